@@ -1,0 +1,154 @@
+package bracket
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// naiveVerdicts is the RFC's evaluator written plainly: every release target is asked on its own, and finds its group, its siblings
+// on the resource and their runs by looking through everything there is. It answers for one moment of the simplest case (a closed
+// group, no failures, no merges) and is the yardstick of the benchmark, and an oracle for that case.
+func naiveVerdicts(f *fleet, g *Group, now time.Time) (run, wait int) {
+	due := f.obs.Due(Pending{Group: g, Resources: naivePending(f, g)})
+	order := make(map[string]time.Time)
+	for i, r := range naivePending(f, g) {
+		order[r] = due[i]
+	}
+	for i := range f.obs.Targets {
+		t := &f.obs.Targets[i]
+		var member *GroupMember
+		for k := range g.Members {
+			if g.Members[k].Deployment == t.Deployment {
+				member = &g.Members[k]
+			}
+		}
+		if at, pending := order[t.Resource]; !pending || at.After(now) || member.Role == Main && t.Current == member.Locks[0].ID {
+			continue
+		}
+		blocked := false
+		for _, need := range member.Needs {
+			for k := range f.obs.Targets { // the siblings, among all targets
+				s := &f.obs.Targets[k]
+				if s.Resource == t.Resource && s.Deployment == need {
+					blocked = blocked || naiveRuns(f, g, s)
+				}
+			}
+		}
+		if blocked {
+			wait++
+		} else {
+			run++
+		}
+	}
+	return run, wait
+}
+
+// naiveRuns reports whether a target has still to run in the group.
+func naiveRuns(f *fleet, g *Group, t *Target) bool {
+	for _, m := range g.Members {
+		if m.Deployment == t.Deployment {
+			return m.Role != Main || t.Current != m.Locks[0].ID
+		}
+	}
+	return false
+}
+
+func naivePending(f *fleet, g *Group) []string {
+	var list []string
+	for i := range f.obs.Targets {
+		t := &f.obs.Targets[i]
+		ended := false
+		for _, r := range f.state.Executions {
+			ended = ended || r.Resource == t.Resource
+		}
+		for _, m := range g.Members {
+			if !ended && m.Deployment == t.Deployment && m.Role == Main && t.Current != m.Locks[0].ID {
+				if len(list) == 0 || list[len(list)-1] != t.Resource {
+					list = append(list, t.Resource)
+				}
+			}
+		}
+	}
+	return list
+}
+
+func TestStepMatchesTheNaiveEvaluation(t *testing.T) {
+	f := newFleet(t, 500, 5, 0)
+	for _, after := range []time.Duration{0, 10 * time.Second, time.Hour} {
+		now := f.now.Add(after)
+		_, plan, err := Step(f.rule, f.state, f.obs, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, _ := naiveVerdicts(f, f.state.Group.Closed[0], now)
+		if run != len(plan.Start) || after == time.Hour && run != 50 {
+			t.Errorf("after %v %d starts, the naive evaluation says %d", after, len(plan.Start), run)
+		}
+	}
+}
+
+func BenchmarkNaive(b *testing.B) {
+	for _, n := range []int{1_000, 10_000} {
+		b.Run(fmt.Sprintf("alldue/n=%d", n), func(b *testing.B) {
+			f := newFleet(b, n, 5, 0)
+			now := f.now.Add(24 * time.Hour * 365)
+			b.ReportAllocs()
+			for b.Loop() {
+				naiveVerdicts(f, f.state.Group.Closed[0], now)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/target")
+		})
+	}
+}
+
+var sinkVerdict Verdict
+
+// One question about one target must not cost a pass over the fleet.
+func BenchmarkEvaluate(b *testing.B) {
+	for _, n := range []int{1_000, 1_000_000} {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			f := newFleet(b, n, 5, n/100)
+			state, plan, err := Step(f.rule, f.state, f.obs, f.now)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				t := &f.obs.Targets[i]
+				i = (i + 9973) % len(f.obs.Targets)
+				sinkVerdict = plan.Evaluate(state, t.Resource, t.Deployment, "new", f.now)
+			}
+		})
+	}
+}
+
+// Memory and allocations grow with the work that there is, not with the targets.
+func TestStepAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	allocations := func(targets, done, open int) float64 {
+		f := newFleet(t, targets, done, open)
+		return testing.AllocsPerRun(5, func() {
+			_, plan, err := Step(f.rule, f.state, f.obs, f.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sinkPlan = plan
+		})
+	}
+	small, large := allocations(1000, 10, 0), allocations(50_000, 10, 0)
+	if large > small+5 {
+		t.Errorf("nothing to do: %v allocations for 1,000 targets, %v for 50,000", small, large)
+	}
+	small, large = allocations(1000, 5, 0), allocations(50_000, 5, 0)
+	if large > small+40 { // lists of indices that grow by doubling
+		t.Errorf("half of them waiting: %v allocations for 1,000 targets, %v for 50,000", small, large)
+	}
+	few, many := allocations(50_000, 5, 100), allocations(50_000, 5, 1100)
+	if perOpen := (many - few) / 1000; perOpen > 8 {
+		t.Errorf("%v allocations per open execution", perOpen)
+	}
+}

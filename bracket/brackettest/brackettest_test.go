@@ -1,0 +1,139 @@
+package brackettest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/bracket/brackettest"
+)
+
+func TestMemoryStore(t *testing.T) {
+	brackettest.Run(t, func(*testing.T) bracket.Store { return new(bracket.MemoryStore) })
+}
+
+// A FaultStore that injects nothing is a conforming store.
+func TestFaultStoreWithoutFaults(t *testing.T) {
+	brackettest.Run(t, func(*testing.T) bracket.Store { return brackettest.NewFaultStore(new(bracket.MemoryStore), nil) })
+}
+
+func TestFaults(t *testing.T) {
+	ctx := context.Background()
+	rows := []struct {
+		name      string
+		fault     brackettest.Fault
+		answer    error
+		afterward string // what the store holds after Save("k", "two") met the fault
+		restarted string // and after one more write to another key and a restart
+		why       string
+	}{
+		{"none", brackettest.None, nil, "two", "two", "the control"},
+		{"lost save", brackettest.Lose, brackettest.ErrInjected, "one", "one", "the request never arrived"},
+		{"lost answer", brackettest.LoseAnswer, brackettest.ErrInjected, "two", "two", "the caller cannot know that it was applied"},
+		{"conflict", brackettest.Conflict, bracket.ErrConflict, "one", "one", "another writer was faster"},
+		{"repeated", brackettest.Repeat, bracket.ErrConflict, "two", "two", "the second arrival meets the revision that the first one wrote"},
+		{"reordered", brackettest.Delay, brackettest.ErrInjected, "one", "two", "it arrives after a later write"},
+		{"crash", brackettest.Crash, brackettest.ErrCrashed, "one", "one", "the process died before it"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			inner := new(bracket.MemoryStore)
+			revision, err := inner.Save(ctx, "k", []byte("one"), 0)
+			if err != nil || row.why == "" {
+				t.Fatal(err)
+			}
+			faulty := brackettest.NewFaultStore(inner, func(c brackettest.Call) brackettest.Fault {
+				if c.Write == 0 && c.Method == "Save" {
+					return row.fault
+				}
+				return brackettest.None
+			})
+			if _, err := faulty.Save(ctx, "k", []byte("two"), revision); !errors.Is(err, row.answer) {
+				t.Errorf("Save: %v, want %v", err, row.answer)
+			}
+			if got, _, _ := inner.Load(ctx, "k"); string(got) != row.afterward {
+				t.Errorf("the store holds %q, want %q", got, row.afterward)
+			}
+			_, err = faulty.Save(ctx, "other", nil, 0)
+			if want := row.fault == brackettest.Crash; errors.Is(err, brackettest.ErrCrashed) != want || faulty.Crashed() != want {
+				t.Errorf("the next write: %v, crashed %v", err, faulty.Crashed())
+			}
+			if got := faulty.Writes(); row.fault != brackettest.Crash && got != 2 {
+				t.Errorf("Writes = %d, want 2", got)
+			}
+			faulty.Restart(nil)
+			if got, _, err := faulty.Load(ctx, "k"); string(got) != row.restarted || err != nil {
+				t.Errorf("after the restart %q, %v, want %q", got, err, row.restarted)
+			}
+		})
+	}
+}
+
+func TestStaleReads(t *testing.T) {
+	ctx := context.Background()
+	inner := new(bracket.MemoryStore)
+	stale := false
+	faulty := brackettest.NewFaultStore(inner, func(brackettest.Call) brackettest.Fault {
+		if stale {
+			return brackettest.Stale
+		}
+		return brackettest.None
+	})
+	if _, _, err := faulty.Load(ctx, "later"); !errors.Is(err, bracket.ErrNotFound) {
+		t.Fatal(err)
+	}
+	first, _ := faulty.Save(ctx, "k", []byte("one"), 0)
+	second, _ := inner.Save(ctx, "k", []byte("two"), first)
+	inner.Save(ctx, "later", []byte("new"), 0)
+	stale = true
+	value, revision, err := faulty.Load(ctx, "k")
+	if string(value) != "one" || revision != first || err != nil {
+		t.Errorf("stale Load: %q, %d, %v", value, revision, err)
+	}
+	if _, _, err := faulty.Load(ctx, "later"); !errors.Is(err, bracket.ErrNotFound) {
+		t.Errorf("stale Load of a key that was absent: %v", err)
+	}
+	if list, err := faulty.List(ctx, ""); len(list) != 1 || string(list[0].Value) != "one" || err != nil {
+		t.Errorf("stale List: %v, %v", list, err)
+	}
+	if _, err := faulty.Save(ctx, "k", []byte("three"), revision); !errors.Is(err, bracket.ErrConflict) {
+		t.Errorf("a save from a stale read: %v, want ErrConflict", err)
+	}
+	stale = false
+	if value, revision, _ := faulty.Load(ctx, "k"); string(value) != "two" || revision != second {
+		t.Errorf("fresh Load: %q, %d", value, revision)
+	}
+	if list, _ := faulty.List(ctx, ""); len(list) != 2 {
+		t.Errorf("fresh List: %v", list)
+	}
+}
+
+func TestLostReadsAndCrashAfter(t *testing.T) {
+	ctx := context.Background()
+	lost := brackettest.NewFaultStore(new(bracket.MemoryStore), func(brackettest.Call) brackettest.Fault { return brackettest.Lose })
+	if _, _, err := lost.Load(ctx, "k"); !errors.Is(err, brackettest.ErrInjected) {
+		t.Errorf("Load: %v", err)
+	}
+	if _, err := lost.List(ctx, "k"); !errors.Is(err, brackettest.ErrInjected) {
+		t.Errorf("List: %v", err)
+	}
+	for n := range 4 {
+		inner := new(bracket.MemoryStore)
+		faulty := brackettest.NewFaultStore(inner, brackettest.CrashAfter(n))
+		for _, key := range []string{"a", "b", "c"} {
+			if _, _, err := faulty.Load(ctx, key); err == nil {
+				t.Errorf("Load of an absent key succeeds")
+			}
+			if _, err := faulty.Save(ctx, key, nil, 0); err != nil && !errors.Is(err, brackettest.ErrCrashed) {
+				t.Error(err)
+			}
+		}
+		if list, _ := inner.List(ctx, ""); len(list) != min(n, 3) {
+			t.Errorf("CrashAfter(%d) let %d writes through", n, len(list))
+		}
+		if _, err := faulty.List(ctx, ""); errors.Is(err, brackettest.ErrCrashed) != (n < 3) {
+			t.Errorf("CrashAfter(%d): List after the crash: %v", n, err)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package bracket
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// UnmarshalJSON decodes a stored record and refuses everything that Step could not have written: unknown fields, another schema,
+// unknown enum values, lists out of order. encoding/json writes a record; decoding that gives an equal record.
+func (r *GroupRecord) UnmarshalJSON(data []byte) error {
+	type plain GroupRecord
+	var decoded plain
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return err
+	}
+	var f faults
+	g := GroupRecord(decoded)
+	f.schema(g.Schema)
+	f.text("rule", g.Rule)
+	if g.Number < 0 {
+		f.add("number", "%d is negative", g.Number)
+	}
+	for id, mark := range g.Marks {
+		f.mark("marks."+id, mark)
+	}
+	if c := g.Collecting; c != nil {
+		f.group("collecting.id", c.ID, &g, g.Number)
+		f.instant("collecting.openedAt", c.OpenedAt, true)
+	}
+	last := 0
+	for i, c := range g.Closed {
+		path := fmt.Sprintf("closed[%d]", i)
+		if c == nil {
+			f.add(path, "must not be null")
+			continue
+		}
+		n := f.group(path+".id", c.ID, &g, 0)
+		if n > 0 && n <= last {
+			f.add(path+".id", "group %d must come before group %d", n, last)
+		}
+		last = n
+		c.check(&f, path)
+	}
+	if err := f.err(); err != nil {
+		return err
+	}
+	*r = g
+	return nil
+}
+
+func (g *Group) check(f *faults, path string) {
+	f.instant(path+".openedAt", g.OpenedAt, true)
+	f.instant(path+".readyAt", g.ReadyAt, true)
+	f.status(path+".status", g.Status, StatusReady, StatusExecuting, StatusCompleted, StatusFailed, StatusCancelled)
+	enum(f, path+".strategy", g.Strategy, SkipUnchanged, RedeployCurrent, RequireAll)
+	g.Rule = g.Rule.WithDefaults()
+	if err := g.Rule.Validate(); err != nil {
+		f.add(path+".rule", "%v", err)
+	}
+	for i, m := range g.Members {
+		path := fmt.Sprintf("%s.members[%d]", path, i)
+		f.text(path+".deployment", m.Deployment)
+		enum(f, path+".role", m.Role, Pre, Main, Post)
+		if i > 0 && m.Deployment <= g.Members[i-1].Deployment {
+			f.add(path+".deployment", "%q must come after %q, once", m.Deployment, g.Members[i-1].Deployment)
+		}
+		for k, l := range m.Locks {
+			f.mark(fmt.Sprintf("%s.locks[%d]", path, k), l)
+		}
+	}
+}
+
+// UnmarshalJSON decodes a stored record as strictly as that of [GroupRecord].
+func (r *ExecutionRecord) UnmarshalJSON(data []byte) error {
+	type plain ExecutionRecord
+	var decoded plain
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return err
+	}
+	var f faults
+	e := ExecutionRecord(decoded)
+	f.schema(e.Schema)
+	f.text("rule", e.Rule)
+	f.text("resource", e.Resource)
+	for environment, last := range e.Last {
+		path := "last." + environment
+		f.text(path+".group", last.Group)
+		f.status(path+".status", last.Status, StatusCompleted, StatusFailed, StatusCancelled)
+		f.instant(path+".endedAt", last.EndedAt, true)
+	}
+	if e.Open != nil {
+		e.Open.check(&f)
+	}
+	if err := f.err(); err != nil {
+		return err
+	}
+	*r = e
+	return nil
+}
+
+func (x *Execution) check(f *faults) {
+	f.text("open.group", x.Group)
+	f.status("open.status", x.Status, StatusExecuting, StatusFailed)
+	f.instant("open.startedAt", x.StartedAt, true)
+	if x.Rule != nil {
+		rule := x.Rule.WithDefaults()
+		if x.Rule = &rule; rule.Validate() != nil {
+			f.add("open.rule", "%v", rule.Validate())
+		}
+	}
+	if x.Recovery != "" {
+		enum(f, "open.recovery", x.Recovery, RecoveryPost, RecoveryRollback)
+	}
+	if x.Generation != 1+len(x.Merged) {
+		f.add("open.generation", "%d does not follow from %d merges", x.Generation, len(x.Merged))
+	}
+	for i, m := range x.Members {
+		path := fmt.Sprintf("open.members[%d]", i)
+		f.text(path+".deployment", m.Deployment)
+		if i > 0 && m.Deployment <= x.Members[i-1].Deployment {
+			f.add(path+".deployment", "%q must come after %q, once", m.Deployment, x.Members[i-1].Deployment)
+		}
+		enum(f, path+".role", m.Role, Pre, Main, Post)
+		enum(f, path+".action", m.Action, ActionDeploy, ActionRedeploy, ActionSkip, ActionRun)
+		enum(f, path+".status", m.Status, MemberWaiting, MemberRunning, MemberSucceeded, MemberSkipped, MemberFailed, MemberCancelled,
+			MemberRollingBack, MemberRolledBack)
+		if m.Purpose != "" {
+			enum(f, path+".purpose", m.Purpose, Rollback)
+		}
+		if m.Attempt < 0 || m.Generation < 0 || m.Generation > x.Generation {
+			f.add(path, "attempt %d, generation %d: must not be negative, nor newer than the execution", m.Attempt, m.Generation)
+		}
+		f.instant(path+".startedAt", m.StartedAt, false)
+		f.instant(path+".endedAt", m.EndedAt, false)
+		f.instant(path+".retryAt", m.RetryAt, false)
+	}
+}
+
+// faults collects what is wrong with a record.
+type faults []error
+
+func (f *faults) add(path, format string, args ...any) {
+	*f = append(*f, &strictjson.Error{Path: path, Msg: fmt.Sprintf(format, args...)})
+}
+
+// err joins the faults in an order that does not depend on maps.
+func (f faults) err() error {
+	sortErrors(f)
+	return errors.Join(f...)
+}
+
+func (f *faults) schema(n int) {
+	if n != schema {
+		f.add("schema", "%d is unknown: must be %d; a newer release wrote this record", n, schema)
+	}
+}
+
+func (f *faults) text(path, value string) {
+	if value == "" {
+		f.add(path, "must not be empty")
+	}
+}
+
+func (f *faults) instant(path string, at time.Time, required bool) {
+	if _, offset := at.Zone(); offset != 0 {
+		f.add(path, "%s must be in UTC", at.Format(time.RFC3339Nano))
+	} else if required && at.IsZero() {
+		f.add(path, "must be set")
+	}
+}
+
+func (f *faults) mark(path string, m VersionMark) {
+	f.text(path+".id", m.ID)
+	f.instant(path+".createdAt", m.CreatedAt, true)
+}
+
+func (f *faults) status(path string, s Status, known ...Status) { enum(f, path, s, known...) }
+
+// group checks a group id of the record and returns its number; want is the number it must have, 0 for any.
+func (f *faults) group(path, id string, g *GroupRecord, want int) int {
+	n := groupNumber(g.Rule, g.Environment, id)
+	if n == 0 || n > g.Number || want > 0 && n != want {
+		f.add(path, "%q is no group of rule %q in environment %q up to number %d", id, g.Rule, g.Environment, g.Number)
+	}
+	return n
+}
+
+// groupNumber returns the number of a group of a rule in an environment, 0 if the text is none.
+func groupNumber(rule, environment, id string) int {
+	parts, err := textkey.Split(id)
+	if err != nil || len(parts) != 3 || parts[0] != rule || parts[1] != environment {
+		return 0
+	}
+	n, err := strconv.Atoi(parts[2])
+	if err != nil || n < 1 || id != GroupID(rule, environment, n) {
+		return 0
+	}
+	return n
+}
+
+func enum[T ~string](f *faults, path string, value T, known ...T) {
+	for _, k := range known {
+		if value == k {
+			return
+		}
+	}
+	f.add(path, "%q is unknown: must be one of %q", string(value), known)
+}
+
+func sortErrors(list []error) {
+	slices.SortStableFunc(list, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+}

@@ -1,0 +1,98 @@
+package bracket
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Commit marks runs of p.Start as started at now and returns the new state; the first run of an execution freezes it. state is the
+// one that [Step] returned with the plan, or the result of an earlier Commit of the same plan. A run that the plan does not offer in that
+// state, and a run given twice, is [ErrStale], and nothing is committed. The given state is never touched.
+//
+// Save what changed before dispatching any of the runs.
+func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
+	v := p.view
+	if v == nil || state.Group == nil || state.Group.Rule != v.id || state.Group.Environment != v.environment {
+		return state, fmt.Errorf("%w: the plan is not one of this rule and environment", ErrStale)
+	}
+	sorted, twice := sortedCopy(runs, func(a, b Run) int { return compareRuns(&a, &b) })
+	if twice >= 0 {
+		return state, fmt.Errorf("%w: %s is given twice", ErrStale, sorted[twice])
+	}
+	var changed []*ExecutionRecord
+	var current *work
+	opened := false
+	for _, run := range sorted {
+		if !p.offers(run) {
+			return state, fmt.Errorf("%w: %s", ErrStale, run)
+		}
+		if n := len(changed); n == 0 || changed[n-1].Resource != run.Resource {
+			w, record, first := v.openFor(state, run, now)
+			if w == nil {
+				return state, fmt.Errorf("%w: %s", ErrStale, run)
+			}
+			opened = opened || first
+			changed, current = append(changed, record), w
+		}
+		k := current.member(run.Deployment)
+		if k < 0 || !current.mayStart(k, run, now) {
+			return state, fmt.Errorf("%w: %s", ErrStale, run)
+		}
+		current.change()
+		current.Members[k].start(utc(now))
+		changed[len(changed)-1].Open = current.Execution
+	}
+	state.Executions = withRecords(state.Executions, changed)
+	if opened {
+		s := step{state: state}
+		s.setStatus(len(state.Group.Closed)-1, StatusExecuting)
+		state = s.state
+	}
+	return state, nil
+}
+
+// offers reports whether the run is one of p.Start, which ascends by resource.
+func (p Plan) offers(run Run) bool {
+	at, _ := slices.BinarySearchFunc(p.Start, run.Resource, func(s Start, r string) int { return strings.Compare(s.Run.Resource, r) })
+	for ; at < len(p.Start) && p.Start[at].Run.Resource == run.Resource; at++ {
+		if p.Start[at].Run == run {
+			return true
+		}
+	}
+	return false
+}
+
+// openFor returns the execution that a run belongs to, in a copy of its record: the open one, or a frozen one that nothing has started of yet. Nil: the
+// state has gone on since the plan was made.
+func (v *view) openFor(state State, run Run, now time.Time) (w *work, record *ExecutionRecord, first bool) {
+	record = &ExecutionRecord{Schema: schema, Rule: v.id, Resource: run.Resource}
+	if at, found := slices.BinarySearchFunc(state.Executions, run.Resource, byResource); found {
+		changed := *state.Executions[at]
+		record = &changed
+	}
+	resource := v.locate(run.Resource)
+	if record.Open != nil {
+		if record.Open.Group != run.Group {
+			return nil, nil, false
+		}
+		return &work{Execution: record.Open, resource: resource, rule: v.ruleOf(record.Open)}, record, false
+	}
+	n := len(state.Group.Closed)
+	if v.latest == nil || run.Group != v.latest.ID || n == 0 || state.Group.Closed[n-1].ID != run.Group || resource < 0 ||
+		record.Last[v.environment].includes(run.Group) {
+		return nil, nil, false
+	}
+	return &work{Execution: v.freeze(v.latest, resource, utc(now), nil), resource: resource, rule: &v.latest.Rule, copied: true}, record, true
+}
+
+// mayStart reports whether the run is the next one of the k-th member and nothing stops it.
+func (w *work) mayStart(k int, run Run, now time.Time) bool {
+	m := &w.Members[k]
+	if m.Status != MemberWaiting || w.runOf(run.Resource, m) != run {
+		return false
+	}
+	verdict, _ := w.verdict(k, w.halted(), w.levels(nil), now, nil)
+	return verdict == ReasonRun
+}

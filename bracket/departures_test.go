@@ -1,0 +1,458 @@
+package bracket
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The defects of the RFC's sketch and of neighbouring systems that must not be reproducible, each by name, and the promises about
+// groups that follow from them.
+func TestDefects(t *testing.T) {
+	tell(t, []scenario{
+		{"evaluating creates groups", func(h *host) {
+			h.step(-100)
+			before := describe(h.state)
+			for range 10 {
+				h.evaluate("n1", "os", "v2")
+			}
+			if describe(h.state) != before || h.state.Group.Number != 0 {
+				h.t.Error(describe(h.state))
+			}
+		}, "the sketch finds or creates a group in its evaluator"},
+		{"windows reopen for nothing", func(h *host) {
+			end := h.finishAll(60)
+			for m := end; m < end+5000; m += 500 {
+				if plan := h.step(m); h.state.Group.Number != 1 || h.state.Group.Collecting != nil || !plan.Next.IsZero() {
+					h.t.Fatalf("%s next %v", describe(h.state), plan.Next)
+				}
+			}
+		}, "I15: a group opens only for a new version"},
+		{"the window starts when somebody looks", func(h *host) {
+			h.step(45)
+			if c := h.state.Group.Collecting; c == nil || !c.OpenedAt.Equal(at(0)) || !h.plan.Next.Equal(at(60)) {
+				h.t.Errorf("%s", describe(h.state))
+			}
+		}, "it starts at the instant of the version"},
+		{"a version published after the window slips in", func(h *host) {
+			h.publish("os", "v3", 61)
+			h.step(62)
+			if g := h.state.Group.Closed[0]; g.Members[3].Locks[0].ID != "v2" {
+				h.t.Errorf("%s", describe(h.state))
+			}
+			if v := h.evaluate("n1", "os", "v3"); v.Status() == Allowed {
+				h.t.Errorf("%+v", v)
+			}
+		}, "locks are taken at the close, however late the call"},
+		{"a version of the closing instant belongs to the group", func(h *host) {
+			h.publish("os", "v3", 60)
+			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v3", CreatedAt: at(60).Add(1), EligibleAt: at(60).Add(1)})
+			h.step(62)
+			if g := h.state.Group.Closed[0]; g.Members[3].Locks[0].ID != "v3" || g.Members[2].Locks[0].ID != "v2" {
+				h.t.Errorf("%s", describe(h.state))
+			}
+		}, "both ends are included; a nanosecond later is the next group"},
+		{"now == end", func(h *host) {
+			h.stepAt(at(60).Add(-1))
+			h.want("")
+			h.step(60)
+			h.want("n1/drain@v1")
+		}, "collecting on [T, c), closed from c on"},
+		{"merge after uncordon started", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "uncordon")
+			h.next("os@v3")
+			h.step(160)
+			h.merged(false)
+		}, "the sketch merges as long as the drain is complete"},
+		{"any version while merging", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.publish("kubelet", "v9", 70)
+			h.succeeds("os", 71)
+			if v := h.evaluate("n1", "kubelet", "v9"); v.Status() == Allowed {
+				h.t.Errorf("%+v", v)
+			}
+			h.want("n1/containerd@v2 n1/kubelet@v2")
+		}, "the sketch lets arbitrary versions in under merge"},
+		{"any version without a lock", func(h *host) {
+			h.version("containerd", "v2").EligibleAt = time.Time{}
+			h.version("containerd", "v1").EligibleAt = time.Time{}
+			h.step(60)
+			for _, candidate := range []string{"v2", "v0"} {
+				if v := h.evaluate("n1", "containerd", candidate); v.Status() == Allowed {
+					h.t.Errorf("%s: %+v", candidate, v)
+				}
+			}
+			if v := h.evaluate("n1", "containerd", "v1"); v.Reason != ReasonCurrent {
+				h.t.Errorf("%+v", v)
+			}
+		}, "the sketch allows every version of a member without lock"},
+		{"require_all denies for ever", func(h *host) {
+			h.rule.UnchangedMemberStrategy = RequireAll
+			h.versions = h.versions[:len(h.versions)-1] // no v2 of containerd
+			h.step(60)
+			if g := h.state.Group.Closed[0]; !g.TimedOut || g.Strategy != SkipUnchanged {
+				h.t.Errorf("%s", describe(h.state))
+			}
+			h.want("n1/drain@v1")
+		}, "after the timeout it means skip"},
+		{"uncordon on an old drain", func(h *host) {
+			h.finishAll(60)
+			h.publish("os", "v3", 100)
+			h.step(160)
+			h.want("n1/drain@v1")
+			for _, d := range []string{"os", "uncordon"} {
+				if v := h.evaluate("n1", d, map[string]string{"os": "v3", "uncordon": "v1"}[d]); v.Reason != ReasonWaitsForMembers {
+					h.t.Errorf("%s: %+v", d, v)
+				}
+			}
+		}, "a success in another group never counts"},
+		{"any-of dependencies", func(h *host) {
+			h.until(60, "n1", "kubelet")
+			h.succeeds("containerd", 61)
+			h.want("")
+			if v := h.evaluate("n1", "uncordon", "v1"); v.Reason != ReasonWaitsForMembers || len(v.On) != 1 || v.On[0].Deployment != "kubelet" {
+				h.t.Errorf("%+v", v)
+			}
+		}, "one of two upgrades is not enough to uncordon"},
+		{"the slot holder blocks itself", func(h *host) {
+			h.until(60, "n1", "os")
+			h.succeeds("os", 61)
+			for _, s := range h.plan.Start {
+				if s.First || s.Run.Group != h.open("n1").Group {
+					h.t.Errorf("%+v", s)
+				}
+			}
+		}, "every further run claims the lease that the execution holds"},
+		{"the slot is lost between two jobs", func(h *host) {
+			h.until(60, "n1", "os")
+			h.end("n1", "os", RunSucceeded, 61)
+			h.step(61) // nothing runs now
+			if h.open("n1") == nil || strings.Contains(events(h.plan), string(ExecutionEnded)) {
+				h.t.Error("the execution ended between two jobs")
+			}
+		}, "the lease follows the execution, not the jobs"},
+		{"drained to wait for a window", func(h *host) {
+			h.due["n1"] = at(600)
+			h.step(60)
+			h.want("")
+			h.step(599)
+			h.want("")
+			h.step(600)
+			h.want("n1/drain@v1")
+		}, "an execution starts only when every member may run"},
+		{"a hook opens a group", func(h *host) {
+			h.versions = h.versions[:5] // no v2 at all
+			h.publish("drain", "v2", 0)
+			h.step(60)
+			if h.state.Group.Number != 0 {
+				h.t.Errorf("%s", describe(h.state))
+			}
+			h.publish("os", "v2", 70)
+			h.step(130)
+			h.want("n1/drain@v2")
+		}, "it is taken along when a main opens one"},
+		{"an undrained upgrade", func(h *host) {
+			h.version("drain", "v1").EligibleAt = time.Time{}
+			h.targets[[2]string{"n1", "drain"}].Current = ""
+			h.step(60)
+			h.want("")
+			if w := h.plan.Wait; len(w) != 1 || w[0].Reason != ReasonHookWithoutVersion || w[0].On[0].Deployment != "drain" {
+				h.t.Errorf("%+v", w)
+			}
+			h.version("drain", "v1").EligibleAt = at(61)
+			h.publish("drain", "v1b", 62)
+			h.step(63)
+			h.want("")
+		}, "a hook without version blocks the execution; only the next group locks a later one"},
+		{"late calls lose groups", func(h *host) {
+			h.publish("os", "v3", 100)
+			h.publish("os", "v4", 161)
+			h.step(1000)
+			if got := events(h.plan); got != "group_opened 1 collecting, group_closed 1 ready, group_opened 2 collecting, group_closed 2 ready, group_superseded 1 superseded, "+
+				"group_opened 3 collecting, group_closed 3 ready, group_superseded 2 superseded" {
+				h.t.Error(got)
+			}
+			if g := h.state.Group.Closed; len(g) != 1 || !g[0].OpenedAt.Equal(at(161)) || !g[0].ReadyAt.Equal(at(221)) {
+				h.t.Errorf("%s", describe(h.state))
+			}
+		}, "a late call closes and opens as many groups as the time contains"},
+		{"a version that arrives while the previous window is open joins it", func(h *host) {
+			h.publish("os", "v3", 59)
+			h.step(70)
+			if h.state.Group.Number != 1 || h.state.Group.Collecting != nil {
+				h.t.Errorf("%s", describe(h.state))
+			}
+		}, "the newest at the close wins"},
+		{"a window opens no earlier than the previous close", func(h *host) {
+			h.step(60)
+			h.publish("os", "v3", 30) // published then, seen now
+			h.step(61)
+			if c := h.state.Group.Collecting; c == nil || !c.OpenedAt.Equal(at(60)) {
+				h.t.Errorf("%s", describe(h.state))
+			}
+		}, "groups follow one another"},
+		{"the last new version disappears", func(h *host) {
+			h.step(30)
+			for i := range h.versions {
+				if h.versions[i].ID == "v2" {
+					h.versions[i].EligibleAt = time.Time{}
+				}
+			}
+			h.step(40)
+			if got := events(h.plan); got != "group_cancelled 1 cancelled" || h.state.Group.Collecting != nil {
+				h.t.Error(got)
+			}
+			h.version("os", "v2").EligibleAt = at(50)
+			h.step(55)
+			if c := h.state.Group.Collecting; c == nil || number(c.ID) != 2 || !c.OpenedAt.Equal(at(50)) {
+				h.t.Errorf("%s", describe(h.state))
+			}
+		}, "the group ends cancelled; its number is not used again"},
+		{"a lock that is revoked", func(h *host) {
+			h.targets[[2]string{"n1", "os"}].OutOfScope = []string{"v2"}
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.step(60)
+			if locks := h.state.Group.Closed[0].Members[3].Locks; len(locks) != 2 || locks[0].ID != "v2" || locks[1].ID != "v1" {
+				h.t.Errorf("%v", locks)
+			}
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.step(61)
+			h.start()
+			h.is(StatusExecuting, "os=skipped kubelet=skipped containerd=waiting")
+			if x := h.record("n2").Open; x.Members[x.member("os")].Version != "v2" || x.Members[x.member("kubelet")].Status != MemberSkipped {
+				h.t.Errorf("%+v", x)
+			}
+		}, "I5: locks only shrink, by scope and eligibility at the freeze"},
+		{"an outdated target bypasses the bracket", func(h *host) {
+			end := h.finishAll(60)
+			h.targets[[2]string{"n1", "os"}].OutdatedAt = at(100)
+			h.step(end + 200)
+			if c := h.state.Group.Closed; len(c) != 1 || !c[0].OpenedAt.Equal(at(100)) || !c[0].ReadyAt.Equal(at(160)) {
+				h.t.Errorf("%s", describe(h.state))
+			}
+			h.want("n1/drain@v1")
+			h.start()
+			h.is(StatusExecuting, "os=waiting kubelet=skipped")
+			h.targets[[2]string{"n1", "kubelet"}].OutdatedAt = at(161)
+			h.finishAll(end + 200)
+			if number(h.state.Group.Closed[0].ID) != 2 || h.state.Group.Collecting != nil && number(h.state.Group.Collecting.ID) != 3 {
+				h.t.Errorf("%s", describe(h.state))
+			}
+		}, "a change of variables opens a group, with the instant of the change"},
+		{"a resource that joins later is forgotten", func(h *host) {
+			h.finishAll(60)
+			if h.state.Group.Closed[0].Status != StatusCompleted {
+				h.t.Errorf("%s", describe(h.state))
+			}
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.step(200)
+			h.want("n2/drain@v1")
+			if h.state.Group.Number != 1 {
+				h.t.Errorf("%s", describe(h.state))
+			}
+			h.finishAll(200)
+			if h.state.Group.Closed[0].Status != StatusCompleted {
+				h.t.Errorf("%s", describe(h.state))
+			}
+		}, "it gets an execution of the latest closed group"},
+		{"a resource without mains", func(h *host) {
+			h.target("n2", "drain", "v0")
+			h.target("n2", "uncordon", "v0")
+			h.step(60)
+			h.want("n1/drain@v1")
+			if v := h.evaluate("n2", "drain", "v1"); v.Reason != ReasonHookWaitsForMain {
+				h.t.Errorf("%+v", v)
+			}
+		}, "hooks run exactly where a main is deployed"},
+		{"a member without a target here", func(h *host) {
+			delete(h.targets, [2]string{"n1", "os"})
+			h.until(60, "n1", "drain")
+			h.succeeds("drain", 61)
+			h.want("n1/containerd@v2 n1/kubelet@v2")
+		}, "a need without target on this resource is satisfied"},
+		{"a dependency on a version", func(h *host) {
+			h.members[3].Needs = []string{"drain"}
+			h.members[3].NeedsIf = []ConditionalNeed{{"os", []string{"v2"}}, {"kubelet", []string{"v9"}}}
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.targets[[2]string{"n2", "os"}].OutOfScope = []string{"v2"}
+			h.step(60)
+			h.start()
+			h.end("n1", "drain", RunSucceeded, 61)
+			h.end("n2", "drain", RunSucceeded, 61)
+			h.step(61)
+			h.want("n1/os@v2 n2/containerd@v2 n2/kubelet@v2")
+		}, "decided once, by the version that the other member will run"},
+		{"a dependency on a version decides the first start", func(h *host) {
+			h.members = h.members[1:4] // os, kubelet, containerd, without hooks
+			h.members[0].Needs, h.members[1].Needs = nil, nil
+			h.members[2].Needs, h.members[2].NeedsIf = nil, []ConditionalNeed{{"os", []string{"v2"}}}
+			h.targets = map[[2]string]*Target{}
+			for _, d := range []string{"os", "kubelet", "containerd", "stranger"} {
+				h.target("n1", d, "v1")
+				h.target("n2", d, "v1")
+			}
+			h.targets[[2]string{"n2", "os"}].Current = "v2" // skipped there
+			h.step(60)
+			h.want("n1/kubelet@v2 n1/os@v2 n2/kubelet@v2 n2/containerd@v2")
+			h.start()
+			h.is(StatusExecuting, "containerd=waiting stranger=")
+		}, "where os is deployed, containerd waits for it; targets of deployments outside the bracket are nobody's business"},
+		{"now goes back", func(h *host) {
+			h.until(60, "n1", "os")
+			before := describe(h.state)
+			h.step(-500)
+			if describe(h.state) != before {
+				h.t.Errorf("%s\n%s", before, describe(h.state))
+			}
+		}, "a now before instants in the state undoes nothing"},
+		{"a version from the future", func(h *host) {
+			h.versions = h.versions[:5]
+			h.publish("os", "v2", 30)
+			if plan := h.step(0); h.state.Group.Number != 0 || !plan.Next.Equal(at(30)) {
+				h.t.Errorf("%s next %v", describe(h.state), plan.Next)
+			}
+		}, "the group opens when it is due, and Next says when"},
+		{"eligible before it was created", func(h *host) {
+			h.version("os", "v2").EligibleAt = at(-10)
+			h.step(10)
+			if c := h.state.Group.Collecting; !c.OpenedAt.Equal(at(0)) {
+				h.t.Errorf("%s", describe(h.state))
+			}
+		}, "a clock that differs must not open a window in the past"},
+		{"published, approved during the window", func(h *host) {
+			h.rule.TriggerOn = Published
+			h.version("os", "v2").EligibleAt = at(50)
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.version("containerd", "v2").EligibleAt = time.Time{}
+			h.step(60)
+			if g := h.state.Group.Closed[0]; !g.OpenedAt.Equal(at(0)) || !g.ReadyAt.Equal(at(60)) {
+				h.t.Errorf("%s", describe(h.state))
+			}
+		}, "the window runs from publication"},
+		{"published, approved after the window", func(h *host) {
+			h.rule.TriggerOn = Published
+			for _, d := range []string{"os", "kubelet", "containerd"} {
+				h.version(d, "v2").EligibleAt = time.Time{}
+			}
+			h.step(100)
+			h.version("os", "v2").EligibleAt = at(90)
+			h.step(101)
+			if g := h.state.Group.Closed[0]; !g.ReadyAt.Equal(at(90)) {
+				h.t.Errorf("%s", describe(h.state))
+			}
+		}, "a window never closes empty-handed; then it closes at once"},
+		{"a group that nobody needs", func(h *host) {
+			h.finishAll(60)
+			h.target("n2", "os", "v1").OutOfScope = []string{"v3"}
+			h.publish("os", "v3", 100)
+			h.targets[[2]string{"n1", "os"}].Current = "v1"
+			h.step(150)
+			h.targets[[2]string{"n1", "os"}].Current = "v3"
+			h.step(155)
+			if got := events(h.plan); got != "group_cancelled 2 cancelled" {
+				h.t.Error(got)
+			}
+		}, "deployed by other means while it collected"},
+	})
+}
+
+// What contradicts itself is an error, and changes nothing.
+func TestStepRefusesContradictions(t *testing.T) {
+	rows := []struct {
+		name   string
+		change func(h *host, o *Observation)
+		want   string
+		why    string
+	}{
+		{"invalid rule", func(h *host, o *Observation) { h.rule.ReadinessMode = "soon" }, "readinessMode", "enums fail closed"},
+		{"no state", func(h *host, o *Observation) { h.state = State{} }, "NewState", "a forgotten start"},
+		{"target twice", func(h *host, o *Observation) { o.Targets = append(o.Targets, o.Targets[0]) }, "is listed twice", "which one runs what?"},
+		{"version twice", func(h *host, o *Observation) { o.Versions = append(o.Versions, o.Versions[0]) }, `"v1" of "drain" is listed twice`, "which one is newer?"},
+		{"version without instant", func(h *host, o *Observation) { o.Versions = append(o.Versions, Version{Deployment: "os", ID: "x"}) }, "versions[8]", "it has no place in the order"},
+		{"version without id", func(h *host, o *Observation) {
+			o.Versions = append(o.Versions, Version{Deployment: "os", CreatedAt: day0})
+		}, "versions[8]", "empty means none"},
+		{"member twice", func(h *host, o *Observation) { o.Members = append(o.Members, o.Members[0]) }, "listed twice", "whose needs count?"},
+		{"cycle", func(h *host, o *Observation) { o.Members[0].Needs = []string{"os"} }, "cycle", "nothing could start"},
+		{"run twice", func(h *host, o *Observation) {
+			f := RunFact{Run: Run{Group: "g", Resource: "n1", Deployment: "os", Generation: 1, Attempt: 1, Purpose: Deploy}, Status: RunRunning}
+			o.Runs = []RunFact{f, f}
+		}, "is listed twice", "which fact holds?"},
+		{"run status", func(h *host, o *Observation) { o.Runs = []RunFact{{Status: "done"}} }, `"done" is unknown`, "enums fail closed"},
+		{"command without id", func(h *host, o *Observation) { o.Commands = []Command{{Kind: Skip, Group: "g", Resource: "r"}} }, "id must not be empty", "it could not be applied once"},
+		{"command without execution", func(h *host, o *Observation) { o.Commands = []Command{{ID: "c", Kind: Skip, Resource: "r"}} }, "group and resource", "it must not hit the next one"},
+		{"command without resource", func(h *host, o *Observation) { o.Commands = []Command{{ID: "c", Kind: Skip, Group: "g"}} }, "group and resource", "it must not hit the next one"},
+		{"command kind", func(h *host, o *Observation) {
+			o.Commands = []Command{{ID: "c", Kind: "stop", Group: "g", Resource: "r"}}
+		}, `"stop" is unknown`, "enums fail closed"},
+		{"resolve of a member", func(h *host, o *Observation) {
+			o.Commands = []Command{{ID: "c", Kind: Resolve, Group: "g", Resource: "r", Deployment: "os"}}
+		}, "deployment must be empty", "it would end the whole execution"},
+		{"command twice", func(h *host, o *Observation) {
+			c := Command{ID: "c", Kind: Skip, Group: "g", Resource: "r"}
+			o.Commands = []Command{c, c}
+		}, `"c" is listed twice`, "one id, one decision"},
+		{"due", func(h *host, o *Observation) { o.Due = func(Pending) []time.Time { return nil } }, "returned 0 instants for 1 resources", "instants would belong to other resources"},
+		{"records out of order", func(h *host, o *Observation) {
+			h.state.Executions = []*ExecutionRecord{{Rule: "rule", Resource: "b"}, {Rule: "rule", Resource: "a"}}
+		}, `"a" must come after "b"`, "they are joined in order"},
+		{"record twice", func(h *host, o *Observation) {
+			h.state.Executions = []*ExecutionRecord{{Rule: "rule", Resource: "a"}, {Rule: "rule", Resource: "a"}}
+		}, "once", "two truths"},
+		{"record of another rule", func(h *host, o *Observation) { h.state.Executions = []*ExecutionRecord{{Rule: "x", Resource: "a"}} }, `"x" is not "rule"`, "wrong key loaded"},
+		{"no record", func(h *host, o *Observation) { h.state.Executions = []*ExecutionRecord{nil} }, "is nil", "a bug of the host"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			h := newHost(t, "n1")
+			for _, d := range []string{"os", "kubelet", "containerd"} {
+				h.publish(d, "v2", 0)
+			}
+			o := h.observation()
+			row.change(h, &o)
+			next, plan, err := Step(h.rule, h.state, o, at(60))
+			if err == nil || !strings.Contains(err.Error(), row.want) || row.why == "" {
+				t.Fatalf("%v, want %q", err, row.want)
+			}
+			if fmt.Sprint(next) != fmt.Sprint(h.state) || len(plan.Start) > 0 {
+				t.Error("the state changes, or something starts")
+			}
+		})
+	}
+}
+
+// Pending.Runs tells a host what will run, for windows and cooldowns of each member.
+func TestPendingRuns(t *testing.T) {
+	h := newHost(t, "n1", "n2")
+	h.publish("kubelet", "v2", 0)
+	h.targets[[2]string{"n2", "uncordon"}].Current = ""
+	h.version("uncordon", "v1").EligibleAt = time.Time{}
+	o := h.observation()
+	var got []string
+	calls := 0
+	o.Due = func(p Pending) []time.Time {
+		calls++
+		for i, r := range p.Resources {
+			for _, run := range p.Runs(i, nil) {
+				got = append(got, fmt.Sprintf("%s/%s@%s(%s %s)", r, run.Deployment, run.Version, run.Role, run.Action))
+			}
+		}
+		return make([]time.Time, len(p.Resources))
+	}
+	if _, _, err := Step(h.rule, h.state, o, at(60)); err != nil {
+		t.Fatal(err)
+	}
+	want := "n1/drain@v1(pre run) n1/kubelet@v2(main deploy) n1/uncordon@v1(post run) n2/drain@v1(pre run) n2/kubelet@v2(main deploy) n2/uncordon@(post run)"
+	if strings.Join(got, " ") != want || calls != 1 {
+		t.Errorf("%v, %d calls\nwant %s", got, calls, want)
+	}
+}

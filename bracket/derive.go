@@ -1,0 +1,279 @@
+package bracket
+
+import (
+	"slices"
+	"time"
+)
+
+// derive lists what may start, what waits and what is stuck, in the order of resources.
+func (s *step) derive() {
+	v := s.view
+	v.onVersions = make([]Condition, len(v.members))
+	for i, m := range v.members {
+		v.onVersions[i] = Condition{Kind: OnVersion, Deployment: m.Deployment}
+	}
+	v.onConfig = []Condition{{Kind: OnConfig, Rule: v.id}}
+	v.onOperator = []Condition{{Kind: OnOperator}}
+	s.reserve()
+	if c := s.state.Group.Collecting; c != nil {
+		s.plan.Wait = append(s.plan.Wait, Wait{Group: c.ID, Reason: ReasonCollecting, Until: v.closes, On: v.onVersions})
+	}
+	works := s.works
+	records := s.state.Executions
+	for i, at := range v.pending {
+		resource := v.resource(at)
+		var open *work
+		for len(works) > 0 && s.state.Executions[works[0].record].Resource <= resource {
+			if s.deriveOpen(&works[0]); works[0].resource == at && !works[0].ended {
+				open = &works[0]
+			}
+			works = works[1:]
+		}
+		for len(records) > 0 && records[0].Resource < resource {
+			records = records[1:]
+		}
+		if len(records) > 0 && records[0].Resource == resource {
+			record := records[0]
+			if record.Open != nil {
+				if !record.Open.includes(v, v.latest.ID) {
+					s.deriveQueued(v.dueAt(i), resource, open)
+				}
+				continue
+			}
+		}
+		s.derivePending(at, v.dueAt(i), resource)
+	}
+	for i := range works {
+		s.deriveOpen(&works[i])
+	}
+}
+
+// reserve makes room in the plan for what is going to be listed, so that long lists are not copied while they grow.
+func (s *step) reserve() {
+	v := s.view
+	starts, waits := 0, 1
+	for i := range v.pending {
+		if due := v.dueAt(i); due.IsZero() || due.After(v.now) {
+			waits++
+		} else {
+			starts++
+		}
+	}
+	for i := range s.works {
+		if s.works[i].ended {
+			continue
+		}
+		for k := range s.works[i].Members {
+			if status := s.works[i].Members[k].Status; status == MemberWaiting || status == MemberFailed {
+				waits++
+			}
+		}
+	}
+	s.plan.Start = make([]Start, 0, starts)
+	s.plan.Wait = make([]Wait, 0, waits)
+}
+
+// deriveQueued lists the group as waiting for another execution on the resource.
+func (s *step) deriveQueued(due time.Time, resource string, open *work) {
+	v := s.view
+	reason := ReasonQueued
+	if open != nil {
+		if v.overlap(open, due, v.now) == exhausts {
+			reason = ReasonMergeBudget
+		}
+		if v.latest.Rule.OverlapStrategy == Merge {
+			s.wake(due)
+		}
+	}
+	s.plan.Wait = append(s.plan.Wait, Wait{Group: v.latest.ID, Resource: resource, Reason: reason,
+		On: s.on(Condition{Kind: OnExecutionEnd, Rule: v.id, Resource: resource})})
+}
+
+// derivePending lists the first runs of the group on a resource, or why there are none.
+func (s *step) derivePending(at int32, due time.Time, resource string) {
+	v, g := s.view, s.view.latest
+	wait := Wait{Group: g.ID, Resource: resource}
+	if due.IsZero() || due.After(v.now) {
+		wait.Reason, wait.Until = ReasonNotDue, due
+		if due.IsZero() {
+			wait.On = v.onConfig
+		} else {
+			s.wake(due)
+		}
+		s.plan.Wait = append(s.plan.Wait, wait)
+		return
+	}
+	targets, slots := v.span(at)
+	first := len(s.plan.Start)
+	for _, i := range g.order {
+		k := g.index(targets, slots, i)
+		if k < 0 {
+			continue
+		}
+		action, version := g.plan(v, i, &targets[k])
+		if action == ActionRun && version == "" {
+			s.plan.Start = s.plan.Start[:first]
+			wait.Reason = ReasonHookWithoutVersion
+			wait.On = s.on(Condition{Kind: OnVersion, Deployment: targets[k].Deployment})
+			s.plan.Wait = append(s.plan.Wait, wait)
+			return
+		}
+		if action == ActionSkip || !g.unneeded(v, i, targets, slots) {
+			continue
+		}
+		s.plan.Start = append(s.plan.Start, Start{
+			Run:     Run{Group: g.ID, Resource: resource, Deployment: targets[k].Deployment, Generation: 1, Attempt: 1, Purpose: Deploy},
+			Version: version, Role: g.Members[i].Role, First: true, DueAt: due,
+		})
+	}
+}
+
+// index returns the position of the i-th member's target among those of a resource, -1 if it has none.
+func (g *groupView) index(targets []Target, slots []int32, i int32) int {
+	d := g.members[i].deployment
+	for k := range targets {
+		if slots[k] == d {
+			return k
+		}
+	}
+	return -1
+}
+
+// unneeded reports whether nothing that runs on the resource must run before the i-th member.
+func (g *groupView) unneeded(v *view, i int32, targets []Target, slots []int32) bool {
+	for _, n := range g.needs[i] {
+		if n.versions == nil {
+			if k := g.index(targets, slots, n.member); k >= 0 {
+				if action, _ := g.plan(v, n.member, &targets[k]); action != ActionSkip {
+					return false
+				}
+			}
+			continue
+		}
+		if k := g.index(targets, slots, n.member); k >= 0 {
+			if action, version := g.plan(v, n.member, &targets[k]); action != ActionSkip && slices.Contains(n.versions, version) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// deriveOpen lists the next runs of an open execution, and why its waiting members do not start.
+func (s *step) deriveOpen(w *work) {
+	if w.ended {
+		return
+	}
+	v := s.view
+	resource := s.state.Executions[w.record].Resource
+	s.level = w.levels(s.level[:0])
+	level, order := s.level, s.order[:0]
+	for k := range w.Members {
+		order = append(order, k)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return level[a] - level[b] })
+	s.order = order
+	h := w.halted()
+	stuck := time.Duration(w.rule.StuckAfterSeconds) * time.Second
+	var scratch []int
+	for _, k := range order {
+		m := &w.Members[k]
+		if m.running() && !w.observed(resource, m) {
+			s.plan.Redispatch = append(s.plan.Redispatch, Start{Run: w.runOf(resource, m), Version: m.version(), Role: m.Role, DueAt: w.StartedAt})
+		}
+		if m.running() && stuck > 0 {
+			if since := m.StartedAt.Add(stuck); since.After(v.now) {
+				s.wake(since)
+			} else {
+				s.plan.Stuck = append(s.plan.Stuck, Stuck{Run: w.runOf(resource, m), StartedAt: m.StartedAt, Since: since})
+			}
+		}
+		if m.Status != MemberWaiting && m.Status != MemberFailed {
+			continue
+		}
+		verdict, blockers := w.verdict(k, h, level, v.now, scratch[:0])
+		scratch = blockers
+		switch verdict {
+		case ReasonRun:
+			s.plan.Start = append(s.plan.Start, Start{Run: w.runOf(resource, m), Version: m.version(), Role: m.Role, DueAt: w.StartedAt})
+			continue
+		case ReasonFailedHolding:
+			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict, On: v.onOperator})
+			continue
+		}
+		wait := Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict}
+		if m.RetryAt.After(v.now) {
+			wait.Until = m.RetryAt
+			s.wake(m.RetryAt)
+		}
+		if len(blockers) > 0 {
+			wait.On = s.list(len(blockers))
+			for i, at := range blockers {
+				wait.On[i] = w.onMember(at, resource)
+			}
+		}
+		s.plan.Wait = append(s.plan.Wait, wait)
+	}
+}
+
+// observed reports whether anything is known of the member's run in progress.
+func (w *work) observed(resource string, m *ExecutionMember) bool {
+	run := w.runOf(resource, m)
+	return slices.ContainsFunc(w.facts, func(f RunFact) bool { return f.Run == run })
+}
+
+func (x *Execution) onMember(i int, resource string) Condition {
+	return Condition{Kind: OnMember, Group: x.Group, Resource: resource, Deployment: x.Members[i].Deployment}
+}
+
+// levels appends the topological level of each member of the execution to level: 0 without needs, else one more than the highest it needs.
+func (x *Execution) levels(level []int) []int {
+	level = append(level, make([]int, len(x.Members))...)
+	for round, changed := 0, true; changed && round < len(x.Members); round++ {
+		changed = false
+		for k := range x.Members {
+			for _, need := range x.Members[k].Needs {
+				if i := x.member(need); i >= 0 && level[i] >= level[k] {
+					level[k], changed = level[i]+1, true
+				}
+			}
+		}
+	}
+	return level
+}
+
+// verdict decides about the next run of the k-th member, which waits or failed: run, waits for members, or held by a failure. It returns the members
+// that are waited for, appended to scratch.
+func (w *work) verdict(k int, h halt, level []int, now time.Time, scratch []int) (Reason, []int) {
+	m := &w.Members[k]
+	blockers, free := w.blockers(k, h, level, scratch)
+	switch {
+	case m.Status == MemberFailed && h == holding, !free && len(blockers) == 0, h == holding:
+		return ReasonFailedHolding, blockers
+	case m.Status == MemberFailed:
+		if len(blockers) == 0 {
+			return ReasonFailedHolding, blockers
+		}
+		return ReasonWaitsForMembers, blockers
+	case free && len(blockers) == 0 && !m.RetryAt.After(now):
+		return ReasonRun, blockers
+	}
+	return ReasonWaitsForMembers, blockers
+}
+
+// on returns a list of one condition.
+func (s *step) on(c Condition) []Condition {
+	list := s.list(1)
+	list[0] = c
+	return list
+}
+
+// list returns room for n conditions, cut from pieces that many lists share: one allocation for hundreds of them.
+func (s *step) list(n int) []Condition {
+	if len(s.conditions) < n {
+		s.conditions = make([]Condition, max(n, min(256, cap(s.plan.Wait))))
+	}
+	list := s.conditions[:n:n]
+	s.conditions = s.conditions[n:]
+	return list
+}

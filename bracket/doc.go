@@ -1,0 +1,56 @@
+// Package bracket decides which versions of several deployments belong together, and in which order they run on each resource as one
+// unit: drain once, upgrade everything, uncordon once. It never deploys anything, performs no I/O, starts no goroutine and reads no
+// clock: [Step] is a pure function of a rule, a state, an observation and an instant.
+//
+// The design is the deployment bracket of the ctrlplane RFC "lifecycle brackets". A bracket rule selects member deployments. New
+// versions of its main members open a group, a window collects further ones, and when the window closes the group locks one version per
+// member, the same for all resources of the environment. An execution is one group on one resource: its pre members (drain) run
+// first, then its mains along their dependencies, then its post members (uncordon), all under one lease.
+//
+// # The host's loop
+//
+//	next, plan, err := bracket.Step(rule, state, observation, now)  // what may start, what waits and why, when to look again
+//	next, err = plan.Commit(next, runs, now)                        // any subset of plan.Start, in any order
+//	save next.Group, if it changed                                  // every save by compare-and-swap; State.Changed names what to save
+//	claim a lease for each run with First, quarantine abandoned ones
+//	save the changed executions
+//	dispatch the runs and plan.Redispatch, create-if-absent by Run.String
+//	release the leases of executions that ended
+//
+// A crash between any two of these is repaired by the next Step. A stale state does no harm, because every save is conditional. Leases
+// are claimed before the execution is saved and released after: released earlier, a lease would be lost if that save conflicts because
+// another planner has meanwhile merged a group into the execution. An active lease whose execution record says that the group has
+// ended there was left behind by a crash and is to be released.
+//
+// # Invariants
+//
+// In every reachable state, whatever the order of calls, crashes and stale reads:
+//
+//	I1   only the version frozen for a member (or its From, under rollback) is ever started
+//	I2   at most one execution is open per (rule, resource)
+//	I3   no main starts before every pre is satisfied, no post before every main is, except as OnMemberFailure states
+//	I4   in one execution each pre succeeds at most once and each post at most once, whatever merges
+//	I5   locks of a closed group only shrink
+//	I6   Evaluate changes nothing; a Step repeated with the same input changes nothing more
+//	I7   after Commit of a plan and the matching observation, the next plan offers none of its runs again
+//	I8   the order of the input never matters
+//	I9   if versions only appear, one late Step yields the same groups and locks as many timely ones
+//	I10  a lease is active exactly while its execution is open (abandon leaves a quarantined one)
+//	I11  every pending verdict has Until after now or a non-empty On; between now and Next the plan does not change
+//	I12  under hold a failed member never leads to a post run
+//	I13  an execution absorbs at most maxMerges groups, none after a post started
+//	I14  a superseded execution never starts
+//	I15  there is no group without a new version
+//	I16  if all runs succeed, slots are granted and versions stop arriving, every needed execution completes
+//	I17  from a crash after any prefix of the side effects the same final versions are reached, and no run id is dispatched twice
+//	I18  with a lease ledger of limit k never more than k resources are open or quarantined
+//
+// # Where the RFC's sketch is not followed
+//
+// Evaluating writes nothing (the sketch creates groups while it evaluates). The version that a target runs already is always allowed.
+// A group opens for a new version only, and its window starts at the version's own instant, not when somebody happened to look.
+// Versions are locked when the window closes, from those eligible then; a member without lock allows only its current version. A merge
+// takes over the locks of a closed group; it does not let arbitrary versions in, nor anything after a post member has started.
+// require_all that times out becomes skip_unchanged instead of a denial for ever. Groups belong to the environment, so that all
+// resources lock the same versions, and a group collects while an earlier one executes.
+package bracket

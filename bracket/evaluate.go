@@ -1,0 +1,243 @@
+package bracket
+
+import (
+	"slices"
+	"time"
+)
+
+// Evaluate answers whether a version (by id) may be deployed on a target now, in the given state, which is the one that [Step]
+// returned with the plan, or a commit of it. It changes nothing and costs no pass over the fleet.
+//
+// The first of these that holds decides:
+//
+//	 1  the deployment is no member                                       rule_not_applicable
+//	 2  the execution's run with this version may start now               bracket_run
+//	 3  … is in progress                                                  bracket_in_progress
+//	 4  … waits for members, for its retry or for an older generation     bracket_waits_for_members
+//	 5  … is halted by a failure                                          bracket_failed_holding
+//	 6  the target runs the candidate already                             bracket_current
+//	 7  another execution is open on the resource                         bracket_queued
+//	 8  … and only maxMerges prevents a merge                             bracket_merge_budget
+//	 9  locked, but the execution is not due                              bracket_not_due
+//	10  locked, but a hook has no version                                 bracket_hook_without_version
+//	11  locked, but the group's execution ended here                      bracket_ended
+//	12  newer than the lock of an execution that is ready                 bracket_next_group
+//	13  new, and a group is collecting                                    bracket_collecting
+//	14  a hook without execution                                          bracket_hook_waits_for_main
+//	15  no version is locked, and the target runs none                    bracket_no_version
+//	16  anything else                                                     bracket_not_locked
+//
+// Rows 2 to 5 concern open executions, and ready ones that may start.
+func (p Plan) Evaluate(state State, resource, deployment, candidate string, now time.Time) Verdict {
+	if p.view == nil || state.Group == nil {
+		return Verdict{Reason: ReasonNotApplicable}
+	}
+	q := question{view: p.view, state: state, now: now, candidate: candidate, name: resource, deployment: deployment, resource: p.view.locate(resource)}
+	return q.answer()
+}
+
+// question is one call of Evaluate.
+type question struct {
+	*view
+	state                       State
+	now                         time.Time
+	name, deployment, candidate string
+	resource                    int32
+	target                      *Target
+	member                      int32 // in the latest group, -1
+	record                      *ExecutionRecord
+}
+
+func (q *question) answer() Verdict {
+	d := q.find(q.deployment)
+	if at, found := slices.BinarySearchFunc(q.state.Executions, q.name, byResource); found {
+		q.record = q.state.Executions[at]
+	}
+	q.member = -1
+	if d >= 0 && q.latest != nil {
+		q.member = q.latest.slot[d]
+	}
+	q.target = &Target{Resource: q.name, Deployment: q.deployment}
+	if q.resource >= 0 {
+		targets, _ := q.span(q.resource)
+		for k := range targets {
+			if targets[k].Deployment == q.deployment {
+				q.target = &targets[k]
+			}
+		}
+	}
+	now, inNow := slices.BinarySearchFunc(q.members, q.deployment, byDeployment)
+
+	open := q.open()
+	if open != nil {
+		if k := open.member(q.deployment); k >= 0 {
+			if verdict, decided := q.run(open, k); decided {
+				return verdict // rows 2 to 5
+			}
+		} else if !inNow && q.member < 0 {
+			return Verdict{Reason: ReasonNotApplicable}
+		}
+	} else if !inNow && q.member < 0 {
+		return Verdict{Reason: ReasonNotApplicable}
+	}
+	ready, due := q.ready()
+	hook := q.hook()
+	mayStart := ready && hook == "" && !due.IsZero() && !due.After(q.now)
+	if mayStart && q.member >= 0 {
+		w := &work{Execution: q.freeze(q.latest, q.resource, utc(q.now), nil), resource: q.resource, rule: &q.latest.Rule}
+		if k := w.member(q.deployment); k >= 0 {
+			if verdict, decided := q.run(w, k); decided {
+				return verdict
+			}
+		}
+	}
+	if q.candidate != "" && q.candidate == q.target.Current {
+		return Verdict{Reason: ReasonCurrent, Group: q.groupID()}
+	}
+	if q.record != nil && q.record.Open != nil && (q.latest == nil || !q.record.Open.includes(q.view, q.latest.ID)) {
+		verdict := Verdict{Reason: ReasonQueued, Group: q.groupID(), On: []Condition{{Kind: OnExecutionEnd, Rule: q.id, Resource: q.name}}}
+		if due, needed := q.dueHere(); needed && open != nil && q.overlap(open, due, q.now) == exhausts {
+			verdict.Reason = ReasonMergeBudget
+		}
+		return verdict
+	}
+	rank := int32(-1)
+	if d >= 0 {
+		rank = q.deployments[d].rankOf(q.candidate)
+	}
+	locked, lockRank := false, int32(-1)
+	if q.member >= 0 && q.candidate != "" {
+		if l, ok := q.latest.lockFor(q.member, q.target); ok {
+			locked, lockRank = l.id == q.candidate, l.rank
+		}
+	}
+	ended := q.latest != nil && q.record != nil && q.record.Last[q.environment].includes(q.latest.ID)
+	switch {
+	case locked && ready && (due.IsZero() || due.After(q.now)):
+		verdict := Verdict{Reason: ReasonNotDue, Group: q.latest.ID, Until: due}
+		if due.IsZero() {
+			verdict.On = q.onConfig
+		}
+		return verdict
+	case locked && ready && hook != "":
+		return Verdict{Reason: ReasonHookWithoutVersion, Group: q.latest.ID, On: []Condition{{Kind: OnVersion, Deployment: hook}}}
+	case locked && ended:
+		return Verdict{Reason: ReasonEnded, Group: q.latest.ID, On: []Condition{{Kind: OnOperator}, {Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
+	case ready && q.member >= 0 && rank > lockRank:
+		return Verdict{Reason: ReasonNextGroup, Group: q.latest.ID, Until: q.after(q.closes)}
+	case inNow && q.collects(d, rank, q.members[now].Role):
+		return Verdict{Reason: ReasonCollecting, Group: q.state.Group.Collecting.ID, Until: q.after(q.closes), On: q.onVersions}
+	case q.role(inNow, now) != Main && (open == nil || open.member(q.deployment) < 0):
+		return Verdict{Reason: ReasonHookWaitsForMain, On: []Condition{{Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
+	case lockRank < 0 && q.target.Current == "":
+		return Verdict{Reason: ReasonNoVersion, Group: q.groupID(), On: []Condition{{Kind: OnVersion, Deployment: q.deployment}}}
+	}
+	return Verdict{Reason: ReasonNotLocked, Group: q.groupID()}
+}
+
+// open returns the execution of the environment that is open on the resource, nil if there is none.
+func (q *question) open() *work {
+	if q.record == nil || q.record.Open == nil || q.record.Open.Environment != q.environment {
+		return nil
+	}
+	return &work{Execution: q.record.Open, resource: q.resource, rule: q.ruleOf(q.record.Open)}
+}
+
+// run answers for the k-th member of an execution, unless the candidate is not what its next or present run deploys.
+func (q *question) run(w *work, k int) (Verdict, bool) {
+	m := &w.Members[k]
+	verdict := Verdict{Group: w.Group}
+	switch {
+	case m.running() && q.candidate == m.version():
+		verdict.Reason, verdict.On = ReasonInProgress, []Condition{w.onMember(k, q.name)}
+	case m.running() && m.RunVersion != "" && q.candidate == m.Version:
+		verdict.Reason, verdict.On = ReasonWaitsForMembers, []Condition{w.onMember(k, q.name)}
+	case (m.Status == MemberSucceeded || m.Status == MemberRolledBack) && q.candidate == m.version():
+		verdict.Reason = ReasonCurrent
+	case (m.Status == MemberWaiting || m.Status == MemberFailed) && q.candidate == m.version():
+		var blockers []int
+		verdict.Reason, blockers = w.verdict(k, w.halted(), w.levels(nil), q.now, nil)
+		switch verdict.Reason {
+		case ReasonFailedHolding:
+			verdict.On = q.onOperator
+		case ReasonWaitsForMembers:
+			verdict.Until = q.after(m.RetryAt)
+			for _, i := range blockers {
+				verdict.On = append(verdict.On, w.onMember(i, q.name))
+			}
+		}
+	default:
+		return verdict, false
+	}
+	return verdict, true
+}
+
+// after returns an instant if it lies in the future, else zero.
+func (q *question) after(at time.Time) time.Time {
+	if at.After(q.now) {
+		return at
+	}
+	return time.Time{}
+}
+
+func (q *question) groupID() string {
+	if q.latest == nil {
+		return ""
+	}
+	return q.latest.ID
+}
+
+// dueHere returns when the latest group may start on the resource; needed is false if it has nothing to do there.
+func (q *question) dueHere() (at time.Time, needed bool) {
+	i, found := slices.BinarySearch(q.pending, q.resource)
+	if !found {
+		return time.Time{}, false
+	}
+	return q.view.dueAt(i), true
+}
+
+// ready reports whether the latest group has a ready execution on the resource: needed, not started, nothing else open.
+func (q *question) ready() (bool, time.Time) {
+	due, needed := q.dueHere()
+	if !needed || q.record != nil && (q.record.Open != nil || q.record.Last[q.environment].includes(q.latest.ID)) {
+		return false, time.Time{}
+	}
+	return true, due
+}
+
+// hook returns a hook of the latest group that has no version to run on the resource, or nothing.
+func (q *question) hook() string {
+	if q.latest == nil || q.resource < 0 {
+		return ""
+	}
+	targets, slots := q.span(q.resource)
+	for _, i := range q.latest.order {
+		if k := q.latest.index(targets, slots, i); k >= 0 {
+			if action, version := q.latest.plan(q.view, i, &targets[k]); action == ActionRun && version == "" {
+				return targets[k].Deployment
+			}
+		}
+	}
+	return ""
+}
+
+// collects reports whether the candidate is one that the collecting group may lock: new, in scope, and newer than what the target runs.
+func (q *question) collects(d, rank int32, role Role) bool {
+	if q.state.Group.Collecting == nil || role != Main || d < 0 || rank < 0 {
+		return false
+	}
+	dep := &q.deployments[d]
+	return rank >= dep.above(q.state.Group.Marks[q.deployment]) && dep.isNew(rank) && rank > dep.rankOf(q.target.Current) &&
+		!slices.Contains(q.target.OutOfScope, q.candidate)
+}
+
+// role is the member's role in the latest group, or else now.
+func (q *question) role(inNow bool, now int) Role {
+	if q.member >= 0 {
+		return q.latest.Members[q.member].Role
+	}
+	if inNow {
+		return q.members[now].Role
+	}
+	return Main
+}

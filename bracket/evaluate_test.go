@@ -1,0 +1,239 @@
+package bracket
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// One row per line of the verdict table, in its order, each in the smallest world that reaches it.
+func TestVerdicts(t *testing.T) {
+	prepared := func(h *host) { // group 1 with kubelet v2 is closed at 60
+		h.publish("kubelet", "v2", 0)
+	}
+	rows := []struct {
+		name                  string
+		setup                 func(h *host)
+		deployment, candidate string
+		reason                Reason
+		until                 int // minutes, 0: none
+		on                    string
+		why                   string
+	}{
+		{"1 no member", func(h *host) { prepared(h); h.step(60) }, "cni", "v2", ReasonNotApplicable, 0, "", "the rule is silent about it"},
+		{"1 no member beside an execution", func(h *host) { prepared(h); h.step(60); h.start() }, "cni", "v2", ReasonNotApplicable, 0, "", "an execution changes nothing about that"},
+		{"2 may start", func(h *host) { prepared(h); h.step(60) }, "drain", "v1", ReasonRun, 0, "", "a hook runs its current version"},
+		{"2 next in an open execution", func(h *host) {
+			prepared(h)
+			h.until(60, "n1", "drain")
+			h.end("n1", "drain", RunSucceeded, 61)
+			h.step(61)
+		},
+			"kubelet", "v2", ReasonRun, 0, "", "os is skipped and counts as satisfied"},
+		{"2 redeploy", func(h *host) {
+			h.rule.UnchangedMemberStrategy = RedeployCurrent
+			prepared(h)
+			h.until(60, "n1", "drain")
+			h.end("n1", "drain", RunSucceeded, 61)
+			h.step(61)
+		}, "os", "v1", ReasonRun, 0, "", "redeploying meets rows 2 to 5 with the current version"},
+		{"3 in progress", func(h *host) { prepared(h); h.step(60); h.start() }, "drain", "v1", ReasonInProgress, 0, "member drain", "it runs"},
+		{"4 waits for members", func(h *host) { prepared(h); h.step(60); h.start() }, "kubelet", "v2", ReasonWaitsForMembers, 0, "member drain", "the drain is running"},
+		{"4 before the start", func(h *host) { prepared(h); h.step(60) }, "kubelet", "v2", ReasonWaitsForMembers, 0, "member drain", "a ready execution that may start answers like an open one"},
+		{"4 waits for its retry", func(h *host) {
+			prepared(h)
+			h.until(60, "n1", "drain")
+			h.end("n1", "drain", RunFailed, 61).RetryAt = at(70)
+			h.step(61)
+		}, "drain", "v1", ReasonWaitsForMembers, 70, "", "the backoff"},
+		{"4 waits for an older generation", func(h *host) {
+			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
+			h.publish("kubelet", "v2", 0)
+			h.until(60, "n1", "kubelet")
+			h.publish("kubelet", "v3", 70)
+			h.step(130)
+		}, "kubelet", "v3", ReasonWaitsForMembers, 0, "member kubelet", "the run of v2 finishes first"},
+		{"3 outdated by a merge", func(h *host) {
+			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
+			h.publish("kubelet", "v2", 0)
+			h.until(60, "n1", "kubelet")
+			h.publish("kubelet", "v3", 70)
+			h.step(130)
+		}, "kubelet", "v2", ReasonInProgress, 0, "member kubelet", "the run of v2 is still the one in progress"},
+		{"5 halted", func(h *host) { failKubelet(h, Hold) }, "uncordon", "v1", ReasonFailedHolding, 0, "operator", "kubelet has failed"},
+		{"5 the failed member", func(h *host) { failKubelet(h, Hold) }, "kubelet", "v2", ReasonFailedHolding, 0, "operator", "its own version is not retried"},
+		{"6 current while collecting", func(h *host) { prepared(h); h.step(30) }, "kubelet", "v1", ReasonCurrent, 0, "", "in every phase"},
+		{"6 current while open", func(h *host) { prepared(h); h.step(60); h.start() }, "os", "v1", ReasonCurrent, 0, "", "a skipped member"},
+		{"6 succeeded here", func(h *host) {
+			prepared(h)
+			h.until(60, "n1", "drain")
+			h.end("n1", "drain", RunSucceeded, 61)
+			h.step(61)
+		},
+			"drain", "v1", ReasonCurrent, 0, "", "the hook has run"},
+		{"7 queued", func(h *host) { prepared(h); h.step(60); h.start(); h.publish("kubelet", "v3", 70); h.step(130) }, "kubelet", "v3", ReasonQueued, 0, "execution_end", "group 1 is open here"},
+		{"8 merge budget", func(h *host) {
+			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
+			prepared(h)
+			h.until(60, "n1", "kubelet")
+			h.publish("kubelet", "v3", 70)
+			h.step(130)
+			h.publish("kubelet", "v4", 140)
+			h.step(200)
+		}, "kubelet", "v4", ReasonMergeBudget, 0, "execution_end", "one merge is allowed"},
+		{"9 not due", func(h *host) { prepared(h); h.due["n1"] = at(65); h.step(60) }, "kubelet", "v2", ReasonNotDue, 65, "", "its turn comes at 65"},
+		{"9 due unknown", func(h *host) { prepared(h); h.due["n1"] = time.Time{}; h.step(60) }, "kubelet", "v2", ReasonNotDue, 0, "config", "the host does not know yet"},
+		{"9 before 10", func(h *host) {
+			prepared(h)
+			h.targets[[2]string{"n1", "drain"}].Current = ""
+			h.version("drain", "v1").EligibleAt = time.Time{}
+			h.due["n1"] = at(65)
+			h.step(60)
+		}, "kubelet", "v2", ReasonNotDue, 65, "", "the first match wins"},
+		{"10 hook without version", func(h *host) {
+			prepared(h)
+			h.targets[[2]string{"n1", "drain"}].Current = ""
+			h.version("drain", "v1").EligibleAt = time.Time{}
+			h.step(60)
+		}, "kubelet", "v2", ReasonHookWithoutVersion, 0, "version drain", "nothing is upgraded without its drain"},
+		{"11 ended", func(h *host) {
+			failKubelet(h, RunPost)
+			h.start()
+			h.end("n1", "uncordon", RunSucceeded, 64)
+			h.step(64)
+		}, "kubelet", "v2", ReasonEnded, 0, "operator group_close", "an ended execution is not started again for the same group"},
+		{"12 next group", func(h *host) {
+			prepared(h)
+			h.due["n1"] = at(500)
+			h.step(60)
+			h.publish("kubelet", "v3", 70)
+			h.step(70)
+		}, "kubelet", "v3", ReasonNextGroup, 130, "", "published after the close: it does not slip in"},
+		{"13 collecting", func(h *host) { prepared(h); h.step(30) }, "kubelet", "v2", ReasonCollecting, 60, "version", "the window is open"},
+		{"13 nothing eligible yet", func(h *host) {
+			h.rule.TriggerOn = Published
+			prepared(h)
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.step(100)
+		}, "kubelet", "v2", ReasonCollecting, 0, "version", "a window never closes empty-handed"},
+		{"14 hook", func(h *host) { h.publish("drain", "v2", 0); h.step(60) }, "drain", "v2", ReasonHookWaitsForMain, 0, "group_close", "a hook never opens a group"},
+		{"14 hook while a group collects", func(h *host) { prepared(h); h.publish("drain", "v2", 0); h.step(30) }, "drain", "v2", ReasonHookWaitsForMain, 0, "group_close",
+			"a hook is taken along, it is not what is collected"},
+		{"16 out of scope while a group collects", func(h *host) {
+			prepared(h)
+			h.publish("os", "v2", 0)
+			h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{"v2"}
+			h.step(30)
+		}, "kubelet", "v2", ReasonNotLocked, 0, "", "the group may lock it for others, never for this target"},
+		{"16 below the mark", func(h *host) {
+			prepared(h)
+			h.until(60, "n1", "uncordon")
+			h.end("n1", "uncordon", RunSucceeded, 61)
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v1" // turned back by hand
+			h.publish("os", "v2", 62)
+			h.step(63)
+		}, "kubelet", "v2", ReasonEnded, 0, "operator group_close", "a version that a group has locked is not new any more"},
+		{"15 no version", func(h *host) {
+			prepared(h)
+			h.target("n2", "kubelet", "v1")
+			h.target("n2", "os", "").OutOfScope = []string{"v1"}
+			h.targets[[2]string{"n2", "kubelet"}].Current = "v2"
+			h.step(60)
+		}, "os", "v1", ReasonNoVersion, 0, "version os", "nothing is locked for it, and it runs nothing"},
+		{"16 older", func(h *host) {
+			prepared(h)
+			h.publish("kubelet", "v0", -100*24*60)
+			h.step(30)
+		}, "kubelet", "v0", ReasonNotLocked, 0, "", "older than what runs"},
+		{"16 unknown version", func(h *host) { prepared(h); h.step(30) }, "kubelet", "v9", ReasonNotLocked, 0, "", "not listed"},
+		{"16 not eligible", func(h *host) {
+			prepared(h)
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.step(30)
+		}, "kubelet", "v2", ReasonNotLocked, 0, "", "no group opens for it"},
+	}
+	names := make(map[string]bool)
+	reached := make(map[Reason]bool)
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if row.why == "" || names[row.name] {
+				t.Fatal("a row needs a name of its own and a reason")
+			}
+			names[row.name] = true
+			h := newHost(t, "n1")
+			row.setup(h)
+			resource := "n1"
+			if row.reason == ReasonNoVersion {
+				resource = "n2"
+			}
+			before := describe(h.state)
+			v := h.evaluate(resource, row.deployment, row.candidate)
+			var conditions []string
+			for _, c := range v.On {
+				text := string(c.Kind)
+				if c.Deployment != "" && row.reason != ReasonCollecting { // there, a version of any member may help
+					text += " " + c.Deployment
+				}
+				if !slices.Contains(conditions, text) {
+					conditions = append(conditions, text)
+				}
+			}
+			on := strings.Join(conditions, " ")
+			until := time.Time{}
+			if row.until != 0 {
+				until = at(row.until)
+			}
+			if v.Reason != row.reason || !v.Until.Equal(until) || on != row.on {
+				t.Errorf("%s until %v on %q, want %s until %v on %q\n%s", v.Reason, v.Until, on, row.reason, until, row.on, describe(h.state))
+			}
+			if v.Status() == Waiting && v.Until.IsZero() && len(v.On) == 0 {
+				t.Error("I11: nothing ends this wait")
+			}
+			if describe(h.state) != before {
+				t.Error("I6: Evaluate changes the state")
+			}
+			reached[v.Reason] = true
+		})
+	}
+	for _, r := range []Reason{ReasonNotApplicable, ReasonRun, ReasonInProgress, ReasonWaitsForMembers, ReasonFailedHolding, ReasonCurrent, ReasonQueued, ReasonMergeBudget,
+		ReasonNotDue, ReasonHookWithoutVersion, ReasonEnded, ReasonNextGroup, ReasonCollecting, ReasonHookWaitsForMain, ReasonNoVersion, ReasonNotLocked} {
+		if !reached[r] {
+			t.Errorf("no row reaches %s", r)
+		}
+	}
+}
+
+// The status belongs to the code.
+func TestReasonStatus(t *testing.T) {
+	want := map[Reason]VerdictStatus{
+		ReasonNotApplicable: Allowed, ReasonRun: Allowed, ReasonInProgress: Allowed, ReasonCurrent: Allowed,
+		ReasonWaitsForMembers: Waiting, ReasonFailedHolding: Waiting, ReasonQueued: Waiting, ReasonMergeBudget: Waiting, ReasonNotDue: Waiting,
+		ReasonHookWithoutVersion: Waiting, ReasonCollecting: Waiting, ReasonHookWaitsForMain: Waiting,
+		ReasonEnded: Denied, ReasonNextGroup: Denied, ReasonNoVersion: Denied, ReasonNotLocked: Denied, ReasonStuck: Denied, "bracket_new": Denied, "": Denied,
+	}
+	for reason, status := range want {
+		if v := (Verdict{Reason: reason}); v.Status() != status || v.Run() != (reason == ReasonRun) {
+			t.Errorf("%q is %s, run %v; want %s", reason, v.Status(), v.Run(), status)
+		}
+	}
+	if v := (Plan{}).Evaluate(State{}, "n", "d", "v", day0); v.Reason != ReasonNotApplicable {
+		t.Errorf("a plan of nothing answers %+v", v)
+	}
+}
+
+// A run's text form splits back into its parts, whatever they hold.
+func TestRunString(t *testing.T) {
+	r := Run{Group: GroupID("Node Lifecycle/deploymentBracket/0", "prod", 7), Resource: "a/b%c", Deployment: "kubelet", Generation: 2, Attempt: 3, Purpose: Rollback}
+	want := "Node Lifecycle%252FdeploymentBracket%252F0%2Fprod%2F7/a%2Fb%25c/kubelet/2/3/rollback"
+	if got := fmt.Sprint(r); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := GroupKey("r/1", "prod"); got != "bracket/group/r%2F1/prod" {
+		t.Error(got)
+	}
+	if got := ExecutionKey("r/1", ""); got != "bracket/execution/r%2F1/" {
+		t.Error(got)
+	}
+}

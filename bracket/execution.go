@@ -1,0 +1,330 @@
+package bracket
+
+import (
+	"slices"
+	"time"
+)
+
+// work is an open execution of the environment during one step. The stored execution is copied when the first change is made.
+type work struct {
+	*Execution
+	record   int       // index in State.Executions
+	resource int32     // index in the view, -1 if the resource has no targets
+	rule     *Rule     // its group's copy
+	facts    []RunFact // observed runs of the execution
+	copied   bool
+	ended    bool
+}
+
+// change makes the execution private to the step.
+func (w *work) change() {
+	if !w.copied {
+		x := *w.Execution
+		x.Members = slices.Clone(x.Members)
+		w.Execution, w.copied = &x, true
+	}
+}
+
+// member returns the index of a member, -1 if there is none.
+func (x *Execution) member(deployment string) int {
+	for i := range x.Members { // a handful: a scan that copies nothing beats a search
+		if x.Members[i].Deployment == deployment {
+			return i
+		}
+	}
+	return -1
+}
+
+// running reports whether a run is in progress.
+func (m *ExecutionMember) running() bool {
+	return m.Status == MemberRunning || m.Status == MemberRollingBack
+}
+
+// satisfied reports whether dependants of the member may start. A member that rolled back satisfies post members, see startable.
+func (m *ExecutionMember) satisfied() bool {
+	return m.Status == MemberSucceeded || m.Status == MemberSkipped || m.Status == MemberCancelled
+}
+
+func (m *ExecutionMember) purpose() Purpose {
+	if m.Purpose == Rollback {
+		return Rollback
+	}
+	return Deploy
+}
+
+// runOf is the identity of the member's last run, or of its next one while it waits.
+func (x *Execution) runOf(resource string, m *ExecutionMember) Run {
+	generation := m.Generation
+	if generation == 0 {
+		generation = x.Generation
+	}
+	return Run{Group: x.Group, Resource: resource, Deployment: m.Deployment, Generation: generation, Attempt: m.Attempt, Purpose: m.purpose()}
+}
+
+// version is what the member's last or next run deploys.
+func (m *ExecutionMember) version() string {
+	switch {
+	case m.RunVersion != "":
+		return m.RunVersion
+	case m.Purpose == Rollback:
+		return m.From
+	}
+	return m.Version
+}
+
+// wait returns the member to waiting for its next run: attempts start at 1 in each generation.
+func (m *ExecutionMember) wait() {
+	m.Status = MemberWaiting
+	m.RunVersion = ""
+	m.RetryAt = time.Time{}
+	if m.Generation != 0 {
+		m.Generation, m.Attempt = 0, 1
+	} else {
+		m.Attempt++
+	}
+}
+
+// start marks the member's next run as started.
+func (m *ExecutionMember) start(at time.Time) {
+	if m.Purpose == Rollback {
+		m.Status = MemberRollingBack
+	} else {
+		m.Status = MemberRunning
+		m.Touched = m.Touched || m.Version != m.From
+	}
+	m.StartedAt = at
+	m.RetryAt = time.Time{}
+}
+
+// freeze returns the execution of a group on the i-th resource, with nothing started. forced names mains that are known to run already,
+// so that they are deployed even if their target looks up to date by now.
+func (v *view) freeze(g *groupView, i int32, at time.Time, forced func(deployment string) bool) *Execution {
+	x := &Execution{Group: g.ID, Environment: v.environment, Status: StatusExecuting, Generation: 1, Merged: []string{}, StartedAt: at, Rule: &g.Rule, Commands: []string{}}
+	targets, slots := v.span(i)
+	for k := range targets {
+		if slots[k] < 0 || g.slot[slots[k]] < 0 {
+			continue
+		}
+		m := g.freezeMember(v, g.slot[slots[k]], &targets[k])
+		if m.Action == ActionSkip && forced != nil && forced(m.Deployment) {
+			m.Action, m.Status = ActionDeploy, MemberWaiting
+			m.Attempt = 1
+		}
+		x.Members = append(x.Members, m)
+	}
+	for k := range x.Members {
+		x.Members[k].Needs = g.needsIn(x, x.Members[k].Deployment)
+	}
+	return x
+}
+
+// freezeMember is the member as an execution starts with it, without its needs.
+func (g *groupView) freezeMember(v *view, i int32, t *Target) ExecutionMember {
+	m := ExecutionMember{Deployment: t.Deployment, Role: g.Members[i].Role, From: t.Current, Status: MemberWaiting, Attempt: 1}
+	m.Action, m.Version = g.plan(v, i, t)
+	if m.Action == ActionSkip {
+		m.Status, m.Attempt = MemberSkipped, 0
+	}
+	return m
+}
+
+// needsIn returns what a member of the group needs in an execution: members of the execution only, conditional needs decided by the
+// versions that it deploys.
+func (g *groupView) needsIn(x *Execution, deployment string) []string {
+	needs := []string{}
+	i, found := slices.BinarySearchFunc(g.Members, deployment, byDeployment)
+	if !found {
+		return needs
+	}
+	for _, need := range g.Members[i].Needs {
+		if x.member(need) >= 0 {
+			needs = append(needs, need)
+		}
+	}
+	for _, need := range g.Members[i].NeedsIf {
+		if k := x.member(need.Deployment); k >= 0 && slices.Contains(need.Versions, x.Members[k].Version) {
+			needs = append(needs, need.Deployment)
+		}
+	}
+	slices.Sort(needs)
+	return slices.Compact(needs)
+}
+
+// fold applies the commands and run facts of the execution until neither changes anything more: a command may concern a failure that the
+// same observation reports. Commands go first, so that an operator's word counts before what happened at the same time.
+func (s *step) fold(w *work, commands []Command, facts []RunFact) {
+	var pending []Command
+	for _, c := range commands {
+		if !slices.Contains(w.Commands, c.ID) {
+			pending = append(pending, c)
+		}
+	}
+	for changed := true; changed && !w.ended; {
+		changed = false
+		for i := 0; i < len(pending) && !w.ended; i++ {
+			if s.command(w, pending[i]) {
+				w.Commands = append(slices.Clone(w.Commands), pending[i].ID)
+				pending = slices.Delete(pending, i, i+1)
+				i--
+				changed = true
+			}
+		}
+		for i := range facts {
+			if w.ended {
+				break
+			}
+			if k := w.member(facts[i].Run.Deployment); k >= 0 && w.fact(k, &facts[i], s.view.now) {
+				changed = true
+			}
+		}
+	}
+	if w.ended {
+		return
+	}
+	for _, c := range pending { // I6: seen once, never applied later
+		w.change()
+		w.Commands = append(slices.Clone(w.Commands), c.ID)
+		s.plan.Refused = append(s.plan.Refused, c)
+	}
+}
+
+// fact folds what is known of one run into the k-th member and reports whether anything changed. Facts of other runs than the last or
+// next one change nothing: they were folded before, or a later attempt has replaced them.
+func (w *work) fact(k int, f *RunFact, now time.Time) bool {
+	m := &w.Members[k]
+	if m.Status != MemberWaiting && !m.running() || w.runOf(f.Run.Resource, m) != f.Run {
+		return false
+	}
+	started := utc(f.StartedAt)
+	if m.running() && f.Status == RunRunning && (f.StartedAt.IsZero() || started.Equal(m.StartedAt)) {
+		return false
+	}
+	w.change()
+	m = &w.Members[k]
+	if m.Status == MemberWaiting { // dispatched but never committed
+		m.start(utc(now))
+	}
+	if !f.StartedAt.IsZero() {
+		m.StartedAt = started
+	}
+	if f.Status == RunRunning {
+		return true
+	}
+	m.EndedAt = utc(now)
+	if !f.EndedAt.IsZero() {
+		m.EndedAt = utc(f.EndedAt)
+	}
+	repeatable := m.Role == Main || w.rule.hooksIdempotent()
+	switch {
+	case m.RunVersion != "": // a merge outdated this run: its outcome is recorded by the times only
+		m.wait()
+	case f.Status == RunSucceeded && m.Status == MemberRollingBack:
+		m.Status = MemberRolledBack
+	case f.Status == RunSucceeded:
+		m.Status = MemberSucceeded
+	case f.RetryAt.IsZero() || !repeatable:
+		m.Status = MemberFailed
+	default:
+		m.wait()
+		m.RetryAt = utc(f.RetryAt)
+	}
+	return true
+}
+
+// command applies an operator's decision and reports whether it applied.
+func (s *step) command(w *work, c Command) bool {
+	switch c.Kind {
+	case Resolve, Abandon:
+		at := utc(s.view.now)
+		if !c.At.IsZero() {
+			at = utc(c.At)
+		}
+		status := StatusCompleted
+		if c.Kind == Abandon {
+			status = StatusCancelled
+		}
+		w.change()
+		s.end(w, status, at, c.Kind == Abandon)
+		return true
+	}
+	applied := false
+	for k := range w.Members {
+		m := &w.Members[k]
+		if c.Deployment != "" && m.Deployment != c.Deployment || c.Deployment == "" && m.Status != MemberFailed {
+			continue
+		}
+		if c.Kind == Retry && !w.retryable(m) || c.Kind == Skip && (m.satisfied()) {
+			continue
+		}
+		w.change()
+		m = &w.Members[k]
+		if c.Kind == Retry {
+			m.wait()
+		} else {
+			m.Status, m.Purpose, m.RunVersion, m.RetryAt = MemberSkipped, "", "", time.Time{}
+		}
+		applied = true
+	}
+	return applied
+}
+
+// retryable reports whether a failed run may be repeated: not a forward run once the reaction to its failure has begun.
+func (w *work) retryable(m *ExecutionMember) bool {
+	return m.Status == MemberFailed && (w.Recovery == "" || m.Role == Post || m.Purpose == Rollback)
+}
+
+// vanish cancels waiting members whose target is gone. A pre that has not succeeded fails instead: no upgrade without its drain.
+func (s *step) vanish(w *work) {
+	var targets []Target
+	if w.resource >= 0 {
+		targets, _ = s.view.span(w.resource)
+	}
+	for k := range w.Members {
+		m := &w.Members[k]
+		for len(targets) > 0 && targets[0].Deployment < m.Deployment {
+			targets = targets[1:]
+		}
+		if m.Status != MemberWaiting || len(targets) > 0 && targets[0].Deployment == m.Deployment {
+			continue
+		}
+		w.change()
+		m = &w.Members[k]
+		m.Status, m.RetryAt, m.Purpose = MemberCancelled, time.Time{}, ""
+		if m.Role == Pre {
+			m.Status = MemberFailed
+		}
+	}
+}
+
+// end closes the execution and with it its lease.
+func (s *step) end(w *work, status Status, at time.Time, quarantine bool) {
+	w.Status, w.ended = status, true
+	s.event(Event{Kind: ExecutionEnded, Group: w.Group, Resource: s.state.Executions[w.record].Resource, At: at, Status: status, Quarantine: quarantine})
+	s.uses[w.Group]--
+	if s.counted && w.includes(s.view, s.view.latest.ID) {
+		s.ended++
+		if status == StatusFailed {
+			s.endedFailed++
+		}
+	}
+	record := *s.state.Executions[w.record]
+	last := make(map[string]EndedExecution, len(record.Last)+1)
+	for environment, e := range record.Last {
+		last[environment] = e
+	}
+	last[w.Environment] = EndedExecution{Group: w.Group, Status: status, Merged: w.Merged, EndedAt: at}
+	record.Last, record.Open = last, nil
+	s.setRecord(w.record, &record)
+}
+
+// lastEnd is the end of the execution's last run; an execution without any ended run ends now.
+func (w *work) lastEnd(now time.Time) time.Time {
+	var at time.Time
+	for k := range w.Members {
+		later(&at, w.Members[k].EndedAt)
+	}
+	if at.IsZero() {
+		at = utc(now)
+	}
+	return maxTime(at, w.StartedAt)
+}

@@ -1,0 +1,228 @@
+package bracket
+
+import "slices"
+
+// settle ends executions that are done and reacts to failed members, as onMemberFailure says. Runs in progress finish first. Nothing
+// here takes or frees a slot but the end of the execution.
+func (s *step) settle(w *work) {
+	failed, running, unfinished := false, false, false
+	for k := range w.Members {
+		m := &w.Members[k]
+		failed = failed || m.Status == MemberFailed
+		running = running || m.running()
+		unfinished = unfinished || !m.satisfied() && m.Status != MemberRolledBack
+	}
+	if failed && !running && !w.holds() {
+		if w.react() {
+			s.settle(w)
+			return
+		}
+	}
+	status := StatusExecuting
+	if failed || w.Recovery != "" && w.broken() {
+		status = StatusFailed
+	}
+	if w.Status != status {
+		w.change()
+		w.Status = status
+	}
+	switch {
+	case running:
+	case w.Recovery == "" || w.Recovery == RecoveryRollback && w.rule.OnMemberFailure == RollbackMember:
+		// a rolled back member holds the execution open, unless post members may run on a mixed set
+		if !unfinished && (!w.broken() || w.rule.AllowMixedPost) {
+			final := StatusCompleted
+			if w.broken() {
+				final = StatusFailed
+			}
+			s.finish(w, final)
+		}
+	case !w.holds() && w.recovered() && w.postsDone():
+		s.finish(w, StatusFailed)
+	}
+}
+
+func (s *step) finish(w *work, status Status) {
+	w.change()
+	s.end(w, status, w.lastEnd(s.view.now), false)
+}
+
+// broken reports whether a member failed or left the forward path and was not skipped since.
+func (w *work) broken() bool {
+	if w.Recovery != "" && w.rule.OnMemberFailure != RollbackMember {
+		return true
+	}
+	return slices.ContainsFunc(w.Members, func(m ExecutionMember) bool {
+		return m.Status == MemberFailed || m.Purpose == Rollback
+	})
+}
+
+// holds reports whether only an operator, a merge or the end of the resource helps: under hold, and wherever going on by itself could
+// make things worse.
+func (w *work) holds() bool {
+	rule := w.rule
+	for k := range w.Members {
+		m := &w.Members[k]
+		if m.Status != MemberFailed {
+			if rule.OnMemberFailure == RollbackMember && m.Status == MemberRolledBack && !rule.AllowMixedPost {
+				return true
+			}
+			continue
+		}
+		switch {
+		case rule.OnMemberFailure == Hold, m.Role == Post, m.Purpose == Rollback:
+			return true // a rollback is never rolled back
+		case rule.OnMemberFailure == RollbackMember && (m.Role == Pre || m.From == ""):
+			return true
+		}
+	}
+	if rule.OnMemberFailure != RollbackAll || w.Recovery != "" || !w.hasFailed() {
+		return false
+	}
+	return slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.Role == Main && m.Touched && m.From == "" })
+}
+
+func (w *work) hasFailed() bool {
+	return slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.Status == MemberFailed })
+}
+
+// react begins the reaction to a failure and reports whether it changed anything. No run is in progress and the execution does not hold.
+func (w *work) react() bool {
+	rule := w.rule
+	if w.Recovery != "" && rule.OnMemberFailure != RollbackMember {
+		return false // begun before
+	}
+	w.change()
+	switch rule.OnMemberFailure {
+	case RunPost:
+		w.Recovery = RecoveryPost
+		w.cancelWaiting()
+	case RollbackAll:
+		w.Recovery = RecoveryRollback
+		w.cancelWaiting()
+		for k := range w.Members {
+			if m := &w.Members[k]; m.Role == Main && m.Touched {
+				m.returnToFrom()
+			}
+		}
+	case RollbackMember:
+		w.Recovery = RecoveryRollback
+		for k := range w.Members {
+			if m := &w.Members[k]; m.Status == MemberFailed {
+				m.returnToFrom()
+				if rule.AllowMixedPost {
+					w.cancelDependants(m.Deployment)
+				}
+			}
+		}
+	}
+	return true
+}
+
+// returnToFrom makes the member wait for the rollback to the version it had before the execution.
+func (m *ExecutionMember) returnToFrom() {
+	m.Purpose = Rollback
+	m.wait()
+	m.Attempt = 1
+}
+
+// cancelWaiting cancels every pre and main that waits. A main that ran before is rolled back by the caller.
+func (w *work) cancelWaiting() {
+	for k := range w.Members {
+		if m := &w.Members[k]; m.Status == MemberWaiting && m.Role != Post {
+			m.Status = MemberCancelled
+		}
+	}
+}
+
+// cancelDependants cancels the waiting mains that need a member, directly or through others.
+func (w *work) cancelDependants(deployment string) {
+	for k := range w.Members {
+		if m := &w.Members[k]; m.Role == Main && m.Status == MemberWaiting && m.Purpose != Rollback && slices.Contains(m.Needs, deployment) {
+			m.Status = MemberCancelled
+			w.cancelDependants(m.Deployment)
+		}
+	}
+}
+
+// recovered reports whether every rollback is over, so that the post members may run.
+func (w *work) recovered() bool {
+	return !slices.ContainsFunc(w.Members, func(m ExecutionMember) bool {
+		return m.Purpose == Rollback && m.Status != MemberRolledBack && m.Status != MemberCancelled
+	})
+}
+
+func (w *work) postsDone() bool {
+	return !slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.Role == Post && !m.satisfied() })
+}
+
+// halt says whether forward runs of the execution may start.
+type halt int
+
+const (
+	goesOn     halt = iota
+	recovering      // only what the reaction to a failure starts; waits end by themselves
+	holding         // nothing starts without an operator
+)
+
+func (w *work) halted() halt {
+	switch {
+	case w.holds():
+		return holding
+	case w.hasFailed(), w.Recovery != "" && w.rule.OnMemberFailure != RollbackMember:
+		return recovering
+	case w.Recovery != "" && !w.rule.AllowMixedPost && w.broken():
+		return recovering
+	}
+	return goesOn
+}
+
+// blockers appends the members whose end the k-th member, which waits, needs before its next run, and reports whether they suffice: false means
+// that the halt of the execution stops it. I3 is kept here.
+func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free bool) {
+	m := &w.Members[k]
+	for i := range w.Members {
+		if w.Members[i].running() && w.Members[i].Generation != 0 && i != k {
+			into = append(into, i) // no run of an older generation may be in progress
+		}
+	}
+	if h == holding {
+		return into, false
+	}
+	mixed := w.rule.OnMemberFailure == RollbackMember
+	switch {
+	case m.Purpose == Rollback:
+		if !mixed { // level by level, the highest first
+			for i := range w.Members {
+				o := &w.Members[i]
+				if o.Purpose == Rollback && level[i] > level[k] && o.Status != MemberRolledBack && o.Status != MemberCancelled {
+					into = append(into, i)
+				}
+			}
+		}
+		return into, true
+	case h == recovering && (m.Role != Post || w.Recovery == "" || mixed):
+		// halted until the reaction begins, or for good; runs in progress end first
+		for i := range w.Members {
+			if w.Members[i].running() {
+				into = append(into, i)
+			}
+		}
+		return into, false
+	case h == recovering: // a post member after a failure needs the other post members only
+		for i := range w.Members {
+			o := &w.Members[i]
+			if o.Purpose == Rollback && o.Status != MemberRolledBack && o.Status != MemberCancelled ||
+				o.Role == Post && !o.satisfied() && slices.Contains(m.Needs, o.Deployment) {
+				into = append(into, i)
+			}
+		}
+		return into, true
+	}
+	for _, need := range m.Needs {
+		if i := w.member(need); i >= 0 && !w.Members[i].satisfied() && !(mixed && m.Role == Post && w.Members[i].Status == MemberRolledBack) {
+			into = append(into, i)
+		}
+	}
+	return into, true
+}

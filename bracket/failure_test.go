@@ -1,0 +1,693 @@
+package bracket
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scenario is a story about the node policy on n1 (group 1: os, kubelet, containerd at v2), told step by step.
+type scenario struct {
+	name string
+	tell func(h *host)
+	why  string
+}
+
+func tell(t *testing.T, scenarios []scenario) {
+	t.Helper()
+	names := make(map[string]bool)
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			if s.why == "" || names[s.name] {
+				t.Fatal("a scenario needs a name of its own and a reason")
+			}
+			names[s.name] = true
+			h := newHost(t, "n1")
+			for _, d := range []string{"os", "kubelet", "containerd"} {
+				h.publish(d, "v2", 0)
+			}
+			s.tell(h)
+		})
+	}
+}
+
+// fails lets a run end badly and plans.
+func (h *host) fails(deployment string, minutes int) {
+	h.t.Helper()
+	h.end("n1", deployment, RunFailed, minutes)
+	h.step(minutes)
+}
+
+func (h *host) succeeds(deployment string, minutes int) {
+	h.t.Helper()
+	h.end("n1", deployment, RunSucceeded, minutes)
+	h.step(minutes)
+}
+
+// is checks the open execution on n1: its status, and "member=status" for each of the listed members.
+func (h *host) is(status Status, members string) {
+	h.t.Helper()
+	x := h.open("n1")
+	for _, want := range strings.Fields(members) {
+		deployment, status, _ := strings.Cut(want, "=")
+		if got := h.status("n1", deployment); string(got) != status {
+			h.t.Errorf("%s is %s, want %s", deployment, got, status)
+		}
+	}
+	if x.Status != status {
+		h.t.Errorf("the execution is %s, want %s", x.Status, status)
+	}
+}
+
+func (h *host) endsAs(status Status, minutes int) {
+	h.t.Helper()
+	if got := h.ended("n1"); got != status {
+		h.t.Fatalf("ended %q, want %q\n%s", got, status, describe(h.state))
+	}
+	if e := h.record("n1").Last["prod"]; !e.EndedAt.Equal(at(minutes)) {
+		h.t.Errorf("ended at %v, want minute %d", e.EndedAt, minutes)
+	}
+}
+
+func TestFailure(t *testing.T) {
+	tell(t, []scenario{
+		{"hold keeps everything", func(h *host) {
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			h.want("")
+			h.is(StatusFailed, "kubelet=failed uncordon=waiting")
+			for _, w := range h.plan.Wait {
+				if w.Reason != ReasonFailedHolding || w.On[0].Kind != OnOperator {
+					h.t.Errorf("%+v", w)
+				}
+			}
+			h.step(10000)
+			h.want("")
+			h.is(StatusFailed, "kubelet=failed")
+		}, "I12: without an operator nothing ever happens"},
+		{"runs in progress finish first", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "kubelet")
+			h.fails("kubelet", 62)
+			h.want("")
+			h.is(StatusFailed, "containerd=running")
+			if w := h.plan.Wait[0]; w.Reason != ReasonWaitsForMembers || w.On[0].Deployment != "containerd" {
+				h.t.Errorf("%+v", h.plan.Wait)
+			}
+			h.succeeds("containerd", 63)
+			h.want("n1/containerd@v1! n1/kubelet@v1!")
+		}, "nothing is taken away from under a run"},
+		{"run_post cancels waiting mains", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.want("n1/uncordon@v1")
+			h.is(StatusFailed, "kubelet=cancelled containerd=cancelled os=failed")
+			h.start()
+			h.succeeds("uncordon", 62)
+			h.endsAs(StatusFailed, 62)
+		}, "the node is given back as it is"},
+		{"run_post after a failed pre", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.until(60, "n1", "drain")
+			h.fails("drain", 61)
+			h.want("n1/uncordon@v1")
+		}, "a half-drained node is uncordoned"},
+		{"a failed post holds under run_post", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.start()
+			h.fails("uncordon", 62)
+			h.want("")
+			h.is(StatusFailed, "uncordon=failed os=failed")
+			h.order(Retry, "n1", "", 63)
+			h.step(63)
+			h.want("n1/uncordon@v1")
+			h.is(StatusFailed, "os=failed")
+			h.start()
+			h.succeeds("uncordon", 64)
+			h.endsAs(StatusFailed, 64)
+		}, "a retry repeats the post, never the main whose failure has been dealt with"},
+		{"rollback_all returns level by level", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			h.want("n1/containerd@v1! n1/kubelet@v1!")
+			h.start("n1/kubelet")
+			h.succeeds("kubelet", 64)
+			h.want("n1/containerd@v1!")
+			h.start()
+			h.succeeds("containerd", 65)
+			h.want("n1/os@v1!")
+			h.start()
+			h.succeeds("os", 66)
+			h.want("n1/uncordon@v1")
+			h.start()
+			h.succeeds("uncordon", 67)
+			h.endsAs(StatusFailed, 67)
+		}, "reverse dependency order, one level in parallel, then the post phase"},
+		{"rollback_all leaves alone what never ran", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.want("n1/os@v1!")
+			h.is(StatusFailed, "kubelet=cancelled containerd=cancelled")
+		}, "there is nothing to return"},
+		{"rollback_all after a failed pre", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "drain")
+			h.fails("drain", 61)
+			h.want("n1/uncordon@v1")
+		}, "no main ran; the post phase runs"},
+		{"rollback_all holds without a version to return to", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.targets[[2]string{"n1", "os"}].Current = ""
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			h.want("")
+			h.is(StatusFailed, "os=succeeded kubelet=failed")
+			h.order(Retry, "n1", "kubelet", 64)
+			h.step(64)
+			h.want("n1/kubelet@v2")
+		}, "a part of the set cannot be rolled back, so nothing is"},
+		{"a failed rollback holds", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			h.start()
+			h.end("n1", "containerd", RunSucceeded, 64)
+			h.fails("kubelet", 64)
+			h.want("")
+			h.is(StatusFailed, "kubelet=failed containerd=rolled_back os=waiting")
+			h.order(Retry, "n1", "", 65)
+			h.step(65)
+			h.want("n1/kubelet@v1!")
+			if run := h.plan.Start[0].Run; run.Attempt != 2 || run.Purpose != Rollback {
+				h.t.Errorf("%+v", run)
+			}
+			h.start()
+			h.succeeds("kubelet", 66)
+			h.want("n1/os@v1!")
+		}, "a rollback is never rolled back; a retry repeats it with its purpose"},
+		{"a rollback has its own retries", func(h *host) {
+			h.rule.OnMemberFailure = RollbackMember
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			h.start()
+			h.end("n1", "kubelet", RunFailed, 64).RetryAt = at(66)
+			h.step(64)
+			h.want("")
+			h.step(66)
+			h.want("n1/kubelet@v1!")
+		}, "attempts are counted per purpose"},
+		{"rollback_member leaves the node held", func(h *host) {
+			h.rule.OnMemberFailure = RollbackMember
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.want("n1/os@v1!")
+			h.start()
+			h.is(StatusFailed, "os=rolling_back kubelet=waiting")
+			h.succeeds("os", 62)
+			h.want("")
+			h.is(StatusFailed, "os=rolled_back kubelet=waiting uncordon=waiting")
+			h.order(Skip, "n1", "os", 63)
+			h.step(63)
+			h.want("n1/containerd@v2 n1/kubelet@v2")
+			h.is(StatusExecuting, "os=skipped")
+		}, "post never runs on a mixed set unless that is allowed; an operator may accept it"},
+		{"rollback_member holds without a version", func(h *host) {
+			h.rule.OnMemberFailure = RollbackMember
+			h.targets[[2]string{"n1", "os"}].Current = ""
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.want("")
+			h.is(StatusFailed, "os=failed")
+		}, "there is nothing to return to"},
+		{"rollback_member holds after a failed pre", func(h *host) {
+			h.rule.OnMemberFailure = RollbackMember
+			h.until(60, "n1", "drain")
+			h.fails("drain", 61)
+			h.want("")
+			h.is(StatusFailed, "drain=failed")
+		}, "a drain has no version to return to"},
+		{"mixed: the others go on, then post", func(h *host) {
+			h.rule.OnMemberFailure, h.rule.AllowMixedPost = RollbackMember, true
+			h.until(60, "n1", "kubelet")
+			h.fails("kubelet", 62)
+			h.want("") // containerd still runs
+			h.succeeds("containerd", 63)
+			h.want("n1/kubelet@v1!")
+			h.start()
+			h.succeeds("kubelet", 64)
+			h.want("n1/uncordon@v1")
+			h.start()
+			h.succeeds("uncordon", 65)
+			h.endsAs(StatusFailed, 65)
+		}, "rolled back counts as satisfied for the post phase"},
+		{"mixed: dependants are cancelled", func(h *host) {
+			h.rule.OnMemberFailure, h.rule.AllowMixedPost = RollbackMember, true
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.want("n1/os@v1!")
+			h.is(StatusFailed, "kubelet=cancelled containerd=cancelled")
+		}, "what needs the failed main cannot run"},
+		{"mixed: independent mains go on beside the rollback", func(h *host) {
+			h.rule.OnMemberFailure, h.rule.AllowMixedPost = RollbackMember, true
+			h.member("agent", "drain")
+			h.members[4].Needs = append(h.members[4].Needs, "agent")
+			h.publish("agent", "v2", 0)
+			h.target("n1", "agent", "v1")
+			h.step(60)
+			h.start()
+			h.succeeds("drain", 61)
+			h.start("n1/os")
+			h.fails("os", 62)
+			h.want("n1/agent@v2 n1/os@v1!")
+			h.start("n1/agent")
+			h.fails("agent", 63)
+			h.want("n1/agent@v1! n1/os@v1!")
+		}, "and a second failure is rolled back as well"},
+		{"a hook that is not idempotent fails at once", func(h *host) {
+			h.rule.HooksIdempotent = ptr(false)
+			h.until(60, "n1", "drain")
+			h.end("n1", "drain", RunLost, 61).RetryAt = at(62)
+			h.step(62)
+			h.want("")
+			h.is(StatusFailed, "drain=failed")
+			h.order(Retry, "n1", "drain", 63)
+			h.step(63)
+			h.want("n1/drain@v1")
+		}, "nobody knows what the lost run did; an operator may still repeat it"},
+		{"an idempotent hook is repeated", func(h *host) {
+			h.until(60, "n1", "drain")
+			h.end("n1", "drain", RunLost, 61).RetryAt = at(62)
+			h.step(62)
+			h.want("n1/drain@v1")
+		}, "the default"},
+		{"a main is repeated whatever hooks are", func(h *host) {
+			h.rule.HooksIdempotent = ptr(false)
+			h.until(60, "n1", "os")
+			h.end("n1", "os", RunFailed, 61).RetryAt = at(61)
+			h.step(61)
+			h.want("n1/os@v2")
+			if run := h.plan.Start[0].Run; run.Attempt != 2 {
+				h.t.Errorf("%+v", run)
+			}
+		}, "the setting concerns hooks"},
+		{"lost without a retry", func(h *host) {
+			h.until(60, "n1", "os")
+			h.end("n1", "os", RunLost, 61)
+			h.step(61)
+			h.is(StatusFailed, "os=failed")
+		}, "lost counts as failed"},
+		{"retry comes before the reaction", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.until(60, "n1", "os")
+			h.end("n1", "os", RunFailed, 61)
+			h.order(Retry, "n1", "os", 61)
+			h.step(61)
+			h.want("n1/os@v2")
+			h.is(StatusExecuting, "kubelet=waiting")
+		}, "the operator's word counts although the failure is in the same observation"},
+		{"retry is applied once", func(h *host) {
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.order(Retry, "n1", "os", 62)
+			h.step(62)
+			h.start()
+			h.fails("os", 63)
+			h.want("")
+			if h.is(StatusFailed, "os=failed"); len(h.plan.Refused) > 0 {
+				h.t.Errorf("%+v", h.plan.Refused)
+			}
+		}, "a command that the host repeats has no second effect"},
+		{"retry of what has not failed is refused, for good", func(h *host) {
+			h.until(60, "n1", "os")
+			h.order(Retry, "n1", "os", 61)
+			if h.step(61); len(h.plan.Refused) != 1 {
+				h.t.Errorf("%+v", h.plan.Refused)
+			}
+			h.fails("os", 62)
+			h.want("")
+		}, "a command given too early must not strike later"},
+		{"skip", func(h *host) {
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.order(Skip, "n1", "", 62)
+			h.step(62)
+			h.want("n1/containerd@v2 n1/kubelet@v2")
+			h.is(StatusExecuting, "os=skipped")
+			h.finishAll(62)
+			if h.ended("n1") != StatusCompleted {
+				h.t.Errorf("%s", describe(h.state))
+			}
+		}, "the operator took care of it"},
+		{"skip of a run in progress", func(h *host) {
+			h.until(60, "n1", "drain")
+			h.order(Skip, "n1", "drain", 61)
+			h.step(61)
+			h.want("n1/os@v2")
+		}, "a drain that hangs although the node is empty"},
+		{"skip of a success is refused", func(h *host) {
+			h.until(60, "n1", "os")
+			h.order(Skip, "n1", "drain", 61)
+			if h.step(61); len(h.plan.Refused) != 1 {
+				h.t.Errorf("%+v", h.plan.Refused)
+			}
+			h.is(StatusExecuting, "drain=succeeded")
+		}, "it is done"},
+		{"resolve", func(h *host) {
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.order(Resolve, "n1", "", 70)
+			h.step(75)
+			h.endsAs(StatusCompleted, 70)
+			if e := h.plan.Events[0]; e.Kind != ExecutionEnded || e.Quarantine {
+				h.t.Errorf("%+v", h.plan.Events)
+			}
+		}, "the operator finished by hand"},
+		{"abandon", func(h *host) {
+			h.until(60, "n1", "os")
+			h.order(Abandon, "n1", "", 70)
+			h.step(75)
+			h.endsAs(StatusCancelled, 70)
+			if e := h.plan.Events[0]; e.Kind != ExecutionEnded || !e.Quarantine {
+				h.t.Errorf("%+v", h.plan.Events)
+			}
+		}, "I10: the lease is quarantined, not released"},
+		{"commands for nothing", func(h *host) {
+			h.commands = []Command{{ID: "x", Kind: Abandon, Group: "g", Resource: "nowhere", At: at(1)}}
+			if h.step(60); len(h.plan.Refused) != 1 {
+				h.t.Errorf("%+v", h.plan.Refused)
+			}
+			h.start()
+			h.commands[0].Resource = "n1"
+			if h.step(61); len(h.plan.Refused) != 1 {
+				h.t.Errorf("%+v", h.plan.Refused)
+			}
+			h.is(StatusExecuting, "drain=running")
+		}, "a command names its execution exactly"},
+		{"stuck", func(h *host) {
+			h.rule.StuckAfterSeconds = 600
+			h.step(60)
+			h.start()
+			if plan := h.step(61); len(plan.Stuck) > 0 || !plan.Next.Equal(at(70)) {
+				h.t.Errorf("%+v, next %v", plan.Stuck, plan.Next)
+			}
+			h.stepAt(at(70).Add(-1))
+			if len(h.plan.Stuck) > 0 {
+				h.t.Errorf("%+v", h.plan.Stuck)
+			}
+			plan := h.step(70)
+			if len(plan.Stuck) != 1 || plan.Stuck[0].Run.Deployment != "drain" || !plan.Stuck[0].Since.Equal(at(70)) || !plan.Stuck[0].StartedAt.Equal(at(60)) {
+				h.t.Errorf("%+v", plan.Stuck)
+			}
+			h.is(StatusExecuting, "drain=running")
+		}, "the plan lists it; status and lease do not change"},
+		{"a target that vanishes", func(h *host) {
+			h.until(60, "n1", "os")
+			delete(h.targets, [2]string{"n1", "kubelet"})
+			h.step(61)
+			h.is(StatusExecuting, "kubelet=cancelled")
+			delete(h.targets, [2]string{"n1", "os"})
+			h.step(62)
+			h.is(StatusExecuting, "os=running")
+			for _, f := range h.runs {
+				if f.Run.Deployment == "os" {
+					f.Status, f.EndedAt = RunFailed, at(63)
+					f.RetryAt = at(63)
+				}
+			}
+			h.step(63)
+			h.want("n1/containerd@v2")
+			h.is(StatusExecuting, "os=cancelled")
+		}, "waiting is cancelled, running finishes first, and removed members count as satisfied"},
+		{"a pre that vanishes", func(h *host) {
+			h.member("snapshot")
+			h.target("n1", "snapshot", "v1")
+			h.rule.MemberRoles = &MemberRoles{Pre: "x", Post: "y"}
+			for i := range h.members {
+				switch h.members[i].Deployment {
+				case "drain", "snapshot":
+					h.members[i].Role = Pre
+				case "uncordon":
+					h.members[i].Role = Post
+				}
+			}
+			h.step(60)
+			h.want("n1/drain@v1 n1/snapshot@v1")
+			h.start("n1/snapshot")
+			delete(h.targets, [2]string{"n1", "drain"})
+			h.step(61)
+			h.is(StatusFailed, "drain=failed")
+		}, "no upgrade without its drain"},
+		{"a rolled back target that vanishes", func(h *host) {
+			h.rule.OnMemberFailure = RollbackMember
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			h.want("n1/kubelet@v1!")
+			delete(h.targets, [2]string{"n1", "kubelet"})
+			h.step(64)
+			h.want("n1/uncordon@v1")
+		}, "there is nothing left to return, and nothing mixed"},
+		{"a resource that is gone", func(h *host) {
+			h.until(60, "n1", "os")
+			h.deleted = []string{"n1"}
+			h.step(61)
+			h.endsAs(StatusCancelled, 61)
+			if e := h.plan.Events[0]; e.Quarantine {
+				h.t.Errorf("%+v", e)
+			}
+		}, "its lease is released: the proof is what quarantine waits for"},
+		{"a resource without targets is not gone", func(h *host) {
+			h.until(60, "n1", "os")
+			h.targets = map[[2]string]*Target{}
+			h.step(61)
+			h.is(StatusExecuting, "os=running kubelet=cancelled uncordon=cancelled")
+		}, "a vanished observation is no proof"},
+		{"everything vanishes", func(h *host) {
+			h.until(60, "n1", "os")
+			h.targets = map[[2]string]*Target{}
+			h.step(61)
+			for _, f := range h.runs {
+				f.Status, f.EndedAt = RunSucceeded, at(65)
+			}
+			h.step(66)
+			h.endsAs(StatusCompleted, 65)
+		}, "the run in progress was the last"},
+		{"the rule is deleted", func(h *host) {
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.step(60)
+			h.start("n1/drain")
+			h.publish("os", "v3", 61)
+			h.step(62)
+			h.gone = true
+			h.step(63)
+			h.want("")
+			if got := events(h.plan); got != "group_cancelled 2 cancelled, group_cancelled 1 cancelled" {
+				h.t.Error(got)
+			}
+			h.succeeds("drain", 64)
+			h.want("n1/os@v2")
+			h.finishAll(64)
+			if h.ended("n1") != StatusCompleted || h.record("n2") != nil || h.state.Group.Collecting != nil {
+				h.t.Errorf("%s", describe(h.state))
+			}
+			h.gone = false
+			h.step(100)
+			if h.starts() != "" {
+				h.t.Errorf("a cancelled group starts %s", h.starts())
+			}
+		}, "what has not started is cancelled; open executions run to their end with the group's copy of the rule"},
+		{"a run that was never committed", func(h *host) {
+			h.step(60)
+			r := h.plan.Start[0].Run
+			h.runs[r] = &RunFact{Run: r, Status: RunRunning, StartedAt: at(58)}
+			h.deploys[r] = "v1"
+			h.step(61)
+			h.is(StatusExecuting, "drain=running kubelet=waiting")
+			if x := h.open("n1"); !x.StartedAt.Equal(at(58)) || !x.Members[1].StartedAt.Equal(at(58)) || h.plan.Events[0].Kind != ExecutionStarted {
+				h.t.Errorf("%+v %+v", x, h.plan.Events)
+			}
+			h.succeeds("drain", 62)
+			h.want("n1/os@v2")
+			next := h.plan.Start[0].Run
+			h.runs[next] = &RunFact{Run: next, Status: RunSucceeded, StartedAt: at(62), EndedAt: at(63)}
+			h.targets[[2]string{"n1", "os"}].Current = "v2"
+			h.step(64)
+			h.want("n1/containerd@v2 n1/kubelet@v2")
+		}, "it is folded as committed when it started"},
+		{"a main that ended before it was committed", func(h *host) {
+			h.members = h.members[1:4] // no hooks
+			for i := range h.members {
+				h.members[i].Needs = nil
+			}
+			delete(h.targets, [2]string{"n1", "drain"})
+			delete(h.targets, [2]string{"n1", "uncordon"})
+			h.step(60)
+			for _, s := range h.plan.Start {
+				if s.Run.Deployment == "os" {
+					h.runs[s.Run] = &RunFact{Run: s.Run, Status: RunSucceeded, StartedAt: at(60), EndedAt: at(61)}
+					h.targets[[2]string{"n1", "os"}].Current = "v2"
+				}
+			}
+			h.step(61)
+			h.is(StatusExecuting, "os=succeeded kubelet=waiting")
+			h.want("n1/containerd@v2 n1/kubelet@v2")
+		}, "its target is up to date by now, but it did run"},
+		{"runs that nobody knows", func(h *host) {
+			h.step(60)
+			known := h.plan.Start[0].Run
+			stranger := known
+			stranger.Group = GroupID("rule", "prod", 9)
+			other := known
+			other.Group = GroupID("other", "prod", 1)
+			nobody := known
+			nobody.Deployment = "nobody"
+			later := known
+			later.Attempt = 2
+			for _, r := range []Run{stranger, other, nobody, later} {
+				h.runs[r] = &RunFact{Run: r, Status: RunRunning, StartedAt: at(59)}
+			}
+			if plan := h.step(61); len(plan.Unknown) != 4 || h.record("n1") != nil {
+				h.t.Errorf("%v", plan.Unknown)
+			}
+			delete(h.runs, later)
+			h.start()
+			if plan := h.step(62); len(plan.Unknown) != 3 {
+				h.t.Errorf("%v", plan.Unknown)
+			}
+			h.is(StatusExecuting, "drain=running")
+		}, "listed and ignored"},
+		{"runs of the past are no news", func(h *host) {
+			h.finishAll(60)
+			h.publish("os", "v3", 100)
+			h.step(160)
+			h.start()
+			if plan := h.step(161); len(plan.Unknown) > 0 {
+				h.t.Errorf("%v", plan.Unknown)
+			}
+			h.is(StatusExecuting, "drain=running os=waiting")
+		}, "a success in another group never counts"},
+		{"a run that was committed but never dispatched", func(h *host) {
+			h.step(60)
+			h.start()
+			clear(h.runs)
+			plan := h.step(61)
+			h.want("")
+			if len(plan.Redispatch) != 1 || plan.Redispatch[0].Run.Deployment != "drain" || plan.Redispatch[0].Version != "v1" {
+				h.t.Errorf("%+v", plan.Redispatch)
+			}
+			h.runs[plan.Redispatch[0].Run] = &RunFact{Run: plan.Redispatch[0].Run, Status: RunRunning, StartedAt: at(61)}
+			if plan := h.step(62); len(plan.Redispatch) > 0 {
+				h.t.Errorf("%+v", plan.Redispatch)
+			}
+		}, "I17: the crash came between the save and the dispatch"},
+	})
+}
+
+// Two environments share a resource: one execution is open on it at a time.
+func TestOtherEnvironmentQueues(t *testing.T) {
+	h := newHost(t, "n1")
+	h.publish("kubelet", "v2", 0)
+	h.step(60)
+	h.start()
+	staging := newHost(t, "n1")
+	staging.env, staging.state = "staging", NewState("rule", "staging")
+	staging.publish("kubelet", "v2", 0)
+	staging.state.Executions = h.state.Executions
+	staging.step(60)
+	staging.want("")
+	if v := staging.evaluate("n1", "kubelet", "v2"); v.Reason != ReasonQueued {
+		t.Errorf("%+v", v)
+	}
+	if w := staging.plan.Wait; len(w) != 1 || w[0].Reason != ReasonQueued || staging.state.Group.Closed[0].Status != StatusReady {
+		t.Errorf("%+v\n%s", w, describe(staging.state))
+	}
+	if _, changed := staging.state.Changed(State{Executions: h.state.Executions}); changed != nil {
+		t.Errorf("the other environment's execution was changed: %v", changed)
+	}
+	for range 5 {
+		for _, f := range h.runs {
+			if f.Status == RunRunning {
+				h.end("n1", f.Run.Deployment, RunSucceeded, 61)
+			}
+		}
+		h.step(61)
+		h.start()
+	}
+	staging.state.Executions = h.state.Executions
+	staging.step(70)
+	staging.want("n1/drain@v1")
+	staging.start()
+	staging.finishAll(70)
+	for range 5 {
+		for _, f := range staging.runs {
+			if f.Status == RunRunning {
+				staging.end("n1", f.Run.Deployment, RunSucceeded, 71)
+			}
+		}
+		staging.step(71)
+		staging.start()
+	}
+	if record := staging.record("n1"); record.Last["prod"].Status != StatusCompleted || record.Last["staging"].Status != StatusCompleted {
+		t.Errorf("%+v", record.Last)
+	}
+}
+
+// A stale plan commits nothing.
+func TestCommitRefusesWhatIsStale(t *testing.T) {
+	h := newHost(t, "n1", "n2")
+	h.publish("kubelet", "v2", 0)
+	first := h.step(60)
+	empty := h.state
+	runs := []Run{first.Start[0].Run, first.Start[1].Run}
+	check := func(name string, plan Plan, state State, runs []Run, now time.Time, stale bool) State {
+		t.Helper()
+		next, err := plan.Commit(state, runs, now)
+		if stale != (err != nil) || stale && !errors.Is(err, ErrStale) {
+			t.Errorf("%s: %v, want stale %v", name, err, stale)
+		}
+		if stale && describe(next) != describe(state) {
+			t.Errorf("%s: something was committed", name)
+		}
+		return next
+	}
+	one := check("first", first, empty, runs[:1], at(60), false)
+	check("again", first, one, runs[:1], at(60), true)
+	check("twice at once", first, empty, []Run{runs[0], runs[0]}, at(60), true)
+	check("the other", first, one, runs[1:], at(60), false)
+	check("part is stale", first, one, runs, at(60), true)
+	unknown := runs[1]
+	unknown.Deployment = "kubelet"
+	check("not offered", first, empty, []Run{unknown}, at(60), true)
+	check("no plan", Plan{}, empty, runs, at(60), true)
+	check("another rule", first, NewState("other", "prod"), runs, at(60), true)
+	check("nothing", first, empty, nil, at(60), false)
+	group, executions := one.Changed(empty)
+	if group == nil || group.Closed[0].Status != StatusExecuting || len(executions) != 1 || executions[0].Resource != "n1" {
+		t.Errorf("Changed: %v %v", group, executions)
+	}
+	// the state went on: the execution has ended meanwhile
+	h.start()
+	h.order(Resolve, "n1", "", 61)
+	h.step(61)
+	check("ended meanwhile", first, h.state, runs[:1], at(61), true)
+	// a newer group has closed meanwhile
+	late := newHost(t, "n1")
+	late.publish("kubelet", "v2", 0)
+	plan := late.step(60)
+	late.publish("kubelet", "v3", 61)
+	late.step(121)
+	check("superseded meanwhile", plan, late.state, []Run{plan.Start[0].Run}, at(121), true)
+}

@@ -1,0 +1,326 @@
+package bracket
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// host is a small world for tests: it keeps what a real host observes, and carries out what it is told to.
+type host struct {
+	t        failer
+	rule     Rule
+	env      string
+	state    State
+	plan     Plan
+	now      time.Time
+	members  []Member
+	versions []Version
+	targets  map[[2]string]*Target // by resource and deployment
+	runs     map[Run]*RunFact
+	deploys  map[Run]string // version of each run
+	commands []Command
+	deleted  []string
+	due      map[string]time.Time // per resource; the zero time: unknown
+	gone     bool                 // the rule is deleted
+}
+
+// failer is what tests and properties have in common.
+type failer interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// at is an instant on the first day of the tests, in minutes after 09:00.
+func at(minutes int) time.Time { return day0.Add(time.Duration(minutes) * time.Minute) }
+
+// newHost has the RFC's node policy (a window of 60 minutes) on the given resources, everything on version v1 for 90 days.
+func newHost(t failer, resources ...string) *host {
+	h := &host{t: t, rule: windowRule(3600), env: "prod", state: NewState("rule", "prod"), now: day0, targets: make(map[[2]string]*Target),
+		runs: make(map[Run]*RunFact), deploys: make(map[Run]string), due: make(map[string]time.Time)}
+	h.member("drain")
+	h.member("os", "drain")
+	h.member("kubelet", "drain", "os")
+	h.member("containerd", "drain", "os")
+	h.member("uncordon", "kubelet", "containerd")
+	for _, r := range resources {
+		for _, m := range h.members {
+			h.target(r, m.Deployment, "v1")
+		}
+	}
+	return h
+}
+
+func (h *host) member(deployment string, needs ...string) {
+	h.members = append(h.members, Member{Deployment: deployment, Needs: needs})
+	h.publish(deployment, "v1", -90*24*60)
+}
+
+func (h *host) target(resource, deployment, current string) *Target {
+	t := &Target{Resource: resource, Deployment: deployment, Current: current}
+	h.targets[[2]string{resource, deployment}] = t
+	return t
+}
+
+// publish adds a version that is eligible at once.
+func (h *host) publish(deployment, id string, minutes int) {
+	h.versions = append(h.versions, Version{Deployment: deployment, ID: id, CreatedAt: at(minutes), EligibleAt: at(minutes)})
+}
+
+// version returns a published version for changes.
+func (h *host) version(deployment, id string) *Version {
+	for i := range h.versions {
+		if h.versions[i].Deployment == deployment && h.versions[i].ID == id {
+			return &h.versions[i]
+		}
+	}
+	h.t.Fatalf("no version %s of %s", id, deployment)
+	return nil
+}
+
+func (h *host) observation() Observation {
+	o := Observation{Members: h.members, Versions: h.versions, Commands: h.commands, DeletedResources: h.deleted, RuleDeleted: h.gone}
+	for _, t := range h.targets { // in the order of the map: the order of the input must not matter
+		o.Targets = append(o.Targets, *t)
+	}
+	for _, f := range h.runs {
+		o.Runs = append(o.Runs, *f)
+	}
+	if len(h.due) > 0 {
+		o.Due = func(p Pending) []time.Time {
+			at := make([]time.Time, len(p.Resources))
+			for i, r := range p.Resources {
+				at[i] = p.Group.ReadyAt
+				if due, ok := h.due[r]; ok {
+					at[i] = due
+				}
+			}
+			return at
+		}
+	}
+	return o
+}
+
+// step plans at an instant, and checks what must hold of every plan.
+func (h *host) step(minutes int) Plan {
+	h.t.Helper()
+	return h.stepAt(at(minutes))
+}
+
+func (h *host) stepAt(now time.Time) Plan {
+	h.t.Helper()
+	h.now = now
+	before := h.state
+	o := h.observation()
+	next, plan, err := Step(h.rule, before, o, now)
+	if err != nil {
+		h.t.Fatalf("%v: %v", now, err)
+	}
+	again, _, err := Step(h.rule, next, o, now)
+	if err != nil || !reflect.DeepEqual(next, again) {
+		h.t.Fatalf("I6: a repeated step changes the state once more (%v):\n%s\n%s", err, describe(next), describe(again))
+	}
+	if group, executions := again.Changed(next); group != nil || executions != nil {
+		h.t.Fatalf("I6: a repeated step replaces records that do not differ: %v %v", group, executions)
+	}
+	h.state, h.plan = next, plan
+	return plan
+}
+
+// start commits runs of the last plan, all of them if none is named, and dispatches them. A name is "resource/deployment".
+func (h *host) start(names ...string) {
+	h.t.Helper()
+	var runs []Run
+	for _, s := range h.plan.Start {
+		if len(names) == 0 || slices.Contains(names, s.Run.Resource+"/"+s.Run.Deployment) {
+			runs = append(runs, s.Run)
+			h.deploys[s.Run] = s.Version
+		}
+	}
+	if len(names) > 0 && len(runs) != len(names) {
+		h.t.Fatalf("%v: %v are not all offered: %s", h.now, names, describeStarts(h.plan))
+	}
+	next, err := h.plan.Commit(h.state, runs, h.now)
+	if err != nil {
+		h.t.Fatalf("%v: %v", h.now, err)
+	}
+	h.state = next
+	for _, r := range runs {
+		h.runs[r] = &RunFact{Run: r, Status: RunRunning, StartedAt: h.now}
+	}
+}
+
+// end gives the run in progress of a target an outcome now.
+func (h *host) end(resource, deployment string, status RunStatus, minutes int) *RunFact {
+	h.t.Helper()
+	for _, f := range h.runs {
+		if f.Run.Resource == resource && f.Run.Deployment == deployment && f.Status == RunRunning {
+			f.Status, f.EndedAt = status, at(minutes)
+			if status == RunSucceeded {
+				h.targets[[2]string{resource, deployment}].Current = h.deploys[f.Run]
+			}
+			return f
+		}
+	}
+	h.t.Fatalf("no run of %s/%s is in progress", resource, deployment)
+	return nil
+}
+
+// go_ steps, starts everything, and lets everything succeed, minute by minute, until nothing is offered.
+func (h *host) finishAll(minutes int) int {
+	h.t.Helper()
+	for range 50 {
+		plan := h.step(minutes)
+		if len(plan.Start) == 0 {
+			return minutes
+		}
+		h.start()
+		minutes++
+		for _, f := range h.runs {
+			if f.Status == RunRunning {
+				h.end(f.Run.Resource, f.Run.Deployment, RunSucceeded, minutes)
+			}
+		}
+	}
+	h.t.Fatal("does not end")
+	return 0
+}
+
+// until steps, starts and lets everything succeed but the named target, until that runs.
+func (h *host) until(minutes int, resource, deployment string) {
+	h.t.Helper()
+	for range 50 {
+		h.step(minutes)
+		h.start()
+		found := false
+		for _, f := range h.runs {
+			if f.Status == RunRunning && f.Run.Resource == resource {
+				if f.Run.Deployment == deployment {
+					found = true
+				}
+			}
+		}
+		if found {
+			return
+		}
+		for _, f := range h.runs {
+			if f.Status == RunRunning && f.Run.Resource == resource {
+				h.end(resource, f.Run.Deployment, RunSucceeded, minutes)
+			}
+		}
+	}
+	h.t.Fatalf("%s/%s never runs", resource, deployment)
+}
+
+func (h *host) order(kind CommandKind, resource, deployment string, minutes int) {
+	x := h.open(resource)
+	h.commands = append(h.commands, Command{ID: fmt.Sprint("c", len(h.commands)), Kind: kind, Group: x.Group, Resource: resource, Deployment: deployment, At: at(minutes)})
+}
+
+func (h *host) record(resource string) *ExecutionRecord {
+	for _, r := range h.state.Executions {
+		if r.Resource == resource {
+			return r
+		}
+	}
+	return nil
+}
+
+func (h *host) open(resource string) *Execution {
+	h.t.Helper()
+	if r := h.record(resource); r != nil && r.Open != nil {
+		return r.Open
+	}
+	h.t.Fatalf("%v: no open execution on %s:\n%s", h.now, resource, describe(h.state))
+	return nil
+}
+
+// ended returns the status with which the last execution on a resource ended.
+func (h *host) ended(resource string) Status {
+	if r := h.record(resource); r != nil && r.Open == nil {
+		return r.Last[h.env].Status
+	}
+	return ""
+}
+
+func (h *host) status(resource, deployment string) MemberStatus {
+	h.t.Helper()
+	x := h.open(resource)
+	if k := x.member(deployment); k >= 0 {
+		return x.Members[k].Status
+	}
+	return ""
+}
+
+func (h *host) evaluate(resource, deployment, candidate string) Verdict {
+	return h.plan.Evaluate(h.state, resource, deployment, candidate, h.now)
+}
+
+// starts is what the last plan offers, as "resource/deployment@version", rollbacks with a "!".
+func (h *host) starts() string { return describeStarts(h.plan) }
+
+func describeStarts(p Plan) string {
+	var list []string
+	for _, s := range p.Start {
+		mark := ""
+		if s.Run.Purpose == Rollback {
+			mark = "!"
+		}
+		list = append(list, s.Run.Resource+"/"+s.Run.Deployment+"@"+s.Version+mark)
+	}
+	return strings.Join(list, " ")
+}
+
+// want fails unless the last plan offers exactly these starts.
+func (h *host) want(starts string) {
+	h.t.Helper()
+	if got := h.starts(); got != starts {
+		h.t.Fatalf("%v: starts %q, want %q\n%s", h.now.Format("15:04"), got, starts, describe(h.state))
+	}
+}
+
+// describe prints a state on a few lines.
+func describe(s State) string {
+	var b strings.Builder
+	if c := s.Group.Collecting; c != nil {
+		fmt.Fprintf(&b, "%s collecting since %s\n", c.ID, c.OpenedAt.Format(time.RFC3339))
+	}
+	for _, g := range s.Group.Closed {
+		fmt.Fprintf(&b, "%s %s since %s:", g.ID, g.Status, g.ReadyAt.Format(time.RFC3339))
+		for _, m := range g.Members {
+			fmt.Fprintf(&b, " %s(%s)=%v", m.Deployment, m.Role, m.Locks)
+		}
+		b.WriteString("\n")
+	}
+	for _, r := range s.Executions {
+		fmt.Fprintf(&b, "%s:", r.Resource)
+		for env, e := range r.Last {
+			fmt.Fprintf(&b, " last %s %s %s", env, e.Group, e.Status)
+		}
+		if x := r.Open; x != nil {
+			fmt.Fprintf(&b, " open %s %s gen %d %s:", x.Group, x.Status, x.Generation, x.Recovery)
+			for _, m := range x.Members {
+				fmt.Fprintf(&b, " %s=%s(%s a%d %s)", m.Deployment, m.Version, m.Status, m.Attempt, m.Purpose)
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func events(p Plan) string {
+	var list []string
+	for _, e := range p.Events {
+		text := string(e.Kind)
+		if e.Resource != "" {
+			text += " " + e.Resource
+		}
+		list = append(list, fmt.Sprintf("%s %d %s", text, number(e.Group), e.Status))
+	}
+	return strings.Join(list, ", ")
+}

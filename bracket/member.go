@@ -1,0 +1,277 @@
+package bracket
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Bracket is one rule with what it selects, for [Check].
+type Bracket struct {
+	ID      string // rule id, for messages
+	Rule    Rule
+	Members []Member
+	Targets []Target // only Resource and Deployment are read; nil: overlaps are not checked
+}
+
+// Check reports what [Rule.Validate] cannot see: a bracket without main member, a need that is no member, a dependency against the
+// roles ([*RoleError]), a dependency cycle ([*CycleError]), and a target in two brackets ([*OverlapError]). All faults are joined.
+// Nothing is modified.
+func Check(brackets ...Bracket) error {
+	var faults []error
+	for _, b := range brackets {
+		err := checkMembers(b.ID, b.Members, b.Rule.MemberRoles != nil)
+		if err == nil && !hasMain(b) {
+			err = fmt.Errorf("bracket: %sno main member: nothing would ever open a group; widen deploymentSelector or narrow memberRoles", named(b.ID))
+		}
+		faults = append(faults, err)
+	}
+	sorted := make([][]Target, len(brackets))
+	for i, b := range brackets {
+		sorted[i], _ = sortedTargets(b.Targets)
+	}
+	for i := range brackets {
+		for j := range i {
+			first, second := j, i
+			if brackets[first].ID > brackets[second].ID {
+				first, second = second, first
+			}
+			if t := firstCommon(sorted[i], sorted[j]); t != nil {
+				faults = append(faults, &OverlapError{[2]string{brackets[first].ID, brackets[second].ID}, t.Deployment, t.Resource})
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func hasMain(b Bracket) bool {
+	for _, m := range frozenMembers(b.Members, b.Rule.MemberRoles != nil, func(string) bool { return true }) {
+		if m.Role == Main {
+			return true
+		}
+	}
+	return false
+}
+
+func firstCommon(a, b []Target) *Target {
+	for len(a) > 0 && len(b) > 0 {
+		switch c := compareTargets(&a[0], &b[0]); {
+		case c == 0:
+			return &a[0]
+		case c < 0:
+			a = a[1:]
+		default:
+			b = b[1:]
+		}
+	}
+	return nil
+}
+
+// checkMembers reports every fault of the members and of the edges between them.
+func checkMembers(id string, members []Member, declared bool) error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("bracket: %s%s", named(id), fmt.Sprintf(format, args...)))
+	}
+	at := make(map[string]int, len(members))
+	for i, m := range members {
+		if m.Deployment == "" {
+			fault("members[%d]: deployment must not be empty", i)
+		} else if _, twice := at[m.Deployment]; twice {
+			fault("members[%d]: deployment %q is listed twice", i, m.Deployment)
+		}
+		at[m.Deployment] = i
+		if declared && m.Role != "" && m.Role != Pre && m.Role != Main && m.Role != Post {
+			fault("members[%d].role: %q is unknown: must be pre, main or post", i, m.Role)
+		}
+	}
+	for i, m := range members {
+		for need := range needsOf(m) {
+			j, known := at[need]
+			switch {
+			case !known:
+				fault("members[%d]: %q needs %q, which is no member: leave it to an ordinary dependency", i, m.Deployment, need)
+			case j == i:
+				// a cycle of one, reported below
+			case declared && roleOrder(m.Role) < roleOrder(members[j].Role):
+				faults = append(faults, &RoleError{id, m.Deployment, need, orMain(m.Role), orMain(members[j].Role)})
+			}
+		}
+	}
+	if cycle := findCycle(members, at); cycle != nil {
+		faults = append(faults, &CycleError{id, cycle})
+	}
+	sortErrors(faults)
+	return errors.Join(faults...)
+}
+
+func needsOf(m Member) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, need := range m.Needs {
+			if !yield(need) {
+				return
+			}
+		}
+		for _, need := range m.NeedsIf {
+			if !yield(need.Deployment) {
+				return
+			}
+		}
+	}
+}
+
+func orMain(r Role) Role {
+	if r == "" {
+		return Main
+	}
+	return r
+}
+
+// roleOrder is the phase in which a role runs.
+func roleOrder(r Role) int {
+	switch r {
+	case Pre:
+		return 0
+	case Post:
+		return 2
+	}
+	return 1
+}
+
+// findCycle returns a cycle of needs with its first member repeated at the end, or nil. Of several cycles it finds the one that
+// contains or is reached from the smallest deployment, so that the order of the input does not matter.
+func findCycle(members []Member, at map[string]int) []string {
+	const (
+		unseen = iota
+		open
+		done
+	)
+	mark := make([]int, len(members))
+	var path []string
+	var visit func(i int) []string
+	visit = func(i int) []string {
+		mark[i] = open
+		path = append(path, members[i].Deployment)
+		for _, need := range slices.Sorted(needsOf(members[i])) {
+			j, known := at[need]
+			if !known {
+				continue
+			}
+			if mark[j] == open {
+				return append(slices.Clone(path[slices.Index(path, need):]), need)
+			}
+			if mark[j] == unseen {
+				if cycle := visit(j); cycle != nil {
+					return cycle
+				}
+			}
+		}
+		path = path[:len(path)-1]
+		mark[i] = done
+		return nil
+	}
+	order := make([]int, len(members))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(members[a].Deployment, members[b].Deployment) })
+	for _, i := range order {
+		if mark[i] == unseen {
+			if cycle := visit(i); cycle != nil {
+				return cycle
+			}
+		}
+	}
+	return nil
+}
+
+// frozenMembers returns the members that have targets, ascending by deployment, with their roles and with needs that include those
+// of the roles: each main needs each pre, each post needs each pre and each main. Locks are left empty. The members were checked.
+func frozenMembers(members []Member, declared bool, hasTarget func(string) bool) []GroupMember {
+	frozen := make([]GroupMember, 0, len(members))
+	for _, m := range members {
+		if hasTarget(m.Deployment) {
+			g := GroupMember{Deployment: m.Deployment, Role: orMain(m.Role), Needs: append([]string{}, m.Needs...)}
+			for _, need := range m.NeedsIf {
+				if hasTarget(need.Deployment) {
+					need.Versions = slices.Sorted(slices.Values(need.Versions))
+					g.NeedsIf = append(g.NeedsIf, need)
+				}
+			}
+			frozen = append(frozen, g)
+		}
+	}
+	slices.SortFunc(frozen, func(a, b GroupMember) int { return strings.Compare(a.Deployment, b.Deployment) })
+	if !declared {
+		deriveRoles(frozen)
+	}
+	for i := range frozen {
+		m := &frozen[i]
+		m.Needs = slices.DeleteFunc(m.Needs, func(need string) bool { return !hasTarget(need) })
+		for _, other := range frozen {
+			if roleOrder(other.Role) < roleOrder(m.Role) {
+				m.Needs = append(m.Needs, other.Deployment)
+			}
+		}
+		slices.Sort(m.Needs)
+		m.Needs = slices.Compact(m.Needs)
+		slices.SortFunc(m.NeedsIf, func(a, b ConditionalNeed) int { return strings.Compare(a.Deployment, b.Deployment) })
+	}
+	return frozen
+}
+
+// deriveRoles makes the only member that needs nothing the pre, and the only member that nothing needs the post, if both exist, differ
+// and leave at least one main. In an acyclic graph the only member without needs is reached from all others, and the only one that is not needed
+// reaches all others, so that both are hooks around everything else.
+func deriveRoles(members []GroupMember) {
+	needed := make(map[string]bool)
+	first, last, firsts, lasts := 0, 0, 0, 0
+	for i := range members {
+		m := &members[i]
+		m.Role = Main
+		needs := 0
+		for need := range needsOf(Member{Needs: m.Needs, NeedsIf: m.NeedsIf}) {
+			if _, member := slices.BinarySearchFunc(members, need, byDeployment); member {
+				needed[need] = true
+				needs++
+			}
+		}
+		if needs == 0 {
+			first, firsts = i, firsts+1
+		}
+	}
+	for i, m := range members {
+		if !needed[m.Deployment] {
+			last, lasts = i, lasts+1
+		}
+	}
+	if firsts == 1 && lasts == 1 && first != last && len(members) > 2 {
+		members[first].Role, members[last].Role = Pre, Post
+	}
+}
+
+func byDeployment(m GroupMember, deployment string) int {
+	return strings.Compare(m.Deployment, deployment)
+}
+
+// levels computes the topological level of each of n members: 0 without needs, else one more than the highest level it needs. needs
+// yields indices; the graph is acyclic. The result is written to level, which has length n.
+func levels(level []int, needs func(i int, yield func(j int))) {
+	for i := range level {
+		level[i] = -1
+	}
+	var visit func(i int) int
+	visit = func(i int) int {
+		if level[i] < 0 {
+			level[i] = 0 // also ends the recursion on a graph that is no DAG, which stored records cannot rule out
+			highest := 0
+			needs(i, func(j int) { highest = max(highest, visit(j)+1) })
+			level[i] = highest
+		}
+		return level[i]
+	}
+	for i := range level {
+		visit(i)
+	}
+}

@@ -1,0 +1,183 @@
+package bracket
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestCheck(t *testing.T) {
+	declared := Rule{DeploymentSelector: "true", MemberRoles: &MemberRoles{}}
+	derived := Rule{DeploymentSelector: "true"}
+	pre := func(name string, needs ...string) Member { return Member{Deployment: name, Role: Pre, Needs: needs} }
+	main := func(name string, needs ...string) Member { return Member{Deployment: name, Needs: needs} }
+	post := func(name string, needs ...string) Member { return Member{Deployment: name, Role: Post, Needs: needs} }
+	rows := []struct {
+		name    string
+		rule    Rule
+		members []Member
+		want    string // parts of the message; empty: no error
+		why     string
+	}{
+		{"one main", derived, []Member{main("a")}, "", "the smallest bracket"},
+		{"the RFC's node policy", derived, rfcMembers(), "", "must be accepted as it is"},
+		{"no members", derived, nil, "no main member", "nothing would ever open a group"},
+		{"only hooks", declared, []Member{pre("a"), post("b")}, "no main member", "hooks never open a group"},
+		{"self", derived, []Member{main("a", "a")}, "a -> a", "it waits for itself"},
+		{"cycle of two", derived, []Member{main("a", "b"), main("b", "a")}, "a -> b -> a", "neither can start"},
+		{"cycle beside a tail", derived, []Member{main("x", "b"), main("c", "b"), main("b", "c")}, "b -> c -> b", "only the members of the cycle are named"},
+		{"cycle through a condition", derived, []Member{{Deployment: "a", NeedsIf: []ConditionalNeed{{"b", []string{"v1"}}}}, main("b", "a")}, "a -> b -> a", "some versions would deadlock"},
+		{"unknown need", derived, []Member{main("a", "z")}, `"a" needs "z", which is no member`, "a typo, or an ordinary dependency"},
+		{"twice", derived, []Member{main("a"), main("a")}, "listed twice", "whose needs count?"},
+		{"nameless", derived, []Member{main("")}, "must not be empty", "nothing can refer to it"},
+		{"unknown role", declared, []Member{{Deployment: "a", Role: "hook"}}, `"hook" is unknown`, "enums fail closed"},
+		{"pre needs main", declared, []Member{pre("a", "b"), main("b")}, `pre member "a" needs main member "b"`, "the drain would wait for what waits for it"},
+		{"main needs post", declared, []Member{main("a", "b"), post("b")}, `main member "a" needs post member "b"`, "the same at the other end"},
+		{"roles that agree", declared, []Member{pre("a"), main("b", "a"), post("c", "b", "a"), pre("d", "a")}, "", "needs within and between phases, forwards"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if row.why == "" {
+				t.Fatal("a row needs a reason")
+			}
+			err := Check(Bracket{ID: "rule", Rule: row.rule, Members: row.members})
+			if row.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%v, want %q", err, row.want)
+			}
+			reversed := slices.Clone(row.members)
+			slices.Reverse(reversed)
+			if again := Check(Bracket{ID: "rule", Rule: row.rule, Members: reversed}); err != nil && !strings.Contains(again.Error(), row.want) {
+				t.Errorf("in another order: %v", again)
+			}
+		})
+	}
+	var cycle *CycleError
+	if err := Check(Bracket{ID: "r", Rule: derived, Members: rows[5].members}); !errors.As(err, &cycle) || cycle.Bracket != "r" || strings.Join(cycle.Path, "") != "aba" {
+		t.Errorf("%+v", cycle)
+	}
+	var role *RoleError
+	if err := Check(Bracket{ID: "r", Rule: declared, Members: rows[12].members}); !errors.As(err, &role) || role.Deployment != "a" || role.Need != "b" || role.Role != Pre || role.NeedRole != Main {
+		t.Errorf("%+v", role)
+	}
+}
+
+func TestCheckOverlap(t *testing.T) {
+	bracket := func(id string, targets ...string) Bracket {
+		b := Bracket{ID: id, Rule: Rule{DeploymentSelector: "true"}, Members: []Member{{Deployment: "a"}}}
+		for _, target := range targets {
+			resource, deployment, _ := strings.Cut(target, "/")
+			b.Targets = append(b.Targets, Target{Resource: resource, Deployment: deployment})
+		}
+		return b
+	}
+	if err := Check(bracket("x", "n1/a", "n2/b"), bracket("y", "n2/a", "n1/b"), bracket("z")); err != nil {
+		t.Errorf("different deployments on each resource: %v", err)
+	}
+	err := Check(bracket("y", "n3/a", "n2/b", "n1/a"), bracket("x", "n2/a", "n2/b", "n3/a"))
+	var overlap *OverlapError
+	if !errors.As(err, &overlap) || *overlap != (OverlapError{[2]string{"x", "y"}, "b", "n2"}) {
+		t.Errorf("%v", err)
+	}
+	for _, part := range []string{`"x" and "y"`, `"b"`, `"n2"`} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not name %s", err, part)
+		}
+	}
+}
+
+func rolesOf(members []Member, declared bool) string {
+	var b strings.Builder
+	for _, m := range frozenMembers(members, declared, func(string) bool { return true }) {
+		b.WriteString(m.Deployment + "=" + string(m.Role) + strings.ReplaceAll("("+strings.Join(m.Needs, ",")+") ", "()", ""))
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func TestRoles(t *testing.T) {
+	m := func(name string, needs ...string) Member { return Member{Deployment: name, Needs: needs} }
+	for _, row := range []struct {
+		members  []Member
+		declared bool
+		want     string
+		why      string
+	}{
+		{[]Member{m("a"), m("b", "a"), m("c", "b")}, false, "a=pre b=main(a) c=post(a,b)", "a chain of three has both hooks"},
+		{[]Member{m("a"), m("b", "a")}, false, "a=main b=main(a)", "two members leave no main between the hooks"},
+		{[]Member{m("a")}, false, "a=main", "first and last are the same"},
+		{[]Member{m("a"), m("b"), m("c", "a", "b")}, false, "a=main b=main c=main(a,b)", "two members need nothing: which one is the drain?"},
+		{[]Member{m("a"), m("b", "a"), m("c", "a")}, false, "a=main b=main(a) c=main(a)", "nothing needs two of them: which one is the uncordon?"},
+		{[]Member{m("a"), m("b", "a"), m("c", "a"), m("d", "b", "c")}, false, "a=pre b=main(a) c=main(a) d=post(a,b,c)", "a diamond"},
+		{[]Member{m("a"), m("b", "a"), m("c", "b")}, true, "a=main b=main(a) c=main(b)", "an empty memberRoles makes all main"},
+		{[]Member{{Deployment: "z", Role: Pre}, m("a"), {Deployment: "b", Role: Post}, {Deployment: "c", Role: Post}}, true,
+			"a=main(z) b=post(a,z) c=post(a,z) z=pre", "roles add their edges"},
+	} {
+		if got := rolesOf(row.members, row.declared); got != row.want {
+			t.Errorf("%s, want %s (%s)", got, row.want, row.why)
+		}
+	}
+}
+
+// The definition of the derived roles by reachability, written out, against the counting that replaces it.
+func TestDerivedRolesMatchTheirDefinition(t *testing.T) {
+	hooks := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 6).Draw(t, "members")
+		members := make([]Member, n)
+		for i := range members {
+			members[i].Deployment = string(rune('a' + i))
+			for j := range i {
+				if rapid.IntRange(0, 3).Draw(t, "edge") > 0 {
+					members[i].Needs = append(members[i].Needs, members[j].Deployment)
+				}
+			}
+		}
+		var reaches [6][6]bool
+		for i := range members { // needs point to smaller indices, so one pass closes them
+			for _, need := range members[i].Needs {
+				j := int(need[0] - 'a')
+				reaches[i][j] = true
+				for k := range n {
+					reaches[i][k] = reaches[i][k] || reaches[j][k]
+				}
+			}
+		}
+		source, sink := -1, -1
+		for i := range n {
+			first, last := true, true
+			for k := range n {
+				if k != i {
+					first = first && reaches[k][i] && !reaches[i][k]
+					last = last && reaches[i][k] && !reaches[k][i]
+				}
+			}
+			if first {
+				source = i
+			}
+			if last {
+				sink = i
+			}
+		}
+		got := frozenMembers(members, false, func(string) bool { return true })
+		for i := range got {
+			want := Main
+			if source >= 0 && sink >= 0 && source != sink && n > 2 {
+				hooks++
+				switch i {
+				case source:
+					want = Pre
+				case sink:
+					want = Post
+				}
+			}
+			if got[i].Role != want {
+				t.Fatalf("%v: %s is %s, want %s", members, got[i].Deployment, got[i].Role, want)
+			}
+		}
+	})
+	if hooks == 0 && !testing.Short() {
+		t.Error("no hooks were derived in any run")
+	}
+}

@@ -1,0 +1,168 @@
+package bracket
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// overlap says whether the latest closed group can be merged into an open execution now.
+type overlap int
+
+const (
+	queues   overlap = iota
+	exhausts         // only maxMerges prevents the merge
+	merges
+)
+
+// overlap decides about the latest group, which is due at due, and an open execution of the environment that has not taken it over.
+func (v *view) overlap(w *work, due, now time.Time) overlap {
+	b := v.latest
+	if w.rule.OverlapStrategy != Merge || b.Rule.OverlapStrategy != Merge || due.IsZero() || due.After(now) || w.Recovery != "" {
+		return queues
+	}
+	if w.resource < 0 {
+		return queues
+	}
+	targets, slots := v.span(w.resource)
+	different := false
+	for k := range w.Members {
+		m := &w.Members[k]
+		switch {
+		case m.Role == Pre && m.Status != MemberSucceeded && m.Status != MemberSkipped:
+			return queues
+		case m.Role == Post && !m.StartedAt.IsZero():
+			return queues // I13
+		case m.Status == MemberFailed:
+			i, t := b.target(targets, slots, m.Deployment)
+			if i < 0 || !b.changes(v, i, t, m) {
+				return queues
+			}
+		}
+	}
+	for k := range targets {
+		if slots[k] < 0 || b.slot[slots[k]] < 0 {
+			continue
+		}
+		i, t := b.slot[slots[k]], &targets[k]
+		action, version := b.plan(v, i, t)
+		a := w.member(t.Deployment)
+		switch {
+		case a < 0 && action == ActionRun && version == "":
+			return queues // a hook that cannot run
+		case a < 0:
+			different = different || action == ActionDeploy
+		case w.Members[a].Role != b.Members[i].Role:
+			return queues // the phases of the two groups do not fit together
+		default:
+			different = different || b.changes(v, i, t, &w.Members[a])
+		}
+	}
+	switch {
+	case !different:
+		return queues
+	case len(w.Merged) >= w.rule.maxMerges():
+		return exhausts
+	}
+	return merges
+}
+
+// target returns the member of the group for a deployment and its target among those of a resource, -1 if either is missing.
+func (g *groupView) target(targets []Target, slots []int32, deployment string) (int32, *Target) {
+	for k := range targets {
+		if slots[k] >= 0 && targets[k].Deployment == deployment {
+			return g.slot[slots[k]], &targets[k]
+		}
+	}
+	return -1, nil
+}
+
+// changes reports whether the group, in a merge, gives a main another target version than the execution has for it. Null locks change nothing, and neither
+// does a version older than what the target runs or is about to run.
+func (g *groupView) changes(v *view, i int32, t *Target, m *ExecutionMember) bool {
+	l, locked := g.lockFor(i, t)
+	d := &v.deployments[g.members[i].deployment]
+	switch {
+	case m.Role != Main || !locked || d.rankOf(t.Current) > l.rank:
+		return false
+	case m.Version == l.id:
+		// the same version, but a run that began before the target became outdated does not count
+		return g.outdates(t) && m.Status != MemberWaiting && m.StartedAt.Before(t.OutdatedAt)
+	case m.running() || m.Status == MemberSucceeded:
+		return d.rankOf(m.Version) < l.rank
+	}
+	return true
+}
+
+// merge makes the open execution take over the latest group, in one atomic change. Identity and lease stay those of the execution.
+func (s *step) merge(w *work) {
+	v, b := s.view, s.view.latest
+	w.change()
+	before := w.Generation
+	w.Generation++
+	w.Merged = append(slices.Clone(w.Merged), b.ID)
+	targets, slots := v.span(w.resource)
+
+	kept := w.Members[:0]
+	for _, m := range w.Members {
+		i, t := b.target(targets, slots, m.Deployment)
+		if i < 0 && m.Role == Main && m.Status == MemberWaiting {
+			continue // the newer group does not want it, and it never started in this generation
+		}
+		changes := i >= 0 && b.changes(v, i, t, &m)
+		if m.Status != MemberWaiting && m.Generation == 0 && !m.StartedAt.IsZero() {
+			m.Generation = before
+		}
+		switch {
+		case !changes && m.Status == MemberWaiting:
+			m.Attempt = 1
+			if i >= 0 && m.Role == Post {
+				if l, locked := b.lockFor(i, t); locked {
+					m.Version = l.id
+				}
+			}
+		case changes:
+			l, _ := b.lockFor(i, t)
+			if m.running() {
+				if m.RunVersion == "" {
+					m.RunVersion = m.Version
+				}
+			} else {
+				m.Status, m.Generation, m.Attempt, m.RetryAt = MemberWaiting, 0, 1, time.Time{}
+			}
+			m.Version, m.Action = l.id, ActionDeploy
+			if l.id == t.Current && !m.Touched && !b.outdates(t) { // nothing to do for it any more
+				m.Status, m.Action, m.Attempt = MemberSkipped, ActionSkip, 0
+			}
+		}
+		kept = append(kept, m)
+	}
+	w.Members = kept
+	for k := range targets {
+		if slots[k] < 0 || b.slot[slots[k]] < 0 || w.member(targets[k].Deployment) >= 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(w.Members, targets[k].Deployment, func(m ExecutionMember, d string) int { return strings.Compare(m.Deployment, d) })
+		w.Members = slices.Insert(w.Members, at, b.freezeMember(v, b.slot[slots[k]], &targets[k]))
+	}
+	for k := range w.Members {
+		w.Members[k].Needs = w.mergedNeeds(b, &w.Members[k])
+	}
+	s.event(Event{Kind: GroupMerged, Group: b.ID, Resource: v.resource(w.resource), At: utc(v.now), Status: StatusSuperseded, Into: w.Group})
+}
+
+// mergedNeeds returns the needs of a member after a merge: those of the newer group if it has the member, else those it had, and those of the roles.
+// No cycle arises: the newer group's needs never point to members that only the execution had.
+func (w *work) mergedNeeds(b *groupView, m *ExecutionMember) []string {
+	needs := b.needsIn(w.Execution, m.Deployment)
+	if _, member := slices.BinarySearchFunc(b.Members, m.Deployment, byDeployment); !member {
+		needs = slices.DeleteFunc(slices.Clone(m.Needs), func(d string) bool { return w.member(d) < 0 })
+	}
+	for k := range w.Members {
+		if o := &w.Members[k]; roleOrder(o.Role) < roleOrder(m.Role) {
+			needs = append(needs, o.Deployment)
+		}
+	}
+	slices.Sort(needs)
+	return slices.Compact(needs)
+}

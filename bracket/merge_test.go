@@ -1,0 +1,461 @@
+package bracket
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// merging is the node policy with merge: group 1 (os, kubelet, containerd at v2) is open on n1.
+func merging(h *host) {
+	h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
+}
+
+// next publishes versions for a second group, which closes at minute 160.
+func (h *host) next(versions ...string) {
+	for _, v := range versions {
+		deployment, id, _ := strings.Cut(v, "@")
+		h.publish(deployment, id, 100)
+	}
+}
+
+// merged checks how the second group relates to the execution on n1.
+func (h *host) merged(want bool) {
+	h.t.Helper()
+	x := h.open("n1")
+	if (len(x.Merged) == 1) != want || x.Generation != 1+len(x.Merged) {
+		h.t.Fatalf("merged %v, want %v\n%s%+v", x.Merged, want, describe(h.state), h.plan.Wait)
+	}
+}
+
+func TestMerge(t *testing.T) {
+	tell(t, []scenario{
+		{"waiting: the older version never runs", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("kubelet@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/containerd@v2 n1/kubelet@v3")
+			if r := h.plan.Start[0].Run; r.Generation != 2 || r.Attempt != 1 || number(r.Group) != 1 {
+				h.t.Errorf("%+v", r)
+			}
+		}, "the target is replaced; identity and lease stay those of the first group"},
+		{"running: finishes, then waits with the new target", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.want("")
+			h.is(StatusExecuting, "os=running kubelet=waiting")
+			h.end("n1", "os", RunFailed, 161)
+			h.step(161)
+			h.want("n1/os@v3")
+			h.is(StatusExecuting, "os=waiting")
+			h.start()
+			h.succeeds("os", 162)
+			h.want("n1/containerd@v2 n1/kubelet@v2")
+		}, "the outcome of the old run, a failure even, is not used"},
+		{"succeeded: runs again", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.next("os@v3")
+			h.end("n1", "kubelet", RunSucceeded, 159)
+			h.end("n1", "containerd", RunSucceeded, 159)
+			h.step(160)
+			h.merged(true)
+			h.want("n1/os@v3")
+			h.is(StatusExecuting, "kubelet=succeeded uncordon=waiting")
+			h.start()
+			h.succeeds("os", 161)
+			h.want("n1/uncordon@v1")
+		}, "what the newer group leaves alone keeps its success"},
+		{"skipped: runs", func(h *host) {
+			merging(h)
+			h.versions = h.versions[:len(h.versions)-1] // no v2 of containerd
+			h.until(60, "n1", "os")
+			h.is(StatusExecuting, "containerd=skipped")
+			h.next("containerd@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/containerd@v3 n1/kubelet@v2")
+		}, "it was unchanged in the first group only"},
+		{"failed: gets another version and goes on", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.want("n1/os@v3")
+			h.is(StatusExecuting, "os=waiting")
+		}, "a fix reaches the node that needs it, under the lease it holds"},
+		{"failed with the same version: queued", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(false)
+			h.is(StatusFailed, "os=failed")
+		}, "it would fail again"},
+		{"a pre is never repeated, a post gets the newer version", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.next("os@v3", "drain@v3", "uncordon@v3")
+			h.end("n1", "kubelet", RunSucceeded, 159)
+			h.end("n1", "containerd", RunSucceeded, 159)
+			h.step(160)
+			h.start()
+			h.succeeds("os", 161)
+			h.want("n1/uncordon@v3")
+			drains := 0
+			for r := range h.runs {
+				if r.Deployment == "drain" {
+					drains++
+				}
+			}
+			if drains != 1 {
+				h.t.Errorf("I4: %d drains", drains)
+			}
+		}, "the node is drained already"},
+		{"the pre is still running: queued", func(h *host) {
+			merging(h)
+			h.step(60)
+			h.start()
+			h.next("os@v3")
+			h.step(160)
+			h.merged(false)
+			h.succeeds("drain", 161)
+			h.merged(true)
+			h.want("n1/os@v3")
+		}, "facts are folded before merges, merges before starts"},
+		{"post has started: queued", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "uncordon")
+			h.next("os@v3")
+			h.step(160)
+			h.merged(false)
+			h.end("n1", "uncordon", RunFailed, 161).RetryAt = at(170)
+			h.step(161)
+			h.merged(false)
+		}, "I13: even between two attempts of the post"},
+		{"a recovery has begun: queued", func(h *host) {
+			merging(h)
+			h.rule.OnMemberFailure = RollbackMember
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.start()
+			h.next("os@v3")
+			h.step(160)
+			h.merged(false)
+			h.succeeds("os", 161)
+			h.merged(false)
+		}, "a rollback is not overtaken"},
+		{"not due: queued until it is", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("os@v3")
+			h.due["n1"] = at(200)
+			plan := h.step(160)
+			h.merged(false)
+			if !plan.Next.Equal(at(200)) {
+				h.t.Errorf("next %v", plan.Next)
+			}
+			h.stepAt(at(200).Add(-1))
+			h.merged(false)
+			h.step(200)
+			h.merged(true)
+		}, "the curve holds for merges as well"},
+		{"due unknown: queued", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("os@v3")
+			h.due["n1"] = time.Time{}
+			h.step(160)
+			h.merged(false)
+		}, "unknown is not now"},
+		{"nothing different: queued", func(h *host) {
+			merging(h)
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{"v3"}
+			h.until(60, "n1", "os")
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(false)
+		}, "the new version is out of scope here"},
+		{"the retries of the older version are forgotten", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.end("n1", "os", RunFailed, 61).RetryAt = at(62)
+			h.step(62)
+			h.start()
+			h.end("n1", "os", RunFailed, 63).RetryAt = at(500)
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.want("n1/os@v3")
+			if r := h.plan.Start[0].Run; r.Generation != 2 || r.Attempt != 1 {
+				h.t.Errorf("%+v", r)
+			}
+		}, "attempts of the new generation start at 1, without the old backoff"},
+		{"the same version keeps its backoff", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.end("n1", "os", RunFailed, 61).RetryAt = at(500)
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(true)
+			h.want("")
+			h.step(500)
+			h.want("n1/os@v2")
+			if r := h.plan.Start[0].Run; r.Generation != 2 || r.Attempt != 1 {
+				h.t.Errorf("%+v", r)
+			}
+		}, "its status is kept; the run belongs to the generation in which it starts"},
+		{"a running run of the same version continues", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(true)
+			h.want("")
+			h.succeeds("os", 161)
+			h.want("n1/containerd@v2 n1/kubelet@v3")
+			for r := range h.runs {
+				if r.Deployment == "os" && r.Generation != 1 {
+					h.t.Errorf("%+v", r)
+				}
+			}
+		}, "its success counts, and its run keeps its identity"},
+		{"an older generation's run holds back every start", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.next("os@v3", "kubelet@v3")
+			h.end("n1", "containerd", RunSucceeded, 159)
+			h.step(160)
+			h.want("")
+			for _, w := range h.plan.Wait {
+				if w.Deployment == "os" && (w.Reason != ReasonWaitsForMembers || w.On[0].Deployment != "kubelet") {
+					h.t.Errorf("%+v", w)
+				}
+			}
+			h.succeeds("kubelet", 161)
+			h.want("n1/os@v3")
+		}, "os must not change under a kubelet that is being upgraded"},
+		{"a member that only the newer group has", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.member("cni", "drain", "os")
+			h.members[4].Needs = append(h.members[4].Needs, "cni")
+			h.target("n1", "cni", "v1")
+			h.next("cni@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/cni@v3 n1/containerd@v2 n1/kubelet@v2")
+			h.start()
+			h.succeeds("containerd", 161)
+			h.succeeds("kubelet", 162)
+			h.want("")
+			h.succeeds("cni", 163)
+			h.want("n1/uncordon@v1")
+		}, "it is added with its needs, and the post waits for it"},
+		{"a pre that only the newer group has", func(h *host) {
+			merging(h)
+			roles(h)
+			h.until(60, "n1", "os")
+			h.member("snapshot")
+			h.members[5].Role = Pre
+			h.target("n1", "snapshot", "v1")
+			h.next("kubelet@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/snapshot@v1")
+			h.start()
+			h.succeeds("snapshot", 161)
+			h.want("n1/containerd@v2 n1/kubelet@v3")
+		}, "it is added as waiting, and the mains wait for it"},
+		{"a hook without version that only the newer group has: queued", func(h *host) {
+			merging(h)
+			roles(h)
+			h.until(60, "n1", "os")
+			h.member("snapshot")
+			h.members[5].Role = Pre
+			h.target("n1", "snapshot", "")
+			h.version("snapshot", "v1").EligibleAt = time.Time{}
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(false)
+		}, "it could never run"},
+		{"a member that only the older group has", func(h *host) {
+			merging(h)
+			roles(h)
+			h.until(60, "n1", "os")
+			h.members = append(h.members[:2:2], h.members[3], h.members[4]) // no kubelet any more
+			h.members[3].Needs = []string{"containerd"}
+			h.next("containerd@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/containerd@v3")
+			if h.open("n1").member("kubelet") >= 0 {
+				h.t.Error("kubelet is still there")
+			}
+		}, "dropped, as it waits"},
+		{"a running member that only the older group has", func(h *host) {
+			merging(h)
+			roles(h)
+			h.until(60, "n1", "kubelet")
+			h.members = append(h.members[:2:2], h.members[3], h.members[4])
+			h.members[3].Needs = []string{"containerd"}
+			h.next("os@v3")
+			h.end("n1", "containerd", RunSucceeded, 159)
+			h.step(160)
+			h.merged(true)
+			h.is(StatusExecuting, "kubelet=running")
+			h.succeeds("kubelet", 161)
+			h.want("n1/os@v3")
+			h.start()
+			h.succeeds("os", 162)
+			h.want("n1/uncordon@v1")
+		}, "kept: it finishes first, and the post waits for it"},
+		{"the post that only the older group has", func(h *host) {
+			merging(h)
+			roles(h)
+			h.until(60, "n1", "os")
+			h.members = h.members[:4] // no uncordon any more
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.succeeds("os", 161)
+			h.finishAll(161)
+			if h.ended("n1") != StatusCompleted {
+				h.t.Errorf("%s", describe(h.state))
+			}
+			uncordons := 0
+			for r := range h.runs {
+				if r.Deployment == "uncordon" {
+					uncordons++
+				}
+			}
+			if uncordons != 1 {
+				h.t.Errorf("%d uncordons", uncordons)
+			}
+		}, "a node that was drained is uncordoned, whatever the newer group knows of it"},
+		{"roles that changed: queued", func(h *host) {
+			merging(h)
+			roles(h)
+			h.until(60, "n1", "os")
+			h.members[3].Role = Post // containerd
+			h.members[3].Needs = nil
+			h.members[4].Needs = nil
+			h.next("os@v3")
+			h.step(160)
+			h.merged(false)
+		}, "the phases of the two groups do not fit together"},
+		{"queue in the newer rule: queued", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.rule.OverlapStrategy = Queue
+			h.next("os@v3")
+			h.step(160)
+			h.merged(false)
+		}, "the operator has just forbidden it"},
+		{"queue in the older rule: queued", func(h *host) {
+			h.until(60, "n1", "os")
+			merging(h)
+			h.next("os@v3")
+			h.step(160)
+			h.merged(false)
+		}, "the execution follows its own copy of the rule"},
+		{"a revoked version is not downgraded while it runs", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.version("os", "v2").EligibleAt = time.Time{}
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(true)
+			h.is(StatusExecuting, "os=running")
+			h.succeeds("os", 161)
+			h.want("n1/containerd@v2 n1/kubelet@v3")
+		}, "current greater than the lock counts as unchanged"},
+		{"a revoked version that waits is not started", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.next("containerd@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/containerd@v3")
+			h.is(StatusExecuting, "kubelet=skipped")
+		}, "the newer group locks what the target runs already: nothing to do for it"},
+		{"a target that became outdated after its run", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.targets[[2]string{"n1", "os"}].OutdatedAt = at(100)
+			h.end("n1", "containerd", RunSucceeded, 159)
+			h.end("n1", "kubelet", RunSucceeded, 159)
+			h.step(160)
+			h.merged(true)
+			h.want("n1/os@v2")
+		}, "the same version again, because the run began before"},
+		{"merging twice", func(h *host) {
+			merging(h)
+			h.rule.MaxMerges = ptr(2)
+			h.until(60, "n1", "os")
+			h.next("os@v3")
+			h.step(160)
+			h.publish("os", "v4", 200)
+			h.step(260)
+			if x := h.open("n1"); len(x.Merged) != 2 || x.Generation != 3 {
+				h.t.Fatalf("%s", describe(h.state))
+			}
+			h.succeeds("os", 261)
+			h.want("n1/os@v4")
+			h.publish("os", "v5", 300)
+			h.step(360)
+			h.merged2()
+		}, "as often as the rule allows, and no more"},
+		{"the merged group goes on elsewhere and ends", func(h *host) {
+			merging(h)
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.step(60)
+			h.start("n1/drain")
+			h.end("n1", "drain", RunSucceeded, 61)
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			if got := events(h.plan); !strings.Contains(got, "group_merged n1 2 superseded") {
+				h.t.Error(got)
+			}
+			if n := len(h.state.Group.Closed); n != 2 || h.state.Group.Closed[1].Status != StatusExecuting {
+				h.t.Errorf("%s", describe(h.state))
+			}
+			h.finishAll(160)
+			if n := len(h.state.Group.Closed); n != 1 || h.state.Group.Closed[0].Status != StatusCompleted || number(h.record("n2").Last["prod"].Group) != 2 ||
+				number(h.record("n1").Last["prod"].Group) != 1 {
+				h.t.Errorf("%s", describe(h.state))
+			}
+			if v := h.evaluate("n1", "os", "v3"); v.Reason != ReasonCurrent {
+				h.t.Errorf("%+v", v)
+			}
+		}, "superseded where it was merged, executed where it was not"},
+	})
+}
+
+// roles declares the hooks of the node policy.
+func roles(h *host) {
+	h.rule.MemberRoles = &MemberRoles{Pre: "x", Post: "y"}
+	h.members[0].Role, h.members[4].Role = Pre, Post
+}
+
+func (h *host) merged2() {
+	h.t.Helper()
+	if x := h.open("n1"); len(x.Merged) != 2 {
+		h.t.Fatalf("%s", describe(h.state))
+	}
+}

@@ -1,0 +1,158 @@
+package bracket
+
+import (
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// Observation is what the host sees of one (rule, environment), all from one read. The order of its slices never matters; Targets in
+// ascending order of (Resource, Deployment) and Runs in ascending order of resource save a sort. [Step] modifies nothing of it, but the [Plan] refers to it:
+// leave it alone while a plan is in use.
+type Observation struct {
+	// Members are the deployments that the rule selects now. Members without a target are left out of groups.
+	Members []Member
+	// Versions are the versions of the members, and of former members that a group or execution in the state still names. A version
+	// that is not listed is older than all listed ones and not eligible.
+	Versions []Version
+	// Targets are the release targets of those deployments in the environment. A target that is not listed no longer exists.
+	Targets []Target
+	// Runs are the runs of this rule and environment that the host knows: at least those of open executions that are in progress or
+	// ended since the state was saved. Older ones do no harm.
+	Runs []RunFact
+	// Commands are the operators' commands, see [Command]. A command may be repeated for as long as its execution is open.
+	Commands []Command
+	// DeletedResources are resources that are proved gone. A resource without targets is not proved gone.
+	DeletedResources []string
+	// RuleDeleted says that the rule no longer exists: a collecting group and executions not started are cancelled, open ones run to
+	// their end with the group's copy of the rule. Members is ignored.
+	RuleDeleted bool
+	// Due returns when a closed group may start on each pending resource, one instant per entry of pending.Resources; zero means not
+	// known yet. Step calls it at most once, with the latest closed group. Nil: everything is due at Group.ReadyAt.
+	Due func(pending Pending) []time.Time
+}
+
+// Member is a deployment that the rule selects, with its dependencies inside the bracket.
+type Member struct {
+	Deployment string
+	// Role is the declared role; empty means main. It is used only if the rule has MemberRoles; otherwise roles are derived from the dependencies.
+	Role Role
+	// Needs are the members that must have finished before this one starts, whatever their version. A need that has no target on a
+	// resource is satisfied there.
+	Needs []string
+	// NeedsIf are needs that hold only in executions after which the needed member runs one of certain versions. They are decided once,
+	// when an execution starts or is merged.
+	NeedsIf []ConditionalNeed
+}
+
+// ConditionalNeed is a dependency on a member that exists only for some of its versions.
+type ConditionalNeed struct {
+	Deployment string   `json:"deployment"`
+	Versions   []string `json:"versions"` // ids; with any other version of Deployment there is no dependency
+}
+
+// Version is one version of a deployment in the environment.
+type Version struct {
+	Deployment, ID string
+	// CreatedAt orders versions (then ID does, byte-wise). Required.
+	CreatedAt time.Time
+	// EligibleAt is when the last version-level gate opened; an instant before CreatedAt counts as CreatedAt. Zero: a gate holds it back.
+	EligibleAt time.Time
+}
+
+// Target is one release target: a deployment on a resource, in the observed environment.
+type Target struct {
+	Resource, Deployment string
+	// Current is the version last deployed successfully, empty if there is none.
+	Current string
+	// OutdatedAt is since when the target needs a new run of the same version, for example because its variables changed; zero: it does not.
+	// A host that never sets it lets such changes bypass the bracket.
+	OutdatedAt time.Time
+	// OutOfScope are the ids of versions that are not meant for this target.
+	OutOfScope []string
+}
+
+// Run identifies one attempt of one member in one execution. The holder of the lease it runs under is (Resource, Group).
+type Run struct {
+	Group, Resource, Deployment string
+	Generation                  int // 1, and one more for every merge before the run started
+	Attempt                     int // 1, 2, … within the generation and purpose
+	Purpose                     Purpose
+}
+
+// String returns the six parts joined by "/", with "%" and "/" inside a part written "%25" and "%2F". It is unique per run and is what
+// dispatch must be idempotent by.
+func (r Run) String() string {
+	return textkey.Join(r.Group, r.Resource, r.Deployment, itoa(r.Generation), itoa(r.Attempt), string(r.Purpose))
+}
+
+// Purpose says in which direction a run moves its target.
+type Purpose string
+
+const (
+	Deploy   Purpose = "deploy"   // to the version frozen for the member
+	Rollback Purpose = "rollback" // back to the version before the execution
+)
+
+// RunFact is what the host knows of a run.
+type RunFact struct {
+	Run       Run
+	Status    RunStatus
+	StartedAt time.Time // zero: the instant at which it was committed
+	EndedAt   time.Time // ignored while running; zero: the instant of the Step that sees the end first
+	// RetryAt is when a failed or lost run may be attempted again. Zero: no further attempt.
+	RetryAt time.Time
+}
+
+// RunStatus is the status of a run as observed.
+type RunStatus string
+
+const (
+	RunRunning   RunStatus = "running"
+	RunSucceeded RunStatus = "succeeded"
+	RunFailed    RunStatus = "failed"
+	RunLost      RunStatus = "lost" // it will never report; nobody knows what it did
+)
+
+// Command is an operator's decision about one open execution. It is applied at most once, by its ID, by the first Step that sees both
+// the command and the execution; if it does not apply then, it never will, and the plan lists it as refused.
+type Command struct {
+	ID   string      `json:"id"`
+	Kind CommandKind `json:"kind"`
+	// Group and Resource name the execution. Both are required.
+	Group    string `json:"group"`
+	Resource string `json:"resource"`
+	// Deployment names the member for retry and skip; empty: every failed member. It must be empty for resolve and abandon.
+	Deployment string    `json:"deployment,omitempty"`
+	By         string    `json:"by,omitempty"` // who decided; not interpreted
+	At         time.Time `json:"at,omitzero"`
+	Reason     string    `json:"reason,omitempty"` // not interpreted
+}
+
+// CommandKind is what an operator can decide.
+type CommandKind string
+
+const (
+	Retry   CommandKind = "retry"   // repeat the failed run, with its purpose
+	Skip    CommandKind = "skip"    // count the member as done
+	Resolve CommandKind = "resolve" // end the execution as completed, its lease is released
+	Abandon CommandKind = "abandon" // end the execution as cancelled, its lease is quarantined
+)
+
+// Pending names the resources on which the latest closed group has still to run, for [Observation.Due].
+type Pending struct {
+	Group     *Group   // read-only
+	Resources []string // ascending; read-only
+	runs      func(i int, into []PendingRun) []PendingRun
+}
+
+// PendingRun is a member that will run on a pending resource.
+type PendingRun struct {
+	Deployment, Version string
+	Role                Role
+	Action              Action // never ActionSkip
+}
+
+// Runs appends the members that the group would run on Resources[i], by level and deployment, and returns the extended slice. A hook without
+// any version has an empty Version.
+func (p Pending) Runs(i int, into []PendingRun) []PendingRun { return p.runs(i, into) }

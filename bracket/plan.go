@@ -1,0 +1,164 @@
+package bracket
+
+import "time"
+
+// Plan is what [Step] decided. Any subset of Start may be committed and carried out, in any order, before the next Step. All slices are
+// freshly allocated; only On lists are shared and must not be modified.
+type Plan struct {
+	// Start are the runs that may start now, by resource, level and deployment. A host that refuses one, for example because no slot is
+	// free, changes nothing.
+	Start []Start
+	// Redispatch are runs in progress of which the observation knows nothing, in the order of Start: a crash after the commit may have
+	// prevented their dispatch. Dispatch them again; as dispatch is create-if-absent by Run.String, that does no harm.
+	Redispatch []Start
+	// Wait says why runs of needed executions do not start now, in the order of Start. Resources that need nothing have no entry.
+	// While a group collects, one entry without resource says until when. [Plan.Evaluate] gives the verdict on any one candidate.
+	Wait []Wait
+	// Stuck are runs in progress that have had no outcome for stuckAfterSeconds, in the order of Start.
+	Stuck []Stuck
+	// Events are what happened in this step, in the order in which it happened, then by resource. The state holds their
+	// effect already: they are for people, and for the leases of executions that ended.
+	Events []Event
+	// Unknown are observed runs that belong to no group or execution of the state, in the order of Run.String. They were ignored.
+	Unknown []Run
+	// Refused are commands that do not apply to the state of their execution, by resource and id. They will never be applied.
+	Refused []Command
+	// Next is the earliest instant after now at which the plan can change without a new observation; zero: never.
+	Next time.Time
+
+	view *view
+}
+
+// Start is a run that may start now.
+type Start struct {
+	Run     Run // the lease is held by (Run.Resource, Run.Group)
+	Version string
+	Role    Role
+	// First says that the run opens the execution and so takes its lease; otherwise the lease is held already.
+	First bool
+	// DueAt is when the execution became due; for a run of an open execution, when that started.
+	DueAt time.Time
+}
+
+// Wait is a reason why something does not start. With a Deployment it concerns that member of an open execution; without, every
+// run of the group on the resource; without a Resource, every new version of a member anywhere.
+type Wait struct {
+	Group, Resource, Deployment string
+	Reason                      Reason      // a pending one
+	Until                       time.Time   // after now; zero if only an event can help
+	On                          []Condition // events that can help; shared, read-only
+}
+
+// Stuck is a run without outcome.
+type Stuck struct {
+	Run       Run
+	StartedAt time.Time
+	Since     time.Time // when it became stuck
+}
+
+// Event is something that a step brought about.
+type Event struct {
+	Kind     EventKind
+	Group    string
+	Resource string    // empty for events of a group
+	At       time.Time // when it took effect
+	Status   Status    // of the group or execution afterwards
+	// Into is the group whose execution absorbed Group, for GroupMerged.
+	Into string
+	// Quarantine says that the lease of an ended execution is to be quarantined instead of released.
+	Quarantine bool
+}
+
+// EventKind names an event.
+type EventKind string
+
+const (
+	GroupOpened      EventKind = "group_opened"
+	GroupClosed      EventKind = "group_closed"
+	GroupCancelled   EventKind = "group_cancelled"  // its last new version disappeared, or the rule did
+	GroupSuperseded  EventKind = "group_superseded" // a newer group closed; open executions go on
+	GroupMerged      EventKind = "group_merged"     // into the open execution on Resource
+	ExecutionStarted EventKind = "execution_started"
+	ExecutionEnded   EventKind = "execution_ended"
+)
+
+// Condition is an event that can end a wait.
+type Condition struct {
+	Kind        ConditionKind
+	Rule        string
+	Environment string
+	Group       string
+	Resource    string
+	Deployment  string
+}
+
+// ConditionKind names the kind of a condition; the comment names the fields that are set.
+type ConditionKind string
+
+const (
+	OnMember       ConditionKind = "member"        // Group, Resource, Deployment
+	OnExecutionEnd ConditionKind = "execution_end" // Rule, Resource
+	OnGroupClose   ConditionKind = "group_close"   // Rule, Environment
+	OnVersion      ConditionKind = "version"       // Deployment
+	OnConfig       ConditionKind = "config"        // Rule: what the host derives the due instant from
+	OnOperator     ConditionKind = "operator"
+)
+
+// Reason is a stable code. Codes are part of the compatibility promise.
+type Reason string
+
+const (
+	ReasonNotApplicable      Reason = "rule_not_applicable"
+	ReasonRun                Reason = "bracket_run"
+	ReasonInProgress         Reason = "bracket_in_progress"
+	ReasonWaitsForMembers    Reason = "bracket_waits_for_members"
+	ReasonFailedHolding      Reason = "bracket_failed_holding"
+	ReasonCurrent            Reason = "bracket_current"
+	ReasonQueued             Reason = "bracket_queued"
+	ReasonMergeBudget        Reason = "bracket_merge_budget"
+	ReasonNotDue             Reason = "bracket_not_due"
+	ReasonHookWithoutVersion Reason = "bracket_hook_without_version"
+	ReasonEnded              Reason = "bracket_ended"
+	ReasonNextGroup          Reason = "bracket_next_group"
+	ReasonCollecting         Reason = "bracket_collecting"
+	ReasonHookWaitsForMain   Reason = "bracket_hook_waits_for_main"
+	ReasonNoVersion          Reason = "bracket_no_version"
+	ReasonNotLocked          Reason = "bracket_not_locked"
+	ReasonStuck              Reason = "bracket_stuck" // listed in Plan.Stuck; never a verdict
+)
+
+// VerdictStatus is the answer of a rule about a candidate.
+type VerdictStatus string
+
+const (
+	Allowed VerdictStatus = "allowed"
+	Waiting VerdictStatus = "pending"
+	Denied  VerdictStatus = "denied"
+)
+
+// Status returns the status that belongs to the code. An unknown code is denied.
+func (r Reason) Status() VerdictStatus {
+	switch r {
+	case ReasonNotApplicable, ReasonRun, ReasonInProgress, ReasonCurrent:
+		return Allowed
+	case ReasonWaitsForMembers, ReasonFailedHolding, ReasonQueued, ReasonMergeBudget, ReasonNotDue, ReasonHookWithoutVersion,
+		ReasonCollecting, ReasonHookWaitsForMain:
+		return Waiting
+	}
+	return Denied
+}
+
+// Verdict is the answer about one candidate version for one target.
+type Verdict struct {
+	Reason Reason
+	// Group is the group that decides, empty if there is none.
+	Group string
+	Until time.Time   // after now; zero if only an event can help
+	On    []Condition // events that can help; shared, read-only
+}
+
+// Status returns the status of the verdict, which belongs to its reason.
+func (v Verdict) Status() VerdictStatus { return v.Reason.Status() }
+
+// Run says that the candidate may start now; every other allowed verdict needs no run.
+func (v Verdict) Run() bool { return v.Reason == ReasonRun }

@@ -1,0 +1,520 @@
+package bracket
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// counts tallies what the runs of a property reached, so that none is vacuous.
+type counts struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *counts) add(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = make(map[string]int)
+	}
+	c.n[what]++
+}
+
+func (c *counts) want(t *testing.T, outcomes ...string) {
+	t.Helper()
+	t.Logf("reached: %v", c.n)
+	for _, o := range outcomes {
+		if c.n[o] == 0 && !testing.Short() { // a short run is too short for everything
+			t.Errorf("no run reached %q", o)
+		}
+	}
+}
+
+// TestI9: if versions only appear and nothing is revoked, one late Step yields the same groups and locks as many timely ones.
+func TestI9LateEqualsTimely(t *testing.T) {
+	var reached counts
+	rapid.Check(t, func(t *rapid.T) {
+		rule := Rule{DeploymentSelector: "true",
+			ReadinessMode:           rapid.SampledFrom([]ReadinessMode{CollectionWindow, WaitForAll, Immediate}).Draw(t, "mode"),
+			UnchangedMemberStrategy: rapid.SampledFrom([]UnchangedMemberStrategy{SkipUnchanged, RequireAll}).Draw(t, "strategy"),
+			TriggerOn:               rapid.SampledFrom([]TriggerOn{Eligible, Published}).Draw(t, "trigger")}
+		if rule.ReadinessMode == Immediate {
+			rule.UnchangedMemberStrategy = SkipUnchanged
+		} else {
+			rule.ReadinessWindowSeconds = ptr(int64(rapid.IntRange(0, 6).Draw(t, "W") * 60))
+			if rule.ReadinessMode == CollectionWindow && rule.UnchangedMemberStrategy == RequireAll {
+				rule.RequireAllTimeoutSeconds = int64(rapid.IntRange(0, 4).Draw(t, "R") * 60)
+			}
+		}
+		base := Observation{Members: []Member{{Deployment: "a"}, {Deployment: "b"}, {Deployment: "c", Needs: []string{"a"}}}}
+		for _, d := range []string{"a", "b", "c"} {
+			for r := range 2 {
+				base.Targets = append(base.Targets, Target{Resource: fmt.Sprint("r", r), Deployment: d, Current: "v00"})
+			}
+		}
+		for i := range rapid.IntRange(1, 9).Draw(t, "versions") {
+			v := Version{Deployment: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "deployment"), ID: fmt.Sprintf("v%02d", i+1)}
+			v.CreatedAt = at(rapid.IntRange(0, 25).Draw(t, "created"))
+			v.EligibleAt = v.CreatedAt.Add(time.Duration(rapid.IntRange(0, 6).Draw(t, "gate")) * time.Minute)
+			base.Versions = append(base.Versions, v)
+			if rapid.IntRange(0, 3).Draw(t, "scoped") == 0 {
+				i := slices.IndexFunc(base.Targets, func(t Target) bool { return t.Deployment == v.Deployment })
+				base.Targets[i].OutOfScope = append(base.Targets[i].OutOfScope, v.ID)
+			}
+		}
+		seen := func(now time.Time) Observation {
+			o := base
+			o.Versions = nil
+			for _, v := range base.Versions {
+				if v.CreatedAt.After(now) {
+					continue
+				}
+				if v.EligibleAt.After(now) {
+					v.EligibleAt = time.Time{}
+				}
+				o.Versions = append(o.Versions, v)
+			}
+			return o
+		}
+		var timelyEvents, lateEvents []string
+		record := func(list *[]string, p Plan) {
+			for _, e := range p.Events {
+				if e.Kind == GroupOpened || e.Kind == GroupClosed {
+					*list = append(*list, fmt.Sprint(e.Kind, number(e.Group), e.At))
+				}
+			}
+		}
+		timely := NewState("rule", "prod")
+		for m := 0; m <= 50; m++ {
+			next, plan, err := Step(rule, timely, seen(at(m)), at(m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			record(&timelyEvents, plan)
+			timely = next
+		}
+		late, plan, err := Step(rule, NewState("rule", "prod"), seen(at(50)), at(50))
+		if err != nil {
+			t.Fatal(err)
+		}
+		record(&lateEvents, plan)
+		if !slices.Equal(timelyEvents, lateEvents) || !reflect.DeepEqual(timely.Group, late.Group) {
+			t.Fatalf("timely %v\n%s\nlate %v\n%s", timelyEvents, describe(timely), lateEvents, describe(late))
+		}
+		switch n := late.Group.Number; {
+		case n > 2:
+			reached.add("several groups")
+		case n > 0:
+			reached.add("a group")
+		}
+		if n := len(late.Group.Closed); n > 0 && late.Group.Closed[n-1].TimedOut {
+			reached.add("timed out")
+		}
+		for _, g := range late.Group.Closed {
+			for _, m := range g.Members {
+				if len(m.Locks) > 1 {
+					reached.add("scoped locks")
+				}
+			}
+		}
+	})
+	reached.want(t, "several groups", "a group", "timed out", "scoped locks")
+}
+
+// machine is a fleet of two resources under the node policy, driven by random events. It keeps the truth of what was dispatched.
+type machine struct {
+	*rapid.T
+	host
+	out      *counts
+	began    map[Run]int // order of dispatch
+	minute   int
+	locks    map[string]string
+	outcomes int
+}
+
+func newMachine(t *rapid.T, out *counts) *machine {
+	m := &machine{T: t, host: *newHost(t, "n1", "n2"), out: out, began: make(map[Run]int), locks: make(map[string]string)}
+	m.rule.ReadinessWindowSeconds = ptr(int64(rapid.IntRange(0, 2).Draw(t, "W") * 60))
+	m.rule.UnchangedMemberStrategy = rapid.SampledFrom([]UnchangedMemberStrategy{SkipUnchanged, RedeployCurrent}).Draw(t, "unchanged")
+	m.rule.OnMemberFailure = rapid.SampledFrom([]OnMemberFailure{Hold, RunPost, RollbackMember, RollbackAll}).Draw(t, "onMemberFailure")
+	if m.rule.OnMemberFailure == RollbackMember {
+		m.rule.AllowMixedPost = rapid.Bool().Draw(t, "mixed")
+	}
+	if rapid.Bool().Draw(t, "merge") {
+		m.rule.OverlapStrategy, m.rule.PreparedStatePersists = Merge, true
+		m.rule.MaxMerges = ptr(rapid.IntRange(1, 2).Draw(t, "maxMerges"))
+	}
+	if rapid.Bool().Draw(t, "stuck") {
+		m.rule.StuckAfterSeconds = 120
+	}
+	if err := m.rule.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	m.plans()
+	return m
+}
+
+// plans steps now and checks everything that must hold of one plan.
+func (m *machine) plans() {
+	o := m.observation()
+	m.now = at(m.minute)
+	next, plan, err := Step(m.rule, m.state, o, m.now)
+	if err != nil {
+		m.Fatal(err)
+	}
+	fail := func(format string, args ...any) {
+		m.Helper()
+		m.Fatalf("%s\n%sstarts %s\nwaits %+v\nnext %v", fmt.Sprintf(format, args...), describe(next), describeStarts(plan), plan.Wait, plan.Next)
+	}
+	again, second, err := Step(m.rule, next, m.observation(), m.now) // the host lists maps: another order each time
+	if group, executions := again.Changed(next); err != nil || group != nil || executions != nil {
+		fail("I6: a repeated step changes %v %v, %v", group, executions, err)
+	}
+	if !reflect.DeepEqual(plan.Start, second.Start) || !reflect.DeepEqual(plan.Wait, second.Wait) || !plan.Next.Equal(second.Next) {
+		fail("I6, I8: a repeated step plans %s, %+v, %v", describeStarts(second), second.Wait, second.Next)
+	}
+	if !plan.Next.IsZero() && !plan.Next.After(m.now) {
+		fail("Next is not in the future")
+	}
+	until := plan.Next
+	if until.IsZero() {
+		until = m.now.Add(1000 * time.Hour)
+	}
+	for _, when := range []time.Time{m.now.Add(1), until.Add(-1)} { // I11: nothing changes before Next
+		if !when.After(m.now) {
+			continue
+		}
+		unchanged, later, err := Step(m.rule, next, o, when)
+		group, executions := unchanged.Changed(next)
+		if err != nil || group != nil || executions != nil || !reflect.DeepEqual(plan.Start, later.Start) || !reflect.DeepEqual(second.Stuck, later.Stuck) {
+			fail("I11: at %v the plan differs: %s, %+v", when, describeStarts(later), later.Stuck)
+		}
+	}
+	for _, w := range plan.Wait {
+		if w.Reason.Status() != Waiting || !w.Until.After(m.now) && len(w.On) == 0 {
+			fail("I11: nothing ends %+v", w)
+		}
+		m.out.add(string(w.Reason))
+	}
+	offered := make(map[[3]string]bool)
+	for i, s := range plan.Start {
+		offered[[3]string{s.Run.Resource, s.Run.Deployment, s.Version}] = true
+		if _, dispatched := m.began[s.Run]; dispatched {
+			fail("I7: %s is offered again", s.Run)
+		}
+		if i > 0 && compareStart(plan.Start[i-1], s) >= 0 {
+			fail("the order of starts: %s before %s", plan.Start[i-1].Run, s.Run)
+		}
+		m.judge(next, s, fail)
+	}
+	for key := range m.targets { // the plan against the verdict on every candidate
+		for _, v := range m.versions {
+			if v.Deployment != key[1] {
+				continue
+			}
+			verdict := plan.Evaluate(next, key[0], key[1], v.ID, m.now)
+			if verdict.Run() != offered[[3]string{key[0], key[1], v.ID}] {
+				fail("%v@%s: verdict %+v", key, v.ID, verdict)
+			}
+			if verdict.Status() == Waiting && !verdict.Until.After(m.now) && len(verdict.On) == 0 {
+				fail("I11: nothing ends the wait of %v@%s: %+v", key, v.ID, verdict)
+			}
+			if verdict.Status() == Allowed && verdict.Run() == false && verdict.Reason == ReasonCurrent && m.targets[key].Current != v.ID {
+				if x := m.record(key[0]); x == nil {
+					fail("%v@%s is no current version", key, v.ID)
+				}
+			}
+			m.out.add(string(verdict.Reason))
+		}
+	}
+	for _, g := range next.Group.Closed {
+		if text := fmt.Sprint(g.Members); m.locks[g.ID] == "" {
+			m.locks[g.ID] = text
+		} else if m.locks[g.ID] != text {
+			fail("I5: the locks of %s changed", g.ID)
+		}
+	}
+	for _, e := range plan.Events {
+		m.out.add(string(e.Kind) + " " + string(e.Status))
+	}
+	if len(plan.Stuck) > 0 {
+		m.out.add("stuck")
+	}
+	m.state, m.plan = next, plan
+}
+
+func compareStart(a, b Start) int {
+	if c := strings.Compare(a.Run.Resource, b.Run.Resource); c != 0 {
+		return c
+	}
+	level := map[string]int{"drain": 0, "os": 1, "kubelet": 2, "containerd": 2, "uncordon": 3}
+	if c := level[a.Run.Deployment] - level[b.Run.Deployment]; c != 0 {
+		return c
+	}
+	return strings.Compare(a.Run.Deployment, b.Run.Deployment)
+}
+
+// judge compares an offer with what really ran.
+func (m *machine) judge(s State, start Start, fail func(string, ...any)) {
+	run := start.Run
+	x := (&host{t: nil, state: s}).record(run.Resource)
+	if start.First {
+		if x != nil && x.Open != nil {
+			fail("I2: %s opens a second execution", run)
+		}
+		if closed := s.Group.Closed; run.Group != closed[len(closed)-1].ID || run.Generation != 1 || run.Attempt != 1 {
+			fail("I14: %s opens an execution of a superseded group", run)
+		}
+		return
+	}
+	member := x.Open.Members[x.Open.member(run.Deployment)]
+	want := member.Version
+	if run.Purpose == Rollback {
+		want = member.From
+	}
+	if start.Version != want || start.Version == "" {
+		fail("I1: %s deploys %q, frozen is %q", run, start.Version, want)
+	}
+	if len(x.Open.Merged) > m.rule.maxMerges() {
+		fail("I13: %v", x.Open.Merged)
+	}
+	last := make(map[string]RunFact) // newest run of each member of the execution
+	for r, f := range m.runs {
+		if r.Group != run.Group || r.Resource != run.Resource {
+			continue
+		}
+		if r.Deployment == run.Deployment && f.Status == RunSucceeded && member.Role != Main {
+			fail("I4: %s after %s", run, r)
+		}
+		if f.Status == RunRunning && (r.Deployment == run.Deployment || r.Generation < run.Generation) {
+			fail("%s is offered while %s runs", run, r)
+		}
+		if l, ok := last[r.Deployment]; !ok || m.began[r] > m.began[l.Run] {
+			last[r.Deployment] = *f
+		}
+	}
+	if len(m.commands) > 0 {
+		return // an operator may have skipped anything
+	}
+	succeeded := func(d string) bool {
+		k := x.Open.member(d)
+		if k < 0 || x.Open.Members[k].Status == MemberSkipped || x.Open.Members[k].Status == MemberCancelled {
+			return true // without target here, unchanged, or gone
+		}
+		return last[d].Status == RunSucceeded && last[d].Run.Purpose == Deploy
+	}
+	switch {
+	case member.Role == Main && run.Purpose == Deploy:
+		if !succeeded("drain") || run.Deployment != "os" && !succeeded("os") {
+			fail("I3: %s before its needs", run)
+		}
+	case member.Role == Post && (m.outcomes == 0 || m.rule.OnMemberFailure == Hold):
+		for _, d := range []string{"os", "kubelet", "containerd"} {
+			if !succeeded(d) {
+				fail("I3, I12: %s before %s", run, d)
+			}
+		}
+	}
+}
+
+func (m *machine) running() []*RunFact {
+	runs := slices.SortedFunc(maps.Keys(m.runs), func(a, b Run) int { return compareRuns(&a, &b) })
+	var list []*RunFact
+	for _, r := range runs {
+		if m.runs[r].Status == RunRunning {
+			list = append(list, m.runs[r])
+		}
+	}
+	return list
+}
+
+func propMachine(out *counts) func(*rapid.T) {
+	return func(t *rapid.T) {
+		m := newMachine(t, out)
+		published := 1
+		t.Repeat(map[string]func(*rapid.T){
+			"publish": func(t *rapid.T) {
+				if published > 6 {
+					return
+				}
+				published++
+				d := rapid.SampledFrom([]string{"os", "kubelet", "containerd", "drain", "uncordon"}).Draw(t, "deployment")
+				m.publish(d, fmt.Sprint("v", published), m.minute)
+				if rapid.IntRange(0, 4).Draw(t, "held back") == 0 {
+					m.versions[len(m.versions)-1].EligibleAt = time.Time{}
+				}
+			},
+			"approve": func(t *rapid.T) {
+				for i := range m.versions {
+					if m.versions[i].EligibleAt.IsZero() {
+						m.versions[i].EligibleAt = m.now
+						return
+					}
+				}
+			},
+			"revoke": func(t *rapid.T) {
+				i := rapid.IntRange(0, len(m.versions)-1).Draw(t, "version")
+				m.versions[i].EligibleAt = time.Time{}
+			},
+			"due": func(t *rapid.T) {
+				m.due[rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "resource")] = at(m.minute + rapid.IntRange(-2, 4).Draw(t, "in"))
+			},
+			"start": func(t *rapid.T) { m.start(t) },
+			"crash between save and dispatch": func(t *rapid.T) {
+				var runs []Run
+				for _, s := range m.plan.Start {
+					if rapid.Bool().Draw(t, "start") {
+						runs = append(runs, s.Run)
+					}
+				}
+				next, err := m.plan.Commit(m.state, runs, m.now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.state = next
+				m.plans()
+				dispatched := make(map[Run]bool)
+				for _, s := range m.plan.Redispatch {
+					dispatched[s.Run] = true
+					m.dispatch(s)
+					out.add("redispatched")
+				}
+				for _, r := range runs {
+					if !dispatched[r] {
+						t.Fatalf("I17: %s was committed and is lost", r)
+					}
+				}
+			},
+			"start without commit": func(t *rapid.T) {
+				for _, s := range m.plan.Start {
+					if s.First {
+						m.dispatch(s)
+						out.add("adopted")
+						m.plans()
+						return
+					}
+				}
+			},
+			"end": func(t *rapid.T) {
+				if running := m.running(); len(running) > 0 {
+					m.ends(t, running[rapid.IntRange(0, len(running)-1).Draw(t, "run")], 2)
+				}
+			},
+			"progress": func(t *rapid.T) { // as most of the time nothing goes wrong
+				for range rapid.IntRange(1, 6).Draw(t, "rounds") {
+					m.start(t)
+					m.plans()
+					for _, f := range m.running() {
+						m.ends(t, f, 7)
+					}
+					m.plans()
+				}
+			},
+			"command": func(t *rapid.T) {
+				r := m.record(rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "resource"))
+				if r == nil || r.Open == nil || r.Open.Status != StatusFailed || len(m.commands) > 4 {
+					return
+				}
+				kind := rapid.SampledFrom([]CommandKind{Retry, Retry, Skip, Resolve, Abandon}).Draw(t, "kind")
+				m.commands = append(m.commands, Command{ID: fmt.Sprint("c", len(m.commands)), Kind: kind, Group: r.Open.Group, Resource: r.Resource, At: m.now})
+				out.add(string(kind))
+			},
+			"vanish": func(t *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(t, "seldom") > 0 {
+					return
+				}
+				delete(m.targets, [2]string{"n2", rapid.SampledFrom([]string{"os", "kubelet", "drain"}).Draw(t, "deployment")})
+				out.add("vanished")
+			},
+			"wait": func(t *rapid.T) { m.minute += rapid.IntRange(1, 3).Draw(t, "minutes") },
+			"store and load": func(t *rapid.T) {
+				m.state = stored(t, m.state)
+				m.plan = Plan{} // a new process has no plan yet
+			},
+			"": func(t *rapid.T) { m.plans() },
+		})
+	}
+}
+
+// ends gives a run an outcome, a good one in all but one of so many cases.
+func (m *machine) ends(t *rapid.T, f *RunFact, cases int) {
+	f.EndedAt = m.now
+	f.Status = RunSucceeded
+	if rapid.IntRange(1, cases).Draw(t, "outcome") == cases {
+		f.Status = rapid.SampledFrom([]RunStatus{RunFailed, RunLost}).Draw(t, "status")
+	}
+	if f.Status == RunSucceeded {
+		if target := m.targets[[2]string{f.Run.Resource, f.Run.Deployment}]; target != nil {
+			target.Current = m.deploys[f.Run]
+		}
+		return
+	}
+	m.outcomes++
+	if rapid.Bool().Draw(t, "retry") {
+		f.RetryAt = m.now.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "after")) * time.Minute)
+	}
+}
+
+// start commits and dispatches a part of the plan.
+func (m *machine) start(t *rapid.T) {
+	var runs []Run
+	for _, s := range m.plan.Start {
+		if rapid.IntRange(0, 3).Draw(t, "start") > 0 {
+			runs = append(runs, s.Run)
+		}
+	}
+	if len(runs) == 0 {
+		return
+	}
+	next, err := m.plan.Commit(m.state, runs, m.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.state = next
+	for _, s := range m.plan.Start {
+		if slices.Contains(runs, s.Run) {
+			m.dispatch(s)
+		}
+	}
+	m.out.add("started")
+}
+
+func (m *machine) dispatch(s Start) {
+	if m.runs[s.Run] != nil {
+		return // create if absent
+	}
+	m.began[s.Run] = len(m.began)
+	m.deploys[s.Run] = s.Version
+	m.runs[s.Run] = &RunFact{Run: s.Run, Status: RunRunning, StartedAt: m.now}
+}
+
+func TestMachine(t *testing.T) {
+	var out counts
+	for range 2 { // one hundred runs each: the rarer outcomes need more than that
+		rapid.Check(t, propMachine(&out))
+	}
+	out.want(t, "started", "redispatched", "adopted", "vanished", "stuck", "group_merged superseded", "execution_ended completed", "execution_ended failed",
+		"group_superseded superseded",
+		string(ReasonRun), string(ReasonInProgress), string(ReasonWaitsForMembers), string(ReasonFailedHolding), string(ReasonCurrent), string(ReasonQueued),
+		string(ReasonNotDue), string(ReasonEnded), string(ReasonNextGroup), string(ReasonCollecting), string(ReasonHookWaitsForMain), string(ReasonNotLocked))
+}
+
+func FuzzMachine(f *testing.F) {
+	var out counts
+	for n := range byte(3) {
+		seed := make([]byte, 8192)
+		for i := range seed {
+			seed[i] = byte(i)*(31+n) + n
+		}
+		f.Add(seed)
+	}
+	f.Fuzz(rapid.MakeFuzz(propMachine(&out)))
+}

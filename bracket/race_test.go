@@ -1,0 +1,5 @@
+//go:build race
+
+package bracket
+
+const raceEnabled = true

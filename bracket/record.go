@@ -1,0 +1,230 @@
+package bracket
+
+import (
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// State is what a host keeps for one (rule, environment) between two calls of [Step]. Records are immutable: Step and Commit replace a
+// record that changes and share the others, so that pointers tell what to save, see [State.Changed].
+type State struct {
+	// Group is the record of the (rule, environment). It is never nil after [NewState].
+	Group *GroupRecord
+	// Executions are the records of the rule's resources, ascending by resource. A resource without record never had an execution.
+	Executions []*ExecutionRecord
+}
+
+// GroupRecord is what is stored per (rule, environment), under [GroupKey].
+type GroupRecord struct {
+	Schema      int    `json:"schema"` // 1
+	Rule        string `json:"rule"`
+	Environment string `json:"environment"`
+	// Number is the number of the latest group, collecting ones included; 0 before the first.
+	Number int `json:"number"`
+	// Marks is the greatest version that a closed group locked, per main member. Only greater versions are new.
+	Marks map[string]VersionMark `json:"marks"`
+	// Collecting is the group whose window is open, nil if there is none.
+	Collecting *Collecting `json:"collecting,omitempty"`
+	// Closed holds the latest closed group, last, and before it those that an open execution refers to, ascending by number.
+	Closed []*Group `json:"closed"`
+}
+
+// Collecting is a group whose window is open: it is collecting from OpenedAt on, until it closes.
+type Collecting struct {
+	ID       string    `json:"id"`
+	OpenedAt time.Time `json:"openedAt"`
+}
+
+// VersionMark names a version together with the instant that orders it.
+type VersionMark struct {
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// Group is a closed version group: what it locked, with a copy of everything that was in force.
+type Group struct {
+	ID       string    `json:"id"` // rule, environment and number, see [GroupID]
+	OpenedAt time.Time `json:"openedAt"`
+	ReadyAt  time.Time `json:"readyAt"` // the close
+	Status   Status    `json:"status"`
+	// TimedOut says that the group stopped waiting for members without a new version.
+	TimedOut bool `json:"timedOut"`
+	// Strategy is the strategy in force for unchanged members: never require_all after a timeout.
+	Strategy UnchangedMemberStrategy `json:"strategy"`
+	Rule     Rule                    `json:"rule"` // with defaults written out
+	// Members are ascending by deployment.
+	Members []GroupMember `json:"members"`
+}
+
+// GroupMember is a member as it was when the group closed.
+type GroupMember struct {
+	Deployment string            `json:"deployment"`
+	Role       Role              `json:"role"`
+	Needs      []string          `json:"needs"` // those of the roles included; ascending
+	NeedsIf    []ConditionalNeed `json:"needsIf,omitempty"`
+	// Locks are the versions of which each resource gets the first that is in scope and still eligible; newest first.
+	Locks []VersionMark `json:"locks"`
+}
+
+// ExecutionRecord is what is stored per (rule, resource), under [ExecutionKey]. It is shared by all environments: only one
+// execution may be open on a resource.
+type ExecutionRecord struct {
+	Schema   int    `json:"schema"` // 1
+	Rule     string `json:"rule"`
+	Resource string `json:"resource"`
+	// Last is the execution that ended last, per environment.
+	Last map[string]EndedExecution `json:"last,omitempty"`
+	// Open is the execution in progress, nil if there is none.
+	Open *Execution `json:"open,omitempty"`
+}
+
+// EndedExecution remembers that a group, and those merged into it, ran on a resource: they never run there again.
+type EndedExecution struct {
+	Group   string    `json:"group"`
+	Status  Status    `json:"status"` // completed, failed or cancelled
+	Merged  []string  `json:"merged"`
+	EndedAt time.Time `json:"endedAt"`
+}
+
+// Execution is one group on one resource, from its first started run to its end. It holds one lease for all that time.
+type Execution struct {
+	Group       string    `json:"group"`
+	Environment string    `json:"environment"`
+	Status      Status    `json:"status"`     // executing, or failed once a member has failed for good
+	Generation  int       `json:"generation"` // 1 + len(Merged)
+	Merged      []string  `json:"merged"`     // groups absorbed, in order
+	StartedAt   time.Time `json:"startedAt"`
+	// Rule is the group's copy of the rule. The execution has one of its own, because a planner with an outdated snapshot may open an
+	// execution of a group that the group record has just dropped.
+	Rule     *Rule    `json:"rule,omitempty"`
+	Commands []string `json:"commands"` // ids already seen, in order
+	// Recovery is set once the reaction to a failure has begun: nothing is retried or merged after that, except within the reaction.
+	Recovery Recovery `json:"recovery,omitzero"`
+	// Members are ascending by deployment.
+	Members []ExecutionMember `json:"members"`
+}
+
+// Recovery is the reaction to a failed member that an execution has begun.
+type Recovery string
+
+const (
+	RecoveryPost     Recovery = "post"     // the post members run after a failure
+	RecoveryRollback Recovery = "rollback" // mains return to the versions they had
+)
+
+// ExecutionMember is one member of an execution.
+type ExecutionMember struct {
+	Deployment string       `json:"deployment"`
+	Role       Role         `json:"role"`
+	Action     Action       `json:"action"`
+	Version    string       `json:"version"` // what the target shall run in the end; its current version if it is skipped
+	From       string       `json:"from"`    // what it ran before the execution, empty if nothing; never changes
+	Status     MemberStatus `json:"status"`
+	// Attempt is the number of the last run, or of the next one while waiting.
+	Attempt int      `json:"attempt"`
+	Needs   []string `json:"needs"` // restricted to members of the execution; ascending
+	// Generation is the generation of the last run if that is older than the execution's, else 0.
+	Generation int `json:"generation,omitzero"`
+	// Purpose is rollback once the member is to return to From, else empty.
+	Purpose Purpose `json:"purpose,omitzero"`
+	// RunVersion is the version of a run in progress that a merge has outdated; when it ends the member waits for Version again.
+	RunVersion string `json:"runVersion,omitzero"`
+	// Touched says that a run of another version than From was started, so that the target may differ from From.
+	Touched   bool      `json:"touched,omitzero"`
+	StartedAt time.Time `json:"startedAt,omitzero"` // of the last run; zero if none ever started
+	EndedAt   time.Time `json:"endedAt,omitzero"`   // of the last ended run
+	RetryAt   time.Time `json:"retryAt,omitzero"`   // earliest instant of the next attempt
+}
+
+// Status is the status of a group or of an execution.
+type Status string
+
+const (
+	StatusCollecting Status = "collecting" // the group's window is open
+	StatusReady      Status = "ready"      // closed, and nothing has started
+	StatusQueued     Status = "queued"     // another execution is open on the resource
+	StatusExecuting  Status = "executing"
+	StatusCompleted  Status = "completed"
+	StatusFailed     Status = "failed"
+	StatusSuperseded Status = "superseded" // a newer group closed before this one started, or took it over
+	StatusCancelled  Status = "cancelled"
+)
+
+// MemberStatus is the status of a member of an execution.
+type MemberStatus string
+
+const (
+	MemberWaiting     MemberStatus = "waiting"
+	MemberRunning     MemberStatus = "running"
+	MemberSucceeded   MemberStatus = "succeeded"
+	MemberSkipped     MemberStatus = "skipped"
+	MemberFailed      MemberStatus = "failed"
+	MemberCancelled   MemberStatus = "cancelled"
+	MemberRollingBack MemberStatus = "rolling_back"
+	MemberRolledBack  MemberStatus = "rolled_back"
+)
+
+// Role is what a member is for.
+type Role string
+
+const (
+	Pre  Role = "pre"  // prepares the resource, before every main
+	Main Role = "main" // what is upgraded
+	Post Role = "post" // restores the resource, after every main
+)
+
+// Action is what an execution does with a member.
+type Action string
+
+const (
+	ActionDeploy   Action = "deploy"   // a main gets the locked version
+	ActionRedeploy Action = "redeploy" // a main runs its current version again
+	ActionSkip     Action = "skip"     // a main keeps its current version without a run
+	ActionRun      Action = "run"      // a hook runs
+)
+
+// schema is the version of both stored records.
+const schema = 1
+
+// NewState returns the state of a rule in an environment in which it never ran.
+func NewState(rule, environment string) State {
+	return State{Group: &GroupRecord{Schema: schema, Rule: rule, Environment: environment,
+		Marks: map[string]VersionMark{}, Closed: []*Group{}}}
+}
+
+// GroupID is the text form of a group's identity: rule, environment and number joined like [Run.String].
+func GroupID(rule, environment string, number int) string {
+	return textkey.Join(rule, environment, itoa(number))
+}
+
+// GroupKey is the store key of the group record of a rule in an environment.
+func GroupKey(rule, environment string) string {
+	return textkey.Join("bracket", "group", rule, environment)
+}
+
+// ExecutionKey is the store key of the execution record of a rule on a resource. With an empty resource it is the common prefix of
+// the keys of all resources.
+func ExecutionKey(rule, resource string) string {
+	return textkey.Join("bracket", "execution", rule, resource)
+}
+
+// Changed returns which records differ from those of an earlier state, by identity: the group record, or nil, and the execution
+// records, ascending by resource.
+func (s State) Changed(since State) (group *GroupRecord, executions []*ExecutionRecord) {
+	if s.Group != since.Group {
+		group = s.Group
+	}
+	old := since.Executions
+	for _, record := range s.Executions {
+		for len(old) > 0 && old[0] != record && old[0].Resource < record.Resource {
+			old = old[1:]
+		}
+		if len(old) > 0 && old[0] == record {
+			old = old[1:]
+			continue
+		}
+		executions = append(executions, record)
+	}
+	return group, executions
+}

@@ -1,0 +1,261 @@
+package bracket
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// Rule is the `deploymentBracket` rule of a policy, with the JSON names of the RFC. Absent fields have the defaults that
+// [Rule.WithDefaults] writes out. The zero value is not valid: a selector and a window are required.
+//
+// Expressions are texts here. The caller compiles DeploymentSelector and MemberRoles, and hands their result to [Step] as [Member]s.
+type Rule struct {
+	// DeploymentSelector is the CEL expression over deployments that selects the members. Required.
+	DeploymentSelector string `json:"deploymentSelector"`
+	// ReadinessMode says when a group closes. Default collection_window.
+	ReadinessMode ReadinessMode `json:"readinessMode,omitzero"`
+	// ReadinessWindowSeconds is the length of the window, 0 to 10 years. Required unless ReadinessMode is immediate, where it must be
+	// absent or 0.
+	ReadinessWindowSeconds *int64 `json:"readinessWindowSeconds,omitempty"`
+	// UnchangedMemberStrategy says what becomes of members without a new version. Default skip_unchanged.
+	UnchangedMemberStrategy UnchangedMemberStrategy `json:"unchangedMemberStrategy,omitzero"`
+	// OverlapStrategy says what happens when a newer group is ready while an execution is open. Default queue.
+	OverlapStrategy OverlapStrategy `json:"overlapStrategy,omitzero"`
+	// TriggerOn is the instant of a version that opens the window. Default eligible.
+	TriggerOn TriggerOn `json:"triggerOn,omitzero"`
+	// RequireAllTimeoutSeconds is how long require_all may hold a collection window open after its end, 0 to 10 years. Default 0.
+	RequireAllTimeoutSeconds int64 `json:"requireAllTimeoutSeconds,omitzero"`
+	// MemberRoles declares which members are hooks. Absent: roles are derived from the dependencies; empty: every member is main.
+	MemberRoles *MemberRoles `json:"memberRoles,omitempty"`
+	// OnMemberFailure says what happens once a member has no attempt left. Default hold.
+	OnMemberFailure OnMemberFailure `json:"onMemberFailure,omitzero"`
+	// RollbackStrategy is the RFC's name for OnMemberFailure; only one of them may be given. WithDefaults moves it there.
+	RollbackStrategy RollbackStrategy `json:"rollbackStrategy,omitzero"`
+	// AllowMixedPost lets the post members run on a mixed set of versions after rollback_member. Default false.
+	AllowMixedPost bool `json:"allowMixedPost,omitzero"`
+	// StuckAfterSeconds is how long a run may be without outcome before its execution is listed as stuck. Default 0: never.
+	StuckAfterSeconds int64 `json:"stuckAfterSeconds,omitzero"`
+	// PreparedStatePersists declares that what the pre members prepare outlives a group. Required for merge. Default false.
+	PreparedStatePersists bool `json:"preparedStatePersists,omitzero"`
+	// HooksIdempotent declares that a pre or post run may be attempted again. Absent: true.
+	HooksIdempotent *bool `json:"hooksIdempotent,omitempty"`
+	// MaxMerges is how many groups one execution may absorb, at least 1; only with merge. Absent: 1.
+	MaxMerges *int `json:"maxMerges,omitempty"`
+}
+
+// MemberRoles declares hooks by CEL expressions over deployments. An empty expression selects nothing.
+type MemberRoles struct {
+	Pre  string `json:"pre,omitzero"`  // members that prepare the resource, such as a drain
+	Post string `json:"post,omitzero"` // members that restore it, such as an uncordon
+}
+
+// ReadinessMode says when a group closes.
+type ReadinessMode string
+
+const (
+	CollectionWindow ReadinessMode = "collection_window" // when the window ends
+	WaitForAll       ReadinessMode = "wait_for_all"      // as soon as every main has a new version, at the latest when the window ends
+	Immediate        ReadinessMode = "immediate"         // as soon as one main has a new version
+)
+
+// UnchangedMemberStrategy says what becomes of a main member without a new version.
+type UnchangedMemberStrategy string
+
+const (
+	SkipUnchanged   UnchangedMemberStrategy = "skip_unchanged"   // it does not run
+	RedeployCurrent UnchangedMemberStrategy = "redeploy_current" // it runs its current version again
+	RequireAll      UnchangedMemberStrategy = "require_all"      // the group waits for it, with a limit, then skips it
+)
+
+// OverlapStrategy says what happens when a newer group is ready while an execution is open on a resource.
+type OverlapStrategy string
+
+const (
+	Queue OverlapStrategy = "queue" // the newer group waits for the end of the execution
+	Merge OverlapStrategy = "merge" // the open execution takes over the newer versions, if it still can
+)
+
+// TriggerOn names the instant of a version that opens the window.
+type TriggerOn string
+
+const (
+	Eligible  TriggerOn = "eligible"  // when its last gate opened
+	Published TriggerOn = "published" // when it was created
+)
+
+// OnMemberFailure says what happens once a member has no attempt left.
+type OnMemberFailure string
+
+const (
+	Hold           OnMemberFailure = "hold"            // nothing starts; the lease is held until an operator decides
+	RunPost        OnMemberFailure = "run_post"        // the post members run, then the execution ends failed
+	RollbackMember OnMemberFailure = "rollback_member" // the failed main returns to the version it had
+	RollbackAll    OnMemberFailure = "rollback_all"    // every main returns to the version it had, then the post members run
+)
+
+// RollbackStrategy is the RFC's vocabulary for [OnMemberFailure].
+type RollbackStrategy string
+
+const (
+	HaltAndNotify RollbackStrategy = "halt_and_notify" // hold
+	Individual    RollbackStrategy = "individual"      // rollback_member
+	AllMembers    RollbackStrategy = "all_members"     // rollback_all
+)
+
+// RuleError is one fault of a rule.
+type RuleError struct {
+	Path string // field relative to the rule, such as "readinessWindowSeconds"; empty for the rule as a whole
+	Msg  string // what is wrong and what to write instead
+}
+
+// Error returns "path: message".
+func (e *RuleError) Error() string {
+	if e.Path == "" {
+		return e.Msg
+	}
+	return e.Path + ": " + e.Msg
+}
+
+// maxSeconds is 10 years: longer windows are mistyped, and every sum of two of them with an instant stays far from overflow.
+const maxSeconds = 10 * 366 * 24 * 60 * 60
+
+// WithDefaults returns the rule with every default written out and RollbackStrategy moved to OnMemberFailure. It shares nothing with
+// the receiver. The result of a valid rule is valid.
+func (r Rule) WithDefaults() Rule {
+	fill(&r.ReadinessMode, CollectionWindow)
+	fill(&r.UnchangedMemberStrategy, SkipUnchanged)
+	fill(&r.OverlapStrategy, Queue)
+	fill(&r.TriggerOn, Eligible)
+	switch r.RollbackStrategy {
+	case HaltAndNotify:
+		fill(&r.OnMemberFailure, Hold)
+	case Individual:
+		fill(&r.OnMemberFailure, RollbackMember)
+	case AllMembers:
+		fill(&r.OnMemberFailure, RollbackAll)
+	}
+	r.RollbackStrategy = ""
+	fill(&r.OnMemberFailure, Hold)
+	r.ReadinessWindowSeconds = copied(r.ReadinessWindowSeconds, 0)
+	r.HooksIdempotent = copied(r.HooksIdempotent, true)
+	if r.OverlapStrategy == Merge {
+		r.MaxMerges = copied(r.MaxMerges, 1)
+	} else {
+		r.MaxMerges = nil
+	}
+	if r.MemberRoles != nil {
+		roles := *r.MemberRoles
+		r.MemberRoles = &roles
+	}
+	return r
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func copied[T any](p *T, absent T) *T {
+	if p != nil {
+		absent = *p
+	}
+	return &absent
+}
+
+// Validate reports every fault as a joined list of [*RuleError], in the order of the fields, or nil. It does not compile expressions.
+func (r Rule) Validate() error {
+	var faults []error
+	fault := func(path, format string, args ...any) {
+		faults = append(faults, &RuleError{Path: path, Msg: fmt.Sprintf(format, args...)})
+	}
+	if r.DeploymentSelector == "" {
+		fault("deploymentSelector", `must be an expression that selects the members; "true" selects every deployment of the policy`)
+	}
+	oneOf(fault, "readinessMode", r.ReadinessMode, CollectionWindow, WaitForAll, Immediate)
+	window := r.ReadinessWindowSeconds
+	switch {
+	case window == nil && r.ReadinessMode != Immediate:
+		fault("readinessWindowSeconds", "is required unless readinessMode is immediate; 0 closes the window at once")
+	case window != nil && *window < 0:
+		fault("readinessWindowSeconds", "%d is negative: must be 0 to %d seconds", *window, int64(maxSeconds))
+	case window != nil && *window > maxSeconds:
+		fault("readinessWindowSeconds", "%d is more than 10 years: must be 0 to %d seconds", *window, int64(maxSeconds))
+	case window != nil && *window > 0 && r.ReadinessMode == Immediate:
+		fault("readinessWindowSeconds", "must be absent or 0 with readinessMode immediate, which has no window")
+	}
+	oneOf(fault, "unchangedMemberStrategy", r.UnchangedMemberStrategy, SkipUnchanged, RedeployCurrent, RequireAll)
+	if r.ReadinessMode == Immediate && r.UnchangedMemberStrategy == RequireAll {
+		fault("unchangedMemberStrategy", "require_all contradicts readinessMode immediate: use wait_for_all with a window")
+	}
+	oneOf(fault, "overlapStrategy", r.OverlapStrategy, Queue, Merge)
+	oneOf(fault, "triggerOn", r.TriggerOn, Eligible, Published)
+	seconds(fault, "requireAllTimeoutSeconds", r.RequireAllTimeoutSeconds)
+	collects := r.ReadinessMode == "" || r.ReadinessMode == CollectionWindow
+	if r.RequireAllTimeoutSeconds != 0 && !(collects && r.UnchangedMemberStrategy == RequireAll) {
+		fault("requireAllTimeoutSeconds", "must be 0 unless readinessMode is collection_window and unchangedMemberStrategy is require_all")
+	}
+	oneOf(fault, "onMemberFailure", r.OnMemberFailure, Hold, RunPost, RollbackMember, RollbackAll)
+	oneOf(fault, "rollbackStrategy", r.RollbackStrategy, HaltAndNotify, Individual, AllMembers)
+	if r.OnMemberFailure != "" && r.RollbackStrategy != "" {
+		fault("rollbackStrategy", "must be absent beside onMemberFailure, which it is another name for")
+	}
+	if r.AllowMixedPost && r.OnMemberFailure != RollbackMember && r.RollbackStrategy != Individual {
+		fault("allowMixedPost", "must be false unless onMemberFailure is rollback_member")
+	}
+	seconds(fault, "stuckAfterSeconds", r.StuckAfterSeconds)
+	if r.OverlapStrategy == Merge && !r.PreparedStatePersists {
+		fault("preparedStatePersists", "must be true with overlapStrategy merge: a merged group relies on the pre members of an earlier one")
+	}
+	switch {
+	case r.MaxMerges == nil:
+	case r.OverlapStrategy != Merge:
+		fault("maxMerges", "must be absent unless overlapStrategy is merge")
+	case *r.MaxMerges < 1:
+		fault("maxMerges", "%d is too small: must be at least 1; use overlapStrategy queue to merge nothing", *r.MaxMerges)
+	}
+	return errors.Join(faults...)
+}
+
+func oneOf[T ~string](fault func(string, string, ...any), path string, value T, known ...T) {
+	if value == "" {
+		return // absent: the default
+	}
+	for _, k := range known {
+		if value == k {
+			return
+		}
+	}
+	fault(path, "%q is unknown: must be one of %q", string(value), known)
+}
+
+func seconds(fault func(string, string, ...any), path string, value int64) {
+	if value < 0 || value > maxSeconds {
+		fault(path, "%d is out of range: must be 0 to %d seconds", value, int64(maxSeconds))
+	}
+}
+
+// hooksIdempotent and maxMerges read their fields with the defaults, so that a rule that was put together by hand does no harm.
+func (r *Rule) hooksIdempotent() bool { return r.HooksIdempotent == nil || *r.HooksIdempotent }
+
+func (r *Rule) maxMerges() int {
+	if r.MaxMerges == nil {
+		return 1
+	}
+	return *r.MaxMerges
+}
+
+// UnmarshalJSON decodes a rule strictly: unknown fields, fields given twice and wrong types are errors, all reported at once, with
+// their paths. Values are checked by [Rule.Validate].
+func (r *Rule) UnmarshalJSON(data []byte) error {
+	type plain Rule
+	var decoded plain
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return err
+	}
+	*r = Rule(decoded)
+	return nil
+}

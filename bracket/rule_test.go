@@ -1,0 +1,150 @@
+package bracket
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func TestRuleValidate(t *testing.T) {
+	ok := func() Rule { return windowRule(60) }
+	rows := []struct {
+		name   string
+		change func(*Rule)
+		faults string // paths, in order
+		why    string
+	}{
+		{"complete", func(r *Rule) {}, "", "the smallest valid rule"},
+		{"zero", func(r *Rule) { *r = Rule{} }, "deploymentSelector readinessWindowSeconds", "nothing is guessed"},
+		{"zero window", func(r *Rule) { *r.ReadinessWindowSeconds = 0 }, "", "0 is a window that closes at once"},
+		{"negative window", func(r *Rule) { *r.ReadinessWindowSeconds = -1 }, "readinessWindowSeconds", "a window cannot end before it starts"},
+		{"10 years", func(r *Rule) { *r.ReadinessWindowSeconds = maxSeconds }, "", "the bound itself is allowed"},
+		{"longer", func(r *Rule) { *r.ReadinessWindowSeconds = maxSeconds + 1 }, "readinessWindowSeconds", "such a number is mistyped, and sums would overflow one day"},
+		{"immediate", func(r *Rule) { r.ReadinessMode, r.ReadinessWindowSeconds = Immediate, nil }, "", "no window needed"},
+		{"immediate, window 0", func(r *Rule) { r.ReadinessMode, *r.ReadinessWindowSeconds = Immediate, 0 }, "", "0 says the same"},
+		{"immediate, window", func(r *Rule) { r.ReadinessMode = Immediate }, "readinessWindowSeconds", "the window would be ignored in silence"},
+		{"immediate, require_all", func(r *Rule) {
+			r.ReadinessMode, r.ReadinessWindowSeconds, r.UnchangedMemberStrategy = Immediate, nil, RequireAll
+		}, "unchangedMemberStrategy", "nothing waits, and everything is required"},
+		{"timeout", func(r *Rule) { r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = RequireAll, 5 }, "", "what it is for"},
+		{"timeout, mode written", func(r *Rule) {
+			r.ReadinessMode, r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = CollectionWindow, RequireAll, 5
+		}, "", "the default mode written out"},
+		{"timeout, other mode", func(r *Rule) {
+			r.ReadinessMode, r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = WaitForAll, RequireAll, 5
+		}, "requireAllTimeoutSeconds", "wait_for_all has its window"},
+		{"timeout, other strategy", func(r *Rule) { r.RequireAllTimeoutSeconds = 5 }, "requireAllTimeoutSeconds", "nothing is required"},
+		{"negative timeout", func(r *Rule) { r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = RequireAll, -5 }, "requireAllTimeoutSeconds", "as for the window"},
+		{"long timeout", func(r *Rule) { r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = RequireAll, maxSeconds+1 }, "requireAllTimeoutSeconds", "as for the window"},
+		{"longest timeout", func(r *Rule) { r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = RequireAll, maxSeconds }, "", "the bound itself is allowed"},
+		{"merge", func(r *Rule) { r.OverlapStrategy, r.PreparedStatePersists, r.MaxMerges = Merge, true, ptr(3) }, "", "what it is for"},
+		{"merge, state gone", func(r *Rule) { r.OverlapStrategy = Merge }, "preparedStatePersists", "the merged group would run on a resource that nobody prepared"},
+		{"no merges", func(r *Rule) { r.OverlapStrategy, r.PreparedStatePersists, r.MaxMerges = Merge, true, ptr(0) }, "maxMerges", "that is queue"},
+		{"one merge", func(r *Rule) { r.OverlapStrategy, r.PreparedStatePersists, r.MaxMerges = Merge, true, ptr(1) }, "", "the smallest number"},
+		{"merges with queue", func(r *Rule) { r.MaxMerges = ptr(1) }, "maxMerges", "it would be ignored in silence"},
+		{"both names", func(r *Rule) { r.OnMemberFailure, r.RollbackStrategy = Hold, HaltAndNotify }, "rollbackStrategy", "which one counts?"},
+		{"mixed post", func(r *Rule) { r.OnMemberFailure, r.AllowMixedPost = RollbackMember, true }, "", "what it is for"},
+		{"mixed post, alias", func(r *Rule) { r.RollbackStrategy, r.AllowMixedPost = Individual, true }, "", "the same by its other name"},
+		{"mixed post, hold", func(r *Rule) { r.AllowMixedPost = true }, "allowMixedPost", "no other strategy leaves a mixed set"},
+		{"negative stuck", func(r *Rule) { r.StuckAfterSeconds = -1 }, "stuckAfterSeconds", "0 is off, a negative number is a mistake"},
+		{"enums", func(r *Rule) {
+			r.ReadinessMode, r.UnchangedMemberStrategy, r.OverlapStrategy, r.TriggerOn, r.OnMemberFailure, r.RollbackStrategy = "a", "b", "c", "d", "e", "f"
+		}, "readinessMode unchangedMemberStrategy overlapStrategy triggerOn onMemberFailure rollbackStrategy rollbackStrategy", "all faults at once"},
+	}
+	names := make(map[string]bool)
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if row.why == "" || names[row.name] {
+				t.Fatal("a row needs a name of its own and a reason")
+			}
+			names[row.name] = true
+			r := ok()
+			row.change(&r)
+			var paths []string
+			err := r.Validate()
+			if joined, ok := err.(interface{ Unwrap() []error }); ok {
+				for _, one := range joined.Unwrap() {
+					var fault *RuleError
+					if !errors.As(one, &fault) || fault.Msg == "" || one.Error() != fault.Path+": "+fault.Msg {
+						t.Fatalf("%v is no RuleError with a message", one)
+					}
+					paths = append(paths, fault.Path)
+				}
+			}
+			if got := strings.Join(paths, " "); got != row.faults {
+				t.Errorf("faults of %q, want %q: %v", got, row.faults, err)
+			}
+			if err == nil {
+				if err := r.WithDefaults().Validate(); err != nil {
+					t.Errorf("with its defaults it is invalid: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestRuleDefaults(t *testing.T) {
+	r := windowRule(60)
+	want := Rule{DeploymentSelector: "true", ReadinessMode: CollectionWindow, ReadinessWindowSeconds: ptr(int64(60)), UnchangedMemberStrategy: SkipUnchanged,
+		OverlapStrategy: Queue, TriggerOn: Eligible, OnMemberFailure: Hold, HooksIdempotent: ptr(true)}
+	if diff := gocmp.Diff(want, r.WithDefaults()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if !reflect.DeepEqual(want.WithDefaults(), want) {
+		t.Error("defaults of a rule with defaults differ")
+	}
+	r = Rule{DeploymentSelector: "true", ReadinessMode: Immediate, OverlapStrategy: Merge, PreparedStatePersists: true, MemberRoles: &MemberRoles{Pre: "p"}, HooksIdempotent: ptr(false)}
+	d := r.WithDefaults()
+	if *d.MaxMerges != 1 || *d.ReadinessWindowSeconds != 0 || *d.HooksIdempotent || d.MemberRoles == r.MemberRoles || d.MemberRoles.Pre != "p" || d.HooksIdempotent == r.HooksIdempotent {
+		t.Errorf("%+v shares with the original, or has other defaults", d)
+	}
+	for alias, want := range map[RollbackStrategy]OnMemberFailure{HaltAndNotify: Hold, Individual: RollbackMember, AllMembers: RollbackAll} {
+		r := windowRule(1)
+		r.RollbackStrategy = alias
+		if got := r.WithDefaults(); got.OnMemberFailure != want || got.RollbackStrategy != "" {
+			t.Errorf("%s becomes %s %s, want %s", alias, got.OnMemberFailure, got.RollbackStrategy, want)
+		}
+	}
+}
+
+func TestRuleJSON(t *testing.T) {
+	// the rule of the RFC's node policy, as printed there
+	const text = `{"deploymentSelector":"deployment.metadata['layer'] == 'node'","readinessMode":"collection_window","readinessWindowSeconds":86400,
+		"unchangedMemberStrategy":"skip_unchanged","overlapStrategy":"queue"}`
+	var r Rule
+	if err := json.Unmarshal([]byte(text), &r); err != nil || r.Validate() != nil || *r.ReadinessWindowSeconds != 86400 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	full := r.WithDefaults()
+	full.MemberRoles = &MemberRoles{}
+	full.OverlapStrategy, full.PreparedStatePersists, full.MaxMerges = Merge, true, ptr(2)
+	data, err := json.Marshal(full)
+	var back Rule
+	if err == nil {
+		err = json.Unmarshal(data, &back)
+	}
+	if diff := gocmp.Diff(full, back); err != nil || diff != "" {
+		t.Errorf("%v -want +got\n%s", err, diff)
+	}
+	for _, row := range []struct{ text, fault, why string }{
+		{`{"deploymentSelector":"true","readinesMode":"immediate"}`, "readinesMode", "a typo must not fall back to a default"},
+		{`{"deploymentSelector":"true","deploymentSelector":"false"}`, "deploymentSelector", "which one counts?"},
+		{`{"readinessWindowSeconds":"86400"}`, "readinessWindowSeconds", "a text is no number"},
+		{`{"readinessWindowSeconds":1.5}`, "readinessWindowSeconds", "whole seconds"},
+		{`{"readinessWindowSeconds":99999999999999999999}`, "readinessWindowSeconds", "overflow is an error, never a wrap"},
+		{`{"memberRoles":{"pre":"true","main":"true"}}`, "memberRoles.main", "unknown fields below as well"},
+		{`[]`, "", "not an object"},
+		{`{"DeploymentSelector":"true"}`, "DeploymentSelector", "names match exactly"},
+	} {
+		var r Rule
+		if err := json.Unmarshal([]byte(row.text), &r); err == nil || !strings.Contains(err.Error(), row.fault) || row.why == "" {
+			t.Errorf("%s: %v, want a fault of %s", row.text, err, row.fault)
+		}
+	}
+}

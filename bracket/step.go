@@ -1,0 +1,489 @@
+package bracket
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// step is one call of Step in progress: the state as far as it has been changed, and the plan as far as it is known.
+type step struct {
+	view         *view
+	state        State // records replaced, never modified
+	plan         Plan
+	groupChanged bool
+	listChanged  bool // state.Executions is a private slice
+	ruleDeleted  bool
+	works        []work         // open executions of the environment, ascending by resource
+	uses         map[string]int // open executions per group they started with
+	counted      bool           // the ends of the latest group were counted; later ones count themselves
+	ended        int            // executions of the latest group that ended
+	endedFailed  int
+	conditions   []Condition // the present piece of the backing of the plan's On lists
+	level, order []int       // scratch of deriveOpen
+}
+
+// Step folds the observation into the state and returns the new state and the plan for it. In this order it applies commands, run facts
+// and vanished targets; closes and opens groups until nothing more is due; merges; ends executions and reacts to failures; and then
+// derives the plan. The given state is never touched. An invalid rule, or a state or observation that contradicts itself, is an error
+// and changes nothing. A now before instants in the state undoes nothing.
+//
+// One call costs a pass over the targets, and memory for what waits, runs or may start.
+func Step(rule Rule, state State, observation Observation, now time.Time) (State, Plan, error) {
+	fail := func(err error) (State, Plan, error) { return state, Plan{}, err }
+	if err := rule.Validate(); err != nil && !observation.RuleDeleted {
+		return fail(fmt.Errorf("bracket: invalid rule: %w", err))
+	}
+	if err := checkState(state); err != nil {
+		return fail(err)
+	}
+	v, err := newView(rule.WithDefaults(), state.Group, observation, now)
+	if err != nil {
+		return fail(err)
+	}
+	s := &step{view: v, state: state, ruleDeleted: observation.RuleDeleted, uses: make(map[string]int)}
+	if n := len(state.Group.Closed); n > 0 {
+		v.latest = v.viewGroup(state.Group.Closed[n-1])
+	}
+	s.adopt()
+	s.findOpen()
+	s.foldAll()
+	s.groups()
+	s.viewLatest()
+	if err := s.findPending(observation.Due); err != nil {
+		return fail(err)
+	}
+	s.mergeAll()
+	for i := range s.works {
+		if w := &s.works[i]; !w.ended {
+			s.settle(w)
+		}
+	}
+	s.store()
+	s.setStatuses()
+	s.retire()
+	s.viewLatest()
+	s.derive()
+	s.plan.view = v
+	return s.state, s.plan, nil
+}
+
+// checkState reports what would make a state meaningless. Records that were decoded are well-formed in themselves.
+func checkState(state State) error {
+	g := state.Group
+	if g == nil {
+		return errors.New("bracket: state has no group record: start with NewState")
+	}
+	for i, record := range state.Executions {
+		switch {
+		case record == nil:
+			return fmt.Errorf("bracket: state.executions[%d] is nil", i)
+		case i > 0 && record.Resource <= state.Executions[i-1].Resource:
+			return fmt.Errorf("bracket: state.executions[%d]: resource %q must come after %q, once", i, record.Resource, state.Executions[i-1].Resource)
+		case record.Rule != g.Rule:
+			return fmt.Errorf("bracket: state.executions[%d]: rule %q is not %q", i, record.Rule, g.Rule)
+		}
+	}
+	return nil
+}
+
+// viewLatest prepares the latest closed group, if that is another one than before.
+func (s *step) viewLatest() {
+	v := s.view
+	n := len(s.state.Group.Closed)
+	if n == 0 {
+		return
+	}
+	if latest := s.state.Group.Closed[n-1]; v.latest == nil || v.latest.ID != latest.ID {
+		v.latest = v.viewGroup(latest)
+	} else {
+		v.latest.Group = latest
+	}
+}
+
+// adopt opens executions of the latest group whose first run was dispatched but never committed, and sorts out runs that nobody knows.
+func (s *step) adopt() {
+	v := s.view
+	var created []*ExecutionRecord
+	known := ""
+	for lo := 0; lo < len(v.runs); {
+		resource, hi := v.runs[lo].Run.Resource, lo+1
+		for hi < len(v.runs) && v.runs[hi].Run.Resource == resource {
+			hi++
+		}
+		facts := v.runs[lo:hi]
+		lo = hi
+		at, exists := slices.BinarySearchFunc(s.state.Executions, resource, byResource)
+		var record *ExecutionRecord
+		if exists {
+			record = s.state.Executions[at]
+		}
+		fresh := s.unopened(record, resource)
+		var open *Execution
+		for _, f := range facts {
+			switch run := f.Run; {
+			case record != nil && record.Open != nil && record.Open.Group == run.Group:
+				if record.Open.member(run.Deployment) < 0 {
+					s.plan.Unknown = append(s.plan.Unknown, run)
+				}
+				continue
+			case fresh >= 0 && run.Group == v.latest.ID:
+				if !v.latest.firstRun(run, v, fresh) {
+					if open == nil || open.member(run.Deployment) < 0 {
+						s.plan.Unknown = append(s.plan.Unknown, run)
+					}
+					continue
+				}
+			default:
+				if run.Group != known && !s.knownGroup(run.Group) {
+					s.plan.Unknown = append(s.plan.Unknown, run)
+				} else {
+					known = run.Group
+				}
+				continue
+			}
+			if open == nil {
+				open = v.freeze(v.latest, fresh, utc(v.now), func(deployment string) bool {
+					return slices.ContainsFunc(facts, func(f RunFact) bool { return f.Run.Group == v.latest.ID && f.Run.Deployment == deployment })
+				})
+			}
+			if !f.StartedAt.IsZero() {
+				open.StartedAt = minTime(open.StartedAt, utc(f.StartedAt))
+			}
+		}
+		if open == nil {
+			continue
+		}
+		s.event(Event{Kind: ExecutionStarted, Group: open.Group, Resource: resource, At: open.StartedAt, Status: StatusExecuting})
+		adopted := &ExecutionRecord{Schema: schema, Rule: v.id, Resource: resource, Open: open}
+		if record != nil {
+			adopted.Last = record.Last
+		}
+		created = append(created, adopted)
+	}
+	slices.SortFunc(s.plan.Unknown, func(a, b Run) int { return strings.Compare(a.String(), b.String()) })
+	s.state.Executions = withRecords(s.state.Executions, created)
+	s.listChanged = len(created) > 0
+}
+
+// unopened returns the index of the resource if the latest group could still open an execution there, else -1.
+func (s *step) unopened(record *ExecutionRecord, resource string) int32 {
+	if s.view.latest == nil || record != nil && (record.Open != nil || record.Last[s.view.environment].includes(s.view.latest.ID)) {
+		return -1
+	}
+	return s.view.locate(resource)
+}
+
+// firstRun reports whether a run is the first of a member of the group that has a target on the resource.
+func (g *groupView) firstRun(r Run, v *view, resource int32) bool {
+	targets, slots := v.span(resource)
+	i, _ := g.target(targets, slots, r.Deployment)
+	return i >= 0 && r.Generation == 1 && r.Attempt == 1 && r.Purpose == Deploy
+}
+
+// knownGroup reports whether a text is the id of a group that this rule has closed in this environment.
+func (s *step) knownGroup(id string) bool {
+	g := s.state.Group
+	n := groupNumber(g.Rule, g.Environment, id)
+	return n > 0 && n <= g.Number && (g.Collecting == nil || g.Collecting.ID != id)
+}
+
+// includes reports whether a group ran in the ended execution, itself or merged.
+func (e EndedExecution) includes(group string) bool {
+	return e.Group == group || slices.Contains(e.Merged, group)
+}
+
+func byResource(r *ExecutionRecord, resource string) int {
+	return strings.Compare(r.Resource, resource)
+}
+
+// withRecords returns records with others put in place or inserted; both ascend by resource. records is not modified.
+func withRecords(records, others []*ExecutionRecord) []*ExecutionRecord {
+	if len(others) == 0 {
+		return records
+	}
+	merged := make([]*ExecutionRecord, 0, len(records)+len(others))
+	for _, o := range others {
+		n, found := slices.BinarySearchFunc(records, o.Resource, byResource)
+		merged = append(append(merged, records[:n]...), o)
+		if records = records[n:]; found {
+			records = records[1:]
+		}
+	}
+	return append(merged, records...)
+}
+
+// findOpen lists the open executions of the environment.
+func (s *step) findOpen() {
+	v := s.view
+	open := 0
+	for _, record := range s.state.Executions {
+		if record.Open != nil && record.Open.Environment == v.environment {
+			open++
+		}
+	}
+	s.works = make([]work, 0, open)
+	i := int32(0)
+	for at, record := range s.state.Executions {
+		if record.Open == nil || record.Open.Environment != v.environment {
+			continue
+		}
+		for int(i) < v.resources() && v.resource(i) < record.Resource {
+			i++
+		}
+		w := work{Execution: record.Open, record: at, resource: -1}
+		if int(i) < v.resources() && v.resource(i) == record.Resource {
+			w.resource = i
+		}
+		w.rule = v.ruleOf(record.Open)
+		s.works = append(s.works, w)
+		s.uses[record.Open.Group]++
+	}
+}
+
+// ruleOf returns the rule that an open execution follows.
+func (v *view) ruleOf(x *Execution) *Rule {
+	if x.Rule != nil {
+		return x.Rule
+	}
+	return &v.rule // a record that was written by hand
+}
+
+func (s *step) inUse(group string) bool { return s.uses[group] > 0 }
+
+// foldAll applies commands, facts and vanished targets to every open execution.
+func (s *step) foldAll() {
+	v := s.view
+	runs, commands := v.runs, v.commands
+	for i := range s.works {
+		w := &s.works[i]
+		resource := s.state.Executions[w.record].Resource
+		for len(runs) > 0 && runs[0].Run.Resource < resource {
+			runs = runs[1:]
+		}
+		for len(runs) > 0 && runs[0].Run.Resource == resource {
+			if runs[0].Run.Group == w.Group {
+				n := 1
+				for n < len(runs) && runs[n].Run.Resource == resource && runs[n].Run.Group == w.Group {
+					n++
+				}
+				w.facts, runs = runs[:n], runs[n:]
+				continue
+			}
+			runs = runs[1:]
+		}
+		for len(commands) > 0 && commands[0].Resource < resource {
+			s.refuse(commands[0])
+			commands = commands[1:]
+		}
+		var mine []Command
+		for len(commands) > 0 && commands[0].Resource == resource {
+			if commands[0].Group == w.Group {
+				mine = append(mine, commands[0])
+			} else {
+				s.refuse(commands[0])
+			}
+			commands = commands[1:]
+		}
+		s.fold(w, mine, w.facts)
+		if w.ended {
+			continue
+		}
+		if _, deleted := slices.BinarySearch(v.deleted, resource); deleted {
+			w.change()
+			s.end(w, StatusCancelled, utc(v.now), false)
+			continue
+		}
+		s.vanish(w)
+	}
+	for _, c := range commands {
+		s.refuse(c)
+	}
+}
+
+// refuse lists a command whose execution is not open, unless it has ended: then the command did its work, or came too late.
+func (s *step) refuse(c Command) {
+	at, found := slices.BinarySearchFunc(s.state.Executions, c.Resource, byResource)
+	if found && s.state.Executions[at].Last[s.view.environment].includes(c.Group) {
+		return
+	}
+	s.plan.Refused = append(s.plan.Refused, c)
+}
+
+// findPending lists the resources on which the latest group has still to run, with the instants at which it may.
+func (s *step) findPending(due func(Pending) []time.Time) error {
+	v := s.view
+	g := v.latest
+	if g == nil || s.ruleDeleted || g.Status == StatusCancelled {
+		return nil
+	}
+	s.counted = true
+	records := s.state.Executions
+	for i := int32(0); int(i) < v.resources(); i++ {
+		resource := v.resource(i)
+		for len(records) > 0 && records[0].Resource < resource {
+			s.count(records[0])
+			records = records[1:]
+		}
+		if len(records) > 0 && records[0].Resource == resource {
+			record := records[0]
+			records = records[1:]
+			if s.count(record) || record.Open != nil && record.Open.includes(v, g.ID) {
+				continue
+			}
+		}
+		if g.needed(v, i) {
+			v.pending = append(v.pending, i)
+		}
+	}
+	for _, record := range records {
+		s.count(record)
+	}
+	if due == nil || len(v.pending) == 0 {
+		return nil
+	}
+	names := make([]string, len(v.pending))
+	for i, at := range v.pending {
+		names[i] = v.resource(at)
+	}
+	v.due = due(Pending{Group: g.Group, Resources: names, runs: func(i int, into []PendingRun) []PendingRun {
+		return g.pendingRuns(v, v.pending[i], into)
+	}})
+	if len(v.due) != len(names) {
+		return fmt.Errorf("bracket: observation.due returned %d instants for %d resources: must return one for each", len(v.due), len(names))
+	}
+	return nil
+}
+
+// count notes an ended execution of the latest group and reports whether there is one.
+func (s *step) count(record *ExecutionRecord) bool {
+	e, ok := record.Last[s.view.environment]
+	if !ok || !e.includes(s.view.latest.ID) {
+		return false
+	}
+	s.ended++
+	if e.Status == StatusFailed {
+		s.endedFailed++
+	}
+	return true
+}
+
+// includes reports whether an open execution of the environment runs a group, itself or merged.
+func (x *Execution) includes(v *view, group string) bool {
+	return x.Environment == v.environment && (x.Group == group || slices.Contains(x.Merged, group))
+}
+
+func (g *groupView) pendingRuns(v *view, resource int32, into []PendingRun) []PendingRun {
+	targets, slots := v.span(resource)
+	for _, i := range g.order {
+		for k := range targets {
+			if slots[k] < 0 || g.slot[slots[k]] != i {
+				continue
+			}
+			if action, version := g.plan(v, i, &targets[k]); action != ActionSkip {
+				into = append(into, PendingRun{Deployment: targets[k].Deployment, Version: version, Role: g.Members[i].Role, Action: action})
+			}
+		}
+	}
+	return into
+}
+
+// mergeAll merges the latest group into the open executions that can take it.
+func (s *step) mergeAll() {
+	v := s.view
+	next := 0
+	for i := range s.works {
+		w := &s.works[i]
+		if w.ended || w.resource < 0 {
+			continue
+		}
+		for next < len(v.pending) && v.pending[next] < w.resource {
+			next++
+		}
+		if next < len(v.pending) && v.pending[next] == w.resource && v.overlap(w, v.dueAt(next), v.now) == merges {
+			s.merge(w)
+		}
+	}
+}
+
+// store puts the changed executions into the state.
+func (s *step) store() {
+	for i := range s.works {
+		w := &s.works[i]
+		if w.copied && !w.ended {
+			record := *s.state.Executions[w.record]
+			record.Open = w.Execution
+			s.setRecord(w.record, &record)
+		}
+	}
+}
+
+func (s *step) setRecord(i int, record *ExecutionRecord) {
+	if !s.listChanged {
+		s.state.Executions = slices.Clone(s.state.Executions)
+		s.listChanged = true
+	}
+	s.state.Executions[i] = record
+}
+
+// setStatuses derives the status of the latest closed group from its executions. Older groups in use are executing.
+func (s *step) setStatuses() {
+	if !s.counted {
+		return
+	}
+	v := s.view
+	open, waiting := 0, 0
+	records := s.state.Executions
+	for _, p := range v.pending {
+		resource := v.resource(p)
+		for len(records) > 0 && records[0].Resource < resource {
+			records = records[1:]
+		}
+		if len(records) > 0 && records[0].Resource == resource {
+			record := records[0]
+			if record.Open != nil && record.Open.includes(v, v.latest.ID) {
+				continue // merged in this step; one cannot merge and end in the same
+			}
+		}
+		waiting++
+	}
+	for i := range s.works {
+		if w := &s.works[i]; !w.ended && w.includes(v, v.latest.ID) {
+			open++
+		}
+	}
+	status := StatusExecuting
+	switch {
+	case open > 0 || waiting > 0 && s.ended > 0:
+	case waiting > 0:
+		status = StatusReady
+	case s.endedFailed > 0:
+		status = StatusFailed
+	default:
+		status = StatusCompleted
+	}
+	s.setStatus(len(s.state.Group.Closed)-1, status)
+}
+
+func (s *step) event(e Event) {
+	s.plan.Events = append(s.plan.Events, e)
+}
+
+// wake makes the plan look again at an instant after now.
+func (s *step) wake(at time.Time) {
+	if at.After(s.view.now) && (s.plan.Next.IsZero() || at.Before(s.plan.Next)) {
+		s.plan.Next = at
+	}
+}
+
+func minTime(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

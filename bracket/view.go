@@ -1,0 +1,394 @@
+package bracket
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// view is an observation made ready for one Step: everything sorted, versions ranked, targets cut into resources. It is immutable once
+// Step returned, and so serves Commit and Evaluate of the plan.
+type view struct {
+	rule        Rule // with defaults
+	id          string
+	environment string
+	now         time.Time
+
+	deployments []deployment // ascending by id: members now, and members of closed groups
+	targets     []Target     // ascending by (resource, deployment)
+	slot        []int32      // per target: index in deployments, -1 if it is none of them
+	start       []int32      // per resource: its first target; one more entry at the end
+	runs        []RunFact    // ascending by (resource, group, deployment, generation, attempt, purpose)
+	commands    []Command    // ascending by (resource, group, at, id)
+	deleted     []string     // ascending
+
+	members []GroupMember // members now that have targets, with roles and without locks
+
+	latest  *groupView  // the latest closed group, nil if there is none
+	pending []int32     // resources on which latest has still to run, by index in start, ascending
+	due     []time.Time // when it may start there; nil: at once
+	closes  time.Time   // when the collecting group closes, zero if that is not known
+
+	onVersions, onConfig, onOperator []Condition // shared lists of conditions
+}
+
+// deployment is what a Step knows of one deployment.
+type deployment struct {
+	id       string
+	versions []version
+	rank     map[string]int32 // by version id
+	targets  int
+	lowest   int32       // lowest rank that a target with nothing out of scope runs; -1 is below all; len(versions) without such a target
+	outdated []time.Time // instants after the close of the last group in the state, ascending
+}
+
+type version struct {
+	id        string
+	createdAt time.Time
+	at        time.Time // e(v): when it was both created and eligible; zero if it is not eligible
+	wanted    bool      // a target with some versions out of scope has this one in scope and runs an older one
+	narrow    bool      // out of scope for some target
+}
+
+// isNew reports whether some target needs the version of rank r: it runs neither it nor a greater one.
+func (d *deployment) isNew(r int32) bool { return d.lowest < r || d.versions[r].wanted }
+
+// above returns the lowest rank above a mark.
+func (d *deployment) above(mark VersionMark) int32 {
+	r, _ := slices.BinarySearchFunc(d.versions, mark, func(v version, m VersionMark) int {
+		if c := compareVersions(v.createdAt, v.id, m.CreatedAt, m.ID); c != 0 {
+			return c
+		}
+		return -1
+	})
+	return int32(r)
+}
+
+// rankOf returns the rank of a version, -1 if it is empty or not listed: older than all listed ones.
+func (d *deployment) rankOf(id string) int32 {
+	if r, ok := d.rank[id]; ok {
+		return r
+	}
+	return -1
+}
+
+func compareVersions(at time.Time, id string, at2 time.Time, id2 string) int {
+	if c := at.Compare(at2); c != 0 {
+		return c
+	}
+	return strings.Compare(id, id2)
+}
+
+func compareTargets(a, b *Target) int {
+	if c := strings.Compare(a.Resource, b.Resource); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Deployment, b.Deployment)
+}
+
+// sortedTargets returns the targets in order, copying them only if they are not, and the first that is listed twice.
+func sortedTargets(targets []Target) (sorted []Target, twice *Target) {
+	ordered := true
+	for i := 1; i < len(targets); i++ {
+		if c := compareTargets(&targets[i-1], &targets[i]); c >= 0 {
+			if c == 0 {
+				return targets, &targets[i]
+			}
+			ordered = false
+			break
+		}
+	}
+	if ordered {
+		return targets, nil
+	}
+	targets = slices.Clone(targets)
+	slices.SortFunc(targets, func(a, b Target) int { return compareTargets(&a, &b) })
+	for i := 1; i < len(targets); i++ {
+		if compareTargets(&targets[i-1], &targets[i]) == 0 {
+			return targets, &targets[i]
+		}
+	}
+	return targets, nil
+}
+
+func compareRuns(a, b *Run) int {
+	return cmp.Or(
+		strings.Compare(a.Resource, b.Resource),
+		strings.Compare(a.Group, b.Group),
+		strings.Compare(a.Deployment, b.Deployment),
+		cmp.Compare(a.Generation, b.Generation),
+		cmp.Compare(a.Attempt, b.Attempt),
+		strings.Compare(string(a.Purpose), string(b.Purpose)),
+	)
+}
+
+// sortedCopy returns s in order, copying it only if it is not, and whether two neighbours are equal.
+func sortedCopy[T any](s []T, compare func(a, b T) int) (sorted []T, equal int) {
+	if !slices.IsSortedFunc(s, compare) {
+		s = slices.Clone(s)
+		slices.SortFunc(s, compare)
+	}
+	for i := 1; i < len(s); i++ {
+		if compare(s[i-1], s[i]) == 0 {
+			return s, i
+		}
+	}
+	return s, -1
+}
+
+// newView sorts and checks the observation. group is the record of the state.
+func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view, error) {
+	v := &view{rule: rule, id: group.Rule, environment: group.Environment, now: now}
+	members := o.Members
+	if o.RuleDeleted {
+		members = nil
+	}
+	declared := rule.MemberRoles != nil
+	if err := checkMembers(group.Rule, members, declared); err != nil {
+		return nil, err
+	}
+	v.addDeployments(members, group.Closed)
+	if err := v.addVersions(o.Versions); err != nil {
+		return nil, err
+	}
+
+	var twice *Target
+	if v.targets, twice = sortedTargets(o.Targets); twice != nil {
+		return nil, fmt.Errorf("bracket: observation.targets: deployment %q on resource %q is listed twice", twice.Deployment, twice.Resource)
+	}
+	v.cut(group)
+
+	var equal int
+	if v.runs, equal = sortedCopy(o.Runs, func(a, b RunFact) int { return compareRuns(&a.Run, &b.Run) }); equal >= 0 {
+		return nil, fmt.Errorf("bracket: observation.runs: run %s is listed twice", v.runs[equal].Run)
+	}
+	for _, f := range v.runs {
+		switch f.Status {
+		case RunRunning, RunSucceeded, RunFailed, RunLost:
+		default:
+			return nil, fmt.Errorf("bracket: observation.runs: run %s: status %q is unknown: must be running, succeeded, failed or lost", f.Run, f.Status)
+		}
+	}
+	if err := v.addCommands(o.Commands); err != nil {
+		return nil, err
+	}
+	v.deleted, _ = sortedCopy(o.DeletedResources, strings.Compare)
+	v.members = frozenMembers(members, declared, func(id string) bool {
+		d := v.find(id)
+		return d >= 0 && v.deployments[d].targets > 0
+	})
+	return v, nil
+}
+
+func (v *view) addDeployments(members []Member, closed []*Group) {
+	var ids []string
+	for _, m := range members {
+		ids = append(ids, m.Deployment)
+	}
+	for _, g := range closed {
+		for _, m := range g.Members {
+			ids = append(ids, m.Deployment)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	v.deployments = make([]deployment, len(ids))
+	for i, id := range ids {
+		v.deployments[i].id = id
+	}
+}
+
+// find returns the index of a deployment, -1 if it is not among them.
+func (v *view) find(id string) int32 {
+	i, found := slices.BinarySearchFunc(v.deployments, id, func(d deployment, id string) int { return strings.Compare(d.id, id) })
+	if !found {
+		return -1
+	}
+	return int32(i)
+}
+
+func (v *view) addVersions(versions []Version) error {
+	for i, o := range versions {
+		if o.CreatedAt.IsZero() || o.ID == "" {
+			return fmt.Errorf("bracket: observation.versions[%d]: id and createdAt of a version of %q must be set", i, o.Deployment)
+		}
+		d := v.find(o.Deployment)
+		if d < 0 {
+			continue
+		}
+		n := version{id: o.ID, createdAt: utc(o.CreatedAt)}
+		if !o.EligibleAt.IsZero() {
+			n.at = utc(o.EligibleAt)
+			if n.at.Before(n.createdAt) {
+				n.at = n.createdAt
+			}
+		}
+		v.deployments[d].versions = append(v.deployments[d].versions, n)
+	}
+	for i := range v.deployments {
+		d := &v.deployments[i]
+		slices.SortFunc(d.versions, func(a, b version) int { return compareVersions(a.createdAt, a.id, b.createdAt, b.id) })
+		d.rank = make(map[string]int32, len(d.versions))
+		for r, n := range d.versions {
+			if _, twice := d.rank[n.id]; twice {
+				return fmt.Errorf("bracket: observation.versions: version %q of %q is listed twice", n.id, d.id)
+			}
+			d.rank[n.id] = int32(r)
+		}
+	}
+	return nil
+}
+
+func (v *view) addCommands(commands []Command) error {
+	for i, c := range commands {
+		fault := func(format string, args ...any) error {
+			return fmt.Errorf("bracket: observation.commands[%d] (%q): %s", i, c.ID, fmt.Sprintf(format, args...))
+		}
+		switch {
+		case c.ID == "":
+			return fault("id must not be empty")
+		case c.Group == "" || c.Resource == "":
+			return fault("group and resource must name the execution")
+		}
+		switch c.Kind {
+		case Retry, Skip:
+		case Resolve, Abandon:
+			if c.Deployment != "" {
+				return fault("deployment must be empty: %s concerns the whole execution", c.Kind)
+			}
+		default:
+			return fault("kind %q is unknown: must be retry, skip, resolve or abandon", c.Kind)
+		}
+	}
+	ids := make([]string, len(commands))
+	for i, c := range commands {
+		ids[i] = c.ID
+	}
+	if sorted, twice := sortedCopy(ids, strings.Compare); twice >= 0 {
+		return fmt.Errorf("bracket: observation.commands: id %q is listed twice", sorted[twice])
+	}
+	v.commands, _ = sortedCopy(commands, func(a, b Command) int {
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group), a.At.Compare(b.At), strings.Compare(a.ID, b.ID))
+	})
+	return nil
+}
+
+// cut splits the sorted targets into resources and folds what deployments must know of all their targets. This is the one pass over
+// the fleet that every Step pays; it allocates two slices and looks up a version only where a target runs another one than its neighbours.
+func (v *view) cut(group *GroupRecord) {
+	var since time.Time
+	if n := len(group.Closed); n > 0 {
+		since = group.Closed[n-1].ReadyAt
+	}
+	type seen struct {
+		id   [2]string
+		rank [2]int32
+		hot  bool // a version above the mark exists, so ranks matter
+	}
+	cache := make([]seen, len(v.deployments))
+	for i := range v.deployments {
+		d := &v.deployments[i]
+		d.lowest = int32(len(d.versions))
+		cache[i].rank = [2]int32{-1, -1} // rank of the empty id
+		cache[i].hot = int(d.above(group.Marks[d.id])) < len(d.versions)
+	}
+	v.slot = make([]int32, len(v.targets))
+	resources := 0
+	for i := range v.targets {
+		if i == 0 || v.targets[i].Resource != v.targets[i-1].Resource {
+			resources++
+		}
+	}
+	v.start = make([]int32, 0, resources+1)
+	next := 0
+	for i := range v.targets {
+		t := &v.targets[i]
+		if i == 0 || t.Resource != v.targets[i-1].Resource {
+			v.start = append(v.start, int32(i))
+			next = 0
+		}
+		for next < len(v.deployments) && v.deployments[next].id != t.Deployment && v.deployments[next].id < t.Deployment {
+			next++
+		}
+		if next == len(v.deployments) || v.deployments[next].id != t.Deployment {
+			v.slot[i] = -1
+			continue
+		}
+		v.slot[i] = int32(next)
+		d, c := &v.deployments[next], &cache[next]
+		next++
+		d.targets++
+		if len(t.OutOfScope) > 0 {
+			for r := range d.versions {
+				switch n := &d.versions[r]; {
+				case slices.Contains(t.OutOfScope, n.id):
+					n.narrow = true
+				case int32(r) > d.rankOf(t.Current):
+					n.wanted = true
+				}
+			}
+		} else if c.hot {
+			var r int32
+			switch t.Current {
+			case c.id[0]:
+				r = c.rank[0]
+			case c.id[1]:
+				r = c.rank[1]
+			default:
+				r = d.rankOf(t.Current)
+				c.id[1], c.rank[1] = c.id[0], c.rank[0]
+				c.id[0], c.rank[0] = t.Current, r
+			}
+			d.lowest = min(d.lowest, r)
+		}
+		if !t.OutdatedAt.IsZero() && t.OutdatedAt.After(since) {
+			d.outdated = append(d.outdated, utc(t.OutdatedAt))
+		}
+	}
+	v.start = append(v.start, int32(len(v.targets)))
+	for i := range v.deployments {
+		d := &v.deployments[i]
+		slices.SortFunc(d.outdated, time.Time.Compare)
+		d.outdated = slices.CompactFunc(d.outdated, time.Time.Equal)
+	}
+}
+
+// dueAt returns when the latest group may start on the i-th pending resource, zero if that is not known.
+func (v *view) dueAt(i int) time.Time {
+	if v.due == nil {
+		return v.latest.ReadyAt
+	}
+	return v.due[i]
+}
+
+func (v *view) resources() int { return len(v.start) - 1 }
+
+// resource returns the id of the i-th resource.
+func (v *view) resource(i int32) string { return v.targets[v.start[i]].Resource }
+
+// span returns the targets of the i-th resource and their deployments.
+func (v *view) span(i int32) ([]Target, []int32) {
+	return v.targets[v.start[i]:v.start[i+1]], v.slot[v.start[i]:v.start[i+1]]
+}
+
+// locate returns the index of a resource, -1 if it has no targets.
+func (v *view) locate(resource string) int32 {
+	lo, hi := int32(0), int32(v.resources())
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if v.resource(mid) < resource {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if int(lo) == v.resources() || v.resource(lo) != resource {
+		return -1
+	}
+	return lo
+}
+
+// utc is the form in which instants are stored: UTC, without a monotonic reading.
+func utc(t time.Time) time.Time { return t.UTC().Round(0) }

@@ -1,0 +1,60 @@
+// Package clock tells the time to the shells around the planners. The planners themselves never see a Clock: they are given now as an
+// argument, so that the same input gives the same plan.
+//
+// It starts no timer and never sleeps. A planner returns the instant at which looking again can help, and the host waits for it in its
+// own way; tests of hosts that sleep are the job of testing/synctest.
+package clock
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Clock tells the current time. Implementations are safe for concurrent use.
+type Clock interface {
+	Now() time.Time
+}
+
+// System returns the clock of the machine. Its one method is the only place of this library that reads the wall clock.
+func System() Clock { return system{} }
+
+type system struct{}
+
+func (system) Now() time.Time { return time.Now() }
+
+// Fake is a clock that stands still until it is told to move. The zero value stands at the zero time; use [NewFake] to start elsewhere.
+// It is safe for concurrent use and must not be copied.
+type Fake struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewFake returns a clock that stands at now.
+func NewFake(now time.Time) *Fake { return &Fake{now: now} }
+
+// Now returns the instant at which the clock stands.
+func (f *Fake) Now() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+// Advance moves the clock forward by d and returns the new instant. It panics if d is negative: a test that moves time back by mistake
+// proves nothing. To go back on purpose, as a machine's clock may, use [Fake.Set].
+func (f *Fake) Advance(d time.Duration) time.Time {
+	if d < 0 {
+		panic(fmt.Sprintf("clock: Advance by %v: time does not run backwards, use Set", d))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = f.now.Add(d)
+	return f.now
+}
+
+// Set moves the clock to now, forward or back.
+func (f *Fake) Set(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = now
+}

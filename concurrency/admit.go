@@ -1,0 +1,259 @@
+package concurrency
+
+import (
+	"cmp"
+	"slices"
+)
+
+// What a ledger answers to a candidate: whether it consumes, who refuses it, what it reserves and what it takes.
+
+// free returns why the candidate, one of whose resource's places is first, consumes nothing; empty if it consumes, or may.
+//
+// A holder is who holds before the batch. It is tempting to count a start of this batch as a lease that opens every other pool:
+// but the host may leave that start out and carry out the next one, which then would have taken a place that nobody gave.
+func (l *ledger) free(first int32, c *Candidate) Reason {
+	for at := first; at != none; at = l.places[at].next {
+		if h := l.heldBy(at, c.Group); h != none && l.holds[h].stored {
+			return SlotHeld
+		}
+	}
+	for _, pool := range c.Needs {
+		at := l.placeIn(first, pool)
+		if at == none || !l.places[at].down {
+			return ""
+		}
+		if !l.places[at].counting && l.pools[pool].family != none {
+			return "" // it needs no place but, since it will count from now on, perhaps a key
+		}
+	}
+	return l.reason(first, c)
+}
+
+// reason is why a candidate that is refused nowhere may start.
+func (l *ledger) reason(first int32, c *Candidate) Reason {
+	if len(c.Needs) == 0 {
+		return RuleNotApplicable
+	}
+	reason := SlotHeld
+	for _, pool := range c.Needs {
+		at := none
+		if first != none {
+			at = l.placeIn(first, pool)
+		}
+		if at == none || !l.places[at].down {
+			return SlotFree
+		}
+		if l.heldBy(at, c.Group) == none {
+			reason = SlotAlreadyDown
+		}
+	}
+	return reason
+}
+
+// ordered returns needs in ascending order of the pools' keys; valid until the next call.
+func (l *ledger) ordered(needs []int32) []int32 {
+	for k := 1; k < len(needs); k++ {
+		if l.pools[needs[k-1]].order > l.pools[needs[k]].order {
+			l.scratch = append(l.scratch[:0], needs...)
+			slices.SortFunc(l.scratch, func(a, b int32) int { return cmp.Compare(l.pools[a].order, l.pools[b].order) })
+			return l.scratch
+		}
+	}
+	return needs
+}
+
+func (l *ledger) compareNeeds(a, b []int32) int {
+	a = slices.Clone(l.ordered(a))
+	return slices.CompareFunc(a, l.ordered(b), func(x, y int32) int { return cmp.Compare(l.pools[x].order, l.pools[y].order) })
+}
+
+// ask appends the pools that refuse the candidate. first is the resource's first place, or none.
+func (l *ledger) ask(refusals []Refusal, first int32, c *Candidate) []Refusal {
+	needs := l.ordered(c.Needs)
+	for k, pool := range needs {
+		p := &l.pools[pool]
+		own, reason := false, Reason("")
+		at := none
+		if first != none {
+			at = l.placeIn(first, pool)
+		}
+		if at != none {
+			if l.places[at].counting {
+				continue
+			}
+			own = l.places[at].reserved
+		}
+		if at == none || !l.places[at].down {
+			reason = p.refusal(own)
+		}
+		if reason == "" && p.family != none && p.active == 0 {
+			reason = l.keyRefusal(p, needs[:k]) // also for a resource that is down without counting: from now on it counts
+		}
+		if reason != "" {
+			refusals = append(refusals, Refusal{Pool: pool, Reason: reason})
+		}
+	}
+	return refusals
+}
+
+// refusal returns why the pool has no place for one more resource; own: a place is reserved for this very resource.
+func (p *poolState) refusal(own bool) Reason {
+	switch {
+	case p.unknown:
+		return PoolUnknown
+	case p.max == 0:
+		return SlotPaused
+	case p.active >= p.max:
+		return SlotFull
+	case p.active+p.reserved >= p.max && !own:
+		return SlotReserved
+	}
+	return ""
+}
+
+// keyRefusal returns why a pool without active member must not get one. before are the candidate's pools that come first: those of
+// the same family may need a key too.
+func (l *ledger) keyRefusal(p *poolState, before []int32) Reason {
+	f := &l.families[p.family]
+	keys := f.active
+	for _, other := range before {
+		if o := &l.pools[other]; o.family == p.family && o.active == 0 {
+			keys++
+		}
+	}
+	switch {
+	case keys >= f.max:
+		return SlotKeysFull
+	case keys+f.reserved >= f.max && p.reserved == 0:
+		return SlotReserved
+	}
+	return ""
+}
+
+// hasRoom reports whether the pool has a place, and a key, that is neither taken nor reserved.
+func (l *ledger) hasRoom(p *poolState) bool {
+	return p.refusal(false) == "" && (p.family == none || p.active > 0 || l.keyRefusal(p, nil) == "")
+}
+
+// reserve keeps for a refused candidate, if one of its pools is strict, the places that it would have taken.
+//
+// A place is kept for the resource, not for the candidate: another candidate of the same resource may start on it. And
+// where no place is left nothing is kept: it would change nothing for anybody, and so the cost is bounded by the places.
+func (l *ledger) reserve(first int32, c *Candidate, refusals []Refusal) {
+	if !l.strict {
+		return
+	}
+	if !slices.ContainsFunc(c.Needs, func(pool int32) bool { return l.pools[pool].strict }) {
+		return
+	}
+	for _, r := range refusals {
+		if r.Reason == SlotPaused || r.Reason == PoolUnknown {
+			return
+		}
+	}
+	for _, pool := range l.ordered(c.Needs) {
+		p := &l.pools[pool]
+		if first != none {
+			if at := l.placeIn(first, pool); at != none && (l.places[at].down || l.places[at].reserved) {
+				continue
+			}
+		}
+		if !l.hasRoom(p) {
+			continue
+		}
+		at := l.place(c.Resource, pool)
+		first = l.down[c.Resource]
+		l.places[at].reserved = true
+		l.reservations = append(l.reservations, at)
+		if p.family != none && p.active == 0 && p.reserved == 0 {
+			l.families[p.family].reserved++
+		}
+		p.reserved++
+	}
+}
+
+// takeNew is take for a resource without any place: nothing is entered, and the caller must be able to do so when the resource comes
+// up again.
+func (l *ledger) takeNew(claims []Claim, c *Candidate) []Claim {
+	for _, pool := range l.ordered(c.Needs) {
+		p := &l.pools[pool]
+		claims = append(claims, Claim{Pool: pool, Revision: p.revision, Token: p.token})
+		p.token++
+		p.starts++
+		p.active++
+		if p.active == 1 {
+			l.key(p, 1)
+		}
+	}
+	return claims
+}
+
+// enter makes up for what takeNew left out.
+func (l *ledger) enter(c *Candidate, claims []Claim) {
+	for _, claim := range claims {
+		at := l.place(c.Resource, claim.Pool)
+		l.hold(at, c.Group, claim.Token)
+		l.places[at].down, l.places[at].counting = true, true
+	}
+}
+
+// take gives the candidate its places and appends its claims. first is the resource's first place, or none. Whether there is room has
+// been decided.
+func (l *ledger) take(claims []Claim, first int32, c *Candidate) []Claim {
+	for _, pool := range l.ordered(c.Needs) {
+		p := &l.pools[pool]
+		if p.unknown {
+			continue // only a holder comes here; there is no record to claim in
+		}
+		at := none
+		if first != none {
+			at = l.placeIn(first, pool)
+		}
+		if at == none {
+			at = l.place(c.Resource, pool)
+		}
+		token := uint64(0)
+		if h := l.heldBy(at, c.Group); h != none {
+			token = l.holds[h].token
+			if token == 0 {
+				l.holds[h].token = p.token
+			}
+		} else {
+			l.added = append(l.added, l.hold(at, c.Group, p.token))
+		}
+		if token == 0 {
+			token = p.token
+			p.token++
+			p.starts++
+		}
+		l.unreserve(at)
+		l.places[at].departed = false // it needs the pool, so it is a member
+		l.recount(at)
+		claims = append(claims, Claim{Pool: pool, Revision: p.revision, Token: token})
+	}
+	return claims
+}
+
+// unreserve gives a reserved place back.
+func (l *ledger) unreserve(at int32) {
+	if !l.places[at].reserved {
+		return
+	}
+	l.places[at].reserved = false
+	p := &l.pools[l.places[at].pool]
+	p.reserved--
+	if p.family != none && p.active == 0 && p.reserved == 0 {
+		l.families[p.family].reserved--
+	}
+}
+
+// settle ends the batch for a ledger that is kept: reservations are forgotten, and who started is a holder.
+func (l *ledger) settle() {
+	for _, at := range l.reservations {
+		l.unreserve(at)
+	}
+	for _, h := range l.added {
+		l.holds[h].stored = true
+	}
+	l.reservations, l.added = l.reservations[:0], l.added[:0]
+}

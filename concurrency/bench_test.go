@@ -1,0 +1,160 @@
+package concurrency
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// fleet is n candidates over three pools each: one of all, one of ten of a tenth, one of a thousand small ones.
+func fleet(n int, downEvery int) (Snapshot, []Candidate) {
+	var s Snapshot
+	add := func(key string, total int, limit Limit) {
+		p := Pool{Key: key, Total: total, Limit: limit, Record: NewRecord(key)}
+		s.Pools = append(s.Pools, p)
+	}
+	add("all", n, Percent(20))
+	for i := range 10 {
+		add(fmt.Sprintf("tenth-%d", i), n/10, Percent(20))
+	}
+	for i := range 1000 {
+		add(fmt.Sprintf("unit-%03d", i), max(1, n/1000), Percent(20))
+	}
+	candidates := make([]Candidate, n)
+	needs := make([]int32, 3*n)
+	for i := range candidates {
+		k := needs[3*i : 3*i+3 : 3*i+3]
+		k[0], k[1], k[2] = 0, int32(1+i%10), int32(11+i%1000)
+		candidates[i] = Candidate{Resource: "node-" + strconv.Itoa(i), Group: "group-1", Rank: i, Needs: k}
+	}
+	if downEvery > 0 {
+		for i := 0; i < n; i += downEvery {
+			for _, p := range candidates[i].Needs {
+				s.Pools[p].Unavailable = append(s.Pools[p].Unavailable, candidates[i].Resource)
+			}
+		}
+	}
+	return s, candidates
+}
+
+var sink any
+
+// naive is the plain loop: string keys, maps, no explanation, no tokens, no duplicates.
+func naive(s Snapshot, candidates []Candidate) (admitted []string) {
+	room := make(map[string]int, len(s.Pools))
+	down := map[string]bool{}
+	for i := range s.Pools {
+		p := &s.Pools[i]
+		room[p.Key] = p.max() - len(p.Unavailable)
+		for _, r := range p.Unavailable {
+			down[r] = true
+		}
+	}
+	for _, c := range candidates {
+		if down[c.Resource] {
+			admitted = append(admitted, c.Resource)
+			continue
+		}
+		fits := true
+		for _, p := range c.Needs {
+			fits = fits && room[s.Pools[p].Key] > 0
+		}
+		if !fits {
+			continue
+		}
+		for _, p := range c.Needs {
+			room[s.Pools[p].Key]--
+		}
+		admitted = append(admitted, c.Resource)
+	}
+	return admitted
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, n := range []int{1_000, 10_000, 100_000, 1_000_000} {
+		for _, state := range []struct {
+			name      string
+			downEvery int
+		}{{"idle", 0}, {"busy", 5}} {
+			s, candidates := fleet(n, state.downEvery)
+			b.Run(fmt.Sprintf("%s/n=%d", state.name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					r, err := Plan(s, candidates, time.Time{})
+					if err != nil {
+						b.Fatal(err)
+					}
+					sink = r
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/candidate")
+			})
+			b.Run(fmt.Sprintf("naive-%s/n=%d", state.name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					sink = naive(s, candidates)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/candidate")
+			})
+		}
+	}
+}
+
+// running is a start of the fleet in a queue.
+type running struct {
+	Candidate
+	claims []Claim
+}
+
+// waitingFleet is a queue in which everybody waits who could not start.
+func waitingFleet(t testing.TB, n int) (*Queue, []running) {
+	s, candidates := fleet(n, 0)
+	q, err := NewQueue(s, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range candidates {
+		if _, err := q.Add(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return q, started(q, candidates)
+}
+
+func started(q *Queue, candidates []Candidate) (list []running) {
+	for _, a := range q.Admit() {
+		list = append(list, running{candidates[a.Candidate], a.Claims})
+	}
+	return list
+}
+
+// event ends one that runs; whoever is next starts, and the ended one waits again.
+func event(t testing.TB, q *Queue, list *[]running) {
+	r := (*list)[0]
+	*list = (*list)[1:]
+	for _, c := range r.claims {
+		if err := q.Release(int(c.Pool), Holder{r.Resource, r.Group}, c.Revision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Rank += 10_000_000
+	if _, err := q.Add(r.Candidate); err != nil {
+		t.Fatal(err)
+	}
+	candidates := q.waiting
+	for _, a := range q.Admit() {
+		*list = append(*list, running{candidates[a.Candidate].Candidate, a.Claims})
+	}
+}
+
+func BenchmarkQueueEvent(b *testing.B) {
+	for _, n := range []int{1_000, 10_000, 100_000, 1_000_000} {
+		q, list := waitingFleet(b, n)
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				event(b, q, &list)
+			}
+		})
+	}
+}

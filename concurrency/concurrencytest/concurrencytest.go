@@ -1,0 +1,281 @@
+// Package concurrencytest checks that a [concurrency.JobCounter] keeps its promises. It knows no implementation; an adapter's test is one
+// call of [Run].
+package concurrencytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"pgregory.net/rapid"
+)
+
+// Backend is the counter under test together with the two ways to fill what it counts. SetPool replaces the members of a pool; PutJob
+// creates or replaces the job with an ID. What they return from is visible to Active at once.
+// [concurrency.MemoryJobs] is one.
+type Backend interface {
+	concurrency.JobCounter
+	SetPool(ctx context.Context, pool string, resources []string) error
+	PutJob(ctx context.Context, job concurrency.Job) error
+}
+
+// statuses are those that jobs of ctrlplane have, and some that nobody has; the value tells whether they are terminal.
+var statuses = []struct {
+	name     string
+	terminal bool
+}{
+	{"successful", true}, {"failure", true}, {"cancelled", true}, {"skipped", true},
+	{"invalidJobAgent", true}, {"invalidIntegration", true}, {"externalRunNotFound", true},
+	{"pending", false}, {"queued", false}, {"inProgress", false}, {"actionRequired", false},
+	{"", false}, {"Successful", false}, {"some-future-status", false},
+}
+
+// Run runs the conformance cases. newBackend is called once per case and must return an empty backend.
+func Run(t *testing.T, newBackend func(*testing.T) Backend) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBackend(t)
+			if b == nil {
+				t.Fatal("newBackend returned nil")
+			}
+			if err := c.check(context.Background(), b); err != nil {
+				t.Errorf("%v\nwhy: %s", err, c.why)
+			}
+		})
+	}
+	t.Run("random histories", func(t *testing.T) {
+		rapid.Check(t, func(r *rapid.T) { history(r, newBackend(t)) })
+	})
+}
+
+type conformance struct {
+	name, why string
+	check     func(context.Context, Backend) error
+}
+
+var cases = []conformance{
+	{"statuses", "a job counts unless it is over; a status that nobody knows may be a job that is still disrupting its resource", checkStatuses},
+	{"distinct and sorted", "several jobs of one target are one holder, and a plan must not depend on the order of storage", checkDistinct},
+	{"groups", "two groups on one resource are two holders: each must find its own slot", checkGroups},
+	{"members", "a job outside the pool holds nothing in it; a resource may be in many pools", checkMembers},
+	{"empty", "nobody is not an error", checkEmpty},
+	{"latest status", "a job that ended stops counting, and one that is taken up again counts again", checkLatest},
+	{"the caller's slice", "callers sort, append and overwrite", checkOwnership},
+	{"cancelled context", "what was not read must not look like nobody", checkCancelled},
+	{"odd names", "resources, groups and pools are named by users", checkNames},
+	{"ten thousand", "a page of results is not the result", checkMany},
+}
+
+func put(ctx context.Context, b Backend, jobs ...concurrency.Job) error {
+	for i, job := range jobs {
+		if job.ID == "" {
+			job.ID = fmt.Sprintf("job-%d", i)
+		}
+		if err := b.PutJob(ctx, job); err != nil {
+			return fmt.Errorf("PutJob(%+v): %w", job, err)
+		}
+	}
+	return nil
+}
+
+func expect(ctx context.Context, b Backend, pool string, want ...concurrency.Holder) error {
+	got, err := b.Active(ctx, pool)
+	if err != nil {
+		return fmt.Errorf("Active(%q): %w", pool, err)
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("Active(%q) = %v, want %v", pool, got, want)
+	}
+	return nil
+}
+
+func checkStatuses(ctx context.Context, b Backend) error {
+	for _, s := range statuses {
+		if err := errors.Join(b.SetPool(ctx, "p", []string{"n1"}), put(ctx, b, concurrency.Job{Resource: "n1", Group: "g", Status: s.name})); err != nil {
+			return err
+		}
+		want := []concurrency.Holder{{Resource: "n1", Group: "g"}}
+		if s.terminal {
+			want = nil
+		}
+		if err := expect(ctx, b, "p", want...); err != nil {
+			return fmt.Errorf("status %q: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+func checkDistinct(ctx context.Context, b Backend) error {
+	return errors.Join(
+		b.SetPool(ctx, "p", []string{"n2", "n1", "n10", "n1"}),
+		put(ctx, b,
+			concurrency.Job{Resource: "n2", Group: "g", Status: "inProgress"},
+			concurrency.Job{Resource: "n10", Group: "g", Status: "queued"},
+			concurrency.Job{Resource: "n1", Group: "h", Status: "pending"},
+			concurrency.Job{Resource: "n2", Group: "g", Status: "queued"},
+			concurrency.Job{Resource: "n1", Group: "g", Status: "inProgress"},
+			concurrency.Job{Resource: "n2", Group: "g", Status: "successful"}),
+		expect(ctx, b, "p", concurrency.Holder{Resource: "n1", Group: "g"}, concurrency.Holder{Resource: "n1", Group: "h"},
+			concurrency.Holder{Resource: "n10", Group: "g"}, concurrency.Holder{Resource: "n2", Group: "g"}))
+}
+
+func checkGroups(ctx context.Context, b Backend) error {
+	return errors.Join(
+		b.SetPool(ctx, "p", []string{"n1"}),
+		put(ctx, b,
+			concurrency.Job{Resource: "n1", Group: "a", Status: "inProgress"},
+			concurrency.Job{Resource: "n1", Group: "b", Status: "inProgress"},
+			concurrency.Job{Resource: "n1", Group: "c", Status: "failure"}),
+		expect(ctx, b, "p", concurrency.Holder{Resource: "n1", Group: "a"}, concurrency.Holder{Resource: "n1", Group: "b"}))
+}
+
+func checkMembers(ctx context.Context, b Backend) error {
+	err := errors.Join(
+		b.SetPool(ctx, "all", []string{"n1", "n2"}),
+		b.SetPool(ctx, "zone", []string{"n2"}),
+		put(ctx, b,
+			concurrency.Job{Resource: "n1", Group: "g", Status: "inProgress"},
+			concurrency.Job{Resource: "n2", Group: "g", Status: "inProgress"},
+			concurrency.Job{Resource: "n3", Group: "g", Status: "inProgress"}),
+		expect(ctx, b, "all", concurrency.Holder{Resource: "n1", Group: "g"}, concurrency.Holder{Resource: "n2", Group: "g"}),
+		expect(ctx, b, "zone", concurrency.Holder{Resource: "n2", Group: "g"}))
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.SetPool(ctx, "zone", []string{"n3"}), expect(ctx, b, "zone", concurrency.Holder{Resource: "n3", Group: "g"}))
+}
+
+func checkEmpty(ctx context.Context, b Backend) error {
+	return errors.Join(
+		expect(ctx, b, "never heard of"),
+		b.SetPool(ctx, "p", nil), expect(ctx, b, "p"),
+		b.SetPool(ctx, "p", []string{"n1"}), expect(ctx, b, "p"))
+}
+
+func checkLatest(ctx context.Context, b Backend) error {
+	job := concurrency.Job{ID: "j", Resource: "n1", Group: "g", Status: "queued"}
+	holder := concurrency.Holder{Resource: "n1", Group: "g"}
+	err := b.SetPool(ctx, "p", []string{"n1"})
+	for _, s := range []string{"queued", "inProgress", "successful", "inProgress", "failure"} {
+		job.Status = s
+		err = errors.Join(err, b.PutJob(ctx, job))
+		if concurrency.Terminal(s) {
+			err = errors.Join(err, expect(ctx, b, "p"))
+		} else {
+			err = errors.Join(err, expect(ctx, b, "p", holder))
+		}
+	}
+	return err
+}
+
+func checkOwnership(ctx context.Context, b Backend) error {
+	resources := []string{"n1", "n2"}
+	if err := errors.Join(b.SetPool(ctx, "p", resources), put(ctx, b,
+		concurrency.Job{Resource: "n1", Group: "g", Status: "inProgress"}, concurrency.Job{Resource: "n2", Group: "g", Status: "inProgress"})); err != nil {
+		return err
+	}
+	resources[0] = "changed"
+	first, err := b.Active(ctx, "p")
+	if err != nil || len(first) != 2 {
+		return fmt.Errorf("two holders expected, Active = %v, %v", first, err)
+	}
+	first[0] = concurrency.Holder{Resource: "changed"}
+	_ = append(first[:1], concurrency.Holder{Resource: "changed"})
+	return expect(ctx, b, "p", concurrency.Holder{Resource: "n1", Group: "g"}, concurrency.Holder{Resource: "n2", Group: "g"})
+}
+
+func checkCancelled(ctx context.Context, b Backend) error {
+	if err := errors.Join(b.SetPool(ctx, "p", []string{"n1"}), put(ctx, b, concurrency.Job{Resource: "n1", Group: "g", Status: "inProgress"})); err != nil {
+		return err
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if holders, err := b.Active(cancelled, "p"); !errors.Is(err, context.Canceled) || len(holders) != 0 {
+		return fmt.Errorf("with a cancelled context Active = %v, %v, want nothing and context.Canceled", holders, err)
+	}
+	return expect(ctx, b, "p", concurrency.Holder{Resource: "n1", Group: "g"})
+}
+
+func checkNames(ctx context.Context, b Backend) error {
+	long := strings.Repeat("x", 1024)
+	names := []string{" ", "%", "%2F", "/", "A", "a", "a b", "a/b", "n\u0153ud", "日本", long}
+	slices.Sort(names)
+	var holders []concurrency.Holder
+	for i, name := range names {
+		if err := b.PutJob(ctx, concurrency.Job{ID: fmt.Sprint(i), Resource: name, Group: name, Status: "inProgress"}); err != nil {
+			return err
+		}
+		holders = append(holders, concurrency.Holder{Resource: name, Group: name})
+	}
+	for _, pool := range names {
+		if err := errors.Join(b.SetPool(ctx, pool, names), expect(ctx, b, pool, holders...)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkMany(ctx context.Context, b Backend) error {
+	const n = 10_000
+	resources := make([]string, n)
+	holders := make([]concurrency.Holder, n)
+	for i := range n {
+		resources[i] = fmt.Sprintf("n%05d", (i*7919)%n)
+		holders[i] = concurrency.Holder{Resource: fmt.Sprintf("n%05d", i), Group: "g"}
+		if err := b.PutJob(ctx, concurrency.Job{ID: fmt.Sprint(i), Resource: resources[i], Group: "g", Status: "inProgress"}); err != nil {
+			return err
+		}
+	}
+	if err := b.SetPool(ctx, "p", resources); err != nil {
+		return err
+	}
+	got, err := b.Active(ctx, "p")
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(got, holders) {
+		return fmt.Errorf("%d holders, want %d in order", len(got), n)
+	}
+	return nil
+}
+
+// history compares the backend with the in-memory reference after random changes.
+func history(t *rapid.T, b Backend) {
+	ctx := context.Background()
+	var reference concurrency.MemoryJobs
+	id := rapid.SampledFrom([]string{"1", "2", "3", "4", "5"})
+	resource := rapid.SampledFrom([]string{"n1", "n2", "n3"})
+	pool := rapid.SampledFrom([]string{"p", "q"})
+	check := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range []string{"p", "q"} {
+		check(b.SetPool(ctx, p, nil))
+	}
+	t.Repeat(map[string]func(*rapid.T){
+		"put": func(t *rapid.T) {
+			job := concurrency.Job{
+				ID: id.Draw(t, "id"), Resource: resource.Draw(t, "resource"), Group: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "group"),
+				Status: statuses[rapid.IntRange(0, len(statuses)-1).Draw(t, "status")].name,
+			}
+			check(errors.Join(b.PutJob(ctx, job), reference.PutJob(ctx, job)))
+		},
+		"members": func(t *rapid.T) {
+			p, members := pool.Draw(t, "pool"), rapid.SliceOfDistinct(resource, rapid.ID[string]).Draw(t, "members")
+			check(errors.Join(b.SetPool(ctx, p, members), reference.SetPool(ctx, p, members)))
+		},
+		"": func(t *rapid.T) {
+			for _, p := range []string{"p", "q"} {
+				want, err := reference.Active(ctx, p)
+				check(err)
+				check(expect(ctx, b, p, want...))
+			}
+		},
+	})
+}

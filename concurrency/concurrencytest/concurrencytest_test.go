@@ -1,0 +1,172 @@
+package concurrencytest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/concurrency/concurrencytest"
+)
+
+func TestMemoryJobs(t *testing.T) {
+	concurrencytest.Run(t, func(*testing.T) concurrencytest.Backend { return new(concurrency.MemoryJobs) })
+}
+
+func TestMemoryJobsRefuses(t *testing.T) {
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	var m concurrency.MemoryJobs
+	if m.SetPool(cancelled, "p", []string{"n1"}) == nil || m.PutJob(cancelled, concurrency.Job{ID: "1", Resource: "n1"}) == nil {
+		t.Error("a cancelled context must be refused")
+	}
+	for _, job := range []concurrency.Job{{ID: "1"}, {Resource: "n1"}} {
+		if m.PutJob(t.Context(), job) == nil {
+			t.Errorf("%+v must be refused", job)
+		}
+	}
+	if err := m.SetPool(t.Context(), "p", []string{"n1"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := m.Active(t.Context(), "p"); err != nil || len(got) != 0 {
+		t.Errorf("what was refused is not there: %v, %v", got, err)
+	}
+}
+
+// broken is the reference with one promise broken.
+type broken struct {
+	*concurrency.MemoryJobs
+	active func(ctx context.Context, pool string, of *concurrency.MemoryJobs) ([]concurrency.Holder, error)
+}
+
+func (b broken) Active(ctx context.Context, pool string) ([]concurrency.Holder, error) {
+	return b.active(ctx, pool, b.MemoryJobs)
+}
+
+// failing stores nothing.
+type failing struct{ read, job, members error }
+
+func (f failing) Active(ctx context.Context, _ string) ([]concurrency.Holder, error) {
+	return nil, errors.Join(f.read, ctx.Err())
+}
+func (f failing) SetPool(context.Context, string, []string) error { return f.members }
+func (f failing) PutJob(context.Context, concurrency.Job) error   { return f.job }
+
+// TestKitFindsFaults: a kit that accepts everything proves nothing.
+func TestKitFindsFaults(t *testing.T) {
+	faults := map[string]func(context.Context, string, *concurrency.MemoryJobs) ([]concurrency.Holder, error){
+		"unsorted": func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
+			h, err := m.Active(ctx, pool)
+			slices.Reverse(h)
+			return h, err
+		},
+		"an error is nobody": func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
+			h, _ := m.Active(ctx, pool)
+			return h, nil
+		},
+		"first page only": func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
+			h, err := m.Active(ctx, pool)
+			return h[:min(len(h), 1000)], err
+		},
+		"one group per resource": func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
+			h, err := m.Active(ctx, pool)
+			return slices.CompactFunc(h, func(a, b concurrency.Holder) bool { return a.Resource == b.Resource }), err
+		},
+		"repeated": func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
+			h, err := m.Active(ctx, pool)
+			return append(h, h...), err
+		},
+	}
+	// What fails outright fails in every case that uses it.
+	down := errors.New("down")
+	for name, backend := range map[string]func() concurrencytest.Backend{
+		"reads fail":     func() concurrencytest.Backend { return failing{read: down} },
+		"jobs fail":      func() concurrencytest.Backend { return failing{job: down} },
+		"members fail":   func() concurrencytest.Backend { return failing{members: down} },
+		"nothing stored": func() concurrencytest.Backend { return failing{} },
+	} {
+		want := 10
+		if name == "jobs fail" {
+			want = 9 // one case has no jobs
+		}
+		if name == "nothing stored" {
+			want = 9 // and so does nobody
+		}
+		if failed := concurrencytest.Failures(t.Context(), backend); len(failed) != want {
+			t.Errorf("%s: %d cases fail, want %d: %v", name, len(failed), want, failed)
+		}
+	}
+	for name, active := range faults {
+		backend := func() concurrencytest.Backend { return broken{new(concurrency.MemoryJobs), active} }
+		if failed := concurrencytest.Failures(t.Context(), backend); len(failed) == 0 {
+			t.Errorf("%s: the kit found nothing", name)
+		} else {
+			t.Logf("%s: %v", name, failed)
+		}
+	}
+	for want, backend := range map[string]func() concurrencytest.Backend{
+		"statuses":           func() concurrencytest.Backend { return &careless{over: "some-future-status"} },
+		"members":            func() concurrencytest.Backend { return &careless{firstMembers: map[string]bool{}} },
+		"the caller's slice": func() concurrencytest.Backend { return &careless{kept: map[string][]concurrency.Holder{}} },
+		"odd names":          func() concurrencytest.Backend { return &careless{trim: true} },
+		"cancelled context":  func() concurrencytest.Backend { return &careless{deaf: true} },
+		"latest status":      func() concurrencytest.Backend { return &careless{once: map[string]bool{}} },
+	} {
+		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Contains(failed, want) {
+			t.Errorf("%q was not found: %v", want, failed)
+		}
+	}
+}
+
+// careless is the reference with mistakes that adapters make.
+type careless struct {
+	concurrency.MemoryJobs
+	over         string                          // a status that it takes for terminal
+	firstMembers map[string]bool                 // members are read once
+	kept         map[string][]concurrency.Holder // one slice for all callers
+	trim         bool                            // names are trimmed
+	deaf         bool                            // the context is ignored
+	once         map[string]bool                 // a job that ended is never looked at again
+}
+
+func (c *careless) SetPool(ctx context.Context, pool string, resources []string) error {
+	if c.firstMembers != nil {
+		if c.firstMembers[pool] {
+			return nil
+		}
+		c.firstMembers[pool] = true
+	}
+	return c.MemoryJobs.SetPool(ctx, pool, resources)
+}
+
+func (c *careless) PutJob(ctx context.Context, job concurrency.Job) error {
+	if c.over != "" && job.Status == c.over {
+		job.Status = "successful"
+	}
+	if c.trim {
+		job.Resource = strings.TrimSpace(job.Resource) + "."
+	}
+	if c.once != nil {
+		if c.once[job.ID] {
+			return nil
+		}
+		c.once[job.ID] = concurrency.Terminal(job.Status)
+	}
+	return c.MemoryJobs.PutJob(ctx, job)
+}
+
+func (c *careless) Active(ctx context.Context, pool string) ([]concurrency.Holder, error) {
+	if c.deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
+	if kept, ok := c.kept[pool]; ok {
+		return kept, nil
+	}
+	holders, err := c.MemoryJobs.Active(ctx, pool)
+	if c.kept != nil {
+		c.kept[pool] = holders
+	}
+	return holders, err
+}

@@ -1,0 +1,209 @@
+package concurrency_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+var now = time.Date(2026, 3, 11, 9, 0, 0, 0, time.UTC)
+
+func printPlan(s concurrency.Snapshot, candidates []concurrency.Candidate, plan concurrency.Result) {
+	for _, a := range plan.Admitted {
+		fmt.Println("start", candidates[a.Candidate].Resource, a.Reason)
+	}
+	for _, r := range plan.Refused {
+		fmt.Print("wait  ", candidates[r.Candidate].Resource)
+		for _, refusal := range r.Refusals {
+			fmt.Printf(" %s:%s", s.Pools[refusal.Pool].Key, refusal.Reason)
+		}
+		fmt.Println()
+	}
+	for i, p := range plan.Pools {
+		fmt.Printf("pool  %s %d of %d active, %d members\n", s.Pools[i].Key, p.Active, p.Max, p.Total)
+	}
+}
+
+// The bracket RFC's rule: at most 20 % of ten nodes at a time. Ten separate checks would all pass; a batch counts what it admits.
+func ExamplePlan() {
+	rule, err := concurrency.ParseRule([]byte(`{"groupSelector":"resource.metadata['cluster'] == 'prod-east'","limitType":"percentage","limitValue":20}`))
+	if err != nil {
+		panic(err)
+	}
+	snapshot := concurrency.Snapshot{Pools: []concurrency.Pool{rule.Pool("prod-east-nodes", "", 10)}}
+	var candidates []concurrency.Candidate
+	for i := range 4 {
+		candidates = append(candidates, concurrency.Candidate{Resource: fmt.Sprint("node-", i), Group: "group-7", Rank: i, Needs: []int32{0}})
+	}
+	plan, err := concurrency.Plan(snapshot, candidates, now)
+	if err != nil {
+		panic(err)
+	}
+	printPlan(snapshot, candidates, plan)
+	// Output:
+	// start node-0 slot_free
+	// start node-1 slot_free
+	// wait  node-2 prod-east-nodes:slot_full
+	// wait  node-3 prod-east-nodes:slot_full
+	// pool  prod-east-nodes 2 of 2 active, 10 members
+}
+
+// Two rules cover n2: the cluster has a place left, its zone has not. n5 needs the cluster alone and passes, unless the pools are strict.
+func ExamplePlan_overlap() {
+	for _, strict := range []bool{false, true} {
+		cluster := concurrency.Pool{Key: "cluster", Limit: concurrency.Count(2), Total: 6, Strict: strict, Jobs: []concurrency.Holder{{Resource: "n1", Group: "g"}}}
+		zone := concurrency.Pool{Key: "zone-a", Limit: concurrency.Count(1), Total: 3, Strict: strict, Jobs: []concurrency.Holder{{Resource: "n1", Group: "g"}}}
+		snapshot := concurrency.Snapshot{Pools: []concurrency.Pool{cluster, zone}}
+		candidates := []concurrency.Candidate{
+			{Resource: "n2", Group: "g", Rank: 2, Needs: []int32{0, 1}},
+			{Resource: "n5", Group: "g", Rank: 5, Needs: []int32{0}},
+		}
+		plan, err := concurrency.Plan(snapshot, candidates, now)
+		if err != nil {
+			panic(err)
+		}
+		printPlan(snapshot, candidates, plan)
+	}
+	// Output:
+	// start n5 slot_free
+	// wait  n2 zone-a:slot_full
+	// pool  cluster 2 of 2 active, 6 members
+	// pool  zone-a 1 of 1 active, 3 members
+	// wait  n2 zone-a:slot_full
+	// wait  n5 cluster:slot_reserved
+	// pool  cluster 1 of 2 active, 6 members
+	// pool  zone-a 1 of 1 active, 3 members
+}
+
+// The host's side: claim, dispatch, renew, release. A controller that was paused meanwhile cannot act on the slot it lost.
+func ExampleApply() {
+	snapshot := concurrency.Snapshot{Pools: []concurrency.Pool{{Key: "nodes", Limit: concurrency.Count(1), Total: 10}}}
+	candidates := []concurrency.Candidate{{Resource: "node-3", Group: "group-7", Needs: []int32{0}}}
+	plan, err := concurrency.Plan(snapshot, candidates, now)
+	if err != nil {
+		panic(err)
+	}
+	records, err := concurrency.Apply(snapshot, candidates, plan.Admitted, now)
+	if err != nil {
+		panic(err)
+	}
+	stored := records[0] // written only if the stored revision is still records[0].Revision
+	stored.Revision++
+
+	holder := concurrency.Holder{Resource: "node-3", Group: "group-7"}
+	token := plan.Admitted[0].Claims[0].Token
+	stored, _ = stored.Renew(holder, token, now.Add(5*time.Minute))
+	lease, _ := stored.Lease(holder)
+	fmt.Println("token", lease.Token, "progress", lease.ProgressAt.Format(time.TimeOnly))
+
+	stored, _ = stored.Release(holder, token)
+	_, err = stored.Renew(holder, token, now.Add(time.Hour))
+	fmt.Println(errors.Is(err, concurrency.ErrFenced))
+	// Output:
+	// token 1 progress 09:05:00
+	// true
+}
+
+// A lease without progress for an hour is quarantined. It still counts; only the allowance lets the rollout pass it, and not if the
+// resource is seen to be down.
+func ExamplePlan_quarantine() {
+	record := concurrency.NewRecord("nodes")
+	for i, since := range []time.Time{now.Add(-2 * time.Hour), now} {
+		var err error
+		claim := concurrency.Claim{Token: record.NextToken}
+		if record, err = record.Claim(claim, concurrency.Holder{Resource: fmt.Sprint("n", i+1), Group: "g"}, since); err != nil {
+			panic(err)
+		}
+	}
+	pool := concurrency.Pool{Key: "nodes", Limit: concurrency.Count(2), Total: 10, StuckAfter: time.Hour, OnStuck: concurrency.Quarantine, Record: record}
+	candidates := []concurrency.Candidate{{Resource: "n3", Group: "g", Needs: []int32{0}}}
+	show := func(what string, pool concurrency.Pool) {
+		snapshot := concurrency.Snapshot{Pools: []concurrency.Pool{pool}, Running: []concurrency.Holder{{Resource: "n1", Group: "g"}}}
+		plan, err := concurrency.Plan(snapshot, candidates, now)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(what, len(plan.Admitted), "start, quarantined", plan.Pools[0].Quarantined)
+	}
+	show("no allowance:", pool)
+	pool.QuarantineAllowance = concurrency.Count(1)
+	show("allowance 1: ", pool)
+	pool.Unavailable = []string{"n1"}
+	show("and n1 down: ", pool)
+	// Output:
+	// no allowance: 0 start, quarantined [{n1 g}]
+	// allowance 1:  1 start, quarantined [{n1 g}]
+	// and n1 down:  0 start, quarantined [{n1 g}]
+}
+
+// One node in one zone at a time: a pool per zone, and one active zone.
+func ExampleRule_Pool() {
+	one := int64(1)
+	rule := concurrency.Rule{GroupSelector: "resource.kind == 'Node'", LimitType: "count", LimitValue: &one, GroupBy: "resource.metadata['zone']", MaxActiveKeys: concurrency.Count(1)}
+	if err := rule.Validate(); err != nil {
+		panic(err)
+	}
+	snapshot := concurrency.Snapshot{Pools: []concurrency.Pool{rule.Pool("nodes", "a", 2), rule.Pool("nodes", "b", 2)}}
+	candidates := []concurrency.Candidate{
+		{Resource: "a1", Group: "g", Rank: 0, Needs: []int32{0}},
+		{Resource: "b1", Group: "g", Rank: 1, Needs: []int32{1}},
+		{Resource: "a2", Group: "g", Rank: 2, Needs: []int32{0}},
+	}
+	plan, err := concurrency.Plan(snapshot, candidates, now)
+	if err != nil {
+		panic(err)
+	}
+	printPlan(snapshot, candidates, plan)
+	// Output:
+	// start a1 slot_free
+	// wait  b1 nodes/b:slot_keys_full
+	// wait  a2 nodes/a:slot_full
+	// pool  nodes/a 1 of 1 active, 2 members
+	// pool  nodes/b 0 of 1 active, 2 members
+}
+
+// Events without planning anew: a candidate waits, a holder ends, the candidate starts.
+func ExampleQueue() {
+	snapshot := concurrency.Snapshot{Pools: []concurrency.Pool{{Key: "nodes", Limit: concurrency.Count(1), Total: 10}}}
+	queue, err := concurrency.NewQueue(snapshot, now)
+	if err != nil {
+		panic(err)
+	}
+	names := map[int]string{}
+	for i := range 3 {
+		name := fmt.Sprint("node-", i)
+		id, err := queue.Add(concurrency.Candidate{Resource: name, Group: "g", Rank: i, Needs: []int32{0}})
+		if err != nil {
+			panic(err)
+		}
+		names[id] = name
+	}
+	for queue.Len() > 0 {
+		for _, a := range queue.Admit() {
+			fmt.Println("start", names[a.Candidate], "token", a.Claims[0].Token)
+			if err := queue.Release(0, concurrency.Holder{Resource: names[a.Candidate], Group: "g"}, a.Claims[0].Revision+1); err != nil {
+				panic(err)
+			}
+		}
+	}
+	// Output:
+	// start node-0 token 1
+	// start node-1 token 2
+	// start node-2 token 3
+}
+
+// Every system rounds a percentage differently, so the rounding is written where the limit is used.
+func ExampleLimit_Of() {
+	limit, err := concurrency.ParseLimit("33%")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(limit.Of(10, concurrency.Ceil), limit.Of(10, concurrency.Floor), limit.Of(2, concurrency.Floor), limit.Of(2, concurrency.FloorMin1))
+	_, err = concurrency.ParseLimit("12.5%")
+	fmt.Println(err)
+	// Output:
+	// 4 3 0 1
+	// "12.5%": must be a whole percentage from 0% to 1000%, such as 20%
+}

@@ -1,0 +1,104 @@
+package concurrency
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// seed is long enough for rapid to draw a whole history from it.
+func seed(n int) []byte {
+	s := make([]byte, n)
+	x := uint64(88172645463325252)
+	for i := range s {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		s[i] = byte(x)
+	}
+	return s
+}
+
+func FuzzParseLimit(f *testing.F) {
+	for _, s := range []string{"0", "5", "20%", "1000%", "1001%", "2147483648", "", "-1", "05", "%"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := ParseLimit(text)
+		if err != nil {
+			var e *LimitError
+			if !errors.As(err, &e) || !l.IsZero() {
+				t.Fatalf("%q: %v, %v", text, l, err)
+			}
+			return
+		}
+		if l.String() != text {
+			t.Fatalf("%q reads as %v", text, l)
+		}
+		raw, err := json.Marshal(l)
+		var back Limit
+		if err2 := json.Unmarshal(raw, &back); err != nil || err2 != nil || back != l {
+			t.Fatalf("%q: %s, %v, %v", text, raw, err, err2)
+		}
+	})
+}
+
+func FuzzParseRule(f *testing.F) {
+	f.Add([]byte(`{"groupSelector":"x","limitType":"percentage","limitValue":20}`))
+	f.Add([]byte(`{"groupSelector":"x","limit":"20%","rounding":"floor","groupBy":"z","maxActiveKeys":1,"onStuck":"quarantine","quarantineAllowance":1}`))
+	f.Add([]byte(`{"limit":null}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := ParseRule(data)
+		if err != nil {
+			return
+		}
+		if r.Max().IsZero() || r.Validate() != nil || r.ValidateShared(r) != nil {
+			t.Fatalf("%s: %+v", data, r)
+		}
+		again(t, r, ParseRule)
+	})
+}
+
+func FuzzParseRecord(f *testing.F) {
+	f.Add([]byte(`{"schema":1,"key":"p","revision":3,"nextToken":2,"leases":[{"pool":"p","resource":"n1","group":"g","token":1,"state":"quarantined","since":"2026-03-10T09:00:00Z","progressAt":"2026-03-10T09:00:00Z","reason":"stuck"}]}`))
+	f.Add([]byte(`{"schema":1,"key":"p","revision":0,"nextToken":1,"leases":[]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := ParseRecord(data)
+		if err != nil {
+			return
+		}
+		again(t, r, ParseRecord)
+		if _, err := Plan(Snapshot{Pools: []Pool{{Key: r.Key, Limit: Count(1), Total: 1, Record: r}}}, nil, epoch); err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+	})
+}
+
+// again: what was read is written and read as the same.
+func again[T any](t *testing.T, v T, parse func([]byte) (T, error)) {
+	first, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := parse(first)
+	if err != nil {
+		t.Fatalf("%s: %v", first, err)
+	}
+	if second, err := json.Marshal(back); err != nil || !bytes.Equal(first, second) {
+		t.Fatalf("%s became %s, %v", first, second, err)
+	}
+}
+
+func FuzzQueue(f *testing.F) {
+	f.Add(seed(32768))
+	f.Add(seed(8192)[1:])
+	f.Fuzz(rapid.MakeFuzz(propQueue(map[string]int{})))
+}
+
+func FuzzStore(f *testing.F) {
+	f.Add(seed(4096))
+	f.Fuzz(rapid.MakeFuzz(propStore(map[string]int{})))
+}

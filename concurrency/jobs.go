@@ -1,0 +1,98 @@
+package concurrency
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// JobCounter tells who is active in a pool, for hosts that have jobs but no lease records. It returns who holds and not how
+// many, because a number cannot say "the slot is my own".
+//
+// A job is active unless its status is [Terminal]. The result is complete, distinct by (resource, group), in ascending
+// order, and belongs to the caller; resources outside the pool do not appear. What cannot be read is an error, never
+// "nobody". A pool without active jobs, an unknown one included, has no holders. If ctx is done its error is returned. The
+// package concurrencytest checks all this.
+type JobCounter interface {
+	Active(ctx context.Context, pool string) ([]Holder, error)
+}
+
+// Terminal reports whether a job with this status is over. The terminal statuses are those of ctrlplane: successful, failure,
+// cancelled, skipped, invalidJobAgent, invalidIntegration, externalRunNotFound. Every other status, unknown ones included,
+// is active: a job that nobody understands may still be disrupting its resource.
+func Terminal(status string) bool {
+	switch status {
+	case "successful", "failure", "cancelled", "skipped", "invalidJobAgent", "invalidIntegration", "externalRunNotFound":
+		return true
+	}
+	return false
+}
+
+// Job is one execution on a resource, for a group.
+type Job struct {
+	ID       string
+	Resource string
+	Group    string
+	Status   string
+}
+
+// MemoryJobs is a [JobCounter] in memory: the reference of the conformance kit, and enough for tests and small hosts. The zero value
+// is empty and ready for use, by several goroutines at once.
+type MemoryJobs struct {
+	mu    sync.RWMutex
+	pools map[string][]string // key → member resources
+	jobs  map[string]Job
+}
+
+// SetPool replaces the members of a pool.
+func (m *MemoryJobs) SetPool(ctx context.Context, pool string, resources []string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pools == nil {
+		m.pools = make(map[string][]string)
+	}
+	m.pools[pool] = slices.Clone(resources)
+	return nil
+}
+
+// PutJob creates or replaces the job with this ID.
+func (m *MemoryJobs) PutJob(ctx context.Context, job Job) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if job.ID == "" || job.Resource == "" {
+		return fmt.Errorf("concurrency: job %q on resource %q: both must be named", job.ID, job.Resource)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.jobs == nil {
+		m.jobs = make(map[string]Job)
+	}
+	m.jobs[job.ID] = job
+	return nil
+}
+
+// Active implements [JobCounter].
+func (m *MemoryJobs) Active(ctx context.Context, pool string) ([]Holder, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	members := make(map[string]bool, len(m.pools[pool]))
+	for _, resource := range m.pools[pool] {
+		members[resource] = true
+	}
+	var holders []Holder
+	for _, job := range m.jobs {
+		if members[job.Resource] && !Terminal(job.Status) {
+			holders = append(holders, Holder{job.Resource, job.Group})
+		}
+	}
+	slices.SortFunc(holders, Holder.compare)
+	return slices.Compact(holders), nil
+}

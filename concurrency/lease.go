@@ -1,0 +1,287 @@
+package concurrency
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// Holder is who holds a slot: a resource, for a group. The group is the id of a bracket's version group, or the text key of a
+// release target outside brackets. A slot belongs to the holder, not to a job: it stays between two jobs of one group.
+type Holder struct {
+	Resource string `json:"resource"`
+	Group    string `json:"group"`
+}
+
+func (h Holder) compare(o Holder) int {
+	return cmp.Or(cmp.Compare(h.Resource, o.Resource), cmp.Compare(h.Group, o.Group))
+}
+
+// Lease is a slot of a pool in the hands of a holder, from the first start of its group on the resource to the end of the
+// group.
+type Lease struct {
+	Pool     string `json:"pool"` // key of the pool
+	Resource string `json:"resource"`
+	Group    string `json:"group"`
+	// Token is greater than that of every lease the pool ever gave before. Whoever acts for the holder carries it; see [ErrFenced].
+	Token uint64 `json:"token"`
+	State State  `json:"state"`
+	// Since is the instant at which the lease was taken.
+	Since time.Time `json:"since"`
+	// ProgressAt is the newest observed event (start, heartbeat, end) of the holder's runs.
+	ProgressAt time.Time `json:"progressAt"`
+	// Reason says why the lease is quarantined; empty while it is active.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Holder returns whose lease it is.
+func (l Lease) Holder() Holder { return Holder{l.Resource, l.Group} }
+
+// State is the state of a lease. Both states count, except for the quarantined leases that a pool's allowance covers.
+type State uint8
+
+const (
+	Active State = iota
+	Quarantined
+)
+
+// String returns the JSON name: "active", "quarantined".
+func (s State) String() string {
+	switch s {
+	case Active:
+		return "active"
+	case Quarantined:
+		return "quarantined"
+	}
+	return "State(" + strconv.Itoa(int(s)) + ")"
+}
+
+const hintState = `must be "active" or "quarantined"`
+
+// MarshalText returns the JSON name; an unknown value is a *[LimitError].
+func (s State) MarshalText() ([]byte, error) {
+	if s > Quarantined {
+		return nil, &LimitError{Value: s.String(), Hint: hintState}
+	}
+	return []byte(s.String()), nil
+}
+
+// UnmarshalText reads the JSON name; an unknown one is a *[LimitError] and leaves the value unchanged.
+func (s *State) UnmarshalText(text []byte) error {
+	for v := Active; v <= Quarantined; v++ {
+		if v.String() == string(text) {
+			*s = v
+			return nil
+		}
+	}
+	return &LimitError{Value: strconv.Quote(string(text)), Hint: hintState}
+}
+
+// schema is the version of the stored form of a record.
+const schema = 1
+
+// Record is what a store keeps of one pool: its leases. It is a value: every method returns a new record and leaves the old
+// one as it is, so that the host can write the new one under the condition that the stored one has not changed.
+//
+// The methods do not touch Revision. It is the stored revision that the record was read at; the store gives the next one
+// when it accepts a write, and refuses a write from an older one with [ErrConflict].
+type Record struct {
+	Schema   int    `json:"schema"` // 1
+	Key      string `json:"key"`    // of the pool
+	Revision uint64 `json:"revision"`
+	// NextToken is greater than every token ever issued in the pool, also of leases that are gone. Tokens begin at 1.
+	NextToken uint64 `json:"nextToken"`
+	// Leases are in ascending order of (resource, group), one per holder.
+	Leases []Lease `json:"leases"`
+}
+
+// NewRecord returns the record of a pool that nobody ever used, at revision 0.
+func NewRecord(key string) Record {
+	return Record{Schema: schema, Key: key, NextToken: 1, Leases: []Lease{}}
+}
+
+// ParseRecord decodes a stored record and validates it. Unknown fields and schemas are errors, and all faults are reported.
+func ParseRecord(data []byte) (Record, error) {
+	var r Record
+	if err := strictjson.Unmarshal(data, &r); err != nil {
+		return Record{}, err
+	}
+	if err := r.Validate(); err != nil {
+		return Record{}, err
+	}
+	return r, nil
+}
+
+// Validate returns all faults of the record, joined: what it says is contradictory, or it was written by something else.
+func (r Record) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if r.Schema != schema {
+		fault("schema: %d: must be %d: written by another release of the library", r.Schema, schema)
+	}
+	if r.Key == "" {
+		fault("key: is required")
+	}
+	if r.NextToken == 0 {
+		fault("nextToken: 0: must be at least 1 and greater than every token issued")
+	}
+	tokens := make(map[uint64]int, len(r.Leases))
+	for i, l := range r.Leases {
+		if l.Pool != r.Key {
+			fault("leases[%d].pool: %q: must be the record's key %q", i, l.Pool, r.Key)
+		}
+		if l.Resource == "" {
+			fault("leases[%d].resource: is required", i)
+		}
+		if l.Token == 0 || l.Token >= r.NextToken {
+			fault("leases[%d].token: %d: must be from 1 to below nextToken %d", i, l.Token, r.NextToken)
+		} else if other, taken := tokens[l.Token]; taken {
+			fault("leases[%d].token: %d: is also the token of leases[%d]", i, l.Token, other)
+		}
+		tokens[l.Token] = i
+		if l.State > Quarantined {
+			fault("leases[%d].state: %v: %s", i, l.State, hintState)
+		}
+		if i > 0 && r.Leases[i-1].Holder().compare(l.Holder()) >= 0 {
+			fault("leases[%d]: %s %s: leases must be in ascending order of resource and group, one per holder", i, l.Resource, l.Group)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Lease returns the holder's lease, and whether there is one. It is a binary search.
+func (r Record) Lease(h Holder) (Lease, bool) {
+	i, ok := r.find(h)
+	if !ok {
+		return Lease{}, false
+	}
+	return r.Leases[i], true
+}
+
+func (r Record) find(h Holder) (int, bool) {
+	return slices.BinarySearchFunc(r.Leases, h, func(l Lease, h Holder) int { return l.Holder().compare(h) })
+}
+
+// with returns the record with other leases, which it takes over. No leases are written as [], which can be read again, not as null.
+func (r Record) with(leases []Lease) Record {
+	if leases == nil {
+		leases = []Lease{}
+	}
+	r.Leases = leases
+	return r
+}
+
+// held finds the lease that an action with a token belongs to.
+func (r Record) held(h Holder, token uint64) (int, error) {
+	i, ok := r.find(h)
+	if !ok {
+		return 0, fmt.Errorf("%w: %s %s holds nothing in pool %s, token %d was given up", ErrFenced, h.Resource, h.Group, r.Key, token)
+	}
+	if held := r.Leases[i].Token; held != token {
+		return 0, fmt.Errorf("%w: %s %s holds pool %s with token %d, not %d", ErrFenced, h.Resource, h.Group, r.Key, held, token)
+	}
+	return i, nil
+}
+
+// Claim returns the record with the lease that a claim of [Plan] asks for.
+//
+// A holder with a lease keeps it, and the record is returned as it is: claiming is re-entrant, and repeating a claim that was
+// cut off is harmless. If its token is not the claim's, the error is [ErrFenced]. A new lease needs a record at the
+// claim's revision, else the error is [ErrConflict]: plan again. The claims of one plan on one record are applied in
+// the order of the plan, any of them may be left out, and the record is written once; a claim with a token below
+// NextToken is [ErrFenced]. [Apply] does all this for a whole plan.
+func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
+	if i, ok := r.find(h); ok {
+		if held := r.Leases[i].Token; held != c.Token {
+			return r, fmt.Errorf("%w: %s %s holds pool %s with token %d, not %d", ErrFenced, h.Resource, h.Group, r.Key, held, c.Token)
+		}
+		return r, nil
+	}
+	if c.Revision != r.Revision {
+		return r, fmt.Errorf("%w: pool %s is at revision %d, the claim of %s %s was planned at %d", ErrConflict, r.Key, r.Revision, h.Resource, h.Group, c.Revision)
+	}
+	if c.Token < r.NextToken {
+		return r, fmt.Errorf("%w: pool %s issued token %d already", ErrFenced, r.Key, c.Token)
+	}
+	return r.claim([]Lease{{Pool: r.Key, Resource: h.Resource, Group: h.Group, Token: c.Token, Since: now, ProgressAt: now}})
+}
+
+// claim adds leases of holders that have none, in the order of their tokens; it takes the slice over.
+func (r Record) claim(added []Lease) (Record, error) {
+	last := added[len(added)-1].Token
+	if last == math.MaxUint64 {
+		return r, fmt.Errorf("concurrency: pool %s has issued every token there is", r.Key)
+	}
+	byHolder := func(a, b Lease) int { return a.Holder().compare(b.Holder()) }
+	slices.SortFunc(added, byHolder)
+	merged := make([]Lease, 0, len(r.Leases)+len(added))
+	old := r.Leases
+	for _, l := range added {
+		i, _ := slices.BinarySearchFunc(old, l, byHolder)
+		merged = append(append(merged, old[:i]...), l)
+		old = old[i:]
+	}
+	r.NextToken = last + 1
+	return r.with(append(merged, old...)), nil
+}
+
+// Release returns the record without the holder's lease: its group has ended, its resource is proved to be deleted, or an
+// operator gave it up. A token that is not the lease's, or a lease that is gone, is [ErrFenced].
+func (r Record) Release(h Holder, token uint64) (Record, error) {
+	i, err := r.held(h, token)
+	if err != nil {
+		return r, err
+	}
+	return r.with(slices.Concat(r.Leases[:i], r.Leases[i+1:])), nil
+}
+
+// Renew returns the record after progress of the holder (start, heartbeat or end of a run) at the given instant. The
+// newest progress counts, whatever the order of arrival. A quarantined lease becomes active again. A token that is not
+// the lease's, or a lease that is gone, is [ErrFenced].
+func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
+	return r.edit(h, token, func(l *Lease) {
+		l.State, l.Reason = Active, ""
+		if at.After(l.ProgressAt) {
+			l.ProgressAt = at
+		}
+	})
+}
+
+// Quarantine returns the record with the holder's lease quarantined, for a reason to be shown to people: it is stuck and the
+// rule says so, or its execution was abandoned. The lease goes on counting. A token that is not the lease's, or a lease
+// that is gone, is [ErrFenced].
+func (r Record) Quarantine(h Holder, token uint64, reason string) (Record, error) {
+	return r.edit(h, token, func(l *Lease) { l.State, l.Reason = Quarantined, reason })
+}
+
+func (r Record) edit(h Holder, token uint64, change func(*Lease)) (Record, error) {
+	i, err := r.held(h, token)
+	if err != nil {
+		return r, err
+	}
+	leases := slices.Clone(r.Leases)
+	change(&leases[i])
+	return r.with(leases), nil
+}
+
+// Orphans returns the leases whose holder is not among live, the holders that have an open execution or an active job. They
+// are listed for the host, which releases them by their token once it knows that the group has ended; no plan ever does.
+func (r Record) Orphans(live []Holder) []Lease {
+	alive := make(map[Holder]bool, len(live))
+	for _, h := range live {
+		alive[h] = true
+	}
+	var orphans []Lease
+	for _, l := range r.Leases {
+		if !alive[l.Holder()] {
+			orphans = append(orphans, l)
+		}
+	}
+	return orphans
+}

@@ -1,0 +1,234 @@
+package concurrency
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// issue gives a holder a lease with the next token.
+func issue(t testing.TB, r Record, h Holder, at time.Time) Record {
+	t.Helper()
+	next, err := r.Claim(Claim{Revision: r.Revision, Token: r.NextToken}, h, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func TestRecordLife(t *testing.T) {
+	a, b, c := Holder{"n1", "a"}, Holder{"n1", "b"}, Holder{"n0", "c"}
+	empty := NewRecord("p")
+	r := issue(t, issue(t, issue(t, empty, b, epoch), a, epoch), c, epoch)
+	if len(empty.Leases) != 0 || empty.NextToken != 1 {
+		t.Error("the old record was touched")
+	}
+	var order []Holder
+	for _, l := range r.Leases {
+		order = append(order, l.Holder())
+	}
+	if diff := cmp.Diff([]Holder{c, a, b}, order); diff != "" {
+		t.Error(diff)
+	}
+	if err := r.Validate(); err != nil || r.NextToken != 4 {
+		t.Error(err, r.NextToken)
+	}
+
+	// Re-entrant: the same claim again, at whatever revision, is the same record.
+	again, err := r.Claim(Claim{Revision: 99, Token: 2}, a, epoch.Add(time.Hour))
+	if diff := cmp.Diff(r, again); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	for _, bad := range []struct {
+		claim Claim
+		want  error
+		why   string
+	}{
+		{Claim{Revision: 0, Token: 1}, ErrFenced, "an older token of a present holder"},
+		{Claim{Revision: 0, Token: 9}, ErrFenced, "a newer token of a present holder"},
+	} {
+		if _, err := r.Claim(bad.claim, a, epoch); !errors.Is(err, bad.want) {
+			t.Errorf("%v: %s", err, bad.why)
+		}
+	}
+	if _, err := r.Claim(Claim{Revision: 1, Token: 4}, Holder{"n2", "a"}, epoch); !errors.Is(err, ErrConflict) {
+		t.Errorf("a claim planned at another revision: %v", err)
+	}
+	if _, err := r.Claim(Claim{Token: 3}, Holder{"n2", "a"}, epoch); !errors.Is(err, ErrFenced) {
+		t.Errorf("a token that was issued: %v", err)
+	}
+	skipped, err := r.Claim(Claim{Token: 8}, Holder{"n2", "a"}, epoch)
+	if err != nil || skipped.NextToken != 9 {
+		t.Errorf("claims of a plan may be left out: %v", err)
+	}
+
+	// Renewal.
+	later, err := r.Renew(a, 2, epoch.Add(time.Minute))
+	if l, _ := later.Lease(a); err != nil || !l.ProgressAt.Equal(epoch.Add(time.Minute)) || !l.Since.Equal(epoch) {
+		t.Error(later, err)
+	}
+	if l, _ := r.Lease(a); !l.ProgressAt.Equal(epoch) {
+		t.Error("the old record was touched")
+	}
+	earlier, err := later.Renew(a, 2, epoch.Add(time.Second))
+	if diff := cmp.Diff(later, earlier); diff != "" || err != nil {
+		t.Error("progress that arrives late takes nothing back: ", diff, err)
+	}
+
+	// Quarantine and back.
+	quarantined, err := later.Quarantine(a, 2, "stuck for 2h")
+	if l, _ := quarantined.Lease(a); err != nil || l.State != Quarantined || l.Reason != "stuck for 2h" {
+		t.Error(quarantined, err)
+	}
+	back, err := quarantined.Renew(a, 2, epoch)
+	if diff := cmp.Diff(later, back); diff != "" || err != nil {
+		t.Error("progress ends quarantine: ", diff, err)
+	}
+
+	// Fencing: whatever carries a token that is not the lease's, or that of a lease that is gone.
+	gone, err := r.Release(a, 2)
+	if _, ok := gone.Lease(a); ok || err != nil || gone.NextToken != 4 || len(gone.Leases) != 2 {
+		t.Error(gone, err)
+	}
+	second := issue(t, gone, a, epoch)
+	if l, _ := second.Lease(a); l.Token != 4 {
+		t.Errorf("a lease after release has a greater token: %+v", l)
+	}
+	for name, try := range map[string]func(Record, uint64) (Record, error){
+		"release":    func(r Record, token uint64) (Record, error) { return r.Release(a, token) },
+		"renew":      func(r Record, token uint64) (Record, error) { return r.Renew(a, token, epoch.Add(time.Hour)) },
+		"quarantine": func(r Record, token uint64) (Record, error) { return r.Quarantine(a, token, "x") },
+	} {
+		for _, c := range []struct {
+			record Record
+			token  uint64
+		}{{gone, 2}, {second, 2}, {second, 5}, {second, 0}} {
+			after, err := try(c.record, c.token)
+			if diff := cmp.Diff(c.record, after); !errors.Is(err, ErrFenced) || diff != "" {
+				t.Errorf("%s with token %d: %v %s", name, c.token, err, diff)
+			}
+		}
+		if _, err := try(second, 4); err != nil {
+			t.Errorf("%s with the present token: %v", name, err)
+		}
+	}
+
+	last := r
+	last.NextToken = math.MaxUint64
+	if _, err := last.Claim(Claim{Token: math.MaxUint64}, Holder{"n9", "z"}, epoch); err == nil {
+		t.Error("no token can follow the last one")
+	}
+}
+
+// TestLastLease: a pool that is empty again is stored and read like a new one, but for its tokens.
+func TestLastLease(t *testing.T) {
+	h := Holder{"n1", "a"}
+	r, err := issue(t, NewRecord("p"), h, epoch).Release(h, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(r)
+	if err != nil || string(text) != `{"schema":1,"key":"p","revision":0,"nextToken":2,"leases":[]}` {
+		t.Errorf("%s, %v", text, err)
+	}
+	if back, err := ParseRecord(text); err != nil || cmp.Diff(r, back) != "" {
+		t.Errorf("%+v, %v", back, err)
+	}
+}
+
+func TestOrphans(t *testing.T) {
+	r := issue(t, issue(t, NewRecord("p"), Holder{"n1", "a"}, epoch), Holder{"n2", "a"}, epoch)
+	orphans := r.Orphans([]Holder{{"n2", "a"}, {"n3", "a"}})
+	if len(orphans) != 1 || orphans[0].Resource != "n1" || orphans[0].Token != 1 {
+		t.Errorf("%+v", orphans)
+	}
+	if o := r.Orphans([]Holder{{"n1", "a"}, {"n2", "a"}}); o != nil {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestRecordJSON(t *testing.T) {
+	r := issue(t, NewRecord("zone/a"), Holder{"n1", "g/7"}, epoch.Add(123456789))
+	r, _ = r.Quarantine(Holder{"n1", "g/7"}, 1, "stuck")
+	r.Revision = 3
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"schema":1,"key":"zone/a","revision":3,"nextToken":2,"leases":[{"pool":"zone/a","resource":"n1","group":"g/7","token":1,"state":"quarantined","since":"2026-03-10T09:00:00.123456789Z","progressAt":"2026-03-10T09:00:00.123456789Z","reason":"stuck"}]}`
+	if string(text) != want {
+		t.Errorf("%s\nwant\n%s", text, want)
+	}
+	back, err := ParseRecord(text)
+	if diff := cmp.Diff(r, back); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if empty, _ := json.Marshal(NewRecord("p")); string(empty) != `{"schema":1,"key":"p","revision":0,"nextToken":1,"leases":[]}` {
+		t.Errorf("%s", empty)
+	}
+	lease := func(fields string) string {
+		return `{"schema":1,"key":"p","revision":0,"nextToken":9,"leases":[` + fields + `]}`
+	}
+	const good = `{"pool":"p","resource":"n1","group":"a","token":1,"state":"active","since":"2026-03-10T09:00:00Z","progressAt":"2026-03-10T09:00:00Z"}`
+	for _, c := range []struct {
+		text string
+		want []string
+		why  string
+	}{
+		{`{"schema":2,"key":"","revision":0,"nextToken":0,"leases":[]}`, []string{"schema: 2", "key", "nextToken"}, "all faults at once"},
+		{`{"schema":1,"key":"p","revision":0,"nextToken":1,"leases":[],"extra":1}`, []string{"extra"}, "unknown field"},
+		{`{"schema":1,"key":"p","revision":-1,"nextToken":1,"leases":[]}`, []string{"revision"}, "negative revision"},
+		{lease(strings.Replace(good, `"pool":"p"`, `"pool":"q"`, 1)), []string{"leases[0].pool"}, "lease of another pool"},
+		{lease(strings.Replace(good, `"n1"`, `""`, 1)), []string{"leases[0].resource"}, "nobody's lease"},
+		{lease(strings.Replace(good, `"token":1`, `"token":9`, 1)), []string{"leases[0].token: 9"}, "a token that is to be issued yet"},
+		{lease(strings.Replace(good, `"token":1`, `"token":0`, 1)), []string{"leases[0].token: 0"}, "no token"},
+		{lease(strings.Replace(good, `"active"`, `"stuck"`, 1)), []string{"leases[0].state"}, "unknown state"},
+		{lease(good + "," + strings.Replace(good, `"n1"`, `"n2"`, 1)), []string{"leases[1].token: 1: is also"}, "one token twice"},
+		{lease(good + "," + strings.Replace(good, `"token":1`, `"token":2`, 1)), []string{"leases[1]: n1 a"}, "one holder twice"},
+		{lease(good + "," + strings.Replace(strings.Replace(good, `"token":1`, `"token":2`, 1), `"n1"`, `"n0"`, 1)), []string{"leases[1]: n0 a"}, "out of order"},
+		{``, []string{"the document is empty"}, "nothing"},
+	} {
+		got, err := ParseRecord([]byte(c.text))
+		if err == nil {
+			t.Errorf("%s: no error", c.why)
+			continue
+		}
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) != len(c.want) || got.Key != "" {
+			t.Errorf("%s: %q", c.why, lines)
+			continue
+		}
+		for i := range lines {
+			if !strings.HasPrefix(lines[i], c.want[i]) {
+				t.Errorf("%s: %q, want %q", c.why, lines[i], c.want[i])
+			}
+		}
+	}
+	bad := issue(t, NewRecord("p"), Holder{"n1", "a"}, epoch)
+	bad.Leases[0].State = 7
+	if err := bad.Validate(); err == nil || !strings.HasPrefix(err.Error(), "leases[0].state: State(7)") {
+		t.Error(err)
+	}
+}
+
+func TestStateText(t *testing.T) {
+	for s, want := range map[State]string{Active: "active", Quarantined: "quarantined"} {
+		text, err := s.MarshalText()
+		back := State(9)
+		if err2 := back.UnmarshalText(text); err != nil || err2 != nil || back != s || string(text) != want || s.String() != want {
+			t.Errorf("%v: %s %v %v", s, text, err, err2)
+		}
+	}
+	s := Quarantined
+	if _, err := State(2).MarshalText(); !isLimitError(err) || State(2).String() != "State(2)" {
+		t.Error(err)
+	}
+	if err := s.UnmarshalText([]byte("Active")); !isLimitError(err) || s != Quarantined {
+		t.Error(err, s)
+	}
+}

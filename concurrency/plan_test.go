@@ -1,0 +1,442 @@
+package concurrency
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// scene builds a snapshot from words: pools "key limit total", leases "pool resource group [age]".
+type scene struct {
+	Snapshot
+	candidates []Candidate
+}
+
+func newScene(pools ...Pool) *scene {
+	s := &scene{Snapshot: Snapshot{Pools: pools}}
+	for i := range s.Pools {
+		s.Pools[i].Record = NewRecord(s.Pools[i].Key)
+	}
+	return s
+}
+
+func (s *scene) pool(key string) *Pool {
+	for i := range s.Pools {
+		if s.Pools[i].Key == key {
+			return &s.Pools[i]
+		}
+	}
+	panic("no pool " + key)
+}
+
+// lease gives the resource a lease of the group, taken and last renewed age before the epoch.
+func (s *scene) lease(pool, resource, group string, age time.Duration) *scene {
+	p := s.pool(pool)
+	r, err := p.Record.Claim(Claim{Revision: p.Record.Revision, Token: p.Record.NextToken}, Holder{resource, group}, epoch.Add(-age))
+	if err != nil {
+		panic(err)
+	}
+	p.Record = r
+	return s
+}
+
+func (s *scene) unavailable(pool, resource string) *scene {
+	s.pool(pool).Unavailable = append(s.pool(pool).Unavailable, resource)
+	return s
+}
+
+func (s *scene) running(resource, group string) *scene {
+	s.Running = append(s.Running, Holder{resource, group})
+	return s
+}
+
+// ask adds a candidate, ranked after those before.
+func (s *scene) ask(resource, group string, pools ...string) *scene {
+	c := Candidate{Resource: resource, Group: group, Rank: len(s.candidates)}
+	for _, key := range pools {
+		c.Needs = append(c.Needs, int32(slices.IndexFunc(s.Pools, func(p Pool) bool { return p.Key == key })))
+	}
+	s.candidates = append(s.candidates, c)
+	return s
+}
+
+func (s *scene) plan(t testing.TB) Result {
+	t.Helper()
+	r, err := Plan(s.Snapshot, s.candidates, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// verdict says what became of every candidate: "n1 slot_free", "n2 zone-a:slot_full", in order of admission, then of rank.
+func (s *scene) verdict(r Result) []string {
+	var lines []string
+	for _, a := range r.Admitted {
+		lines = append(lines, s.candidates[a.Candidate].Resource+" "+string(a.Reason))
+	}
+	for _, a := range r.Refused {
+		line := s.candidates[a.Candidate].Resource
+		for _, refusal := range a.Refusals {
+			line += " " + s.Pools[refusal.Pool].Key + ":" + string(refusal.Reason)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func ten(limit Limit) Pool { return Pool{Key: "nodes", Limit: limit, Total: 10} }
+
+func stuck(allowance int, onStuck OnStuck) Pool {
+	return Pool{Key: "nodes", Limit: Count(2), Total: 10, StuckAfter: time.Hour, OnStuck: onStuck, QuarantineAllowance: Count(allowance)}
+}
+
+func overlap(strict bool) *scene {
+	return newScene(Pool{Key: "cluster", Limit: Count(2), Total: 6, Strict: strict}, Pool{Key: "zone-a", Limit: Count(1), Total: 3, Strict: strict}).
+		lease("cluster", "n1", "g", 0).lease("zone-a", "n1", "g", 0).
+		ask("n2", "g", "cluster", "zone-a").ask("n5", "g", "cluster")
+}
+
+func zones(keys int) *scene {
+	zone := func(key string) Pool {
+		return Pool{Key: key, Limit: Count(1), Total: 3, Family: "zones", MaxActiveKeys: keys}
+	}
+	return newScene(zone("a"), zone("b"), zone("c"))
+}
+
+// strictZones are three zones of two places each, of which two may be active, and a rack without place.
+func strictZones() *scene {
+	zone := func(key string) Pool {
+		return Pool{Key: key, Limit: Count(2), Total: 3, Family: "zones", MaxActiveKeys: 2, Strict: true}
+	}
+	return newScene(zone("a"), zone("b"), zone("c"), Pool{Key: "rack", Limit: Count(1), Total: 2}).lease("rack", "r", "x", 0)
+}
+
+func TestPlanRows(t *testing.T) {
+	rows := []struct {
+		name  string
+		scene *scene
+		want  []string
+		why   string
+	}{
+		{"batch", func() *scene {
+			s := newScene(ten(Percent(20)))
+			for i := range 10 {
+				s.ask(fmt.Sprint("n", i), "g", "nodes")
+			}
+			return s
+		}(), []string{"n0 slot_free", "n1 slot_free", "n2 nodes:slot_full", "n3 nodes:slot_full", "n4 nodes:slot_full", "n5 nodes:slot_full",
+			"n6 nodes:slot_full", "n7 nodes:slot_full", "n8 nodes:slot_full", "n9 nodes:slot_full"},
+			"ten separate checks would all pass; a batch counts what it admits"},
+		{"between jobs", newScene(ten(Percent(10))).lease("nodes", "n1", "g", time.Hour).ask("n2", "g", "nodes").ask("n1", "g", "nodes"),
+			[]string{"n1 slot_held", "n2 nodes:slot_full"}, "a slot belongs to the group, not to the job: it stays while none runs, and its holder is not blocked by itself"},
+		{"overlap", overlap(false), []string{"n5 slot_free", "n2 zone-a:slot_full"}, "who waits elsewhere takes nothing from the others"},
+		{"overlap, strict", overlap(true), []string{"n2 zone-a:slot_full", "n5 cluster:slot_reserved"}, "strict keeps the order: n2 has reserved the cluster's last place"},
+		{"unavailable", newScene(ten(Percent(20))).lease("nodes", "n1", "g", 0).unavailable("nodes", "n7").ask("n3", "g", "nodes").ask("n7", "g", "nodes"),
+			[]string{"n7 slot_already_down", "n3 nodes:slot_full"}, "what is down already counts, and can be repaired for nothing"},
+		{"stuck, hold", newScene(stuck(0, Hold)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).running("n1", "g").ask("n3", "g", "nodes"),
+			[]string{"n3 nodes:slot_full"}, "a stuck lease still counts"},
+		{"stuck, quarantine", newScene(stuck(0, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).running("n1", "g").ask("n3", "g", "nodes"),
+			[]string{"n3 nodes:slot_full"}, "a quarantined lease still counts without an allowance"},
+		{"stuck, allowance", newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).running("n1", "g").ask("n3", "g", "nodes"),
+			[]string{"n3 slot_free"}, "an explicit allowance lets the rollout pass one quarantined lease"},
+		{"stuck, allowance, unavailable", newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).running("n1", "g").unavailable("nodes", "n1").ask("n3", "g", "nodes"),
+			[]string{"n3 nodes:slot_full"}, "no allowance makes an unavailable resource available"},
+		{"shrunk", func() *scene { s := newScene(ten(Percent(20))); s.Pools[0].Total = 5; return s }().
+			lease("nodes", "n1", "g", 0).lease("nodes", "n2", "g", 0).ask("n3", "g", "nodes").ask("n1", "g", "nodes"),
+			[]string{"n1 slot_held", "n3 nodes:slot_full"}, "nothing is pre-empted: two hold a pool of one until they end"},
+		{"zones", zones(1).ask("a1", "g", "a").ask("b1", "g", "b").ask("a2", "g", "a"),
+			[]string{"a1 slot_free", "b1 b:slot_keys_full", "a2 a:slot_full"}, "one node in one zone at a time, and no second zone before the first is quiet"},
+		{"zones, two", zones(2).lease("a", "a1", "g", 0).ask("b1", "g", "b").ask("c1", "g", "c"),
+			[]string{"b1 slot_free", "c1 c:slot_keys_full"}, "two zones may be active; the batch opens the second"},
+		{"zones, unavailable", zones(1).unavailable("c", "c9").ask("a1", "g", "a").ask("c9", "g", "c"),
+			[]string{"c9 slot_already_down", "a1 a:slot_keys_full"}, "a zone with a dead node is an active one"},
+		{"rollback", newScene(ten(Count(1))).lease("nodes", "n1", "g", 0).ask("n1", "g", "nodes"),
+			[]string{"n1 slot_held"}, "a rollback runs in the slot that the group holds"},
+		{"new pool for a holder", newScene(ten(Count(2)), Pool{Key: "zone", Limit: Count(1), Total: 3}).lease("nodes", "n1", "g", 0).lease("zone", "n9", "x", 0).ask("n1", "g", "nodes", "zone"),
+			[]string{"n1 slot_held"}, "a holder is admitted in every pool, also above the limit: it is down already"},
+		{"holder, paused and unknown", newScene(ten(Count(0)), Pool{Key: "lost", Unknown: true}).lease("nodes", "n1", "g", 0).ask("n1", "g", "nodes", "lost").ask("n2", "g", "nodes", "lost"),
+			[]string{"n1 slot_held", "n2 lost:pool_unknown nodes:slot_paused"}, "a holder is never refused; all others learn of every pool that refuses, by key"},
+		{"twice", newScene(ten(Count(1))).ask("n1", "a", "nodes").ask("n1", "b", "nodes").ask("n2", "a", "nodes"),
+			[]string{"n1 slot_free", "n1 slot_already_down", "n2 nodes:slot_full"}, "two groups on one resource are one disruption"},
+		{"two groups, two leases", newScene(ten(Count(2))).lease("nodes", "n1", "a", 0).lease("nodes", "n1", "b", 0).ask("n2", "a", "nodes"),
+			[]string{"n2 slot_free"}, "resources are counted, not leases"},
+		{"no member", newScene(ten(Count(0))).ask("x", "g"), []string{"x rule_not_applicable"}, "who is in no pool is not limited"},
+		{"strict, paused", newScene(Pool{Key: "cluster", Limit: Count(1), Total: 6, Strict: true}, Pool{Key: "zone-a", Limit: Count(0), Total: 3}).
+			ask("n2", "g", "cluster", "zone-a").ask("n5", "g", "cluster"),
+			[]string{"n5 slot_free", "n2 zone-a:slot_paused"}, "who cannot start for long reserves nothing"},
+		{"strict, key", func() *scene {
+			s := zones(1)
+			for i := range s.Pools {
+				s.Pools[i].Strict = true
+			}
+			s.Pools = append(s.Pools, Pool{Key: "rack", Limit: Count(1), Total: 2, Record: NewRecord("rack")})
+			return s.lease("rack", "r", "x", 0)
+		}().ask("a1", "g", "a", "rack").ask("b1", "g", "b").ask("a2", "g", "a"),
+			[]string{"a1 rack:slot_full", "b1 b:slot_reserved", "a2 a:slot_reserved"}, "a reserved place in a quiet zone reserves the zone too"},
+		{"strict, key taken", strictZones().ask("a1", "g", "a", "rack").ask("a2", "g", "a").ask("b1", "g", "b"),
+			[]string{"a2 slot_free", "b1 slot_free", "a1 rack:slot_full"}, "a zone that becomes active needs no reservation any more: two zones may be"},
+		{"strict, keys reserved", strictZones().ask("a1", "g", "a").ask("b1", "g", "b", "rack").ask("c1", "g", "c"),
+			[]string{"a1 slot_free", "b1 rack:slot_full", "c1 c:slot_reserved"}, "one zone is active, the second is reserved"},
+		{"job without lease", func() *scene {
+			s := newScene(ten(Count(1)))
+			s.Pools[0].Jobs = []Holder{{"n1", "g"}, {"n1", "g"}}
+			return s
+		}().ask("n1", "g", "nodes").ask("n2", "g", "nodes"),
+			[]string{"n1 slot_held", "n2 nodes:slot_full"}, "holders that only the jobs know hold all the same"},
+		{"departed", func() *scene {
+			s := newScene(ten(Count(1))).lease("nodes", "n1", "g", 0)
+			s.Pools[0].Departed = []string{"n1"}
+			return s
+		}().ask("n2", "g", "nodes"),
+			[]string{"n2 slot_free"}, "only members count; leaving a pool by label is an observation, unlike vanishing"},
+		{"quarantined holder", newScene(stuck(0, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).running("n1", "g").ask("n1", "g", "nodes"),
+			[]string{"n1 slot_held"}, "quarantine does not lock the holder out of its own slot"},
+		{"fix for a forgiven one", func() *scene {
+			s := newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).running("n1", "g")
+			return s.lease("nodes", "n2", "g", 0).lease("nodes", "n3", "g", 0)
+		}().ask("n1", "fix", "nodes").ask("n4", "g", "nodes"),
+			[]string{"n1 slot_already_down", "n4 nodes:slot_full"}, "the allowance went to others, but a fix for the broken resource disrupts nothing more"},
+		{"not stuck without a run", newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).ask("n3", "g", "nodes"),
+			[]string{"n3 nodes:slot_full"}, "waiting for a window or an approval is not stuck"},
+		{"empty", newScene(), nil, "nothing asked, nothing said"},
+	}
+	seen := map[string]bool{}
+	for _, row := range rows {
+		if row.why == "" || seen[row.name] {
+			t.Fatalf("row %q needs a name of its own and a why", row.name)
+		}
+		seen[row.name] = true
+		t.Run(row.name, func(t *testing.T) {
+			r := row.scene.plan(t)
+			if diff := cmp.Diff(row.want, row.scene.verdict(r), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s\n%s", row.why, diff)
+			}
+		})
+	}
+}
+
+// TestOrder: rank, then resource, then group, then what is needed, however the input is ordered.
+func TestOrder(t *testing.T) {
+	s := Snapshot{Pools: []Pool{{Key: "b", Limit: Count(9), Total: 9}, {Key: "a", Limit: Count(9), Total: 9}}}
+	ordered := []Candidate{
+		{"n2", "b", 1, []int32{0}},
+		{"n1", "a", 2, []int32{0, 1}},
+		{"n1", "a", 2, []int32{0}},
+		{"n1", "b", 2, []int32{0}},
+		{"n2", "a", 2, []int32{0}},
+	}
+	for i := range ordered {
+		for j := range ordered {
+			candidates := slices.Clone(ordered)
+			candidates[i], candidates[j] = candidates[j], candidates[i]
+			r, err := Plan(s, candidates, epoch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []Candidate
+			for _, a := range r.Admitted {
+				got = append(got, candidates[a.Candidate])
+			}
+			if diff := cmp.Diff(ordered, got); diff != "" {
+				t.Errorf("%d and %d exchanged: %s", i, j, diff)
+			}
+		}
+	}
+	for _, pair := range [][2]Candidate{{ordered[2], ordered[3]}, {ordered[1], ordered[2]}, {ordered[3], ordered[4]}, {ordered[0], ordered[4]}} {
+		r, err := Plan(s, []Candidate{pair[1], pair[0]}, epoch)
+		if err != nil || len(r.Admitted) != 2 || r.Admitted[0].Candidate != 1 {
+			t.Errorf("%v comes before %v: %+v, %v", pair[0], pair[1], r.Admitted, err)
+		}
+	}
+}
+
+func TestPlanClaims(t *testing.T) {
+	s := newScene(ten(Count(9)), Pool{Key: "a-first", Limit: Count(9), Total: 9}).lease("nodes", "n1", "g", 0)
+	s.Pools[0].Record.Revision = 7
+	s.ask("n1", "g", "nodes", "a-first").ask("n2", "g", "nodes", "a-first").ask("n2", "h", "nodes")
+	r := s.plan(t)
+	want := []Admitted{
+		{0, SlotHeld, []Claim{{1, 0, 1}, {0, 7, 1}}},
+		{1, SlotFree, []Claim{{1, 0, 2}, {0, 7, 2}}},
+		{2, SlotAlreadyDown, []Claim{{0, 7, 3}}},
+	}
+	if diff := cmp.Diff(want, r.Admitted); diff != "" {
+		t.Error("claims are by key, carry the revision of the record, the holder's token or the next one: ", diff)
+	}
+	records, err := Apply(s.Snapshot, s.candidates, []Admitted{r.Admitted[2], r.Admitted[0]}, epoch)
+	if err != nil || len(records) != 2 {
+		t.Fatal(records, err)
+	}
+	if records[0].Key != "a-first" || records[1].Key != "nodes" || records[1].NextToken != 4 || records[1].Revision != 7 {
+		t.Errorf("records by key, at the revision they were read: %+v", records)
+	}
+	if l, ok := records[1].Lease(Holder{"n2", "h"}); !ok || l.Token != 3 || !l.Since.Equal(epoch) || !l.ProgressAt.Equal(epoch) || l.State != Active || l.Pool != "nodes" {
+		t.Errorf("%+v", l)
+	}
+	if _, ok := records[1].Lease(Holder{"n2", "g"}); ok {
+		t.Error("a start that was left out took a lease")
+	}
+	if len(s.Pools[0].Record.Leases) != 1 {
+		t.Error("the input was modified")
+	}
+	if again, err := Apply(Snapshot{Pools: []Pool{s.Pools[0], {Key: "a-first", Record: records[0]}}}, s.candidates, r.Admitted[:1], epoch); err != nil || len(again) != 0 {
+		t.Errorf("a lease that is there already changes nothing: %v %v", again, err)
+	}
+	if again, err := Apply(s.Snapshot, s.candidates, []Admitted{r.Admitted[1], r.Admitted[1]}, epoch); err != nil || len(again) != 2 || len(again[0].Leases) != 1 {
+		t.Errorf("the same start twice is one lease: %v %v", again, err)
+	}
+}
+
+func TestApplyRefuses(t *testing.T) {
+	s := newScene(ten(Count(9))).ask("n1", "g", "nodes")
+	start := func(c Claim) []Admitted { return []Admitted{{0, SlotFree, []Claim{c}}} }
+	later := newScene(ten(Count(9))).lease("nodes", "n9", "g", 0)
+	full := newScene(ten(Count(9)))
+	full.Pools[0].Record.NextToken = math.MaxUint64
+	for _, c := range []struct {
+		name     string
+		snapshot Snapshot
+		starts   []Admitted
+		want     error
+		why      string
+	}{
+		{"candidate", s.Snapshot, []Admitted{{Candidate: 1}}, nil, "candidates of another plan"},
+		{"negative candidate", s.Snapshot, []Admitted{{Candidate: -1}}, nil, "no candidate"},
+		{"pool", s.Snapshot, start(Claim{Pool: 1}), nil, "snapshot of another plan"},
+		{"negative pool", s.Snapshot, start(Claim{Pool: -1}), nil, "no pool"},
+		{"revision", s.Snapshot, start(Claim{Revision: 3, Token: 1}), ErrConflict, "the record changed"},
+		{"token", later.Snapshot, start(Claim{Token: 1}), ErrFenced, "the token was issued to somebody else"},
+		{"last token", full.Snapshot, start(Claim{Token: math.MaxUint64}), nil, "no token can follow"},
+	} {
+		records, err := Apply(c.snapshot, s.candidates, c.starts, epoch)
+		if err == nil || records != nil || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, %v: %s", c.name, records, err, c.why)
+		}
+	}
+}
+
+func TestSummaries(t *testing.T) {
+	s := newScene(stuck(1, Quarantine)).lease("nodes", "n2", "g", 2*time.Hour).lease("nodes", "n1", "h", 0).lease("nodes", "n1", "g", 3*time.Hour).
+		running("n2", "g").unavailable("nodes", "n9").unavailable("nodes", "n0").unavailable("nodes", "n9").ask("n9", "g", "nodes")
+	s.Pools[0].Jobs = []Holder{{"n0", "job"}}
+	r := s.plan(t)
+	want := Summary{
+		Active: 3, Starts: 1, Total: 10, Max: 2,
+		Holders:     []Holder{{"n0", "job"}, {"n1", "g"}, {"n1", "h"}, {"n2", "g"}},
+		Quarantined: []Holder{{"n2", "g"}},
+		Unavailable: []string{"n0", "n9"},
+		Stuck:       []Holder{{"n2", "g"}},
+	}
+	if diff := cmp.Diff(want, r.Pools[0]); diff != "" {
+		t.Error(diff)
+	}
+	lease, _ := s.Pools[0].Record.Lease(Holder{"n2", "g"})
+	if diff := cmp.Diff([]Stuck{{0, lease, epoch.Add(-time.Hour)}}, r.Stuck); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestNext: between now and Next the plan is the same, and at Next it is another.
+func TestNext(t *testing.T) {
+	s := newScene(stuck(1, Quarantine), Pool{Key: "other", Limit: Count(1), Total: 1, StuckAfter: 2 * time.Hour}).
+		lease("nodes", "n1", "g", 30*time.Minute).lease("nodes", "n2", "g", 20*time.Minute).lease("other", "n1", "g", 0).
+		running("n1", "g").running("n2", "g").ask("n3", "g", "nodes")
+	r := s.plan(t)
+	if want := epoch.Add(30 * time.Minute); !r.Next.Equal(want) {
+		t.Fatalf("next %v, want %v", r.Next, want)
+	}
+	before, _ := Plan(s.Snapshot, s.candidates, r.Next.Add(-1))
+	at, _ := Plan(s.Snapshot, s.candidates, r.Next)
+	if diff := cmp.Diff(r, before); diff != "" {
+		t.Error(diff)
+	}
+	if len(at.Admitted) != 1 || len(at.Stuck) != 1 || !at.Next.Equal(epoch.Add(40*time.Minute)) {
+		t.Errorf("%+v", at)
+	}
+	s.Running = nil
+	if r := s.plan(t); !r.Next.IsZero() {
+		t.Errorf("nobody runs, nothing becomes stuck: %v", r.Next)
+	}
+}
+
+func TestPlanInputFaults(t *testing.T) {
+	good := func() Pool { return Pool{Key: "p", Limit: Count(1), Total: 1} }
+	edit := func(f func(*Pool)) Pool { p := good(); f(&p); return p }
+	record := NewRecord("p")
+	record.NextToken = 0
+	for _, c := range []struct {
+		name       string
+		pools      []Pool
+		candidates []Candidate
+		want       []string
+	}{
+		{"key", []Pool{edit(func(p *Pool) { p.Key = "" })}, nil, []string{"pools[0].key"}},
+		{"same key", []Pool{good(), good()}, nil, []string{`pools[1].key: "p": is also the key of pools[0]`}},
+		{"limit", []Pool{edit(func(p *Pool) { p.Limit = Limit{} })}, nil, []string{"pools[0].limit: unset"}},
+		{"rounding", []Pool{edit(func(p *Pool) { p.Rounding = 9 })}, nil, []string{"pools[0].rounding"}},
+		{"several", []Pool{edit(func(p *Pool) { p.Total, p.StuckAfter, p.OnStuck = -1, -1, 9 })}, nil, []string{"pools[0].total: -1", "pools[0].stuckAfter", "pools[0].onStuck"}},
+		{"family without keys", []Pool{edit(func(p *Pool) { p.Family = "f" })}, nil, []string{"pools[0].maxActiveKeys"}},
+		{"keys without family", []Pool{edit(func(p *Pool) { p.MaxActiveKeys = 1 })}, nil, []string{"pools[0].maxActiveKeys"}},
+		{"negative keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", -1 })}, nil, []string{"pools[0].maxActiveKeys: -1"}},
+		{"different keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", 1 }), {Key: "q", Limit: Count(1), Family: "f", MaxActiveKeys: 2}}, nil, []string{"pools[1].maxActiveKeys: 2: must be 1 as in pools[0]"}},
+		{"record of another pool", []Pool{edit(func(p *Pool) { p.Record = NewRecord("q") })}, nil, []string{`pools[0].record.key: "q"`}},
+		{"bad record", []Pool{edit(func(p *Pool) { p.Record = record })}, nil, []string{"pools[0].record: nextToken"}},
+		{"index", []Pool{good()}, []Candidate{{Resource: "n", Needs: []int32{1}}, {Resource: "n", Needs: []int32{-1}}}, []string{"candidates[0].needs[0]: 1", "candidates[1].needs[0]: -1"}},
+		{"twice", []Pool{good(), {Key: "q", Limit: Count(1)}}, []Candidate{{Resource: "n", Needs: []int32{0, 1, 0}}, {Resource: "n", Needs: []int32{1, 0}}}, []string{"candidates[0].needs[2]: 0: is listed twice"}},
+		{"resource", []Pool{good()}, []Candidate{{}}, []string{"candidates[0].resource"}},
+	} {
+		r, err := Plan(Snapshot{Pools: c.pools}, c.candidates, epoch)
+		if err == nil {
+			t.Errorf("%s: no error", c.name)
+			continue
+		}
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) != len(c.want) {
+			t.Errorf("%s: %q, want %q", c.name, lines, c.want)
+			continue
+		}
+		for i, want := range c.want {
+			if !strings.HasPrefix(lines[i], "concurrency: "+want) {
+				t.Errorf("%s: %q, want %q", c.name, lines[i], want)
+			}
+		}
+		if diff := cmp.Diff(Result{}, r); diff != "" {
+			t.Errorf("%s: something was decided: %s", c.name, diff)
+		}
+		if len(c.candidates) == 0 {
+			if _, err2 := NewQueue(Snapshot{Pools: c.pools}, epoch); err2 == nil || err2.Error() != err.Error() {
+				t.Errorf("%s: queue: %v", c.name, err2)
+			}
+		}
+	}
+	many := make([]Candidate, 1000)
+	_, err := Plan(Snapshot{}, many, epoch)
+	if n := strings.Count(err.Error(), "\n") + 1; n != maxFaults {
+		t.Errorf("%d faults of candidates reported, want %d", n, maxFaults)
+	}
+	if _, err := Plan(Snapshot{Pools: []Pool{{Key: "lost", Unknown: true, Total: -1}}}, nil, epoch); err != nil {
+		t.Errorf("of an unknown pool nothing but the key is looked at: %v", err)
+	}
+}
+
+func TestReasons(t *testing.T) {
+	for reason, want := range map[Reason]string{
+		SlotFree: "", SlotHeld: "", SlotAlreadyDown: "", RuleNotApplicable: "",
+		SlotFull: "slot", SlotKeysFull: "slot", SlotReserved: "slot", SlotPaused: "config", PoolUnknown: "config",
+	} {
+		if reason.On() != want || reason.Allowed() != (want == "") {
+			t.Errorf("%s: on %q, allowed %v", reason, reason.On(), reason.Allowed())
+		}
+	}
+	if Reason("other").Allowed() || Reason("other").On() != "" {
+		t.Error("an unknown reason allows nothing")
+	}
+}

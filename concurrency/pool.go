@@ -1,0 +1,157 @@
+package concurrency
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Pool is what a limit covers, with everything that was observed of it. [Rule.Pool] makes one from a rule.
+type Pool struct {
+	Key      string
+	Limit    Limit
+	Rounding Rounding
+	// Total is the number of members now. The greatest number of active members is min(Total, Limit.Of(Total, Rounding)).
+	Total int
+	// Strict: a refused candidate that needs this pool reserves a place in all pools it needs, for the rest of the batch.
+	Strict bool
+
+	// Family relates the pools of one rule with GroupBy: at most MaxActiveKeys of them may have an active member at once. Pools of
+	// one family have the same MaxActiveKeys, at least 1. Both are zero if there is no such limit.
+	Family        string
+	MaxActiveKeys int
+
+	// StuckAfter is how long a running holder may be without progress; 0 is off. OnStuck says what its lease becomes then.
+	StuckAfter time.Duration
+	OnStuck    OnStuck
+	// QuarantineAllowance is how many quarantined leases do not count, rounded down; unset is 0.
+	QuarantineAllowance Limit
+
+	// Unknown: the host found no record of the pool. Nobody but a holder starts in it; all fields but Key are ignored.
+	Unknown bool
+	// Record is the stored record. The zero value stands for a pool that nobody ever used.
+	Record Record
+	// Jobs are holders known by their active jobs, as a [JobCounter] reports them. Those with a lease in Record are
+	// counted once; the others hold without a token.
+	Jobs []Holder
+	// Unavailable are the members that are down as the host observed it: not ready, cordoned, drained by hand.
+	Unavailable []string
+	// Departed are resources with a lease in Record that were observed to be no members any more, such as after a change of label:
+	// their leases stay and do not count. A resource that merely vanished is not departed; its lease counts.
+	Departed []string
+}
+
+// max returns how many members may be active at once.
+func (p *Pool) max() int { return min(p.Total, p.Limit.Of(p.Total, p.Rounding)) }
+
+// record returns the stored record, or the first one of a pool that nobody ever used.
+func (p *Pool) record() Record {
+	if p.untouched() {
+		r := NewRecord(p.Key)
+		r.Revision = p.Record.Revision
+		return r
+	}
+	return p.Record
+}
+
+func (p *Pool) untouched() bool {
+	r := &p.Record
+	return r.Schema == 0 && r.Key == "" && r.NextToken == 0 && len(r.Leases) == 0
+}
+
+// Snapshot is what [Plan] decides on: all pools that candidates need, read at one time.
+type Snapshot struct {
+	// Pools in any order, with distinct keys. Candidates refer to them by index.
+	Pools []Pool
+	// Running are the holders with a run that has no outcome yet. Only their leases can be stuck: waiting for a window, an approval
+	// or a dependency is not.
+	Running []Holder
+}
+
+// Candidate asks for a start.
+type Candidate struct {
+	Resource string
+	Group    string
+	// Rank is the place in the order of the rollout; ascending, ties are broken by Resource and then Group.
+	Rank int
+	// Needs are the pools the resource is a member of, as indices into the snapshot's pools, without repetition, in any
+	// order. It stays the caller's; the slices of many candidates may share one array.
+	Needs []int32
+}
+
+func (s Snapshot) validate() error {
+	var faults []error
+	fault := func(i int, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("concurrency: pools[%d]"+format, append([]any{i}, args...)...))
+	}
+	keys := make(map[string]int, len(s.Pools))
+	families := make(map[string]int)
+	for i := range s.Pools {
+		p := &s.Pools[i]
+		if p.Key == "" {
+			fault(i, ".key: is required")
+		}
+		if j, ok := keys[p.Key]; ok {
+			fault(i, ".key: %q: is also the key of pools[%d]", p.Key, j)
+		}
+		keys[p.Key] = i
+		if p.Unknown {
+			continue
+		}
+		if err := p.Limit.Validate(); err != nil {
+			fault(i, ".limit: %w", err)
+		}
+		if err := p.Rounding.Validate(); err != nil {
+			fault(i, ".rounding: %w", err)
+		}
+		if p.Total < 0 {
+			fault(i, ".total: %d: must not be negative", p.Total)
+		}
+		if p.StuckAfter < 0 {
+			fault(i, ".stuckAfter: %v: must not be negative", p.StuckAfter)
+		}
+		if p.OnStuck > Quarantine {
+			fault(i, ".onStuck: %v: %s", p.OnStuck, hintOnStuck)
+		}
+		if (p.Family == "") != (p.MaxActiveKeys == 0) || p.MaxActiveKeys < 0 {
+			fault(i, ".maxActiveKeys: %d: must be at least 1 with a family (%q) and 0 without", p.MaxActiveKeys, p.Family)
+		} else if p.Family != "" {
+			if j, ok := families[p.Family]; !ok {
+				families[p.Family] = i
+			} else if s.Pools[j].MaxActiveKeys != p.MaxActiveKeys {
+				fault(i, ".maxActiveKeys: %d: must be %d as in pools[%d] of the same family", p.MaxActiveKeys, s.Pools[j].MaxActiveKeys, j)
+			}
+		}
+		if p.untouched() {
+			continue
+		}
+		if p.Record.Key != p.Key {
+			fault(i, ".record.key: %q: must be the pool's key %q", p.Record.Key, p.Key)
+		}
+		if err := p.Record.Validate(); err != nil {
+			fault(i, ".record: %w", err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Summary describes a pool, once and not per candidate. Holders, Quarantined, Unavailable and Stuck are as observed,
+// ascending and distinct; Active counts the plan's admissions too.
+type Summary struct {
+	Active int // distinct members that hold a counting lease or are unavailable, after the plan's admissions
+	Starts int // leases that the plan's admissions add
+	Total  int // members
+	Max    int // no start that consumes is admitted while Active has reached it
+
+	Holders     []Holder // with a lease, or with an active job alone
+	Quarantined []Holder // those of Holders whose lease is quarantined, whether it counts or not
+	Unavailable []string // resources
+	Stuck       []Holder // those of Holders whose lease is stuck
+}
+
+// Stuck is a lease without progress for too long.
+type Stuck struct {
+	Pool  int       // index of the snapshot's pool
+	Lease Lease     // as stored
+	At    time.Time // when it became stuck, at or before now
+}

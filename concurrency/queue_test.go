@@ -1,0 +1,249 @@
+package concurrency
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// queueModel keeps what a host keeps without a queue, the records and the waiting candidates, and plans from scratch.
+type queueModel struct {
+	snapshot Snapshot
+	waiting  map[int]Candidate
+	queue    *Queue
+	tally    map[string]int
+}
+
+func (m *queueModel) ids() []int { return slices.Sorted(maps.Keys(m.waiting)) }
+
+func (m *queueModel) add(t *rapid.T) {
+	for _, c := range drawCandidates(t, m.snapshot) {
+		id, err := m.queue.Add(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, taken := m.waiting[id]; taken {
+			t.Fatalf("id %d given twice", id)
+		}
+		m.waiting[id] = c
+	}
+}
+
+func (m *queueModel) remove(t *rapid.T) {
+	if len(m.waiting) == 0 {
+		if m.queue.Remove(0) == nil {
+			t.Fatal("removed a candidate that does not wait")
+		}
+		return
+	}
+	id := rapid.SampledFrom(m.ids()).Draw(t, "id")
+	if err := m.queue.Remove(id); err != nil {
+		t.Fatal(err)
+	}
+	delete(m.waiting, id)
+	m.tally["removed"]++
+}
+
+func (m *queueModel) release(t *rapid.T) {
+	pool := rapid.IntRange(0, len(m.snapshot.Pools)-1).Draw(t, "pool")
+	p := &m.snapshot.Pools[pool]
+	holders := append([]Holder(nil), p.Jobs...)
+	for _, l := range p.Record.Leases {
+		holders = append(holders, l.Holder())
+	}
+	if len(holders) == 0 || p.Unknown {
+		if m.queue.Release(pool, Holder{"n0", "nobody"}, 9) == nil {
+			t.Fatal("released what nobody holds")
+		}
+		return
+	}
+	h := rapid.SampledFrom(holders).Draw(t, "holder")
+	if l, ok := p.Record.Lease(h); ok {
+		record, err := p.Record.Release(h, l.Token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record.Revision++
+		p.Record = record
+	}
+	p.Jobs = slices.DeleteFunc(slices.Clone(p.Jobs), func(j Holder) bool { return j == h })
+	if err := m.queue.Release(pool, h, p.Record.Revision); err != nil {
+		t.Fatal(err)
+	}
+	m.tally["released"]++
+}
+
+func (m *queueModel) admit(t *rapid.T) {
+	ids := m.ids()
+	var candidates []Candidate
+	for _, id := range ids {
+		candidates = append(candidates, m.waiting[id])
+	}
+	plan, err := Plan(m.snapshot, candidates, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := say(m.snapshot, candidates, plan)
+	byID := make([]Candidate, 1+slices.Max(append(ids, 0)))
+	for id, c := range m.waiting {
+		byID[id] = c
+	}
+	admitted := m.queue.Admit()
+	got := say(m.snapshot, byID, Result{Admitted: admitted})
+	if diff := cmp.Diff(want.admitted, got.admitted, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("plan (-) and queue (+) differ: %s", diff)
+	}
+	for i, a := range admitted {
+		for k, claim := range a.Claims {
+			if claim.Revision != plan.Admitted[i].Claims[k].Revision {
+				t.Fatalf("claim %+v, planned %+v", claim, plan.Admitted[i].Claims[k])
+			}
+		}
+		delete(m.waiting, a.Candidate)
+		m.tally[string(a.Reason)]++
+	}
+	for _, r := range plan.Refused {
+		for _, refusal := range r.Refusals {
+			m.tally[string(refusal.Reason)]++
+		}
+	}
+	records, err := Apply(m.snapshot, candidates, plan.Admitted, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.store(t, records)
+	if m.queue.Len() != len(m.waiting) {
+		t.Fatalf("%d wait, want %d", m.queue.Len(), len(m.waiting))
+	}
+}
+
+func (m *queueModel) store(t *rapid.T, records []Record) {
+	for _, record := range records {
+		for i := range m.snapshot.Pools {
+			if m.snapshot.Pools[i].Key == record.Key {
+				record.Revision++
+				m.snapshot.Pools[i].Record = record
+				if err := m.queue.Stored(i, record.Revision); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func propQueue(tally map[string]int) func(*rapid.T) {
+	return func(t *rapid.T) {
+		m := &queueModel{snapshot: drawSnapshot(t, epoch), waiting: map[int]Candidate{}, tally: tally}
+		var err error
+		if m.queue, err = NewQueue(m.snapshot, epoch); err != nil {
+			t.Fatal(err)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": m.add, "admit": m.admit, "release": m.release, "remove": m.remove,
+		})
+		m.admit(t)
+	}
+}
+
+func TestQueueIsPlan(t *testing.T) {
+	tally := map[string]int{}
+	rapid.Check(t, propQueue(tally))
+	for _, want := range []Reason{SlotFree, SlotHeld, SlotAlreadyDown, RuleNotApplicable, SlotFull, SlotPaused, SlotKeysFull, SlotReserved, PoolUnknown, "removed", "released"} {
+		if tally[string(want)] == 0 && !fewChecks() {
+			t.Errorf("%s never happened", want)
+		}
+	}
+	t.Log(tally)
+}
+
+// TestQueueAllowanceMoves: when a forgiven lease ends the allowance goes to the next one, whose place becomes free.
+func TestQueueAllowanceMoves(t *testing.T) {
+	s := newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 3*time.Hour).lease("nodes", "n2", "g", 2*time.Hour).lease("nodes", "n3", "g", 0).
+		running("n1", "g").running("n2", "g")
+	q, err := NewQueue(s.Snapshot, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, resource := range []string{"n4", "n5"} {
+		if _, err := q.Add(Candidate{Resource: resource, Group: "g", Needs: []int32{0}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := q.Admit(); len(a) != 0 {
+		t.Fatalf("n2 and n3 count: %v", a)
+	}
+	for _, c := range []struct {
+		ends string
+		want int
+		why  string
+	}{
+		{"n1", 1, "n2 is forgiven now, n3 counts: one place"},
+		{"n2", 0, "who was forgiven frees nothing when it ends"},
+		{"n3", 1, "a place"},
+	} {
+		if err := q.Release(0, Holder{c.ends, "g"}, 7); err != nil {
+			t.Fatal(err)
+		}
+		a := q.Admit()
+		if len(a) != c.want || c.want == 1 && a[0].Claims[0].Revision != 7 {
+			t.Errorf("%s ended: %v, want %d: %s", c.ends, a, c.want, c.why)
+		}
+	}
+	if q.Len() != 0 {
+		t.Errorf("%d wait", q.Len())
+	}
+}
+
+func TestQueueRefuses(t *testing.T) {
+	s := newScene(ten(Count(1))).lease("nodes", "n1", "g", 0)
+	q, err := NewQueue(s.Snapshot, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Candidate{{}, {Resource: "n", Needs: []int32{1}}, {Resource: "n", Needs: []int32{-1}}, {Resource: "n", Needs: []int32{0, 0}}} {
+		if _, err := q.Add(c); err == nil {
+			t.Errorf("%+v was added", c)
+		}
+	}
+	for _, c := range []struct {
+		pool int
+		h    Holder
+	}{{1, Holder{"n1", "g"}}, {-1, Holder{"n1", "g"}}, {0, Holder{"n1", "h"}}, {0, Holder{"n2", "g"}}} {
+		if q.Release(c.pool, c.h, 1) == nil {
+			t.Errorf("%+v was released", c)
+		}
+	}
+	if q.Stored(1, 1) == nil || q.Stored(-1, 1) == nil || q.Remove(0) == nil || q.Remove(-1) == nil || q.Len() != 0 {
+		t.Error("what is not there was changed")
+	}
+	id, err := q.Add(Candidate{Resource: "n2", Group: "g", Needs: []int32{0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, ok := q.Waiting(id); !ok || c.Resource != "n2" {
+		t.Errorf("%+v %v", c, ok)
+	}
+	if err := q.Remove(id); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := q.Waiting(id); ok {
+		t.Error("a removed candidate waits")
+	}
+	if _, ok := q.Waiting(id + 1); ok {
+		t.Error("nobody waits there")
+	}
+	if err := q.Stored(0, 4); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Release(0, Holder{"n1", "g"}, 5); err != nil {
+		t.Fatal(err)
+	}
+	if q.Release(0, Holder{"n1", "g"}, 6) == nil {
+		t.Error("released twice")
+	}
+}

@@ -1,0 +1,42 @@
+package concurrency
+
+// Reason is the stable code of a verdict on a candidate. Codes are part of the compatibility promise.
+type Reason string
+
+// Reasons of admitted candidates. Only SlotFree consumes a place.
+const (
+	SlotFree          Reason = "slot_free"           // takes a place in at least one of its pools
+	SlotHeld          Reason = "slot_held"           // the same resource and group hold a lease already
+	SlotAlreadyDown   Reason = "slot_already_down"   // the resource is active in every pool it needs, by another group or as unavailable
+	RuleNotApplicable Reason = "rule_not_applicable" // the candidate is a member of no pool
+)
+
+// Reasons of refused candidates: all of them mean "wait", none is an error.
+const (
+	SlotFull     Reason = "slot_full"      // as many members are active as may be
+	SlotPaused   Reason = "slot_paused"    // the pool's limit is 0
+	SlotKeysFull Reason = "slot_keys_full" // as many values of groupBy are active as may be, and this pool's is none of them
+	SlotReserved Reason = "slot_reserved"  // the places left are reserved for earlier candidates (strict)
+	PoolUnknown  Reason = "pool_unknown"   // the snapshot has no record of the pool
+)
+
+// Allowed reports whether the reason admits. An unknown reason does not.
+func (r Reason) Allowed() bool {
+	switch r {
+	case SlotFree, SlotHeld, SlotAlreadyDown, RuleNotApplicable:
+		return true
+	}
+	return false
+}
+
+// On returns the kind of event that can end the waiting: "slot" (a place in the pool becomes free) or "config" (the
+// pool's limit or the pool itself is configured); empty for a reason that admits.
+func (r Reason) On() string {
+	switch r {
+	case SlotFull, SlotKeysFull, SlotReserved:
+		return "slot"
+	case SlotPaused, PoolUnknown:
+		return "config"
+	}
+	return ""
+}

@@ -1,0 +1,322 @@
+package concurrency
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// reference is the second opinion on Plan: everything by name, nothing counted that can be recomputed.
+type reference struct {
+	snapshot Snapshot
+	now      time.Time
+	leases   []map[Holder]Lease      // per pool; State is the effective one; token 0: job alone
+	before   []map[Holder]Lease      // leases when first asked
+	reserved map[int]map[string]bool // per pool: resources
+	tokens   []uint64
+	stuck    []string
+	next     time.Time
+}
+
+func newReference(s Snapshot, now time.Time) *reference {
+	r := &reference{snapshot: s, now: now, reserved: map[int]map[string]bool{}}
+	for i, p := range s.Pools {
+		leases := map[Holder]Lease{}
+		token := uint64(1)
+		if !p.Unknown {
+			token = max(1, p.Record.NextToken)
+			for _, l := range p.Record.Leases {
+				if l.State == Active && p.StuckAfter > 0 && slices.Contains(s.Running, l.Holder()) {
+					at := l.ProgressAt.Add(p.StuckAfter)
+					if !now.Before(at) {
+						r.stuck = append(r.stuck, p.Key+" "+l.Resource+" "+l.Group)
+						if p.OnStuck == Quarantine {
+							l.State = Quarantined
+						}
+					} else if r.next.IsZero() || at.Before(r.next) {
+						r.next = at
+					}
+				}
+				leases[l.Holder()] = l
+			}
+			for _, h := range p.Jobs {
+				if _, ok := leases[h]; !ok {
+					leases[h] = Lease{Pool: p.Key, Resource: h.Resource, Group: h.Group}
+				}
+			}
+		}
+		r.leases = append(r.leases, leases)
+		r.tokens = append(r.tokens, token)
+		r.reserved[i] = map[string]bool{}
+	}
+	slices.Sort(r.stuck)
+	return r
+}
+
+// forgiven are the quarantined leases of a pool that do not count.
+func (r *reference) forgiven(pool int) map[Holder]bool {
+	p := r.snapshot.Pools[pool]
+	var quarantined []Lease
+	for _, l := range r.leases[pool] {
+		if l.State == Quarantined && !slices.Contains(p.Departed, l.Resource) {
+			quarantined = append(quarantined, l)
+		}
+	}
+	slices.SortFunc(quarantined, func(a, b Lease) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group))
+	})
+	forgiven := map[Holder]bool{}
+	for i, l := range quarantined {
+		if i < p.QuarantineAllowance.Of(p.Total, Floor) {
+			forgiven[l.Holder()] = true
+		}
+	}
+	return forgiven
+}
+
+// activeIn are the distinct members that hold a counting lease or are unavailable.
+func (r *reference) activeIn(pool int) map[string]bool {
+	p := r.snapshot.Pools[pool]
+	active := map[string]bool{}
+	if p.Unknown {
+		return active
+	}
+	forgiven := r.forgiven(pool)
+	for h := range r.leases[pool] {
+		if !forgiven[h] && !slices.Contains(p.Departed, h.Resource) {
+			active[h.Resource] = true
+		}
+	}
+	for _, resource := range p.Unavailable {
+		active[resource] = true
+	}
+	return active
+}
+
+func (r *reference) downIn(pool int, resource string) bool {
+	p := r.snapshot.Pools[pool]
+	if p.Unknown {
+		return false
+	}
+	for h := range r.leases[pool] {
+		if h.Resource == resource && !slices.Contains(p.Departed, resource) {
+			return true
+		}
+	}
+	return slices.Contains(p.Unavailable, resource)
+}
+
+func (r *reference) max(pool int) int {
+	p := r.snapshot.Pools[pool]
+	return min(p.Total, p.Limit.Of(p.Total, p.Rounding))
+}
+
+// holds: before the batch.
+func (r *reference) holds(c Candidate) bool {
+	if r.before == nil {
+		for _, leases := range r.leases {
+			r.before = append(r.before, maps.Clone(leases))
+		}
+	}
+	for i := range r.before {
+		if _, ok := r.before[i][Holder{c.Resource, c.Group}]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reference) free(c Candidate) Reason {
+	if len(c.Needs) == 0 {
+		return RuleNotApplicable
+	}
+	if r.holds(c) {
+		return SlotHeld
+	}
+	for _, pool := range c.Needs {
+		if !r.downIn(int(pool), c.Resource) || !r.activeIn(int(pool))[c.Resource] && r.snapshot.Pools[pool].Family != "" {
+			return ""
+		}
+	}
+	return r.reason(c)
+}
+
+// reason: why a candidate that is refused nowhere may start.
+func (r *reference) reason(c Candidate) Reason {
+	reason := SlotHeld
+	for _, pool := range c.Needs {
+		if !r.downIn(int(pool), c.Resource) {
+			return SlotFree
+		}
+		if _, ok := r.leases[pool][Holder{c.Resource, c.Group}]; !ok {
+			reason = SlotAlreadyDown
+		}
+	}
+	return reason
+}
+
+func (r *reference) keys(family string, alsoReserved bool) int {
+	n := 0
+	for i, p := range r.snapshot.Pools {
+		if p.Family == family && !p.Unknown && (len(r.activeIn(i)) > 0 || alsoReserved && len(r.reserved[i]) > 0) {
+			n++
+		}
+	}
+	return n
+}
+
+// refusal: before are pools of the candidate that come first, whose keys it needs as well.
+func (r *reference) refusal(pool int, resource string, before []int32) Reason {
+	p := r.snapshot.Pools[pool]
+	active, reserved, own := len(r.activeIn(pool)), len(r.reserved[pool]), r.reserved[pool][resource]
+	fresh := 0
+	for _, b := range before {
+		if r.snapshot.Pools[b].Family == p.Family && !r.snapshot.Pools[b].Unknown && len(r.activeIn(int(b))) == 0 {
+			fresh++
+		}
+	}
+	switch {
+	case p.Unknown:
+		return PoolUnknown
+	case r.max(pool) == 0 && !r.downIn(pool, resource):
+		return SlotPaused
+	case active >= r.max(pool) && !r.downIn(pool, resource):
+		return SlotFull
+	case active+reserved >= r.max(pool) && !own && !r.downIn(pool, resource):
+		return SlotReserved
+	case p.Family == "" || active > 0:
+		return ""
+	case r.keys(p.Family, false)+fresh >= p.MaxActiveKeys:
+		return SlotKeysFull
+	case r.keys(p.Family, true)+fresh >= p.MaxActiveKeys && reserved == 0:
+		return SlotReserved
+	}
+	return ""
+}
+
+// verdicts are what a plan says, in words.
+type verdicts struct {
+	admitted []string // candidate reason claims
+	refused  []string // candidate pool=reason …
+	active   []int
+	stuck    []string
+	next     time.Time
+}
+
+func (r *reference) byKey(needs []int32) []int32 {
+	needs = slices.Clone(needs)
+	slices.SortFunc(needs, func(a, b int32) int { return cmp.Compare(r.snapshot.Pools[a].Key, r.snapshot.Pools[b].Key) })
+	return needs
+}
+
+func (r *reference) admit(v *verdicts, c Candidate, reason Reason) {
+	text := fmt.Sprintf("%d %s %s %s", c.Rank, c.Resource, c.Group, reason)
+	for _, n := range r.byKey(c.Needs) {
+		pool := int(n)
+		if r.snapshot.Pools[pool].Unknown {
+			continue
+		}
+		h := Holder{c.Resource, c.Group}
+		l, ok := r.leases[pool][h]
+		if l.Token == 0 {
+			if !ok {
+				l = Lease{Resource: h.Resource, Group: h.Group}
+			}
+			l.Token = r.tokens[pool]
+			r.tokens[pool]++
+			r.leases[pool][h] = l
+		}
+		delete(r.reserved[pool], c.Resource)
+		text += fmt.Sprintf(" %s@%d", r.snapshot.Pools[pool].Key, l.Token)
+	}
+	v.admitted = append(v.admitted, text)
+}
+
+// plan admits as Plan does, by the letter of the rules.
+func (r *reference) plan(candidates []Candidate) verdicts {
+	v := verdicts{stuck: r.stuck, next: r.next}
+	order := slices.Clone(candidates)
+	slices.SortStableFunc(order, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group),
+			slices.CompareFunc(r.byKey(a.Needs), r.byKey(b.Needs), func(x, y int32) int {
+				return cmp.Compare(r.snapshot.Pools[x].Key, r.snapshot.Pools[y].Key)
+			}))
+	})
+	reasons := make([]Reason, len(order))
+	for i, c := range order {
+		reasons[i] = r.free(c)
+	}
+	for i, c := range order {
+		if reasons[i] != "" {
+			r.admit(&v, c, reasons[i])
+		}
+	}
+	for i, c := range order {
+		if reasons[i] != "" {
+			continue
+		}
+		var refusals []string
+		hopeless, strict := false, false
+		for i, n := range r.byKey(c.Needs) {
+			pool := int(n)
+			strict = strict || r.snapshot.Pools[pool].Strict && !r.snapshot.Pools[pool].Unknown
+			if r.activeIn(pool)[c.Resource] {
+				continue
+			}
+			if reason := r.refusal(pool, c.Resource, r.byKey(c.Needs)[:i]); reason != "" {
+				refusals = append(refusals, r.snapshot.Pools[pool].Key+"="+string(reason))
+				hopeless = hopeless || reason == SlotPaused || reason == PoolUnknown
+			}
+		}
+		if len(refusals) == 0 {
+			r.admit(&v, c, r.reason(c))
+			continue
+		}
+		v.refused = append(v.refused, fmt.Sprintf("%d %s %s %s", c.Rank, c.Resource, c.Group, strings.Join(refusals, " ")))
+		if !strict || hopeless {
+			continue
+		}
+		for _, n := range r.byKey(c.Needs) {
+			pool := int(n)
+			if !r.downIn(pool, c.Resource) && r.refusal(pool, "", nil) == "" {
+				r.reserved[pool][c.Resource] = true
+			}
+		}
+	}
+	for i := range r.snapshot.Pools {
+		v.active = append(v.active, len(r.activeIn(i)))
+	}
+	return v
+}
+
+// say puts a result into the same words.
+func say(s Snapshot, candidates []Candidate, r Result) verdicts {
+	v := verdicts{next: r.Next}
+	for _, a := range r.Admitted {
+		c := candidates[a.Candidate]
+		text := fmt.Sprintf("%d %s %s %s", c.Rank, c.Resource, c.Group, a.Reason)
+		for _, claim := range a.Claims {
+			text += fmt.Sprintf(" %s@%d", s.Pools[claim.Pool].Key, claim.Token)
+		}
+		v.admitted = append(v.admitted, text)
+	}
+	for _, a := range r.Refused {
+		c := candidates[a.Candidate]
+		text := fmt.Sprintf("%d %s %s", c.Rank, c.Resource, c.Group)
+		for _, refusal := range a.Refusals {
+			text += " " + s.Pools[refusal.Pool].Key + "=" + string(refusal.Reason)
+		}
+		v.refused = append(v.refused, text)
+	}
+	for _, p := range r.Pools {
+		v.active = append(v.active, p.Active)
+	}
+	for _, stuck := range r.Stuck {
+		v.stuck = append(v.stuck, s.Pools[stuck.Pool].Key+" "+stuck.Lease.Resource+" "+stuck.Lease.Group)
+	}
+	slices.Sort(v.stuck)
+	return v
+}

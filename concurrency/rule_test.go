@@ -1,0 +1,178 @@
+package concurrency
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func ptr(n int64) *int64 { return &n }
+
+func TestParseRule(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want Rule
+		max  Limit
+		why  string
+	}{
+		{`{"groupSelector":"resource.metadata['cluster'] == 'prod-east'","limitType":"percentage","limitValue":20}`,
+			Rule{GroupSelector: "resource.metadata['cluster'] == 'prod-east'", LimitType: "percentage", LimitValue: ptr(20)}, Percent(20), "the RFC's rule, verbatim"},
+		{`{"groupSelector":"x","limitType":"count","limitValue":0}`, Rule{GroupSelector: "x", LimitType: "count", LimitValue: ptr(0)}, Count(0), "0 is written: paused"},
+		{`{"groupSelector":"x","limit":"33%","rounding":"floor_min_1","groupBy":"resource.metadata['zone']","maxActiveKeys":2,"strict":true,"stuckAfterSeconds":3600,"onStuck":"quarantine","quarantineAllowance":"10%"}`,
+			Rule{GroupSelector: "x", Limit: Percent(33), Rounding: FloorMin1, GroupBy: "resource.metadata['zone']", MaxActiveKeys: Count(2), Strict: true, StuckAfterSeconds: 3600, OnStuck: Quarantine, QuarantineAllowance: Percent(10)}, Percent(33), "everything"},
+		{`{"groupSelector":"x","limit":5,"sharedPool":"nodes"}`, Rule{GroupSelector: "x", Limit: Count(5), SharedPool: "nodes"}, Count(5), "a shared pool"},
+	} {
+		got, err := ParseRule([]byte(c.text))
+		if diff := cmp.Diff(c.want, got, cmp.Comparer(func(a, b Limit) bool { return a == b })); diff != "" || err != nil {
+			t.Errorf("%s: %v %s", c.why, err, diff)
+			continue
+		}
+		if got.Max() != c.max {
+			t.Errorf("%s: max %v, want %v", c.why, got.Max(), c.max)
+		}
+		text, err := json.Marshal(got)
+		back, err2 := ParseRule(text)
+		if err != nil || err2 != nil || cmp.Diff(got, back, cmp.Comparer(func(a, b Limit) bool { return a == b })) != "" {
+			t.Errorf("%s: round trip %s: %v %v", c.why, text, err, err2)
+		}
+	}
+}
+
+func TestRuleFaults(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		paths []string
+		why   string
+	}{
+		{`{}`, []string{"groupSelector", "limit"}, "both required"},
+		{`{"groupSelector":"x","limit":5,"limitType":"count","limitValue":5}`, []string{"limit"}, "one of the two ways"},
+		{`{"groupSelector":"x","limit":5,"limitValue":5}`, []string{"limit"}, "half of the other way is too much"},
+		{`{"groupSelector":"x","limitType":"count"}`, []string{"limitValue"}, "half of the pair"},
+		{`{"groupSelector":"x","limitValue":5}`, []string{"limitType"}, "half of the pair"},
+		{`{"groupSelector":"x","limitType":"percent","limitValue":5}`, []string{"limitType"}, "the RFC's word is percentage"},
+		{`{"groupSelector":"x","limitType":"count","limitValue":-1}`, []string{"limitValue"}, "negative"},
+		{`{"groupSelector":"x","limitType":"percentage","limitValue":-20}`, []string{"limitValue"}, "negative"},
+		{`{"groupSelector":"x","limitType":"percentage","limitValue":1001}`, []string{"limitValue"}, "too much"},
+		{`{"groupSelector":"x","limitType":"count","limitValue":2147483648}`, []string{"limitValue"}, "too much"},
+		{`{"groupSelector":"x","limitType":"rate","limitValue":-1}`, []string{"limitType", "limitValue"}, "both faults"},
+		{`{"groupSelector":"x","limit":1,"maxActiveKeys":0,"groupBy":"z"}`, []string{"maxActiveKeys"}, "0 does not mean any number"},
+		{`{"groupSelector":"x","limit":1,"maxActiveKeys":"50%","groupBy":"z"}`, []string{"maxActiveKeys"}, "no percentage of keys"},
+		{`{"groupSelector":"x","limit":1,"maxActiveKeys":1}`, []string{"maxActiveKeys"}, "keys of what"},
+		{`{"groupSelector":"x","limit":1,"stuckAfterSeconds":-1}`, []string{"stuckAfterSeconds"}, "negative"},
+		{`{"groupSelector":"x","limit":1,"stuckAfterSeconds":9223372037}`, []string{"stuckAfterSeconds"}, "would overflow a duration"},
+		{`{"groupSelector":"x","limit":-1,"onStuck":"release","rounding":"up"}`, []string{"limit", "onStuck", "rounding"}, "faults of decoding, all of them"},
+		{`{"groupSelector":"x","limit":1,"limmit":1}`, []string{"limmit"}, "unknown field"},
+	} {
+		got, err := ParseRule([]byte(c.text))
+		if err == nil {
+			t.Errorf("%s: %s: no error", c.text, c.why)
+			continue
+		}
+		var paths []string
+		for _, line := range strings.Split(err.Error(), "\n") {
+			path, _, _ := strings.Cut(line, ":")
+			paths = append(paths, path)
+		}
+		slices.Sort(paths)
+		if diff := cmp.Diff(c.paths, paths); diff != "" || got.GroupSelector != "" {
+			t.Errorf("%s: %s: %v", c.text, c.why, err)
+		}
+	}
+	if _, err := ParseRule([]byte(`{"groupSelector":"x","limit":1,"stuckAfterSeconds":9223372036}`)); err != nil {
+		t.Errorf("the bound itself is valid: %v", err)
+	}
+	bad := Rule{GroupSelector: "x", Limit: Count(1), Rounding: 9, OnStuck: 9}
+	err := bad.Validate()
+	var e *LimitError
+	if !errors.As(err, &e) || e.Path != "rounding" || e.Value != "Rounding(9)" || !strings.Contains(err.Error(), "onStuck: OnStuck(9)") {
+		t.Errorf("%v", err)
+	}
+	if m := (Rule{LimitType: "count"}).Max(); !m.IsZero() {
+		t.Errorf("an invalid rule has no limit: %v", m)
+	}
+}
+
+func TestPoolKey(t *testing.T) {
+	for _, c := range []struct {
+		rule      Rule
+		id, value string
+		want, why string
+	}{
+		{Rule{}, "policy/resourceConcurrency/0", "ignored", "policy%2FresourceConcurrency%2F0", "no groupBy, no value"},
+		{Rule{GroupBy: "z"}, "r", "eu/1%", "r/eu%2F1%25", "parts are escaped"},
+		{Rule{GroupBy: "z"}, "r", "", "r/", "resources without the key share a pool of their own"},
+		{Rule{SharedPool: "s"}, "r", "", "s", "the shared name instead of the id"},
+		{Rule{SharedPool: "s", GroupBy: "z"}, "r", "a", "s/a", "shared per value"},
+	} {
+		if got := c.rule.PoolKey(c.id, c.value); got != c.want {
+			t.Errorf("%q, want %q: %s", got, c.want, c.why)
+		}
+	}
+}
+
+func TestRulePool(t *testing.T) {
+	r := Rule{GroupSelector: "x", LimitType: "percentage", LimitValue: ptr(20), Rounding: Floor, GroupBy: "z", MaxActiveKeys: Count(2), Strict: true,
+		StuckAfterSeconds: 60, OnStuck: Quarantine, QuarantineAllowance: Count(1)}
+	want := Pool{Key: "r/a", Limit: Percent(20), Rounding: Floor, Total: 7, Strict: true, Family: "r", MaxActiveKeys: 2,
+		StuckAfter: time.Minute, OnStuck: Quarantine, QuarantineAllowance: Count(1)}
+	if diff := cmp.Diff(want, r.Pool("r", "a", 7), cmp.Comparer(func(a, b Limit) bool { return a == b })); diff != "" {
+		t.Error(diff)
+	}
+	r.MaxActiveKeys = Limit{}
+	if p := r.Pool("r", "a", 7); p.Family != "" || p.MaxActiveKeys != 0 {
+		t.Errorf("%+v", p)
+	}
+	r.SharedPool, r.MaxActiveKeys = "s", Count(1)
+	if p := r.Pool("r", "a", 7); p.Family != "s" || p.Key != "s/a" {
+		t.Errorf("rules that share pools share their keys: %+v", p)
+	}
+}
+
+func TestValidateShared(t *testing.T) {
+	first := Rule{GroupSelector: "a", Limit: Percent(20), SharedPool: "s"}
+	same := Rule{GroupSelector: "b", LimitType: "percentage", LimitValue: ptr(20), SharedPool: "s", QuarantineAllowance: Count(0)}
+	if err := same.ValidateShared(first); err != nil {
+		t.Errorf("the limit is the same, however it is written, and selectors may differ: %v", err)
+	}
+	other := Rule{GroupSelector: "b", Limit: Count(20), SharedPool: "s", Rounding: Floor, GroupBy: "z", MaxActiveKeys: Count(1), Strict: true, StuckAfterSeconds: 1, OnStuck: Quarantine, QuarantineAllowance: Percent(20)}
+	err := other.ValidateShared(first)
+	var paths []string
+	for _, line := range strings.Split(err.Error(), "\n") {
+		path, _, _ := strings.Cut(line, ":")
+		paths = append(paths, path)
+	}
+	want := []string{"limit", "rounding", "groupBy", "maxActiveKeys", "strict", "stuckAfterSeconds", "onStuck", "quarantineAllowance"}
+	if diff := cmp.Diff(want, paths); diff != "" || !isLimitError(err) {
+		t.Error(diff)
+	}
+	other.SharedPool = "t"
+	if err := other.ValidateShared(first); err != nil {
+		t.Errorf("different pools: %v", err)
+	}
+	first.SharedPool, other.SharedPool = "", ""
+	if err := other.ValidateShared(first); err != nil {
+		t.Errorf("no shared pool: %v", err)
+	}
+}
+
+func TestOnStuckText(t *testing.T) {
+	for o, want := range map[OnStuck]string{Hold: "hold", Quarantine: "quarantine"} {
+		text, err := o.MarshalText()
+		back := OnStuck(9)
+		if err2 := back.UnmarshalText(text); err != nil || err2 != nil || back != o || string(text) != want {
+			t.Errorf("%v: %s %v %v", o, text, err, err2)
+		}
+	}
+	o := Quarantine
+	if _, err := OnStuck(2).MarshalText(); !isLimitError(err) || OnStuck(2).String() != "OnStuck(2)" {
+		t.Error(err)
+	}
+	if err := o.UnmarshalText([]byte("release")); !isLimitError(err) || o != Quarantine {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,218 @@
+package concurrency
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// storeModel is a store of pool records with compare and swap, several planners with snapshots of any age, and resources that
+// really are disrupted from dispatch to end.
+type storeModel struct {
+	t        *rapid.T
+	pools    []Pool // configuration; the records are the stored ones
+	planners [3]storePlanner
+	ceiling  []int               // how many counted when the limit last shrank, while they still do
+	issued   []map[uint64]Holder // every token ever issued, per pool
+	gone     []map[uint64]Holder // those given up
+	tally    map[string]int
+}
+
+type storePlanner struct {
+	snapshot   Snapshot
+	candidates []Candidate
+	plan       Result
+}
+
+func (m *storeModel) needs(resource int) []int32 {
+	needs := []int32{0}
+	if resource%2 == 1 {
+		needs = append(needs, 1)
+	}
+	if resource%3 == 1 {
+		needs = append(needs, 2)
+	}
+	return needs
+}
+
+func (m *storeModel) planner() *storePlanner {
+	return &m.planners[rapid.IntRange(0, len(m.planners)-1).Draw(m.t, "planner")]
+}
+
+func (m *storeModel) counting(pool int) int {
+	r, err := Plan(Snapshot{Pools: m.pools}, nil, epoch)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return r.Pools[pool].Active
+}
+
+// save is the store's compare and swap.
+func (m *storeModel) save(pool int, r Record) bool {
+	if m.pools[pool].Record.Revision != r.Revision {
+		m.tally["conflict"]++
+		return false
+	}
+	for _, l := range r.Leases {
+		old, known := m.issued[pool][l.Token]
+		if known && old != l.Holder() {
+			m.t.Fatalf("I9: token %d of %v was issued to %v", l.Token, l.Holder(), old)
+		}
+		if _, ok := m.gone[pool][l.Token]; ok {
+			m.t.Fatalf("I9: token %d came back", l.Token)
+		}
+		if !known {
+			for token := range m.issued[pool] {
+				if token >= l.Token && m.pools[pool].Record.NextToken > l.Token {
+					m.t.Fatalf("I9: token %d issued after %d", l.Token, token)
+				}
+			}
+		}
+	}
+	for _, l := range r.Leases {
+		m.issued[pool][l.Token] = l.Holder()
+	}
+	for _, l := range m.pools[pool].Record.Leases {
+		if kept, ok := r.Lease(l.Holder()); !ok || kept.Token != l.Token {
+			m.gone[pool][l.Token] = l.Holder()
+		}
+	}
+	r.Revision++
+	m.pools[pool].Record = r
+	return true
+}
+
+// read takes a snapshot and plans on it; it may be carried out much later.
+func (m *storeModel) read(*rapid.T) {
+	p := m.planner()
+	p.snapshot = Snapshot{Pools: slices.Clone(m.pools)}
+	p.candidates = nil
+	for i := range 6 {
+		if rapid.Bool().Draw(m.t, "asks") {
+			group := rapid.SampledFrom([]string{"a", "a", "b"}).Draw(m.t, "group")
+			p.candidates = append(p.candidates, Candidate{Resource: fmt.Sprint("n", i), Group: group, Rank: i, Needs: m.needs(i)})
+		}
+	}
+	var err error
+	if p.plan, err = Plan(p.snapshot, p.candidates, epoch); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// act carries out any part of a plan: claims record by record, and may crash in between.
+func (m *storeModel) act(*rapid.T) {
+	p := m.planner()
+	some := subset(m.t, p.plan.Admitted)
+	records, err := Apply(p.snapshot, p.candidates, some, epoch)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	p.plan.Admitted = nil
+	for _, r := range records {
+		if rapid.IntRange(0, 9).Draw(m.t, "crash") == 9 {
+			m.tally["crash"]++
+			return
+		}
+		pool := slices.IndexFunc(m.pools, func(p Pool) bool { return p.Key == r.Key })
+		before, limit := m.counting(pool), p.snapshot.Pools[pool].max()
+		if !m.save(pool, r) {
+			return // what was claimed before stays: it over-counts, and is found again
+		}
+		held := 0 // came in above the limit, as they may
+		for _, a := range some {
+			if a.Reason != SlotFree || disrupted(p.snapshot, p.candidates[a.Candidate].Resource) {
+				held++
+			}
+		}
+		if n := m.counting(pool); n > max(before, limit)+held {
+			m.t.Fatalf("I10: %d count in %s, %d before, limit %d, %d holders", n, r.Key, before, limit, held)
+		} else if n > m.pools[pool].max() {
+			m.ceiling[pool] = max(m.ceiling[pool], n)
+			m.tally["above"]++
+		}
+		m.tally["claimed"]++
+	}
+}
+
+func (m *storeModel) end(*rapid.T) {
+	pool := rapid.IntRange(0, len(m.pools)-1).Draw(m.t, "pool")
+	leases := m.pools[pool].Record.Leases
+	if len(leases) == 0 {
+		return
+	}
+	l := rapid.SampledFrom(leases).Draw(m.t, "lease")
+	r, err := m.pools[pool].Record.Release(l.Holder(), l.Token)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.save(pool, r)
+	m.tally["ended"]++
+}
+
+// ghost acts on a slot that was lost.
+func (m *storeModel) ghost(*rapid.T) {
+	pool := rapid.IntRange(0, len(m.pools)-1).Draw(m.t, "pool")
+	record := m.pools[pool].Record
+	for token, h := range m.gone[pool] {
+		_, err1 := record.Release(h, token)
+		_, err2 := record.Renew(h, token, epoch)
+		_, err3 := record.Quarantine(h, token, "ghost")
+		_, err4 := record.Claim(Claim{Revision: record.Revision, Token: token}, h, epoch)
+		if !errors.Is(err1, ErrFenced) || !errors.Is(err2, ErrFenced) || !errors.Is(err3, ErrFenced) || !errors.Is(err4, ErrFenced) {
+			m.t.Fatalf("I9: token %d of %v: %v, %v, %v, %v", token, h, err1, err2, err3, err4)
+		}
+		m.tally["fenced"]++
+	}
+}
+
+func (m *storeModel) resize(*rapid.T) {
+	pool := rapid.IntRange(0, len(m.pools)-1).Draw(m.t, "pool")
+	m.pools[pool].Limit = Count(rapid.IntRange(0, 3).Draw(m.t, "limit"))
+	m.ceiling[pool] = max(m.ceiling[pool], m.counting(pool))
+	m.tally["resized"]++
+}
+
+// check: I10 as a state.
+func (m *storeModel) check(t *rapid.T) {
+	for i := range m.pools {
+		n := m.counting(i)
+		m.ceiling[i] = min(m.ceiling[i], n)
+		if n > max(m.pools[i].max(), m.ceiling[i]) {
+			t.Fatalf("I10: %d count in %s of at most %d", n, m.pools[i].Key, m.pools[i].max())
+		}
+		if err := m.pools[i].Record.Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func propStore(tally map[string]int) func(*rapid.T) {
+	return func(t *rapid.T) {
+		m := &storeModel{t: t, tally: tally}
+		for i := range 3 {
+			key := fmt.Sprint("p", i)
+			m.pools = append(m.pools, Pool{Key: key, Limit: Count(rapid.IntRange(1, 3).Draw(t, "limit")), Total: 6, Record: NewRecord(key), Strict: rapid.Bool().Draw(t, "strict")})
+			m.ceiling = append(m.ceiling, 0)
+			m.issued = append(m.issued, map[uint64]Holder{})
+			m.gone = append(m.gone, map[uint64]Holder{})
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"read": m.read, "read again": m.read, "act": m.act, "act again": m.act, "end": m.end, "ghost": m.ghost, "resize": m.resize, "": m.check,
+		})
+	}
+}
+
+// TestI9AndI10 runs planners with snapshots of any age over one store.
+func TestI9AndI10(t *testing.T) {
+	tally := map[string]int{}
+	rapid.Check(t, propStore(tally))
+	for _, want := range []string{"claimed", "conflict", "crash", "ended", "fenced", "resized", "above"} {
+		if tally[want] == 0 && !fewChecks() {
+			t.Errorf("%q never happened", want)
+		}
+	}
+	t.Log(tally)
+}

@@ -1,0 +1,50 @@
+// Package tranche decides who may be deployed next, who must wait, until when, and why.
+//
+// It is a library for people who write deployment tools and Kubernetes controllers. They import the packages they need, feed them what they
+// observed, and carry out what comes back. This package holds no code: start with the one that does your job.
+//
+//	rollout        one policy over a fleet, one plan: brackets, concurrency, curves, dependencies, approvals, retries
+//	bracket        several deployments on one resource as a unit: drain once, upgrade everything, uncordon once
+//	concurrency    how many resources may be disrupted at once: limits, pools, slots as leases
+//	selector       what a rule points at: CEL expressions and label selectors, compiled and indexed
+//	partition      Fleet-style partitions with readiness thresholds, as documented and as Fleet's controller does it
+//	surge          rolling updates over numbered replicas that never leave a hole
+//	clock          now, for the shells around the planners
+//
+// # What it never does
+//
+// It never deploys anything, never decides whether something is healthy, opens no connection, starts no goroutine, reads no clock and
+// keeps no global state. A planner is a pure function
+//
+//	plan, err := planner.Plan(what is configured, what was observed, now)
+//
+// The same input gives the same plan, byte for byte, in whatever order the input comes. Where memory is needed, state is a plain value that
+// goes in and comes out. [github.com/tranche-dev/tranche/rollout.Planner] is the one thin shell that loads and saves it; everything it
+// does a host can do itself.
+//
+// # What the host does, in this order
+//
+//  1. Observe: read the entities, the jobs and the stored state, all in one go. A stale read is harmless, half a read is not.
+//  2. Plan.
+//  3. Commit the starts that will be carried out, any subset of them, and save the state by compare-and-swap: groups, then executions that
+//     ended, then leases, then the other executions. If a save conflicts, begin again at 1.
+//  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries the same id.
+//  5. Sleep until Next, or until something happens: a job ends, a version is published, somebody approves.
+//
+// A crash between any two of these steps is repaired by the next plan. Nothing but waiting is lost.
+//
+// # What holds
+//
+//   - A limit holds, whatever the interleaving of planners, crashes and retries: a slot is a lease that belongs to a resource and a group,
+//     is taken by compare-and-swap before anything is dispatched, and ends with the group. It is never derived from a count of jobs.
+//   - What has begun is finished: a target is never taken back to an older version because of a wait, and a drained node is upgraded and
+//     uncordoned before another policy change reaches it.
+//   - Every wait says why: a stable code, the rule, the instant at which looking again can help and the events that can. All blockers
+//     are reported, not the first.
+//   - Next is exact: between now and Next nothing changes by itself, so a host that sleeps until then misses nothing.
+//   - Nothing is guessed: unknown fields, expressions that do not compile and limits that make no sense are errors with their path. Zero
+//     never means unlimited.
+//
+// Tests of the packages hold these against exhaustive explorations of small worlds, state machines with crashes and stale reads, and plain
+// reference implementations.
+package tranche

@@ -1,0 +1,250 @@
+// Command fleetrollout plays a rollout of Rancher Fleet on a virtual clock: it reads a fleet.yaml and a list of clusters, and draws which
+// partitions release which batch when, and what the rollout pauses for. Nothing is deployed and nothing waits.
+//
+//	go run ./examples/fleetrollout
+//	go run ./examples/fleetrollout -f fleet-230.yaml -clusters clusters-230.yaml -update
+//	go run ./examples/fleetrollout -f fleet-storm.yaml -clusters clusters-storm.yaml -update -compare
+//
+// The first two play what Fleet's document promises; -mode fleet_controller plays what Fleet's controller does, and -compare shows both
+// side by side. The scenarios of Fleet's document are beside this file and built in: a name that is not found on disk is looked up among
+// them. Without arguments, the scenario of 200 clusters is played.
+//
+// A cluster list says of each cluster, or of a number of equal ones, how it behaves:
+//
+//	groups:                              # labels of cluster groups, by name
+//	  edge: {tier: gold}
+//	clusters:
+//	  - name: site                       # with count: site-000 to site-039
+//	    namespace: fleet-default
+//	    count: 40
+//	    labels: {stage: demoRollout}
+//	    groups: [edge]
+//	    readyAfter: 5m                   # from release to ready; -ready if absent
+//	    unready: true                    # it applies the new version and never becomes ready
+//	    offline: 30m                     # it does not answer before that
+//	    paused: true
+package main
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/examples/internal/yamljson"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/partition"
+)
+
+func main() {
+	err := run(os.Args[1:], os.Stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("fleetrollout", flag.ContinueOnError)
+	flags.SetOutput(out)
+	file := flags.String("f", "fleet-200.yaml", "the fleet.yaml, of which rolloutStrategy and paused are read")
+	list := flags.String("clusters", "clusters-200.yaml", "the list of clusters")
+	update := flags.Bool("update", false, "the clusters run an older version; without it, this is the first deployment")
+	ready := flags.Duration("ready", 2*time.Minute, "how long a cluster takes from its release until it is ready")
+	compare := flags.Bool("compare", false, "show what the document promises beside what the controller does")
+	var options partition.Options
+	flags.StringVar((*string)(&options.Mode), "mode", string(partition.Default), "whose decisions: default (the document's) or fleet_controller")
+	flags.StringVar((*string)(&options.Leftovers), "leftovers", string(partition.ExcludeLeftovers), "clusters in no manual partition: exclude or append")
+	flags.StringVar((*string)(&options.Paused), "paused", string(partition.SkipPaused), "paused clusters: skip or block")
+	flags.StringVar((*string)(&options.Offline), "offline", string(partition.CountOffline), "offline clusters: count or exclude")
+	flags.StringVar((*string)(&options.Releases), "releases", string(partition.ByBatch), "what limits updates: batch or budget")
+	flags.IntVar(&options.MaxPerStep, "max-per-step", 0, "most releases of one step over all partitions; 0 is no limit")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if *ready <= 0 {
+		return errors.New("-ready must be positive")
+	}
+	strategy, paused, err := readStrategy(*file)
+	if err != nil {
+		return err
+	}
+	fleet, behaviour, err := readClusters(*list, *update, *ready)
+	if err != nil {
+		return err
+	}
+	fleet.Paused = paused
+	if !*compare {
+		w, err := newWorld(strategy, fleet, behaviour, options)
+		if err != nil {
+			return fmt.Errorf("%s:\n%w", *file, err)
+		}
+		w.report(out)
+		return nil
+	}
+	var columns []string
+	for _, mode := range []partition.Mode{partition.Default, partition.FleetController} {
+		own := options
+		own.Mode = mode
+		var column strings.Builder
+		if w, err := newWorld(strategy, partition.Fleet{Clusters: slices.Clone(fleet.Clusters), Groups: fleet.Groups, Paused: fleet.Paused}, behaviour, own); err != nil {
+			// What one of the two refuses is a difference, too.
+			fmt.Fprintf(&column, "refused: %v\n", err)
+		} else {
+			w.report(&column)
+		}
+		columns = append(columns, column.String())
+	}
+	sideBySide(out, "Fleet's document", columns[0], "Fleet's controller", columns[1])
+	return nil
+}
+
+//go:embed fleet-*.yaml clusters-*.yaml
+var scenarios embed.FS
+
+func readYAML(file string) ([]byte, error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if shipped, shippedErr := scenarios.ReadFile(file); shippedErr == nil {
+			data, err = shipped, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	document, err := yamljson.Convert(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return document, nil
+}
+
+// readStrategy takes what concerns a rollout from a fleet.yaml. Everything else in it is Fleet's business, but a field that only differs
+// from rolloutStrategy by its letters' case was meant to be that.
+func readStrategy(file string) (strategy partition.Strategy, paused bool, err error) {
+	document, err := readYAML(file)
+	if err != nil {
+		return strategy, false, err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(document, &fields); err != nil {
+		return strategy, false, fmt.Errorf("%s: must be an object with the fields of a fleet.yaml: %w", file, err)
+	}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		var into any
+		switch {
+		case key == "rolloutStrategy":
+			into = &strategy
+		case key == "paused":
+			into = &paused
+		case strings.EqualFold(key, "rolloutStrategy"):
+			return strategy, false, fmt.Errorf("%s: %s: the field is called rolloutStrategy", file, key)
+		default:
+			continue
+		}
+		if err := strictjson.Unmarshal(fields[key], into); err != nil {
+			return strategy, false, fmt.Errorf("%s: %s:\n%w", file, key, err)
+		}
+	}
+	return strategy, paused, nil
+}
+
+// behaviour is what a cluster will do; nobody can plan with it.
+type behaviour struct {
+	readyAfter time.Duration
+	unready    bool
+	offline    time.Duration // 0 if it is online from the start
+}
+
+const (
+	oldVersion = "v1"
+	newVersion = "v2"
+)
+
+// readClusters reads the list of clusters. Clusters are in the order of the file.
+func readClusters(file string, update bool, ready time.Duration) (fleet partition.Fleet, behaviours map[string]behaviour, err error) {
+	document, err := readYAML(file)
+	if err != nil {
+		return fleet, nil, err
+	}
+	var list struct {
+		Groups   map[string]map[string]string `json:"groups"`
+		Clusters []struct {
+			Name       string            `json:"name"`
+			Namespace  string            `json:"namespace"`
+			Count      *int              `json:"count"`
+			Labels     map[string]string `json:"labels"`
+			Groups     []string          `json:"groups"`
+			ReadyAfter duration          `json:"readyAfter"`
+			Unready    bool              `json:"unready"`
+			Offline    duration          `json:"offline"`
+			Paused     bool              `json:"paused"`
+		} `json:"clusters"`
+	}
+	if err := strictjson.Unmarshal(document, &list); err != nil {
+		return fleet, nil, fmt.Errorf("%s:\n%w", file, err)
+	}
+	fleet.Groups = list.Groups
+	behaviours = map[string]behaviour{}
+	numbers, totals := map[string]int{}, map[string]int{} // blocks of the same name continue each other
+	for _, block := range list.Clusters {
+		if block.Count != nil {
+			totals[block.Namespace+"/"+block.Name] += *block.Count
+		}
+	}
+	for i, block := range list.Clusters {
+		count := 1
+		if block.Count != nil {
+			count = *block.Count
+		}
+		if count < 1 || count > 1_000_000 {
+			return fleet, nil, fmt.Errorf("%s: clusters[%d].count: must be from 1 to 1000000, not %d", file, i, count)
+		}
+		for range count {
+			c := partition.Cluster{Namespace: block.Namespace, Name: block.Name, Labels: block.Labels, Groups: block.Groups, Wanted: newVersion}
+			if block.Count != nil {
+				key := block.Namespace + "/" + block.Name
+				c.Name = fmt.Sprintf("%s-%0*d", block.Name, max(3, len(strconv.Itoa(totals[key]-1))), numbers[key])
+				numbers[key]++
+			}
+			if update {
+				c.Released, c.Staged, c.Applied, c.Ready = oldVersion, oldVersion, oldVersion, true
+			}
+			c.Paused, c.Offline = block.Paused, block.Offline > 0
+			b := behaviour{readyAfter: time.Duration(block.ReadyAfter), unready: block.Unready, offline: time.Duration(block.Offline)}
+			if b.readyAfter == 0 {
+				b.readyAfter = ready
+			}
+			behaviours[c.Namespace+"/"+c.Name] = b
+			fleet.Clusters = append(fleet.Clusters, c)
+		}
+	}
+	return fleet, behaviours, nil
+}
+
+// duration is written as in Go: 90s, 5m.
+type duration time.Duration
+
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil || parsed <= 0 {
+		return fmt.Errorf("must be a positive duration such as 90s or 5m, not %q", text)
+	}
+	*d = duration(parsed)
+	return nil
+}

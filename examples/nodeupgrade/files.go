@@ -1,0 +1,280 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/tranche-dev/tranche/examples/internal/yamljson"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
+)
+
+//go:embed policy.json fleet.json releases.json releases-partial.json releases-overlap.json
+var shipped embed.FS
+
+// read returns a file as JSON, and its name: the one that the user named, or one of this folder.
+func read(named, standard string) (string, []byte, error) {
+	if named == "" {
+		data, err := shipped.ReadFile(standard)
+		return standard, data, err
+	}
+	data, err := os.ReadFile(named)
+	if err != nil {
+		var failed *os.PathError
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return named, nil, &inputError{named, err}
+	}
+	if ext := filepath.Ext(named); ext == ".yaml" || ext == ".yml" {
+		if data, err = yamljson.Convert(data); err != nil {
+			return named, nil, &inputError{named, err}
+		}
+	}
+	return named, data, nil
+}
+
+// fleet is a fleet file: every deployment has a target on every resource of every cluster.
+type fleet struct {
+	Deployments []rollout.Deployment `json:"deployments"`
+	Clusters    []cluster            `json:"clusters"`
+}
+
+// cluster is resources in an environment, all of which run the same versions in the beginning.
+type cluster struct {
+	Environment rollout.Environment `json:"environment"`
+	Runs        map[string]string   `json:"runs"` // deployment → version; a deployment that is not listed was never deployed
+	Resources   []rollout.Resource  `json:"resources"`
+}
+
+// releases is a releases file: what comes, how long jobs take, and what goes wrong besides.
+type releases struct {
+	Start     time.Time             `json:"start"` // of the virtual clock
+	Trace     string                `json:"trace"` // the resource that is told about in full
+	Versions  []release             `json:"versions"`
+	Durations map[string]duration   `json:"durations"`         // by deployment
+	Samples   map[string][]duration `json:"samples,omitempty"` // by deployment: how long past jobs took, for a forecast
+	Outages   []outage              `json:"outages,omitempty"`
+}
+
+type release struct {
+	Deployment  string    `json:"deployment"`
+	ID          string    `json:"id"`
+	PublishedAt time.Time `json:"publishedAt"`
+}
+
+// outage is a resource that is down for a while, for reasons of its own.
+type outage struct {
+	Resource string    `json:"resource"`
+	From     time.Time `json:"from"`
+	Until    time.Time `json:"until"`
+}
+
+// duration is written such as 8m or 1h30m.
+type duration time.Duration
+
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil || parsed < 0 {
+		return fmt.Errorf("%q is no duration: write one such as 8m or 1h30m", text)
+	}
+	*d = duration(parsed)
+	return nil
+}
+
+func readWorld(o options) (f fleet, r releases, err error) {
+	fleetName, data, err := read(o.fleet, "fleet.json")
+	if err != nil {
+		return f, r, err
+	}
+	if err = strictjson.Unmarshal(data, &f); err == nil {
+		err = f.validate()
+	}
+	if err != nil {
+		return f, r, &inputError{fleetName, err}
+	}
+	standard := "releases.json"
+	switch {
+	case o.partial:
+		standard = "releases-partial.json"
+	case o.overlap != "":
+		standard = "releases-overlap.json"
+	}
+	releasesName, data, err := read(o.releases, standard)
+	if err != nil {
+		return f, r, err
+	}
+	if err = strictjson.Unmarshal(data, &r); err == nil {
+		err = r.validate(f)
+	}
+	if err != nil {
+		return f, r, &inputError{releasesName, err}
+	}
+	return f, r, nil
+}
+
+// validate reports every fault of the file; the planner looks at the rest.
+func (f fleet) validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if len(f.Deployments) == 0 {
+		fault("deployments: at least one is needed")
+	}
+	if len(f.Clusters) == 0 {
+		fault("clusters: at least one is needed")
+	}
+	ids := map[string]bool{}
+	for i, d := range f.Deployments {
+		if d.ID == "" || ids["d"+d.ID] {
+			fault("deployments[%d].id: %q: every deployment needs one of its own", i, d.ID)
+		}
+		ids["d"+d.ID] = true
+	}
+	for i, c := range f.Clusters {
+		if c.Environment.ID == "" {
+			fault("clusters[%d].environment.id: is required", i)
+		}
+		if len(c.Resources) == 0 {
+			fault("clusters[%d].resources: at least one is needed", i)
+		}
+		for k, resource := range c.Resources {
+			if resource.ID == "" || ids["r"+resource.ID] {
+				fault("clusters[%d].resources[%d].id: %q: every resource needs one of its own", i, k, resource.ID)
+			}
+			ids["r"+resource.ID] = true
+		}
+		for _, name := range sorted(c.Runs) {
+			if !f.deploys(name) {
+				fault("clusters[%d].runs.%s: there is no such deployment", i, name)
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (r releases) validate(f fleet) error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if r.Start.IsZero() {
+		fault("start: is required: the instant at which the virtual clock starts")
+	}
+	if !f.has(r.Trace) {
+		fault("trace: the fleet has no resource %q", r.Trace)
+	}
+	known := map[[2]string]bool{}
+	for i, v := range r.Versions {
+		if !f.deploys(v.Deployment) {
+			fault("versions[%d].deployment: the fleet has no deployment %q", i, v.Deployment)
+		}
+		if key := [2]string{v.Deployment, v.ID}; v.ID == "" || known[key] {
+			fault("versions[%d].id: %q: every version of a deployment needs one of its own", i, v.ID)
+		} else {
+			known[key] = true
+		}
+		if v.PublishedAt.IsZero() {
+			fault("versions[%d].publishedAt: is required", i)
+		}
+	}
+	for _, name := range sorted(r.Durations) {
+		if !f.deploys(name) {
+			fault("durations.%s: the fleet has no such deployment", name)
+		}
+	}
+	for _, d := range f.Deployments {
+		if _, ok := r.Durations[d.ID]; !ok {
+			fault("durations.%s: is required", d.ID)
+		}
+	}
+	for _, name := range sorted(r.Samples) {
+		if !f.deploys(name) || len(r.Samples[name]) == 0 {
+			fault("samples.%s: must be a deployment of the fleet with at least one duration", name)
+		}
+	}
+	for i, o := range r.Outages {
+		if !f.has(o.Resource) {
+			fault("outages[%d].resource: the fleet has no resource %q", i, o.Resource)
+		}
+		if o.From.IsZero() || !o.Until.After(o.From) {
+			fault("outages[%d].until: must come after from", i)
+		}
+	}
+	for i, c := range f.Clusters {
+		for _, name := range sorted(c.Runs) {
+			if f.deploys(name) && !known[[2]string{name, c.Runs[name]}] {
+				fault("versions: %s %s is missing, which clusters[%d] of the fleet runs", name, c.Runs[name], i)
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func sorted[T any](m map[string]T) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (f fleet) has(resource string) bool {
+	return slices.ContainsFunc(f.Clusters, func(c cluster) bool {
+		return slices.ContainsFunc(c.Resources, func(r rollout.Resource) bool { return r.ID == resource })
+	})
+}
+
+func (f fleet) deploys(deployment string) bool {
+	return slices.ContainsFunc(f.Deployments, func(d rollout.Deployment) bool { return d.ID == deployment })
+}
+
+func (f fleet) snapshot() rollout.Snapshot {
+	s := rollout.Snapshot{Deployments: f.Deployments}
+	for _, c := range f.Clusters {
+		if !slices.ContainsFunc(s.Environments, func(e rollout.Environment) bool { return e.ID == c.Environment.ID }) {
+			s.Environments = append(s.Environments, c.Environment)
+		}
+		for _, resource := range c.Resources {
+			s.Resources = append(s.Resources, resource)
+			for _, d := range f.Deployments {
+				s.Targets = append(s.Targets, rollout.Target{
+					TargetID: rollout.TargetID{Resource: resource.ID, Environment: c.Environment.ID, Deployment: d.ID}, Current: c.Runs[d.ID],
+				})
+			}
+		}
+	}
+	return s
+}
+
+func (r releases) durations() map[string]time.Duration {
+	durations := make(map[string]time.Duration, len(r.Durations))
+	for deployment, d := range r.Durations {
+		durations[deployment] = time.Duration(d)
+	}
+	return durations
+}
+
+// outcomes are the samples as outcomes of jobs that succeeded.
+func (r releases) outcomes() map[string][]rollouttest.Outcome {
+	outcomes := make(map[string][]rollouttest.Outcome, len(r.Samples))
+	for deployment, samples := range r.Samples {
+		for _, d := range samples {
+			outcomes[deployment] = append(outcomes[deployment], rollouttest.Outcome{After: time.Duration(d)})
+		}
+	}
+	return outcomes
+}
+
+func (o outage) changes() []rollouttest.Change {
+	return []rollouttest.Change{
+		{At: o.From, What: o.Resource + " is down", Do: func(s *rollout.Snapshot) { s.Unavailable = append(s.Unavailable, o.Resource) }},
+		{At: o.Until, What: o.Resource + " is back", Do: func(s *rollout.Snapshot) {
+			s.Unavailable = slices.DeleteFunc(s.Unavailable, func(id string) bool { return id == o.Resource })
+		}},
+	}
+}

@@ -1,0 +1,253 @@
+// Program nodeupgrade upgrades the nodes of a cluster on a virtual clock and explains every decision: the example of the deployment bracket
+// RFC, with its policy as printed there.
+//
+//	go run ./examples/nodeupgrade                                     # ten nodes, three releases, one drain per node
+//	go run ./examples/nodeupgrade -partial                            # only one of the three gets a release
+//	go run ./examples/nodeupgrade -overlap queue                      # a second wave of releases, and the node drains again
+//	go run ./examples/nodeupgrade -overlap merge                      # … or goes into the execution that is open
+//	go run ./examples/nodeupgrade -fail kubelet-upgrade               # without a retry rule the node stays drained
+//	go run ./examples/nodeupgrade -fail kubelet-upgrade -policy examples/nodeupgrade/policy-retry.yaml
+//	go run ./examples/nodeupgrade -forecast 200                       # when will it be done, with durations drawn from past jobs
+//
+// The files are policy.json, fleet.json and releases.json of this folder; -policy, -fleet and -releases name others, in JSON or YAML. Nothing
+// is deployed. It exits with 2 if a file or a flag is wrong, and says all that is wrong with it.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+func main() {
+	err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
+	var wrong *inputError
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case errors.As(err, &wrong):
+		fmt.Fprintln(os.Stderr, wrong)
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// inputError is a fault of what the user gave: a flag, or a file.
+type inputError struct {
+	source string // the flag or the file
+	err    error  // all faults, joined
+}
+
+// Error has one line per fault, each with the source.
+func (e *inputError) Error() string {
+	lines := strings.Split(e.err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = e.source + ": " + line
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e *inputError) Unwrap() error { return e.err }
+
+func wrong(source, format string, args ...any) error {
+	return &inputError{source: source, err: fmt.Errorf(format, args...)}
+}
+
+// options are the flags.
+type options struct {
+	policy, fleet, releases string
+	partial                 bool
+	overlap                 string
+	fail, failOn            string
+	failAttempts            int
+	resource                string
+	forecast                int
+	seed                    uint64
+	all, json               bool
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("nodeupgrade", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: the RFC's)")
+	flags.StringVar(&o.fleet, "fleet", "", "`file` with deployments and clusters (default: ten nodes)")
+	flags.StringVar(&o.releases, "releases", "", "`file` with versions, durations and outages (default: three releases)")
+	flags.BoolVar(&o.partial, "partial", false, "only the kubelet gets a release, unless -releases says otherwise")
+	flags.StringVar(&o.overlap, "overlap", "", "`queue` or merge: what becomes of a second wave of releases while the first one runs")
+	flags.StringVar(&o.fail, "fail", "", "`deployment` whose jobs fail on one node")
+	flags.StringVar(&o.failOn, "fail-on", "", "`resource` on which they fail (default: the one that is traced)")
+	flags.IntVar(&o.failAttempts, "fail-attempts", 2, "`number` of attempts that fail there")
+	flags.StringVar(&o.resource, "resource", "", "`resource` to trace (default: the one that the releases file names)")
+	flags.IntVar(&o.forecast, "forecast", 0, "`number` of trials with durations drawn from the samples of the releases file")
+	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the forecast")
+	flags.BoolVar(&o.all, "all", false, "trace every resource")
+	flags.BoolVar(&o.json, "json", false, "print the timeline as JSON")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			flags.SetOutput(stderr)
+			flags.Usage()
+			return o, err
+		}
+		return o, wrong("nodeupgrade", "%w (-help lists the flags)", err)
+	}
+	switch {
+	case flags.NArg() > 0:
+		return o, wrong("nodeupgrade", "unexpected argument %q: files are named with -policy, -fleet and -releases", flags.Arg(0))
+	case o.overlap != "" && o.overlap != string(bracket.Queue) && o.overlap != string(bracket.Merge):
+		return o, wrong("-overlap", "%q is unknown: use queue or merge", o.overlap)
+	case o.overlap != "" && o.partial:
+		return o, wrong("-overlap", "has releases of its own, and so has -partial: use one of them")
+	case o.failAttempts < 1:
+		return o, wrong("-fail-attempts", "%d: use at least 1", o.failAttempts)
+	case o.forecast < 0 || o.forecast > 100_000:
+		return o, wrong("-forecast", "%d: use 1 to 100000 trials", o.forecast)
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	policies, err := readPolicies(o)
+	if err != nil {
+		return err
+	}
+	fleet, releases, err := readWorld(o)
+	if err != nil {
+		return err
+	}
+	world, err := assemble(o, policies.set, fleet, releases)
+	if err != nil {
+		return err
+	}
+	timeline, err := world.Run(ctx)
+	if err != nil {
+		return err
+	}
+	var prediction *rollouttest.Prediction
+	if o.forecast > 0 {
+		p, err := rollouttest.Forecast(ctx, world, releases.outcomes(), o.forecast, o.seed)
+		if err != nil {
+			return err
+		}
+		prediction = &p
+	}
+	if o.json {
+		encoder := json.NewEncoder(stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(struct {
+			Timeline rollouttest.Timeline    `json:"timeline"`
+			Forecast *rollouttest.Prediction `json:"forecast,omitempty"`
+		}{timeline, prediction})
+	}
+	trace := o.traced(releases)
+	if o.all {
+		trace = ""
+	}
+	_, err = io.WriteString(stdout, report(policies.list, world.Fleet, timeline, trace, prediction))
+	return err
+}
+
+// policies are a policy file, as read and as compiled.
+type policies struct {
+	list []rollout.Policy
+	set  *rollout.PolicySet
+}
+
+func readPolicies(o options) (policies, error) {
+	name, data, err := read(o.policy, "policy.json")
+	if err != nil {
+		return policies{}, err
+	}
+	list, err := rollout.ParsePolicies(data)
+	if err != nil {
+		return policies{}, &inputError{name, err}
+	}
+	if o.overlap != "" && !overlap(list, bracket.OverlapStrategy(o.overlap)) {
+		return policies{}, wrong("-overlap", "%s has no deploymentBracket rule that it could change", name)
+	}
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		return policies{}, err
+	}
+	set, err := rollout.Compile(list, env)
+	if err != nil {
+		return policies{}, &inputError{name, err}
+	}
+	return policies{list, set}, nil
+}
+
+// overlap changes the overlap strategy of every bracket, and says whether there is one. A merge relies on the node staying drained.
+func overlap(list []rollout.Policy, strategy bracket.OverlapStrategy) bool {
+	found := false
+	for _, policy := range list {
+		for _, rule := range policy.Rules {
+			if b := rule.DeploymentBracket; b != nil {
+				found = true
+				b.OverlapStrategy = strategy
+				if strategy == bracket.Merge {
+					b.PreparedStatePersists = true
+				} else {
+					b.MaxMerges = nil
+				}
+			}
+		}
+	}
+	return found
+}
+
+// assemble makes the world that the files and flags describe.
+func assemble(o options, set *rollout.PolicySet, fleet fleet, releases releases) (rollouttest.World, error) {
+	world := rollouttest.World{Policies: set, Fleet: fleet.snapshot(), Start: releases.Start}
+	for _, v := range releases.Versions {
+		world.Fleet.Versions = append(world.Fleet.Versions, rollout.Version{
+			ID: v.ID, Name: v.ID, Tag: v.ID, Deployment: v.Deployment, Status: rollout.VersionReady, CreatedAt: v.PublishedAt,
+		})
+	}
+	for _, outage := range releases.Outages {
+		world.Changes = append(world.Changes, outage.changes()...)
+	}
+	traced := o.traced(releases)
+	failOn := o.failOn
+	if failOn == "" {
+		failOn = traced
+	}
+	for _, named := range []struct{ flag, resource string }{{"-resource", traced}, {"-fail-on", failOn}} {
+		if !fleet.has(named.resource) {
+			return world, wrong(named.flag, "the fleet has no resource %q", named.resource)
+		}
+	}
+	if o.fail != "" && !fleet.deploys(o.fail) {
+		return world, wrong("-fail", "the fleet has no deployment %q", o.fail)
+	}
+	durations := releases.durations()
+	world.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
+		outcome := rollouttest.Outcome{After: durations[start.Deployment]}
+		if start.Deployment == o.fail && start.Resource == failOn && start.Purpose == rollout.PurposeDeploy && attempt <= o.failAttempts {
+			outcome.Status = rollout.JobFailure
+		}
+		return outcome
+	}
+	return world, nil
+}
+
+func (o options) traced(r releases) string {
+	if o.resource != "" {
+		return o.resource
+	}
+	return r.Trace
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
+)
+
+// report is everything that is printed: what was collected and locked, what was decided about one resource, and how it went with all.
+func report(policies []rollout.Policy, fleet rollout.Snapshot, timeline rollouttest.Timeline, trace string, prediction *rollouttest.Prediction) string {
+	var b strings.Builder
+	for _, policy := range policies {
+		fmt.Fprintf(&b, "policy %q: %d rules\n", policy.Name, len(policy.Rules))
+	}
+	fmt.Fprintf(&b, "fleet: %d resources, %d deployments\n", len(fleet.Resources), len(fleet.Deployments))
+	groups := groupsOf(fleet, timeline)
+	for _, g := range groups {
+		b.WriteString("\n")
+		g.window(&b)
+	}
+	if trace == "" {
+		fmt.Fprintf(&b, "\nevery decision\n%s", indent(timeline.Trace()))
+	} else {
+		fmt.Fprintf(&b, "\nevery decision about %s\n%s", trace, indent(timeline.About(trace).Trace()))
+	}
+	for _, g := range groups {
+		g.executions(&b)
+	}
+	if chart := timeline.Chart(0); chart != "" {
+		fmt.Fprintf(&b, "\n%s", chart)
+	}
+	fmt.Fprintf(&b, "\n%s", timeline.Summary())
+	if prediction != nil {
+		fmt.Fprintf(&b, "\nforecast with durations of past jobs: %s", prediction)
+	}
+	return b.String()
+}
+
+// group is a bracket's group as the timeline tells of it.
+type group struct {
+	name        string
+	opened      time.Time
+	collected   []string // what was published while it collected
+	closed      time.Time
+	locks       []lock
+	timedOut    bool
+	resources   []string // in the order of their starts
+	start, end  map[string]time.Time
+	status      map[string]string
+	environment string
+}
+
+type lock struct{ deployment, version, before string }
+
+func groupsOf(fleet rollout.Snapshot, timeline rollouttest.Timeline) []*group {
+	var list []*group
+	byID := map[string]*group{}
+	before := map[[2]string]string{} // (environment, deployment) → version
+	for _, t := range fleet.Targets {
+		before[[2]string{t.Environment, t.Deployment}] = t.Current
+	}
+	var last time.Time // of publications
+	var published []string
+	for _, e := range timeline.Entries {
+		if e.Kind == rollouttest.Arrival {
+			if !e.At.Equal(last) {
+				last, published = e.At, nil
+			}
+			published = append(published, e.Note)
+			for _, g := range list {
+				if g.closed.IsZero() {
+					g.collected = append(g.collected, instant(e.At)+"  "+e.Note)
+				}
+			}
+			continue
+		}
+		g := byID[e.Group]
+		if g == nil && e.Event == bracket.GroupOpened {
+			g = &group{name: groupName(e.Group), environment: e.Environment, opened: e.At, start: map[string]time.Time{}, end: map[string]time.Time{}, status: map[string]string{}}
+			byID[e.Group] = g
+			list = append(list, g)
+			if e.At.Equal(last) {
+				for _, what := range published {
+					g.collected = append(g.collected, instant(e.At)+"  "+what)
+				}
+			}
+		}
+		if g == nil {
+			continue
+		}
+		switch {
+		case e.Event == bracket.GroupClosed:
+			g.closed, g.timedOut = e.At, e.TimedOut
+			for _, d := range fleet.Deployments {
+				if version, locked := e.Locks[d.ID]; locked {
+					key := [2]string{e.Environment, d.ID}
+					g.locks = append(g.locks, lock{d.ID, version, before[key]})
+					before[key] = version
+				}
+			}
+		case e.Kind == rollouttest.Start:
+			if _, started := g.start[e.Resource]; !started {
+				g.resources = append(g.resources, e.Resource)
+				g.start[e.Resource] = e.At
+			}
+		case e.Event == bracket.ExecutionEnded:
+			g.end[e.Resource], g.status[e.Resource] = e.At, e.Status
+		}
+	}
+	return list
+}
+
+// groupName is the number of a group and its environment, from its id.
+func groupName(id string) string {
+	parts, err := textkey.Split(id)
+	if err != nil || len(parts) != 3 {
+		return id
+	}
+	return fmt.Sprintf("group %s of %s in %s", parts[2], parts[0], parts[1])
+}
+
+// window tells what was collected and locked.
+func (g *group) window(b *strings.Builder) {
+	fmt.Fprintf(b, "%s\n  %s  window opens\n", g.name, instant(g.opened))
+	for _, line := range g.collected {
+		fmt.Fprintf(b, "  %s\n", line)
+	}
+	if g.closed.IsZero() {
+		fmt.Fprintf(b, "  it is still open\n")
+		return
+	}
+	timedOut := ""
+	if g.timedOut {
+		timedOut = " without waiting any longer"
+	}
+	fmt.Fprintf(b, "  %s  window closes%s, versions locked:\n", instant(g.closed), timedOut)
+	for _, l := range g.locks {
+		change := "unchanged"
+		switch l.before {
+		case l.version:
+		case "":
+			change = "new"
+		default:
+			change = "was " + l.before
+		}
+		fmt.Fprintf(b, "    %-20s %-10s %s\n", l.deployment, l.version, change)
+	}
+}
+
+// executions tells when the group started and ended on each resource, in minutes after its close.
+func (g *group) executions(b *strings.Builder) {
+	if len(g.resources) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s, after its close\n", g.name)
+	for _, resource := range g.resources {
+		end := "open"
+		if at, ended := g.end[resource]; ended {
+			end = fmt.Sprintf("end %-8s %s", after(at, g.closed), g.status[resource])
+		}
+		fmt.Fprintf(b, "  %-10s start %-8s %s\n", resource, after(g.start[resource], g.closed), end)
+	}
+}
+
+func after(at, since time.Time) string {
+	d := at.Sub(since)
+	if d%time.Minute == 0 {
+		return fmt.Sprintf("+%dm", d/time.Minute)
+	}
+	return "+" + d.String()
+}
+
+func indent(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString("  " + line)
+	}
+	return b.String()
+}
+
+// instant is how the report writes a time, always in UTC.
+func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/surge"
+)
+
+// planner is what the world asks: a flat set or a whole PodCliqueSet. A flat set is a set of one replica with one component.
+type planner interface {
+	sizes() [][]int // units at rest, by set replica and component
+	plan(surge.SetState) (decision, error)
+	component(i int) surge.Spec                 // the flat view of a component, for the words of a reason
+	gate(component int) int                     // size of its base gang
+	surgeAt(replica, component, index int) bool // whether a unit is above the base
+	scaleDown() string                          // says what was done
+	unstick() string                            // says what was done, empty if nothing can be
+	fmt.Stringer                                // what the update is about
+}
+
+// move is one action on one unit.
+type move struct {
+	replica, component int
+	action             surge.Action
+	revision           string // that surge.Stable means; empty if the state does not say
+}
+
+type decision struct {
+	moves     []move
+	blocked   surge.Blocked
+	converged bool
+	remark    string // which replica of a set the others wait for
+	stuck     string // why nothing would ever happen, if nothing else does
+}
+
+// why says in words what a reason code means here.
+func why(reason surge.Reason, spec surge.Spec) string {
+	switch r := spec.Resolve(); reason {
+	case surge.Hole:
+		return "the index is free and belongs to the base"
+	case surge.Surge:
+		return fmt.Sprintf("keeps %d available while others are replaced", r.Floor())
+	case surge.Outdated:
+		return fmt.Sprintf("its turn, and %d stay available", r.Floor())
+	case surge.OutdatedUnscheduled, surge.OutdatedUnavailable:
+		return "old and serves nobody"
+	case surge.StaleSurge:
+		return "a surge of an old revision that serves nobody"
+	case surge.SurplusSurge:
+		return "the surge is not needed any more"
+	case surge.Condemned:
+		return "left behind by a larger configuration"
+	}
+	return reason.String()
+}
+
+type flatSet struct {
+	spec    surge.Spec
+	unblock bool
+}
+
+func (f *flatSet) sizes() [][]int { return [][]int{{f.spec.Replicas}} }
+
+func (f *flatSet) plan(state surge.SetState) (decision, error) {
+	slots := state[0][0].Slots
+	plan := surge.Plan(f.spec, slots)
+	d := decision{blocked: plan.Blocked, converged: plan.Converged}
+	for _, action := range plan.Actions {
+		d.moves = append(d.moves, move{action: action})
+	}
+	d.stuck = surge.Diagnose(f.spec, slots, nil).String()
+	return d, nil
+}
+
+func (f *flatSet) scaleDown() string {
+	f.spec.Replicas = max(f.spec.Replicas-1, 0)
+	return fmt.Sprintf("scaled to %d", f.spec.Replicas)
+}
+
+func (f *flatSet) gate(int) int { return f.spec.MinAvailable }
+
+func (f *flatSet) surgeAt(_, _, index int) bool { return index >= f.spec.Replicas }
+
+func (f *flatSet) unstick() string {
+	if !f.unblock || f.spec.MaxSurge.Value() == 0 {
+		return ""
+	}
+	f.spec.MaxSurge = concurrency.Count(0)
+	if f.spec.MaxUnavailable == concurrency.Count(0) {
+		f.spec.MaxUnavailable = concurrency.Count(1)
+	}
+	return fmt.Sprintf("maxSurge set to 0, maxUnavailable to %v", f.spec.MaxUnavailable)
+}
+
+type podCliqueSet struct{ spec surge.SetSpec }
+
+func (p *podCliqueSet) sizes() [][]int {
+	var replica []int
+	for _, c := range p.spec.Components {
+		replica = append(replica, c.Replicas)
+	}
+	var list [][]int
+	for range p.spec.Replicas {
+		list = append(list, replica)
+	}
+	return list
+}
+
+func (p *podCliqueSet) plan(state surge.SetState) (decision, error) {
+	plan, err := surge.PlanSet(p.spec, state)
+	if err != nil {
+		return decision{}, err
+	}
+	d := decision{blocked: plan.Blocked, converged: plan.Converged}
+	for r, replica := range plan.Replicas {
+		for c, component := range replica.Components {
+			for _, action := range component.Actions {
+				d.moves = append(d.moves, move{r, c, action, replica.Revision})
+			}
+		}
+	}
+	if p.spec.UpdateStrategy.Type == surge.ReplicaRecreate {
+		var slots []surge.Slot
+		for _, replica := range plan.Replicas {
+			slots = append(slots, replica.Slot)
+		}
+		d.stuck = "replicas: " + surge.Diagnose(p.component(0), slots, nil).String()
+	}
+	if plan.Current >= 0 {
+		d.remark = fmt.Sprintf("; replica %d is current", plan.Current)
+		for c, units := range state[plan.Current] {
+			if diagnosis := surge.Diagnose(p.component(c), units.Slots, nil); diagnosis.Stuck != surge.NotStuck {
+				d.stuck = fmt.Sprintf("replica %d, %s: %v", plan.Current, p.spec.Components[c].Name, diagnosis)
+			}
+		}
+	}
+	return d, nil
+}
+
+func (p *podCliqueSet) scaleDown() string {
+	p.spec.Replicas = max(p.spec.Replicas-1, 0)
+	return fmt.Sprintf("scaled to %d", p.spec.Replicas)
+}
+
+func (p *podCliqueSet) gate(component int) int { return p.spec.Components[component].MinAvailable }
+
+func (p *podCliqueSet) surgeAt(replica, component, index int) bool {
+	return replica >= p.spec.Replicas || index >= p.spec.Components[component].Replicas
+}
+
+func (p *podCliqueSet) unstick() string { return "" }
+
+func (f *flatSet) String() string {
+	r := f.spec.Resolve()
+	return fmt.Sprintf("%d replicas, up to %d more, at most %d missing", r.Replicas, r.Surge, r.Unavailable)
+}
+
+func (p *podCliqueSet) String() string {
+	var names []string
+	for _, c := range p.spec.Components {
+		names = append(names, fmt.Sprintf("%s (%d)", c.Name, c.Replicas))
+	}
+	kind := p.spec.UpdateStrategy.Type
+	if kind == "" {
+		kind = surge.RollingUpdate
+	}
+	return fmt.Sprintf("%d replicas of %s by %s", p.spec.Replicas, strings.Join(names, ", "), kind)
+}
+
+func (p *podCliqueSet) component(i int) surge.Spec {
+	c := p.spec.Components[i]
+	spec := surge.Spec{Replicas: c.Replicas, MinAvailable: c.MinAvailable}
+	if c.UpdateStrategy != nil {
+		spec.MaxSurge, spec.MaxUnavailable = c.UpdateStrategy.MaxSurge, c.UpdateStrategy.MaxUnavailable
+	}
+	if p.spec.UpdateStrategy.Type == surge.ReplicaRecreate {
+		budgets := p.spec.UpdateStrategy.RollingUpdate
+		spec = surge.Spec{Replicas: p.spec.Replicas, MaxSurge: budgets.MaxSurge, MaxUnavailable: budgets.MaxUnavailable}
+	}
+	return spec
+}
+
+func (f *flatSet) component(int) surge.Spec { return f.spec }

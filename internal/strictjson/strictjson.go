@@ -1,0 +1,365 @@
+// Package strictjson decodes configuration and stored records: what encoding/json would ignore or guess is an error here, and all
+// faults of a document are reported at once, each with its path.
+//
+// It follows the struct tags of encoding/json and refuses, in addition to what that package refuses: unknown fields (field names match
+// exactly, not by letter case), a field given twice, null for a value that cannot be absent, and anything after the document.
+package strictjson
+
+import (
+	"bytes"
+	"cmp"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Error is one fault of a document.
+type Error struct {
+	Path string // where, such as rules[2].limit; empty for the document itself
+	Msg  string // what is wrong and what to write instead
+	Err  error  // the error of the type's own decoder, if that found the fault; nil otherwise
+}
+
+func (e *Error) Error() string {
+	return prefixed(e.Path, e.Msg)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func prefixed(path, msg string) string {
+	if path == "" {
+		return msg
+	}
+	return path + ": " + msg
+}
+
+// Unmarshal decodes data into dst, which must be a non-nil pointer. The error joins one [*Error] per fault, in document order; dst is
+// untouched if there is any. A type with an UnmarshalJSON or UnmarshalText of its own gets its value as it stands, null included,
+// and its error is reported at its path: if that error is itself made of [*Error], their paths are continued.
+func Unmarshal(data []byte, dst any) error {
+	target := reflect.ValueOf(dst)
+	if target.Kind() != reflect.Pointer || target.IsNil() {
+		return fmt.Errorf("strictjson: cannot decode into %T: a non-nil pointer is needed", dst)
+	}
+	if err := syntax(data); err != nil {
+		return err
+	}
+	w := walk{}
+	w.value("", data, target.Type().Elem())
+	if len(w.faults) > 0 {
+		return errors.Join(w.faults...)
+	}
+	// The walk accepts no more than encoding/json does, so this fills dst completely or, at worst, reports what the walk overlooked.
+	if err := json.Unmarshal(data, dst); err != nil {
+		return &Error{Msg: err.Error(), Err: err}
+	}
+	return nil
+}
+
+// syntax reports the first place at which data is not one JSON document; nothing can be said about what follows it.
+func syntax(data []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	var document json.RawMessage
+	err := dec.Decode(&document)
+	if err == nil {
+		if rest := bytes.TrimLeft(data[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
+			line, column := position(data, len(data)-len(rest))
+			return &Error{Msg: fmt.Sprintf("line %d, column %d: one document is expected, more text follows", line, column)}
+		}
+		return nil
+	}
+	offset := len(data)
+	var bad *json.SyntaxError
+	if errors.As(err, &bad) {
+		offset = max(0, int(bad.Offset)-1)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return &Error{Msg: "the document is empty", Err: err}
+	}
+	line, column := position(data, offset)
+	return &Error{Msg: fmt.Sprintf("line %d, column %d: %v", line, column, err), Err: err}
+}
+
+func position(data []byte, offset int) (line, column int) {
+	before := data[:min(offset, len(data))]
+	return bytes.Count(before, []byte{'\n'}) + 1, len(before) - bytes.LastIndexByte(before, '\n')
+}
+
+// walk compares a document with a type. Its input is valid JSON.
+type walk struct {
+	faults []error
+}
+
+func (w *walk) fault(path, format string, args ...any) {
+	w.faults = append(w.faults, &Error{Path: path, Msg: fmt.Sprintf(format, args...)})
+}
+
+// foreign reports an error of a type's own decoder, continuing the paths of faults that this package found inside it.
+func (w *walk) foreign(path string, err error) {
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range list.Unwrap() {
+			w.foreign(path, one)
+		}
+		return
+	}
+	if inner, ok := err.(*Error); ok {
+		w.faults = append(w.faults, &Error{Path: below(path, inner.Path), Msg: inner.Msg, Err: inner.Err})
+		return
+	}
+	w.faults = append(w.faults, &Error{Path: path, Msg: err.Error(), Err: err})
+}
+
+func below(path, inner string) string {
+	if path == "" || inner == "" || inner[0] == '[' {
+		return path + inner
+	}
+	return path + "." + inner
+}
+
+func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
+	raw = bytes.TrimSpace(raw)
+	null := string(raw) == "null"
+	if typ.Kind() == reflect.Pointer {
+		if !null {
+			w.value(path, raw, typ.Elem())
+		}
+		return
+	}
+	switch pointer := reflect.PointerTo(typ); {
+	case pointer.Implements(reflect.TypeFor[json.Unmarshaler]()):
+		if err := reflect.New(typ).Interface().(json.Unmarshaler).UnmarshalJSON(raw); err != nil {
+			w.foreign(path, err)
+		}
+		return
+	case pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		var text string
+		if null {
+			w.fault(path, "null is no value here: leave the field out")
+		} else if err := json.Unmarshal(raw, &text); err != nil {
+			w.fault(path, "must be a string, not %s", kindOf(raw))
+		} else if err := reflect.New(typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
+			w.foreign(path, err)
+		}
+		return
+	}
+	switch typ.Kind() {
+	case reflect.Interface:
+		// Whatever the host put into an open field is the host's.
+	case reflect.Struct:
+		w.object(path, raw, typ)
+	case reflect.Map:
+		if !null {
+			w.dictionary(path, raw, typ)
+		}
+	case reflect.Slice, reflect.Array:
+		if null && typ.Kind() == reflect.Slice {
+			return
+		}
+		if typ.Elem().Kind() == reflect.Uint8 {
+			w.scalar(path, raw, typ, "a string in base64")
+			return
+		}
+		var items []json.RawMessage
+		if kindOf(raw) != "a list" || json.Unmarshal(raw, &items) != nil {
+			w.fault(path, "must be a list, not %s", kindOf(raw))
+			return
+		}
+		if typ.Kind() == reflect.Array && len(items) != typ.Len() {
+			w.fault(path, "must have %d entries, not %d", typ.Len(), len(items))
+		}
+		for i, item := range items {
+			w.value(path+"["+strconv.Itoa(i)+"]", item, typ.Elem())
+		}
+	case reflect.String:
+		w.scalar(path, raw, typ, "a string")
+	case reflect.Bool:
+		w.scalar(path, raw, typ, "true or false")
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		w.scalar(path, raw, typ, fmt.Sprintf("a whole number of at most %d bits", typ.Bits()-1))
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		w.scalar(path, raw, typ, fmt.Sprintf("a whole number, not negative, of at most %d bits", typ.Bits()))
+	default:
+		w.scalar(path, raw, typ, "a number")
+	}
+}
+
+// scalar leaves the decision to encoding/json, so that the two never disagree, and the wording to the caller.
+func (w *walk) scalar(path string, raw json.RawMessage, typ reflect.Type, want string) {
+	if string(raw) == "null" {
+		w.fault(path, "null is no value here: leave the field out")
+	} else if json.Unmarshal(raw, reflect.New(typ).Interface()) != nil {
+		got := kindOf(raw)
+		if got == "a number" {
+			got = string(raw)
+		}
+		w.fault(path, "must be %s, not %s", want, got)
+	}
+}
+
+func (w *walk) object(path string, raw json.RawMessage, typ reflect.Type) {
+	if kindOf(raw) != "an object" {
+		w.fault(path, "must be an object, not %s", kindOf(raw))
+		return
+	}
+	fields := fieldsOf(typ)
+	w.members(path, raw, func(at, name string, value json.RawMessage) {
+		if field, ok := fields[name]; ok {
+			w.value(at, value, field)
+			return
+		}
+		hint := ""
+		if near := nearest(name, fields); near != "" {
+			hint = fmt.Sprintf("; did you mean %q?", near)
+		}
+		w.fault(at, "unknown field%s", hint)
+	})
+}
+
+func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {
+	if kindOf(raw) != "an object" {
+		w.fault(path, "must be an object, not %s", kindOf(raw))
+		return
+	}
+	w.members(path, raw, func(at, name string, value json.RawMessage) {
+		// A key type with a decoder of its own, or a numeric one, may refuse a name; encoding/json knows the rules.
+		quoted, _ := json.Marshal(map[string]bool{name: true})
+		keys := reflect.New(reflect.MapOf(typ.Key(), reflect.TypeFor[bool]()))
+		if err := json.Unmarshal(quoted, keys.Interface()); err != nil {
+			w.fault(at, "%q is no valid key: %v", name, err)
+		}
+		w.value(at, value, typ.Elem())
+	})
+}
+
+// members calls visit for each member of an object, in document order, once per name.
+func (w *walk) members(path string, raw json.RawMessage, visit func(at, name string, value json.RawMessage)) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := dec.Token(); err != nil {
+		w.fault(path, "%v", err)
+		return
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		token, err := dec.Token()
+		name, ok := token.(string)
+		var value json.RawMessage
+		if err == nil && ok {
+			err = dec.Decode(&value)
+		}
+		if err != nil || !ok {
+			w.fault(path, "unreadable member: %v", err)
+			return
+		}
+		at := below(path, segment(name))
+		if seen[name] {
+			w.fault(at, "given twice")
+			continue
+		}
+		seen[name] = true
+		visit(at, name, value)
+	}
+}
+
+// segment is a name as one step of a path: plain if it can be read so, else quoted in brackets.
+func segment(name string) string {
+	for i, r := range name {
+		letter := r == '_' || r == '-' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || '9' < r) {
+			return "[" + strconv.Quote(name) + "]"
+		}
+	}
+	if name == "" {
+		return `[""]`
+	}
+	return name
+}
+
+func kindOf(raw json.RawMessage) string {
+	switch {
+	case len(raw) == 0:
+		return "nothing"
+	case raw[0] == '{':
+		return "an object"
+	case raw[0] == '[':
+		return "a list"
+	case raw[0] == '"':
+		return "a string"
+	case raw[0] == 't' || raw[0] == 'f':
+		return "a boolean"
+	case raw[0] == 'n':
+		return "null"
+	}
+	return "a number"
+}
+
+// fieldsOf lists the JSON names of a struct, those of embedded structs included; an outer field hides an inner one.
+func fieldsOf(typ reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	var inner []reflect.Type
+	for i := range typ.NumField() {
+		field := typ.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch embedded := field.Type; {
+		case field.Tag.Get("json") == "-":
+		case field.Anonymous && name == "":
+			if embedded.Kind() == reflect.Pointer {
+				embedded = embedded.Elem()
+			}
+			if embedded.Kind() == reflect.Struct {
+				inner = append(inner, embedded)
+			}
+		case field.IsExported():
+			fields[cmp.Or(name, field.Name)] = field.Type
+		}
+	}
+	for _, embedded := range inner {
+		for name, typ := range fieldsOf(embedded) {
+			if _, hidden := fields[name]; !hidden {
+				fields[name] = typ
+			}
+		}
+	}
+	return fields
+}
+
+// nearest is the known name that a mistyped one probably stands for, or empty: the one with the fewest edits, at most a third of its length.
+func nearest(name string, fields map[string]reflect.Type) string {
+	known := make([]string, 0, len(fields))
+	for field := range fields {
+		known = append(known, field)
+	}
+	slices.Sort(known)
+	best, bestEdits := "", len(name)/3+1
+	for _, field := range known {
+		if edits := Distance(strings.ToLower(name), strings.ToLower(field)); edits < bestEdits {
+			best, bestEdits = field, edits
+		}
+	}
+	return best
+}
+
+// Distance is the number of bytes to insert, delete or replace to make one text of the other.
+func Distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,169 @@
+package strictjson_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+type colour string
+
+var errColour = errors.New("no such colour")
+
+func (c *colour) UnmarshalText(text []byte) error {
+	if string(text) != "red" {
+		return fmt.Errorf("%w: %q", errColour, text)
+	}
+	*c = "red"
+	return nil
+}
+
+type nested struct {
+	Inner rule
+}
+
+// UnmarshalJSON decodes an object of one rule through the package again, as a type with defaults of its own does.
+func (n *nested) UnmarshalJSON(data []byte) error { return strictjson.Unmarshal(data, &n.Inner) }
+
+type common struct {
+	ID string `json:"id,omitempty"`
+}
+
+type rule struct {
+	common
+	Limit   int32             `json:"limitValue"`
+	Share   uint8             `json:"share"`
+	Ratio   float64           `json:"ratio"`
+	On      bool              `json:"enabled"`
+	At      time.Time         `json:"at,omitzero"`
+	Colour  colour            `json:"colour"`
+	Labels  map[string]string `json:"labels"`
+	Parts   []part            `json:"parts"`
+	Pair    [2]int            `json:"pair"`
+	Next    *rule             `json:"next"`
+	Nested  *nested           `json:"nested"`
+	Any     any               `json:"any"`
+	Bytes   []byte            `json:"bytes"`
+	Count   map[int]bool      `json:"count"`
+	Skipped string            `json:"-"`
+	Plain   string
+}
+
+type part struct {
+	Name string `json:"name"`
+}
+
+func TestFaults(t *testing.T) {
+	for _, row := range []struct {
+		in   string
+		want []string
+		why  string
+	}{
+		{`{"id":"a","limitValue":-3,"enabled":true,"at":"2026-03-10T09:00:00Z","colour":"red","labels":{"a/b":"c"},"parts":[{"name":"p"}],"pair":[1,2],"next":{"limitValue":1},"nested":{"share":1},"any":{"x":1,"x":2},"bytes":"AAE=","count":{"1":true},"Plain":"p","ratio":1.5}`, nil, "every kind of field is decoded"},
+		{`{"next":null,"labels":null,"parts":null,"any":null,"nested":null}`, nil, "null is the absence of what can be absent"},
+		{`{"limitvalue":1}`, []string{`limitvalue: unknown field; did you mean "limitValue"?`}, "names match by case"},
+		{`{"zzzzzz":1}`, []string{`zzzzzz: unknown field`}, "no hint where nothing is near"},
+		{`{"limitValue":1,"limitValue":2}`, []string{`limitValue: given twice`}, "the last one would win silently"},
+		{`{"labels":{"a":"b","a":"c"}}`, []string{`labels.a: given twice`}, "also in a map"},
+		{`{"limitValue":4294967296}`, []string{`limitValue: must be a whole number of at most 31 bits, not 4294967296`}, "overflow"},
+		{`{"limitValue":1.5}`, []string{`limitValue: must be a whole number of at most 31 bits, not 1.5`}, "fraction"},
+		{`{"share":-1}`, []string{`share: must be a whole number, not negative, of at most 8 bits, not -1`}, "negative for unsigned"},
+		{`{"limitValue":"1"}`, []string{`limitValue: must be a whole number of at most 31 bits, not a string`}, "text for a number"},
+		{`{"enabled":null}`, []string{`enabled: null is no value here: leave the field out`}, "encoding/json would ignore it"},
+		{`{"colour":null}`, []string{`colour: null is no value here: leave the field out`}, "nor does a text type see null"},
+		{`{"colour":"blue"}`, []string{`colour: no such colour: "blue"`}, "a type's own error gets the path"},
+		{`{"colour":1}`, []string{`colour: must be a string, not a number`}, "a text type takes strings"},
+		{`{"at":"yesterday"}`, []string{`at: parsing time`}, "time.Time decodes itself"},
+		{`{"parts":[{"name":"a"},{"nam":"b"},3]}`, []string{`parts[1].nam: unknown field; did you mean "name"?`, `parts[2]: must be an object, not a number`}, "all faults, with their index"},
+		{`{"parts":{}}`, []string{`parts: must be a list, not an object`}, "object for a list"},
+		{`{"labels":[]}`, []string{`labels: must be an object, not a list`}, "list for a map"},
+		{`{"labels":{"a/b":1}}`, []string{`labels["a/b"]: must be a string, not 1`}, "odd names are quoted in a path"},
+		{`{"":1}`, []string{`[""]: unknown field`}, "an empty name is still a name"},
+		{`{"count":{"x":true}}`, []string{`count.x: "x" is no valid key`}, "numeric keys"},
+		{`{"pair":[1,2,3]}`, []string{`pair: must have 2 entries, not 3`}, "arrays have a length"},
+		{`{"next":{"next":{"share":256}}}`, []string{`next.next.share: must be`}, "recursive types"},
+		{`{"nested":{"share":true,"parts":[1]}}`, []string{`nested.share: must be`, `nested.parts[0]: must be an object`}, "paths continue inside a type that decodes itself with this package"},
+		{`{"bytes":"%"}`, []string{`bytes: must be a string in base64, not a string`}, "bytes"},
+		{`{"common":{"id":"x"}}`, []string{`common: unknown field`}, "an embedded struct has no name of its own"},
+		{`{"Skipped":"x"}`, []string{`Skipped: unknown field`}, "fields hidden from JSON"},
+		{`[]`, []string{`must be an object, not a list`}, "the document itself"},
+		{`{} {}`, []string{`line 1, column 4: one document is expected, more text follows`}, "trailing data"},
+		{"{\n \"id\": x}", []string{`line 2, column 8: invalid character 'x'`}, "position of a syntax error"},
+		{`{"id":`, []string{`line 1, column 7: unexpected EOF`}, "cut off"},
+		{" ", []string{`the document is empty`}, "nothing at all"},
+	} {
+		var got rule
+		err := strictjson.Unmarshal([]byte(row.in), &got)
+		var lines []string
+		if err != nil {
+			lines = strings.Split(err.Error(), "\n")
+			if !reflect.DeepEqual(got, rule{}) {
+				t.Errorf("%s: %s: the value was touched: %+v", row.why, row.in, got)
+			}
+		}
+		if len(lines) != len(row.want) {
+			t.Errorf("%s: %s: got %q, want %q", row.why, row.in, lines, row.want)
+			continue
+		}
+		for i, want := range row.want {
+			if !strings.HasPrefix(lines[i], want) {
+				t.Errorf("%s: %s: fault %d is %q, want %q", row.why, row.in, i, lines[i], want)
+			}
+		}
+	}
+}
+
+func TestErrorKeepsItsCause(t *testing.T) {
+	err := strictjson.Unmarshal([]byte(`{"parts":[{"name":1}],"colour":"blue"}`), new(rule))
+	if !errors.Is(err, errColour) {
+		t.Errorf("errors.Is(%v, errColour) = false", err)
+	}
+	var fault *strictjson.Error
+	if !errors.As(err, &fault) || fault.Path != "parts[0].name" {
+		t.Errorf("first fault = %+v, want the one at parts[0].name", fault)
+	}
+}
+
+func TestDestination(t *testing.T) {
+	for _, dst := range []any{nil, rule{}, (*rule)(nil)} {
+		if err := strictjson.Unmarshal([]byte(`{}`), dst); err == nil {
+			t.Errorf("Unmarshal into %T succeeded", dst)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, row := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"ab", "ba", 2}, {"same", "same", 0}} {
+		if got := strictjson.Distance(row.a, row.b); got != row.want {
+			t.Errorf("Distance(%q, %q) = %d, want %d", row.a, row.b, got, row.want)
+		}
+	}
+}
+
+// FuzzUnmarshal: whatever is accepted here is accepted by encoding/json with the same result, and nothing panics.
+func FuzzUnmarshal(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"id":"a","parts":[{"name":"p"}],"next":{}}`, `{"limitValue":1e3}`, `{"any":[[]]}`, `{"labels":{"\u0000":"\ud800"}}`, `null`, `{"nested":{"nested":{}}}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var strict, plain rule
+		if strictjson.Unmarshal(data, &strict) != nil {
+			return
+		}
+		if err := json.Unmarshal(data, &plain); err != nil {
+			t.Fatalf("accepted %q, encoding/json says %v", data, err)
+		}
+		if !reflect.DeepEqual(strict, plain) {
+			t.Fatalf("%q: %+v, encoding/json reads %+v", data, strict, plain)
+		}
+	})
+}

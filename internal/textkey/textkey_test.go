@@ -1,0 +1,64 @@
+package textkey_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+func TestJoin(t *testing.T) {
+	for _, row := range []struct {
+		parts []string
+		want  string
+		why   string
+	}{
+		{nil, "", "no parts"},
+		{[]string{""}, "", "one empty part"},
+		{[]string{"", ""}, "/", "empty parts keep their separator"},
+		{[]string{"rule", "prod", "7"}, "rule/prod/7", "plain parts are unchanged"},
+		{[]string{"a/b", "c"}, "a%2Fb/c", "a slash in a part is no separator"},
+		{[]string{"a", "b/c"}, "a/b%2Fc", "and the boundary stays where it was"},
+		{[]string{"100%", "%2F"}, "100%25/%252F", "an escape in the input is not taken for one"},
+		{[]string{"nœud 3"}, "nœud 3", "other bytes are kept"},
+	} {
+		if got := textkey.Join(row.parts...); got != row.want {
+			t.Errorf("Join(%q) = %q, want %q: %s", row.parts, got, row.want, row.why)
+		}
+	}
+}
+
+func TestSplitRefusesForeignEscapes(t *testing.T) {
+	for _, key := range []string{"%", "a%2", "a%2f", "%41", "x/%zz"} {
+		if parts, err := textkey.Split(key); err == nil {
+			t.Errorf("Split(%q) = %q, want an error: Join never writes it", key, parts)
+		}
+	}
+}
+
+func TestSplitInvertsJoin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOfN(rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.RuneFrom([]rune("%/25Fab")), 0, 8, -1)), 1, 5).Draw(t, "parts")
+		got, err := textkey.Split(textkey.Join(parts...))
+		if err != nil || !slices.Equal(got, parts) {
+			t.Fatalf("Split(Join(%q)) = %q, %v", parts, got, err)
+		}
+	})
+}
+
+func FuzzSplit(f *testing.F) {
+	for _, seed := range []string{"", "a/b", "%25/%2F", "%", "a%2f"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		parts, err := textkey.Split(key)
+		if err != nil {
+			return
+		}
+		if again := textkey.Join(parts...); again != key {
+			t.Fatalf("Join(Split(%q)) = %q", key, again)
+		}
+	})
+}

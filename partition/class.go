@@ -1,0 +1,167 @@
+package partition
+
+// facts is what is known of a cluster, as far as decisions depend on it: comparisons of version ids instead of the ids.
+type facts uint16
+
+const (
+	released        facts = 1 << iota // it was pointed at some version
+	releasedWanted                    // and that is the wanted one
+	appliedReleased                   // the agent applied what it was pointed at; also if there is neither
+	appliedWanted                     // the agent applied the wanted version
+	isReady
+	isPaused
+	isOffline
+	exists       // FleetController: a deployment object exists
+	stagedWanted // FleetController: the wanted version is staged
+
+	factSets = 1 << iota // one more than the largest combination
+)
+
+func (f facts) has(all facts) bool { return f&all == all }
+
+// observe compares a state with the wanted version.
+func observe(s *State, wanted string) facts {
+	var f facts
+	if s.Released != "" {
+		f |= released | exists
+	}
+	if s.Released == wanted {
+		f |= releasedWanted
+	}
+	if s.Applied == s.Released {
+		f |= appliedReleased
+	}
+	if s.Applied == wanted {
+		f |= appliedWanted
+	}
+	staged := s.Staged
+	if staged == "" {
+		staged = s.Released
+	}
+	if staged != "" {
+		f |= exists
+	}
+	if staged == wanted {
+		f |= stagedWanted
+	}
+	if s.Ready {
+		f |= isReady
+	}
+	if s.Paused {
+		f |= isPaused
+	}
+	if s.Offline {
+		f |= isOffline
+	}
+	return f
+}
+
+// pointed returns the facts once the cluster has been pointed at the wanted version and nothing else has happened.
+func (f facts) pointed() facts {
+	f |= released | releasedWanted | exists | stagedWanted
+	if f.has(appliedWanted) {
+		return f | appliedReleased
+	}
+	return f &^ appliedReleased
+}
+
+// class is what all clusters have in common that a step treats alike.
+type class uint8
+
+// Classes of the default mode; the first that fits counts.
+const (
+	done      class = iota // released = applied = wanted, ready, not offline
+	held                   // paused or offline, and by the options out of the count
+	updating               // released to the wanted version and not done: NotReady
+	blocked                // paused, and by the options in the count: NotReady
+	broken                 // unhealthy on another version: NotReady, and the fix is always due
+	pending                // never released
+	outOfSync              // healthy on another version
+
+	classes = 16 // room for the classes of either mode
+)
+
+func (o *Options) classify(f facts) class {
+	switch {
+	case f.has(releasedWanted|appliedWanted|isReady) && !f.has(isOffline):
+		return done
+	case f.has(isPaused) && o.Paused != BlockPaused, f.has(isOffline) && o.Offline == ExcludeOffline:
+		return held
+	case f.has(releasedWanted):
+		return updating
+	case f.has(isPaused):
+		return blocked
+	case !f.has(released):
+		return pending
+	case !f.has(appliedReleased|isReady) || f.has(isOffline):
+		return broken
+	}
+	return outOfSync
+}
+
+// Classes of the mode FleetController are sets of these bits, all of a target with a deployment object; but stopped alone, which no such
+// target is, stands for one without. A target counts as unavailable to readiness unless it is in class 0.
+const (
+	unstaged class = 1 << iota // another version than the wanted one is staged
+	waits                      // it is pointed at another version than the wanted one
+	lenient                    // it counts as unavailable to releases: not applied what it is pointed at, or not ready
+	stopped                    // it waits and is paused
+
+	uncreated = stopped
+)
+
+func (f facts) controllerClass() class {
+	if !f.has(exists) {
+		return uncreated
+	}
+	var c class
+	if !f.has(stagedWanted) {
+		c |= unstaged
+	}
+	if !f.has(appliedReleased | isReady) {
+		c |= lenient
+	}
+	if !f.has(releasedWanted) {
+		c |= waits
+		if f.has(isPaused) {
+			c |= stopped
+		}
+	}
+	return c
+}
+
+// Per set of members that a step walks over there is one bitset.
+const (
+	setBroken    = iota // default mode
+	setPending          //
+	setOutOfSync        //
+)
+
+const (
+	setUncreated = iota // FleetController
+	setUnstaged         //
+	setLenient          // may be released at no cost
+	setHealthy          // may be released within the budgets
+
+	sets // how many there are, at most
+)
+
+// setsOf returns the sets that members of a class are in, as bits.
+func setsOf(mode Mode, c class) (in uint8) {
+	add := func(set int, is bool) {
+		if is {
+			in |= 1 << set
+		}
+	}
+	if mode == FleetController {
+		add(setUncreated, c == uncreated)
+		add(setUnstaged, c&unstaged != 0)
+		add(setLenient, c&(waits|lenient|stopped) == waits|lenient)
+		add(setHealthy, c&(waits|lenient|stopped) == waits)
+		return in
+	}
+	add(setBroken, c == broken)
+	add(setPending, c == pending)
+	add(setOutOfSync, c == outOfSync)
+	return in
+}

@@ -1,0 +1,319 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Compile resolves a strategy for a fleet: it orders the clusters, makes the partitions, finds their members, and computes every limit.
+// The errors are those of [Plan].
+func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error) {
+	if err := options.Validate(); err != nil {
+		return nil, err
+	}
+	options = options.effective()
+	c := &Compiled{
+		mode:       options.Mode,
+		byBudget:   options.Releases == ByBudget,
+		skipPaused: options.Paused != BlockPaused,
+		paused:     fleet.Paused,
+		maxPerStep: options.MaxPerStep,
+	}
+	var faults []error
+	if c.mode == FleetController && len(fleet.Clusters) == 0 {
+		strategy = Strategy{} // without a target Fleet does not look at it
+	}
+	if c.mode != FleetController {
+		faults = append(faults, split(strategy.validate(options.Leftovers == AppendLeftovers))...)
+	}
+	order, wrong := c.arrange(fleet.Clusters)
+	if faults = append(faults, wrong...); len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	c.maxNew = strategy.maxNew()
+	for f := range facts(factSets) {
+		if c.mode == FleetController {
+			c.classOf[f] = f.controllerClass()
+		} else {
+			c.classOf[f] = options.classify(f)
+		}
+	}
+	for k := range c.setsOf {
+		c.setsOf[k] = setsOf(c.mode, class(k))
+	}
+	if err := c.divide(&strategy, fleet, options, order); err != nil {
+		return nil, err
+	}
+	c.recount()
+	if c.mode != FleetController {
+		c.warnings = c.warn(&strategy, options)
+	}
+	return c, nil
+}
+
+// arrange fills what belongs to single clusters, in cluster order, and returns which cluster of the input each is.
+func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) {
+	if len(clusters) >= math.MaxInt32 {
+		return nil, []error{&FieldError{Kind: KindValue, Path: "clusters", Hint: fmt.Sprintf("must be at most %d", math.MaxInt32-1)}}
+	}
+	order = make([]uint32, len(clusters))
+	ordered := true
+	for i := range clusters {
+		order[i] = uint32(i)
+		if clusters[i].Name == "" {
+			faults = append(faults, &FieldError{Kind: KindValue, Path: fmt.Sprintf("clusters[%d].name", i), Hint: "must not be empty"})
+		}
+		if clusters[i].Wanted == "" {
+			faults = append(faults, &FieldError{Kind: KindValue, Path: fmt.Sprintf("clusters[%d].wanted", i),
+				Hint: "must be the id of the version that the cluster is to have"})
+		}
+		ordered = ordered && (i == 0 || c.order(nameOf(&clusters[i-1]), nameOf(&clusters[i])) <= 0)
+	}
+	if !ordered {
+		// Stable, for names that are equal in Fleet's order. The names are copied next to each other: comparing them where they are
+		// misses the cache on every step.
+		type numbered struct {
+			name
+			number uint32
+		}
+		list := make([]numbered, len(clusters))
+		for i := range clusters {
+			list[i] = numbered{nameOf(&clusters[i]), uint32(i)}
+		}
+		slices.SortFunc(list, func(a, b numbered) int {
+			if by := c.order(a.name, b.name); by != 0 {
+				return by
+			}
+			return int(int64(a.number) - int64(b.number))
+		})
+		for i := range list {
+			order[i] = list[i].number
+		}
+	}
+	c.names = make([]name, len(clusters))
+	c.wanted = make([]string, len(clusters))
+	c.facts = make([]facts, len(clusters))
+	for i, from := range order {
+		cluster := &clusters[from]
+		c.names[i] = nameOf(cluster)
+		c.wanted[i] = cluster.Wanted
+		c.facts[i] = observe(&cluster.State, cluster.Wanted)
+	}
+	return order, append(faults, c.duplicates(order)...)
+}
+
+func nameOf(cluster *Cluster) name { return name{cluster.Namespace, cluster.Name} }
+
+// duplicates finds clusters that are given twice. Equal ones are neighbours, or have only others of the same name between them.
+func (c *Compiled) duplicates(order []uint32) (faults []error) {
+	for from := 0; from < len(c.names); {
+		to := from + 1
+		for to < len(c.names) && c.order(c.names[from], c.names[to]) == 0 {
+			to++
+		}
+		if to-from > 1 {
+			first := map[string]uint32{}
+			for i := from; i < to; i++ {
+				n := c.names[i]
+				if earlier, ok := first[n.namespace]; ok {
+					faults = append(faults, &FieldError{Kind: KindDuplicate, Path: fmt.Sprintf("clusters[%d]", order[i]),
+						Value: quoted(ID{Namespace: n.namespace, Name: n.name}.String()), Hint: fmt.Sprintf("is given as clusters[%d] already", earlier)})
+					continue
+				}
+				first[n.namespace] = order[i]
+			}
+		}
+		from = to
+	}
+	return faults
+}
+
+// divide makes the partitions. In the mode FleetController faults are met in Fleet's order: the limit over all targets, then each
+// partition's selectors and its limit, then the number of partitions.
+func (c *Compiled) divide(strategy *Strategy, fleet Fleet, options Options, order []uint32) (err error) {
+	n := len(order)
+	if c.mode == FleetController {
+		if c.maxAll, err = strategy.maxUnavailable(c.mode, n, -1); err != nil {
+			return err
+		}
+	}
+	if len(strategy.Partitions) == 0 {
+		err = c.cut(strategy, n, "All", "Partition", func(i int) uint32 { return uint32(i) })
+		c.offsets = make([]uint32, n+1)
+		for i := range c.offsets {
+			c.offsets[i] = uint32(i)
+		}
+	} else {
+		err = c.assign(strategy, fleet, options, order)
+	}
+	if err != nil {
+		return err
+	}
+	if c.maxParts, err = strategy.maxPartitions(c.mode, len(c.partitions)); err != nil {
+		return err
+	}
+	return c.layOut()
+}
+
+// cut appends automatic partitions of n clusters, the i-th of which is at(i).
+func (c *Compiled) cut(strategy *Strategy, n int, single, several string, at func(i int) uint32) error {
+	size, err := strategy.autoSize(c.mode, n)
+	if err != nil {
+		return err
+	}
+	whole := size == 0
+	if whole || size > n {
+		size = n
+	}
+	c.members = slices.Grow(c.members, n)
+	for from := 0; from < n || from == 0; from += size {
+		to := min(n, from+size)
+		title := single
+		if !whole && (single == "All" || size < n) {
+			title = rangeName(several, from, to)
+		}
+		limit, err := strategy.maxUnavailable(c.mode, to-from, -1)
+		if err != nil {
+			return err
+		}
+		c.partitions = append(c.partitions, part{name: title, count: uint32(to - from), max: limit})
+		for i := from; i < to; i++ {
+			c.members = append(c.members, at(i))
+		}
+		if n == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// assign finds the members of manual partitions, and cuts what is left if the options say so.
+func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, order []uint32) error {
+	compiled := make([]criteria, len(strategy.Partitions))
+	var bad error // the first selector that is wrong; only Fleet's controller gets here with one
+	for i := range strategy.Partitions {
+		if compiled[i], bad = strategy.Partitions[i].compile(i); bad != nil {
+			compiled = compiled[:i]
+			break
+		}
+	}
+	m := newMatcher(c.mode, options.displayName(), strategy.Partitions[:len(compiled)], compiled, fleet.Groups)
+	matches, left, err := c.match(m, fleet.Clusters, order)
+	if err != nil {
+		return err
+	}
+	c.partitions = make([]part, len(compiled))
+	for _, p := range matches {
+		c.partitions[p].count++
+	}
+	for i := range c.partitions {
+		p := &c.partitions[i]
+		p.name = strategy.Partitions[i].Name
+		if p.max, err = strategy.maxUnavailable(c.mode, int(p.count), i); err != nil {
+			return err
+		}
+	}
+	if bad != nil {
+		return bad
+	}
+	// Members go behind one another by partition, which keeps cluster order within each.
+	c.members = make([]uint32, len(matches))
+	next := make([]uint32, len(c.partitions))
+	for i := 1; i < len(next); i++ {
+		next[i] = next[i-1] + c.partitions[i-1].count
+	}
+	for cluster := range order {
+		for _, p := range matches[c.offsets[cluster]:c.offsets[cluster+1]] {
+			c.members[next[p]] = uint32(cluster)
+			next[p]++
+		}
+	}
+	if options.Leftovers != AppendLeftovers || len(left) == 0 {
+		return nil
+	}
+	moved := uint32(0)
+	for cluster := range order {
+		if int(moved) < len(left) && left[moved] == uint32(cluster) {
+			moved++
+		}
+		c.offsets[cluster+1] += moved
+	}
+	return c.cut(strategy, len(left), "Leftovers", "Leftovers", func(i int) uint32 { return left[i] })
+}
+
+// match returns the partitions of all clusters behind one another, and the clusters without any. It fills offsets.
+func (c *Compiled) match(m *matcher, clusters []Cluster, order []uint32) (matches, left []uint32, err error) {
+	c.offsets = make([]uint32, len(order)+1)
+	matches = make([]uint32, 0, len(order))
+	for i, from := range order {
+		matches = m.match(uint32(i), &clusters[from], matches)
+		if len(matches) > math.MaxInt32 {
+			return nil, nil, &FieldError{Kind: KindValue, Path: "partitions", Hint: fmt.Sprintf("must have at most %d members in all", math.MaxInt32)}
+		}
+		c.offsets[i+1] = uint32(len(matches))
+		if c.offsets[i+1] == c.offsets[i] {
+			left = append(left, uint32(i))
+		}
+	}
+	return matches, left, nil
+}
+
+// layOut gives each partition slots of its own words, and tells each cluster its slots.
+func (c *Compiled) layOut() error {
+	words, member := 0, uint32(0)
+	for i := range c.partitions {
+		words += (int(c.partitions[i].count) + 63) / 64
+	}
+	if words > math.MaxUint32/64 {
+		return &FieldError{Kind: KindValue, Path: "partitions", Hint: "are too many for so many clusters"}
+	}
+	c.partitionOf = make([]uint32, 0, words)
+	c.memberships = make([]uint32, len(c.members))
+	next := slices.Clone(c.offsets)
+	for i := range c.partitions {
+		p := &c.partitions[i]
+		p.slot, p.member = uint32(len(c.partitionOf)*64), member
+		for k := range p.count {
+			cluster := c.members[member+k]
+			c.memberships[next[cluster]] = p.slot + k
+			next[cluster]++
+		}
+		member += p.count
+		for range (p.count + 63) / 64 {
+			c.partitionOf = append(c.partitionOf, uint32(i))
+		}
+	}
+	for s := range c.in {
+		c.in[s] = newBitset(words * 64)
+	}
+	c.turns = make([]turn, len(c.partitions))
+	return nil
+}
+
+// warn lists what is legal and remarkable, in a fixed order.
+func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
+	if !strategy.MaxUnavailablePartitions.IsZero() && len(c.members) > 0 {
+		limited := slices.ContainsFunc(c.partitions, func(p part) bool { return p.max < int(p.count) })
+		if !limited {
+			list = append(list, Warning{"gate_without_effect", "maxUnavailablePartitions",
+				"maxUnavailable lets all members of every partition be NotReady, so no partition ever counts once it is released: lower maxUnavailable"})
+		}
+	}
+	for i := range strategy.Partitions {
+		if strategy.Partitions[i].empty() {
+			list = append(list, Warning{"no_criterion", fmt.Sprintf("partitions[%d]", i),
+				"a partition without criterion has no members: write clusterSelector: {} for all clusters"})
+		}
+	}
+	if len(strategy.Partitions) > 0 && options.Leftovers != AppendLeftovers {
+		if !strategy.AutoPartitionSize.IsZero() {
+			list = append(list, Warning{"ignored_field", "autoPartitionSize", "has no meaning beside manual partitions"})
+		}
+		if strategy.AutoPartitionThreshold != nil {
+			list = append(list, Warning{"ignored_field", "autoPartitionThreshold", "has no meaning beside manual partitions"})
+		}
+	}
+	return list
+}

@@ -1,0 +1,256 @@
+package partition
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Compiled is a plan whose partitions are fixed and whose counts follow events: [Compiled.Update] takes time in proportion to the number
+// of partitions that the cluster is in, and [Compiled.Step] to the partitions and what is released, whatever the size of the fleet.
+// Neither allocates. Adding, removing or relabelling a cluster, or wanting another version, needs a new [Compile].
+//
+// Planning changes nothing that can be seen, but uses working memory inside: a Compiled must not be used by two goroutines at once.
+type Compiled struct {
+	mode        Mode
+	byBudget    bool
+	skipPaused  bool
+	paused      bool // the whole bundle
+	maxNew      int
+	maxPerStep  int // 0 is no limit
+	maxParts    int
+	maxAll      int // FleetController: the budget over all targets
+	warnings    []Warning
+	names       []name // in cluster order
+	wanted      []string
+	facts       []facts
+	classOf     [factSets]class // by facts
+	setsOf      [classes]uint8
+	totals      [classes]int32 // clusters by class
+	partitions  []part
+	members     []uint32 // clusters by partition, in cluster order
+	memberships []uint32 // slots by cluster, those of earlier partitions first
+	offsets     []uint32 // where those of a cluster begin; one more at the end
+	partitionOf []uint32 // by word of 64 slots
+	in          [sets]bitset
+	undo        []change // facts before the step under way
+	turns       []turn   // by partition
+	probe       Step     // what another step would do
+}
+
+type name struct{ namespace, name string }
+
+// part is a partition. Its members have the slots from slot on, a multiple of 64, so that a slot tells its partition by its word.
+type part struct {
+	name   string
+	count  uint32
+	max    int
+	slot   uint32
+	member uint32 // index of its first member in members
+	counts [classes]int32
+}
+
+type change struct {
+	cluster uint32
+	before  facts
+}
+
+// Len is the number of clusters.
+func (c *Compiled) Len() int { return len(c.names) }
+
+// ID returns the name of a cluster by its place in cluster order, from 0 to Len()-1.
+func (c *Compiled) ID(cluster int) (ID, error) {
+	if err := c.check(cluster); err != nil {
+		return ID{}, err
+	}
+	return c.id(uint32(cluster)), nil
+}
+
+func (c *Compiled) id(cluster uint32) ID {
+	n := &c.names[cluster]
+	return ID{Index: int(cluster), Namespace: n.namespace, Name: n.name}
+}
+
+func (c *Compiled) check(cluster int) error {
+	if cluster < 0 || cluster >= len(c.names) {
+		return fmt.Errorf("partition: cluster %d: the plan has clusters 0 to %d: Find gives the number of a name", cluster, len(c.names)-1)
+	}
+	return nil
+}
+
+// Find returns the place of a cluster in cluster order.
+func (c *Compiled) Find(namespace, clusterName string) (cluster int, ok bool) {
+	at, found := slices.BinarySearchFunc(c.names, name{namespace, clusterName}, c.order)
+	// By name alone there may be several, in the order of the input.
+	for ; found && at < len(c.names) && c.names[at].name == clusterName; at++ {
+		if c.names[at].namespace == namespace {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// order compares as clusters are ordered: by namespace and name, or by name alone as Fleet's controller does.
+func (c *Compiled) order(a, b name) int {
+	if c.mode != FleetController {
+		if by := cmp.Compare(a.namespace, b.namespace); by != 0 {
+			return by
+		}
+	}
+	return cmp.Compare(a.name, b.name)
+}
+
+// Partitions returns the indexes of the partitions that a cluster is in, ascending; none if it is unmatched. The slice is the caller's.
+func (c *Compiled) Partitions(cluster int) ([]int, error) {
+	if err := c.check(cluster); err != nil {
+		return nil, err
+	}
+	var list []int
+	for _, slot := range c.slotsOf(uint32(cluster)) {
+		list = append(list, int(c.partitionOf[slot/64]))
+	}
+	return list, nil
+}
+
+// Members returns the clusters of a partition in cluster order. The slice is the caller's.
+func (c *Compiled) Members(partition int) ([]ID, error) {
+	if partition < 0 || partition >= len(c.partitions) {
+		return nil, fmt.Errorf("partition: partition %d: the plan has partitions 0 to %d", partition, len(c.partitions)-1)
+	}
+	p := &c.partitions[partition]
+	list := make([]ID, p.count)
+	for i := range list {
+		list[i] = c.id(c.members[int(p.member)+i])
+	}
+	return list, nil
+}
+
+// Update replaces the state of a cluster, given by its place in cluster order, and reports whether that can change a plan.
+func (c *Compiled) Update(cluster int, state State) (changed bool, err error) {
+	if err := c.check(cluster); err != nil {
+		return false, err
+	}
+	return c.set(uint32(cluster), observe(&state, c.wanted[cluster])), nil
+}
+
+// UpdateAll replaces the states of all clusters, in cluster order: what follows a complete list instead of an event. It costs much less
+// than an Update of each.
+func (c *Compiled) UpdateAll(states []State) error {
+	if len(states) != len(c.names) {
+		return fmt.Errorf("partition: %d states for %d clusters: one is needed for each, in cluster order", len(states), len(c.names))
+	}
+	for i := range states {
+		c.facts[i] = observe(&states[i], c.wanted[i])
+	}
+	c.recount()
+	return nil
+}
+
+// SetPaused pauses or resumes the whole bundle.
+func (c *Compiled) SetPaused(paused bool) { c.paused = paused }
+
+func (c *Compiled) slotsOf(cluster uint32) []uint32 {
+	return c.memberships[c.offsets[cluster]:c.offsets[cluster+1]]
+}
+
+func (c *Compiled) class(cluster uint32) class { return c.classOf[c.facts[cluster]] }
+
+// set moves a cluster to its new class, in all counts and sets.
+func (c *Compiled) set(cluster uint32, f facts) bool {
+	was, is := c.classOf[c.facts[cluster]], c.classOf[f]
+	changed := c.facts[cluster] != f
+	c.facts[cluster] = f
+	if was == is {
+		return changed
+	}
+	if c.mode == FleetController {
+		c.totals[was]--
+		c.totals[is]++
+	}
+	leaves, enters := c.setsOf[was]&^c.setsOf[is], c.setsOf[is]&^c.setsOf[was]
+	for _, slot := range c.slotsOf(cluster) {
+		p := &c.partitions[c.partitionOf[slot/64]]
+		p.counts[was]--
+		p.counts[is]++
+		for s := range c.in {
+			if leaves>>s&1 != 0 {
+				c.in[s].remove(slot)
+			}
+			if enters>>s&1 != 0 {
+				c.in[s].add(slot)
+			}
+		}
+	}
+	return true
+}
+
+// recount derives all counts and sets from the facts. Most fleets are uniform over long stretches, so a word of 64 members that are all
+// alike is counted as one.
+func (c *Compiled) recount() {
+	c.totals = [classes]int32{}
+	if c.mode == FleetController {
+		for _, f := range c.facts {
+			c.totals[c.classOf[f]]++
+		}
+	}
+	for i := range c.partitions {
+		p := &c.partitions[i]
+		p.counts = [classes]int32{}
+		members := c.members[p.member : p.member+p.count]
+		for word := p.slot / 64; len(members) > 0; word++ {
+			n := min(64, len(members))
+			in := c.countWord(p, members[:n])
+			for s := range in {
+				c.in[s].levels[0][word] = in[s]
+			}
+			members = members[n:]
+		}
+	}
+	for s := range c.in {
+		c.in[s].summarize()
+	}
+}
+
+// countWord counts up to 64 members and returns which of them are in each set.
+func (c *Compiled) countWord(p *part, members []uint32) (in [sets]uint64) {
+	first, alike := c.facts[members[0]], true
+	for _, cluster := range members {
+		if c.facts[cluster] != first {
+			alike = false
+			break
+		}
+	}
+	if alike {
+		class := c.classOf[first]
+		p.counts[class] += int32(len(members))
+		for s := range in {
+			if c.setsOf[class]>>s&1 != 0 {
+				in[s] = ^uint64(0) >> (64 - len(members))
+			}
+		}
+		return in
+	}
+	for k, cluster := range members {
+		class := c.classOf[c.facts[cluster]]
+		p.counts[class]++
+		of := uint64(c.setsOf[class])
+		for s := range in {
+			in[s] |= (of >> s & 1) << k
+		}
+	}
+	return in
+}
+
+// try changes facts for the time of a step.
+func (c *Compiled) try(cluster uint32, f facts) {
+	c.undo = append(c.undo, change{cluster, c.facts[cluster]})
+	c.set(cluster, f)
+}
+
+// revert takes back what was tried, the latest first.
+func (c *Compiled) revert() {
+	for _, change := range slices.Backward(c.undo) {
+		c.set(change.cluster, change.before)
+	}
+	c.undo = c.undo[:0]
+}

@@ -1,0 +1,266 @@
+package partition_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/partition"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// TestWrongNumbers: a number that is no cluster or partition is an error, and changes nothing.
+func TestWrongNumbers(t *testing.T) {
+	compiled, err := partition.Compile(partition.Strategy{}, fleetOf(2, fresh()), partition.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{-1, 2} {
+		if changed, err := compiled.Update(n, healthy(newVersion)); err == nil || changed {
+			t.Errorf("Update(%d) is accepted", n)
+		}
+		if _, err := compiled.ID(n); err == nil {
+			t.Errorf("ID(%d) is accepted", n)
+		}
+		if _, err := compiled.Partitions(n); err == nil {
+			t.Errorf("Partitions(%d) is accepted", n)
+		}
+		if _, _, err := compiled.Explain(n); err == nil {
+			t.Errorf("Explain(%d) is accepted", n)
+		}
+	}
+	for _, n := range []int{-1, 1} {
+		if _, err := compiled.Members(n); err == nil {
+			t.Errorf("Members(%d) is accepted", n)
+		}
+	}
+	if err := compiled.UpdateAll(make([]partition.State, 1)); err == nil {
+		t.Error("one state for two clusters is accepted")
+	}
+	if _, ok := compiled.Find("", "nobody"); ok {
+		t.Error("a cluster that is not there is found")
+	}
+	if id, err := compiled.ID(1); err != nil || id.Name != "c000001" || id.Index != 1 || compiled.Len() != 2 {
+		t.Errorf("got %v, %v of %d", id, err, compiled.Len())
+	}
+	if changed, err := compiled.Update(1, fresh()); err != nil || changed {
+		t.Errorf("an event that says nothing new: %v, %v", changed, err)
+	}
+	if changed, err := compiled.Update(1, healthy(newVersion)); err != nil || !changed {
+		t.Errorf("an event that says something new: %v, %v", changed, err)
+	}
+}
+
+// TestFind: names are found in either order, one among many namespaces as well.
+func TestFind(t *testing.T) {
+	var fleet partition.Fleet
+	for _, namespace := range []string{"c", "a", "b"} {
+		for _, name := range []string{"y", "x", "z"} {
+			fleet.Clusters = append(fleet.Clusters, partition.Cluster{Namespace: namespace, Name: name, Wanted: newVersion})
+		}
+	}
+	for mode, want := range map[partition.Mode]string{
+		partition.Default:         "a/x a/y a/z b/x b/y b/z c/x c/y c/z",
+		partition.FleetController: "c/x a/x b/x c/y a/y b/y c/z a/z b/z", // ties in the order of the input
+	} {
+		compiled, err := partition.Compile(partition.Strategy{}, fleet, partition.Options{Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		for i := range compiled.Len() {
+			id, err := compiled.ID(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			order = append(order, id.String())
+			if at, ok := compiled.Find(id.Namespace, id.Name); !ok || at != i {
+				t.Errorf("%s: Find(%s) = %d, %v, want %d", mode, id, at, ok, i)
+			}
+		}
+		if got := strings.Join(order, " "); got != want {
+			t.Errorf("%s: got %s, want %s", mode, got, want)
+		}
+		if _, ok := compiled.Find("d", "x"); ok {
+			t.Errorf("%s: d/x is found", mode)
+		}
+	}
+}
+
+// TestManyMembers fills more than one word of every level, so that no border of the sets is missed.
+func TestManyMembers(t *testing.T) {
+	const n = 70_000 // three levels
+	fleet := fleetOf(n, healthy(oldVersion))
+	strategy := partition.Strategy{MaxNew: count(1 << 20), MaxUnavailable: partition.FromInt(0), MaxUnavailablePartitions: partition.FromString("100%"), AutoPartitionSize: partition.FromInt(4097)}
+	for _, mode := range modes() {
+		compiled, err := partition.Compile(strategy, fleet, partition.Options{Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []int
+		broken := partition.State{Released: oldVersion, Applied: oldVersion}
+		for i := 0; i < n; i++ {
+			state := healthy(newVersion)
+			if i%4097 == 0 || i%4097 == 4096 || i == n-1 || i%9973 == 0 {
+				state = broken
+				want = append(want, i)
+			}
+			if _, err := compiled.Update(i, state); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var step partition.Step
+		compiled.Step(&step)
+		var got []int
+		for _, r := range step.Releases {
+			got = append(got, r.Index)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: released %d, want %d: %v, %v", mode, len(got), len(want), got, want)
+		}
+	}
+}
+
+// TestManyPartitions: partitions that overlap completely, and more of them than fit a scan.
+func TestManyPartitions(t *testing.T) {
+	var strategy partition.Strategy
+	strategy.MaxUnavailablePartitions = partition.FromString("100%")
+	values := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
+	for _, v := range values {
+		strategy.Partitions = append(strategy.Partitions,
+			partition.Definition{Name: "In", ClusterSelector: &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "k", Operator: selector.In, Values: []string{v, "z"}}}}},
+			partition.Definition{Name: "NotIn", ClusterSelector: &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "k", Operator: selector.NotIn, Values: []string{v}}}}},
+			partition.Definition{Name: "Exists", ClusterSelector: &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "k", Operator: selector.Exists}}}},
+			partition.Definition{Name: "both", ClusterSelector: &selector.LabelSelector{MatchLabels: map[string]string{"k": v, "m": "1"}}},
+			partition.Definition{Name: "never", ClusterSelector: &selector.LabelSelector{MatchLabels: map[string]string{"k": v},
+				MatchExpressions: []selector.LabelRequirement{{Key: "k", Operator: selector.In, Values: []string{"z"}}}}})
+	}
+	var fleet partition.Fleet
+	for i, v := range append(values, "z", "") {
+		labels := map[string]string{"k": v}
+		if i%2 == 0 {
+			labels["m"] = "1"
+		}
+		fleet.Clusters = append(fleet.Clusters, partition.Cluster{Name: "c" + v, Labels: labels, Wanted: newVersion})
+	}
+	fleet.Clusters = append(fleet.Clusters, partition.Cluster{Name: "none", Wanted: newVersion})
+	compiled, err := partition.Compile(strategy, fleet, partition.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := compiled.Plan()
+	if diff := compareMembers(t, strategy, fleet, compiled); diff != "" {
+		t.Error(diff)
+	}
+	if len(p.Partitions) != 5*len(values) {
+		t.Errorf("%d partitions", len(p.Partitions))
+	}
+}
+
+// compareMembers compares memberships with trying every selector on every cluster.
+func compareMembers(t *testing.T, strategy partition.Strategy, fleet partition.Fleet, compiled *partition.Compiled) string {
+	t.Helper()
+	for i := range strategy.Partitions {
+		members, err := compiled.Members(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for k := range fleet.Clusters {
+			if refMember(false, &strategy.Partitions[i], &fleet.Clusters[k], fleet.Groups, "") {
+				want = append(want, fleet.Clusters[k].Name)
+			}
+		}
+		got := idNames(members)
+		slices.Sort(want)
+		if slices.Sort(got); !slices.Equal(got, want) {
+			return strategy.Partitions[i].Name + ": got " + strings.Join(got, " ") + ", want " + strings.Join(want, " ")
+		}
+	}
+	return ""
+}
+
+// TestNoAllocations: neither an event nor a step allocates, in either mode, while the host keeps one Step.
+func TestNoAllocations(t *testing.T) {
+	for _, mode := range modes() {
+		for name, strategy := range map[string]partition.Strategy{
+			"automatic": {MaxUnavailable: partition.FromString("10%")},
+			"manual": {MaxUnavailable: partition.FromString("10%"), Partitions: []partition.Definition{
+				{ClusterSelector: &selector.LabelSelector{}}, {ClusterSelector: &selector.LabelSelector{}}}},
+		} {
+			compiled, err := partition.Compile(strategy, fleetOf(1000, healthy(oldVersion)), partition.Options{Mode: mode})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var step partition.Step
+			i := 0
+			round := func() {
+				compiled.Step(&step)
+				for _, r := range step.Releases {
+					if _, err := compiled.Update(r.Index, partition.State{Released: newVersion, Staged: newVersion, Applied: oldVersion}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, r := range step.Releases {
+					if _, err := compiled.Update(r.Index, healthy(oldVersion)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if i++; len(step.Releases) == 0 {
+					t.Fatal("nothing is released")
+				}
+			}
+			round()
+			if n := testing.AllocsPerRun(10, round); n != 0 {
+				t.Errorf("%s, %s: %v allocations", mode, name, n)
+			}
+		}
+	}
+}
+
+// TestCompileAllocations: the slices of a compiled plan do not grow with the fleet.
+func TestCompileAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	strategy := partition.Strategy{Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{MatchLabels: map[string]string{"k": "v"}}}}}
+	allocations := func(n int) float64 {
+		fleet := fleetOf(n, fresh())
+		labels := map[string]string{"k": "v"}
+		for i := range fleet.Clusters {
+			fleet.Clusters[i].Labels = labels
+		}
+		return testing.AllocsPerRun(3, func() {
+			if _, err := partition.Compile(strategy, fleet, partition.Options{}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	few, many := allocations(100), allocations(10_000)
+	if many > few+8 { // a level more in each set of members
+		t.Errorf("%v allocations for 100 clusters, %v for 10,000", few, many)
+	}
+}
+
+// TestMemory: a compiled plan takes at most 64 bytes per cluster and 8 per further membership, names and labels not counted.
+func TestMemory(t *testing.T) {
+	const n = 20_000
+	for _, memberships := range []int{1, 5} {
+		strategy := partition.Strategy{AutoPartitionSize: partition.FromInt(100)}
+		if memberships > 1 {
+			for range memberships {
+				strategy.Partitions = append(strategy.Partitions, partition.Definition{ClusterSelector: &selector.LabelSelector{}})
+			}
+		}
+		compiled, err := partition.Compile(strategy, fleetOf(n, fresh()), partition.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := 64 + 8*(memberships-1)
+		if got := compiled.Bytes() / n; got > most {
+			t.Errorf("%d memberships: %d bytes per cluster, want at most %d", memberships, got, most)
+		} else {
+			t.Logf("%d memberships: %d bytes per cluster", memberships, got)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package partition
+
+// reconcile is the step of the mode FleetController: one reconcile of Fleet's bundle controller. With probe it stops at the first
+// thing that it does, and reports whether there was one.
+//
+// It has two notions of what is unavailable and two comparisons. Releases look at members whose agent has not done what it was told
+// (lenient), and go on while their number is below the limit; readiness looks at all members that are not up to date and ready, and is
+// lost when their number exceeds the limit. A healthy cluster on the old version and one without deployment are available to the
+// first and unavailable to the second.
+func (c *Compiled) reconcile(step *Step, probe, explain bool) bool {
+	r := step.Controller
+	r.MaxUnavailable = c.maxAll
+	r.UnavailableBefore = 0
+	for class, n := range c.totals {
+		r.UnavailableBefore += int(n) * isLenient(class)
+	}
+	r.Unavailable = r.UnavailableBefore
+	// All partitions are counted before anything changes, so that one does not see what an earlier one released of its members.
+	for i := range c.partitions {
+		p, s := &c.partitions[i], &step.Partitions[i]
+		*s = Status{Index: i, Name: p.name, Count: int(p.count), MaxUnavailable: p.max}
+		for class, n := range p.counts {
+			s.Unavailable += int(n) * isLenient(class)
+		}
+	}
+	bad := 0
+	for i := range c.partitions {
+		p, s := &c.partitions[i], &step.Partitions[i]
+		s.Reached = true
+		if c.create(p, r, probe) && probe || c.update(p, s, step, probe) && probe {
+			return true
+		}
+		s.NotReady = p.strictlyUnavailable()
+		s.Ready = s.NotReady <= p.max
+		if explain && !s.Ready {
+			s.Blockers = c.blockers(p)
+		}
+		if !s.Ready {
+			bad++
+		}
+		if bad > c.maxParts {
+			step.ClosedBy = i
+			break
+		}
+	}
+	step.NotReadyPartitions = bad
+	return false
+}
+
+func isLenient(k int) int {
+	if class(k)&lenient != 0 {
+		return 1
+	}
+	return 0
+}
+
+// strictlyUnavailable counts what readiness looks at: everything but what is up to date and ready.
+func (p *part) strictlyUnavailable() int { return int(p.count) - int(p.counts[0]) }
+
+// create makes the deployments of new members, as many as the batch has left for all partitions together, and stages the wanted version
+// for every member that has one. A member that is paused, or whose object cannot be written, uses the batch up as well.
+func (c *Compiled) create(p *part, r *Controller, probe bool) (acted bool) {
+	end := p.slot + p.count
+	for slot := p.slot; len(r.Created) < c.maxNew; slot++ {
+		if slot = c.in[setUncreated].next(slot, end); slot == end {
+			break
+		}
+		cluster := c.members[p.member+slot-p.slot]
+		c.try(cluster, c.facts[cluster]&(isPaused|isOffline)|exists|appliedReleased|stagedWanted)
+		r.Created = append(r.Created, c.id(cluster))
+		r.Staged = append(r.Staged, c.id(cluster))
+		if acted = true; probe {
+			return acted
+		}
+	}
+	for slot := p.slot; ; slot++ {
+		if slot = c.in[setUnstaged].next(slot, end); slot == end {
+			break
+		}
+		cluster := c.members[p.member+slot-p.slot]
+		c.try(cluster, c.facts[cluster]|stagedWanted)
+		r.Staged = append(r.Staged, c.id(cluster))
+		if acted = true; probe {
+			return acted
+		}
+	}
+	return acted
+}
+
+// update releases members: at no cost those that are unavailable already, and the others while both the budget of the partition and that
+// of all targets have room. The two do not influence each other, so they need not be walked over together.
+func (c *Compiled) update(p *part, s *Status, step *Step, probe bool) (acted bool) {
+	if c.paused {
+		return false
+	}
+	end := p.slot + p.count
+	point := func(slot uint32) {
+		cluster := c.members[p.member+slot-p.slot]
+		before := c.facts[cluster]
+		c.try(cluster, before.pointed())
+		s.Released++
+		step.Releases = append(step.Releases, Release{ID: c.id(cluster), Partition: s.Index, First: !before.has(released)})
+		acted = true
+	}
+	for slot := p.slot; ; slot++ {
+		if slot = c.in[setLenient].next(slot, end); slot == end {
+			break
+		}
+		if point(slot); probe {
+			return acted
+		}
+	}
+	all, own := &step.Controller.Unavailable, s.Unavailable
+	for slot := p.slot; *all < c.maxAll && own < p.max; slot++ {
+		if slot = c.in[setHealthy].next(slot, end); slot == end {
+			break
+		}
+		*all++
+		own++
+		if point(slot); probe {
+			return acted
+		}
+	}
+	c.turns[s.Index].used = own
+	return acted
+}

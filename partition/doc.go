@@ -1,0 +1,90 @@
+// Package partition decides which clusters of a fleet may receive the wanted version now, and why the others must wait.
+// It performs no I/O, starts no goroutine, reads no clock and remembers nothing between calls.
+//
+// The strategy is the rolloutStrategy of a fleet.yaml, as it is. Clusters are grouped into partitions, cut automatically or selected by
+// name, labels and groups; partitions are released in order, each in batches; members that are NotReady count against
+// maxUnavailable, and partitions that are not ready against maxUnavailablePartitions. There are two modes. [Default] does what Rancher
+// Fleet documents. [FleetController] decides as the controller of Fleet does, oddities included, so that somebody who has a
+// fleet.yaml can see today what Fleet will do with it, and what its document promises instead.
+//
+// [Plan] is the whole package for a host that has its fleet at hand. A [Compiled] plan is for large fleets: it indexes selectors once,
+// follows events in constant time, and a step costs what it releases.
+//
+// # A host's duties
+//
+//  1. Decide which clusters are ready, offline and paused.
+//  2. For each release store Released = Wanted and point the cluster at that version; any part of a plan, in any order.
+//  3. Plan again on every event, and at once while More is true. No plan depends on time: without an event nothing changes. Delays between
+//     partitions are added from outside, see the example of Plan about soaking.
+//  4. Compile again when clusters come and go, labels change, or another version is wanted. As in Fleet, this moves the borders of
+//     automatic partitions.
+//
+// # One step of the default mode
+//
+// A cluster is done (the wanted version is released and applied, it is ready and not offline), held (paused or offline, and by the options
+// out of the count), updating (released and not done), blocked (paused, and by the options in the count), broken (not applied, not
+// ready or offline on another version), pending (never released; even if it is offline) or out of sync (healthy on another version): the
+// first that fits. Updating, blocked and broken ones are NotReady; broken, pending and out-of-sync ones wait.
+//
+//  1. Partitions have their turn in order. Each releases at most maxNew waiting members in cluster order. Pending and out-of-sync ones
+//     only if at most maxUnavailable members are NotReady before the turn: more pauses, equal proceeds. The batch itself is not
+//     limited by maxUnavailable, unless [ByBudget] is chosen. Broken ones get their fix in any case.
+//  2. A partition is ready once no member waits and at most maxUnavailable are NotReady.
+//  3. As soon as more than maxUnavailablePartitions partitions that had their turn are not ready, the gate closes: those behind are not
+//     reached, not even for a fix, because a version that the first partition has not proved must not get into the last one.
+//  4. A cluster in several partitions is released once and counted in all of them at once.
+//
+// # What a plan keeps
+//
+// In the default mode, whatever the clusters, the strategy and the options:
+//
+//	I1  no cluster is released twice in a step, and none that is done, held, updating or blocked
+//	I2  a partition that releases pending or out-of-sync members had at most maxUnavailable NotReady ones before; no turn releases more
+//	    than maxNew, no step more than MaxPerStep
+//	I3  of the partitions reached before the last one, at most maxUnavailablePartitions are not ready; nothing else is released
+//	I4  if nothing is paused or offline and what is released becomes ready, every matched cluster is done after at most
+//	    2 + Σ (⌈count/maxNew⌉ + 1) steps, whatever maxUnavailable, 0 included
+//	I5  if a step releases nothing and has no More, neither does the next
+//	I6  the order of the input does not matter, and a compiled plan equals a new one after any events
+//	I7  without manual partitions, a larger limit never releases fewer clusters
+//	I8  every waiting or held cluster has one reason, the classes of a partition add up, and a result survives JSON
+//	I9  limits are exact, between 0 and the count, and grow with the percentage and with the count
+//
+// I6 and I8 hold in the mode FleetController as well.
+//
+// # Coming from fleet.yaml
+//
+// Where Fleet's document (fleet.rancher.io/rollout) and its controller differ, or one of them is silent. Every row is a test that computes
+// the last two columns in the two modes.
+//
+//	     situation                                       document         FleetController   Default
+//	D1   sizes of the partitions of 230 clusters         57 57 57 57 2    57 57 57 57 2     57 57 57 57 2
+//	D2   sizes of the partitions of 199 clusters         199              199               199
+//	D3   first deployment of 100 at 10%, none ready      50, wait         50 50             50, wait
+//	D4   update of 50 at 10%, first step                 50               5                 50
+//	D5   update of 1000 with all defaults, first step    50               1000              50
+//	D6   update of 100 at maxUnavailable 0, first step   50               0                 50
+//	D7   first deployment of 200 in 10 partitions        50 in each       50                200
+//	D8   the same, one partition may be NotReady         20, wait         50                200 and a warning
+//	D9   maxUnavailable "0%" of 10                       –                1                 0
+//	D10  maxUnavailable "0"                              –                limit_format      0
+//	D11  maxUnavailable "1e1%" of 50                     –                5                 limit_number
+//	D12  maxUnavailable "15" of 10                       –                15                10
+//	D13  4.6% of 1500                                    –                68                69
+//	D14  autoPartitionSize "x", below the threshold      –                unseen            limit_format
+//	D15  as many NotReady as allowed, the next batch     both             0                 3
+//	D16  as many partitions NotReady as allowed          fewer proceeds   proceeds          proceeds
+//	D17  a partition allows 5 and the strategy 1         5                1                 10
+//	D18  healthy but offline, on the old version         NotReady         available         NotReady
+//	D19  one paused cluster, maxUnavailable 0            –                blocks            does not count
+//	D20  clusters in no partition                        excluded         excluded          excluded, or appended
+//	D21  a cluster in no group, clusterGroupSelector {}  –                member            no member
+//	D22  first of a/y and b/x                            –                b/x               a/y
+//	D23  status after 4 of 4 are released                4 NotReady       0 unavailable     4 NotReady
+//	D24  unhealthy member behind a closed gate           –                waits             waits
+//
+// D3: the controller starts new clusters 50 per reconcile, ready or not. D15: the document says "fewer than 10" in one scenario and "more
+// than 4 pauses" in another. D17: for the controller maxUnavailable is a budget of the partition and of all targets, here 10 clusters.
+//
+// Not covered, because it bypasses the gate in Fleet too: dependsOn, drift correction, Helm options, namespace labels, schedules.
+package partition

@@ -1,0 +1,57 @@
+package partition
+
+// Limit is the computation of a limit without default but 100%, for the shared cases.
+func Limit(mode Mode, count int, values ...IntOrString) (int, error) {
+	list := make([]value, 0, len(values)+1)
+	for _, v := range append(values, FromString(defaultMaxUnavailable)) {
+		list = append(list, global(v, "maxUnavailable"))
+	}
+	return limit(mode, count, list...)
+}
+
+// Recount counts again from what the plan knows of each cluster.
+func (c *Compiled) Recount() { c.recount() }
+
+// Bytes is what a compiled plan keeps per cluster and membership, names and labels not counted.
+func (c *Compiled) Bytes() int {
+	const text = 16
+	n := len(c.wanted)*text + len(c.facts)*2 + 4*(len(c.members)+len(c.memberships)+len(c.offsets)+len(c.partitionOf))
+	for _, in := range c.in {
+		for _, words := range in.levels {
+			n += 8 * len(words)
+		}
+	}
+	return n
+}
+
+// Members is the search for the members of manual partitions alone.
+type Members struct {
+	definitions []Definition
+	fleet       Fleet
+	order       []uint32
+	compiled    *Compiled
+}
+
+func NewMembers(strategy Strategy, fleet Fleet) *Members {
+	m := &Members{definitions: strategy.Partitions, fleet: fleet, compiled: &Compiled{}}
+	for i := range fleet.Clusters {
+		m.order = append(m.order, uint32(i))
+	}
+	return m
+}
+
+// Find does what a compilation does: selectors, their index, and every cluster. It returns the number of memberships.
+func (m *Members) Find() int {
+	list := make([]criteria, len(m.definitions))
+	for i := range m.definitions {
+		var err error
+		if list[i], err = m.definitions[i].compile(i); err != nil {
+			panic(err)
+		}
+	}
+	matches, _, err := m.compiled.match(newMatcher(Default, DisplayNameLabel, m.definitions, list, m.fleet.Groups), m.fleet.Clusters, m.order)
+	if err != nil {
+		panic(err)
+	}
+	return len(matches)
+}

@@ -1,0 +1,136 @@
+package partition
+
+import (
+	"errors"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// Limits that apply where the strategy gives none.
+const (
+	defaultMaxUnavailable = "100%"
+	defaultAutoSize       = "25%"
+	defaultThreshold      = 200
+	defaultMaxNew         = 50
+)
+
+// value is a limit and where it comes from. A path is put together only for a fault.
+type value struct {
+	IntOrString
+	field     string
+	partition int // index of the manual partition that has the field; -1 for the strategy
+}
+
+func global(v IntOrString, field string) value { return value{v, field, -1} }
+
+func (v value) fault(kind Kind, hint string) error {
+	path := v.field
+	if v.partition >= 0 {
+		path = inPartition(v.partition, v.field)
+	}
+	return &FieldError{Kind: kind, Path: path, Value: v.String(), Hint: hint}
+}
+
+// limit returns how many of count the first value that is present stands for.
+func limit(mode Mode, count int, values ...value) (int, error) {
+	for _, v := range values {
+		if v.IsZero() {
+			continue
+		}
+		if mode == FleetController {
+			return v.controllerLimit(count)
+		}
+		return v.exactLimit(count)
+	}
+	return 0, errors.New("partition: a limit without default")
+}
+
+const (
+	hintFormat  = `must be an int such as 5 or a percentage such as "10%"`
+	hintPercent = "must be digits with an optional fraction, at most 9 digits in all, and a percent sign"
+)
+
+// exactLimit is the limit of the default mode, between 0 and count. Percentages are rounded down, but to no less than 1 unless they are
+// 0, in integers: 4.6% of 1500 is 69. Tempting: floating point, where it is 68.
+func (v value) exactLimit(count int) (int, error) {
+	if v.form == isInt {
+		return clamp(int64(v.n), count), nil
+	}
+	text := strings.TrimPrefix(v.text, "+")
+	number, isPercent := strings.CutSuffix(text, "%")
+	if !isPercent {
+		n, ok := digits(number)
+		if !ok {
+			return 0, v.fault(KindLimitFormat, hintFormat)
+		}
+		return clamp(n, count), nil
+	}
+	whole, fraction, dotted := strings.Cut(number, ".")
+	n, ok := digits(whole + fraction)
+	if !ok || dotted && fraction == "" || len(whole)+len(fraction) > 9 {
+		return 0, v.fault(KindLimitNumber, hintPercent)
+	}
+	if n == 0 || count <= 0 {
+		return 0, nil
+	}
+	divisor := uint64(100)
+	for range fraction {
+		divisor *= 10
+	}
+	hi, lo := bits.Mul64(uint64(count), uint64(n))
+	if hi >= divisor {
+		return count, nil // the quotient has more than 64 bits
+	}
+	q, _ := bits.Div64(hi, lo, divisor)
+	return int(max(1, min(q, uint64(count)))), nil
+}
+
+// digits reads a decimal number; what does not fit is the largest one.
+func digits(text string) (int64, bool) {
+	n := int64(0)
+	for i := range len(text) {
+		d := text[i] - '0'
+		if d > 9 {
+			return 0, false
+		}
+		if n > (math.MaxInt64-int64(d))/10 {
+			n = math.MaxInt64
+		} else if n < math.MaxInt64 {
+			n = n*10 + int64(d)
+		}
+	}
+	return n, text != ""
+}
+
+func clamp(n int64, count int) int { return int(max(0, min(n, int64(count)))) }
+
+// controllerLimit does what Fleet's controller does: nothing is read if there is nothing to limit, an int inside a string is not
+// clamped, percentages are floating point, and every percentage is at least 1.
+func (v value) controllerLimit(count int) (int, error) {
+	if count == 0 {
+		return 1, nil
+	}
+	if v.form == isInt {
+		return clamp(int64(v.n), count), nil
+	}
+	// On overflow Atoi returns the largest int beside its error, and so does Fleet.
+	if n, err := strconv.Atoi(v.text); n > 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
+		return n, nil
+	}
+	number, isPercent := strings.CutSuffix(v.text, "%")
+	if !isPercent {
+		return 0, v.fault(KindLimitFormat, `Fleet's controller takes an int above 0 or a percentage such as "10%" here`)
+	}
+	p, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return 0, v.fault(KindLimitNumber, "Fleet's controller takes a floating-point number and a percent sign here")
+	}
+	product := float64(count) * p
+	// What no int64 can hold, NaN included, is 1: converting it would differ between processors.
+	if !(p > 0) || !(product < math.MaxInt64) {
+		return 1, nil
+	}
+	return int(max(1, min(int64(product)/100, int64(count)))), nil
+}

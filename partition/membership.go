@@ -1,0 +1,276 @@
+package partition
+
+import (
+	"slices"
+
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// matcher finds the manual partitions that a cluster is a member of without trying them all. Each partition is filed under one criterion
+// that its members must fulfil: a name, a group, or a value of a label. What the cluster has of these is looked up once, and only
+// the partitions found there are checked for the rest. Criteria about groups are resolved once per group.
+type matcher struct {
+	rules      []rule
+	names      map[string][]uint32    // partitions by clusterName
+	display    string                 // second label to compare with clusterName; empty if there is none
+	grouped    bool                   // some partition is filed under its groups
+	byGroup    map[string]*groupIndex // filled when a group is first seen
+	groupless  []string               // groups that a cluster in none is tried with
+	groups     map[string]map[string]string
+	keys       []keyIndex
+	direct     bool     // every partition is filed under the same label, and being found there is being a member
+	unfiled    []uint32 // partitions of which only a look at the labels can tell: NotIn, DoesNotExist, {}
+	candidates []uint32 // to which cluster, by number and 1, a partition was last a candidate
+}
+
+// rule is what is left to check of a partition once it is a candidate.
+type rule struct {
+	labels      *selector.Labels // nil if there is nothing left to check
+	checkGroups bool
+	group       string // for filling byGroup
+	groupLabels *selector.Labels
+	grouped     bool
+}
+
+// keyIndex has the partitions that ask for a label.
+type keyIndex struct {
+	key    string
+	values []string // of single; a handful is scanned, which beats hashing
+	lists  [][]uint32
+	hashed map[string][]uint32 // instead, if there are many
+	any    []uint32            // partitions that any value fulfils
+}
+
+const scanned = 8
+
+func (k *keyIndex) find(value string) []uint32 {
+	if k.hashed != nil {
+		return k.hashed[value]
+	}
+	for i, v := range k.values {
+		// Values of one label often differ in their last byte alone, and a comparison of strings is a call.
+		if len(v) == len(value) && (v == "" || v[len(v)-1] == value[len(v)-1] && v == value) {
+			return k.lists[i]
+		}
+	}
+	return nil
+}
+
+func newMatcher(mode Mode, display string, definitions []Definition, compiled []criteria, groups map[string]map[string]string) *matcher {
+	m := &matcher{
+		display: display, groups: groups,
+		rules:      make([]rule, len(definitions)),
+		names:      map[string][]uint32{},
+		byGroup:    map[string]*groupIndex{},
+		candidates: make([]uint32, len(definitions)),
+	}
+	if mode == FleetController {
+		m.groupless = []string{""}
+	}
+	terms := make([][]selector.Term, len(compiled))
+	for i, c := range compiled {
+		if c.clusters != nil {
+			terms[i] = c.clusters.Terms()
+		}
+	}
+	var load load // needed only where there is a choice
+	if slices.ContainsFunc(terms, func(list []selector.Term) bool { return len(list) > 1 }) {
+		load = loadOf(terms)
+	}
+	byKey := map[string]map[string][]uint32{}
+	any := map[string][]uint32{}
+	var order []string
+	for i := range definitions {
+		d, c, p := &definitions[i], compiled[i], uint32(i)
+		m.rules[i] = rule{labels: c.clusters, checkGroups: d.grouped(), group: d.ClusterGroup, groupLabels: c.groups, grouped: d.grouped()}
+		if d.ClusterName != "" {
+			m.names[d.ClusterName] = append(m.names[d.ClusterName], p)
+			continue
+		}
+		if d.grouped() {
+			m.grouped = true
+			m.rules[i].checkGroups = false
+			continue
+		}
+		if c.clusters == nil {
+			continue // no criterion at all: never a candidate
+		}
+		term, ok := load.lightest(terms[i])
+		if !ok {
+			m.unfiled = append(m.unfiled, p)
+			continue
+		}
+		if byKey[term.Key] == nil {
+			byKey[term.Key] = map[string][]uint32{}
+			order = append(order, term.Key)
+		}
+		if term.Values == nil {
+			any[term.Key] = append(any[term.Key], p)
+		}
+		for _, v := range term.Values {
+			byKey[term.Key][v] = append(byKey[term.Key][v], p)
+		}
+		if s := d.ClusterSelector; len(s.MatchLabels)+len(s.MatchExpressions) == 1 {
+			m.rules[i].labels = nil // being found under its only requirement is matching it
+		}
+	}
+	for _, key := range order {
+		k := keyIndex{key: key, any: any[key]}
+		if len(byKey[key]) > scanned {
+			k.hashed = byKey[key]
+		} else {
+			for value, list := range byKey[key] {
+				k.values = append(k.values, value)
+				k.lists = append(k.lists, list)
+			}
+		}
+		m.keys = append(m.keys, k)
+	}
+	m.direct = len(m.keys) == 1 && len(m.keys[0].any) == 0 && len(m.names) == 0 && !m.grouped && len(m.unfiled) == 0 &&
+		!slices.ContainsFunc(m.rules, func(r rule) bool { return r.labels != nil })
+	return m
+}
+
+// load counts how many partitions ask for a value of a label, and how many for a key.
+type load struct {
+	values map[[2]string]int
+	keys   map[string]int
+}
+
+func loadOf(terms [][]selector.Term) load {
+	l := load{values: map[[2]string]int{}, keys: map[string]int{}}
+	for _, list := range terms {
+		for _, t := range list {
+			l.keys[t.Key]++
+			for _, v := range t.Values {
+				l.values[[2]string{t.Key, v}]++
+			}
+		}
+	}
+	return l
+}
+
+// lightest returns the term under which the fewest other partitions are found, and of several the one whose key most partitions
+// share, so that few keys are looked up.
+func (l load) lightest(terms []selector.Term) (best selector.Term, ok bool) {
+	weight := func(t selector.Term) int {
+		if t.Values == nil {
+			return len(l.keys) + len(l.values) + l.keys[t.Key]
+		}
+		most := 0
+		for _, v := range t.Values {
+			most = max(most, l.values[[2]string{t.Key, v}])
+		}
+		return most
+	}
+	if len(terms) == 1 {
+		return terms[0], true
+	}
+	for _, t := range terms {
+		w, b := weight(t), 0
+		if ok {
+			b = weight(best)
+		}
+		if !ok || w < b || w == b && l.keys[t.Key] > l.keys[best.Key] {
+			best, ok = t, true
+		}
+	}
+	return best, ok
+}
+
+// match appends the partitions of a cluster, ascending. Clusters are numbered from 0 and matched in that order.
+func (m *matcher) match(number uint32, cluster *Cluster, to []uint32) []uint32 {
+	if m.direct {
+		if value, ok := cluster.Labels[m.keys[0].key]; ok {
+			to = append(to, m.keys[0].find(value)...)
+		}
+		return to
+	}
+	from := len(to)
+	if len(m.names) > 0 {
+		to = m.accept(m.names[cluster.Name], number, cluster, to)
+		if m.display != "" {
+			if shown, ok := cluster.Labels[m.display]; ok {
+				to = m.accept(m.names[shown], number, cluster, to)
+			}
+		}
+	}
+	if m.grouped {
+		for _, group := range m.groupsOf(cluster) {
+			to = m.accept(m.ofGroup(group).filed, number, cluster, to)
+		}
+	}
+	for i := range m.keys {
+		k := &m.keys[i]
+		if value, ok := cluster.Labels[k.key]; ok {
+			to = m.accept(k.find(value), number, cluster, to)
+			if len(k.any) > 0 {
+				to = m.accept(k.any, number, cluster, to)
+			}
+		}
+	}
+	if len(m.unfiled) > 0 {
+		to = m.accept(m.unfiled, number, cluster, to)
+	}
+	if len(to)-from > 1 {
+		slices.Sort(to[from:])
+	}
+	return to
+}
+
+// accept appends those candidates that were not tried yet and whose other criteria hold.
+func (m *matcher) accept(list []uint32, number uint32, cluster *Cluster, to []uint32) []uint32 {
+	for _, p := range list {
+		if m.candidates[p] == number+1 {
+			continue
+		}
+		m.candidates[p] = number + 1
+		r := &m.rules[p]
+		if (r.labels == nil || r.labels.Match(cluster.Labels)) && (!r.checkGroups || m.inGroup(cluster, p)) {
+			to = append(to, p)
+		}
+	}
+	return to
+}
+
+// groupsOf returns the groups that a cluster is tried with: one in none is tried by Fleet's controller with a group that has no name and
+// no labels.
+func (m *matcher) groupsOf(cluster *Cluster) []string {
+	if len(cluster.Groups) == 0 {
+		return m.groupless
+	}
+	return cluster.Groups
+}
+
+// inGroup reports whether one group of the cluster fulfils all criteria of the partition about groups.
+func (m *matcher) inGroup(cluster *Cluster, p uint32) bool {
+	return slices.ContainsFunc(m.groupsOf(cluster), func(group string) bool {
+		_, found := slices.BinarySearch(m.ofGroup(group).all, p)
+		return found
+	})
+}
+
+// groupIndex has the partitions whose criteria about groups all hold for one group, ascending.
+type groupIndex struct {
+	all   []uint32
+	filed []uint32 // those that are filed under their groups
+}
+
+func (m *matcher) ofGroup(group string) *groupIndex {
+	index, ok := m.byGroup[group]
+	if ok {
+		return index
+	}
+	index = &groupIndex{}
+	for i := range m.rules {
+		r, p := &m.rules[i], uint32(i)
+		if r.grouped && (r.group == "" || r.group == group) && (r.groupLabels == nil || r.groupLabels.Match(m.groups[group])) {
+			index.all = append(index.all, p)
+			if !r.checkGroups {
+				index.filed = append(index.filed, p)
+			}
+		}
+	}
+	m.byGroup[group] = index
+	return index
+}

@@ -1,0 +1,105 @@
+package partition
+
+import (
+	"errors"
+	"strconv"
+)
+
+// DisplayNameLabel is the label under which Rancher keeps the name that people gave a cluster. See [Options.DisplayNameLabel].
+const DisplayNameLabel = "management.cattle.io/cluster-display-name"
+
+// Options is what fleet.yaml has no words for. The zero value is the default mode with what Fleet documents. In the mode
+// [FleetController] all other options are ignored, but must be valid.
+type Options struct {
+	Mode      Mode      `json:"mode,omitzero"`
+	Leftovers Leftovers `json:"leftovers,omitzero"` // clusters in no manual partition
+	Paused    Paused    `json:"paused,omitzero"`    // what a paused cluster counts as
+	Offline   Offline   `json:"offline,omitzero"`   // what an offline cluster counts as
+	Releases  Releases  `json:"releases,omitzero"`  // what limits the update of healthy clusters
+	// MaxPerStep is the most releases of one step over all partitions; 0 is no such limit. It must not be negative.
+	MaxPerStep int `json:"maxPerStep,omitzero"`
+	// DisplayNameLabel is the label whose value a partition's clusterName is compared with, besides the name of the cluster. Nil means
+	// the constant [DisplayNameLabel], the empty string none.
+	DisplayNameLabel *string `json:"displayNameLabel,omitempty"`
+}
+
+// Mode says whose decisions are made.
+type Mode string
+
+// The modes; the empty one is Default.
+const (
+	Default         Mode = "default"          // what Fleet's documentation promises
+	FleetController Mode = "fleet_controller" // what Fleet's controller does, oddities included
+)
+
+// Leftovers says what becomes of clusters in no manual partition.
+type Leftovers string
+
+// The zero value of Leftovers is ExcludeLeftovers.
+const (
+	ExcludeLeftovers Leftovers = "exclude" // they are never released, and listed
+	AppendLeftovers  Leftovers = "append"  // they are cut into automatic partitions behind the manual ones
+)
+
+// Paused says what a paused cluster counts as. It is never released.
+type Paused string
+
+// The zero value of Paused is SkipPaused.
+const (
+	SkipPaused  Paused = "skip"  // it does not count
+	BlockPaused Paused = "block" // it counts as NotReady until it has the wanted version
+)
+
+// Offline says what an offline cluster counts as.
+type Offline string
+
+// The zero value of Offline is CountOffline.
+const (
+	CountOffline   Offline = "count"   // as NotReady, unless it was never released
+	ExcludeOffline Offline = "exclude" // it is held, like a paused one
+)
+
+// Releases says what limits the update of healthy clusters.
+type Releases string
+
+// The zero value of Releases is ByBatch.
+const (
+	ByBatch  Releases = "batch"  // only the batch
+	ByBudget Releases = "budget" // also what maxUnavailable leaves, but one cluster if all others are ready
+)
+
+// Validate reports every fault, joined, each a *[FieldError].
+func (o Options) Validate() error {
+	var faults []error
+	oneOf := func(path, got, zero, other string) {
+		if got != "" && got != zero && got != other {
+			faults = append(faults, &FieldError{Kind: KindValue, Path: path, Value: quoted(got),
+				Hint: "must be " + quoted(zero) + " or " + quoted(other)})
+		}
+	}
+	oneOf("mode", string(o.Mode), string(Default), string(FleetController))
+	oneOf("leftovers", string(o.Leftovers), string(ExcludeLeftovers), string(AppendLeftovers))
+	oneOf("paused", string(o.Paused), string(SkipPaused), string(BlockPaused))
+	oneOf("offline", string(o.Offline), string(CountOffline), string(ExcludeOffline))
+	oneOf("releases", string(o.Releases), string(ByBatch), string(ByBudget))
+	if o.MaxPerStep < 0 {
+		faults = append(faults, &FieldError{Kind: KindValue, Path: "maxPerStep", Value: strconv.Itoa(o.MaxPerStep),
+			Hint: "must be at least 1, or 0 for no limit"})
+	}
+	return errors.Join(faults...)
+}
+
+// effective returns the options with what the mode ignores taken out.
+func (o Options) effective() Options {
+	if o.Mode == FleetController {
+		return Options{Mode: FleetController}
+	}
+	return o
+}
+
+func (o Options) displayName() string {
+	if o.DisplayNameLabel == nil {
+		return DisplayNameLabel
+	}
+	return *o.DisplayNameLabel
+}

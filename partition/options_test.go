@@ -1,0 +1,163 @@
+package partition_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/partition"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// letters are states of a cluster, for rows that fit a line.
+func letters() map[rune]partition.State {
+	return map[rune]partition.State{
+		'd': healthy(newVersion),
+		'o': healthy(oldVersion),
+		'p': {},
+		'b': {Released: oldVersion, Applied: oldVersion},
+		'u': {Released: newVersion, Applied: oldVersion, Ready: true},
+		'z': {Released: oldVersion, Applied: oldVersion, Ready: true, Paused: true},
+		'f': {Released: oldVersion, Applied: oldVersion, Ready: true, Offline: true},
+		'g': {Offline: true},
+		'x': {Released: oldVersion, Applied: oldVersion, Ready: true, Paused: true, Offline: true},
+		'D': {Released: newVersion, Applied: newVersion, Ready: true, Offline: true},
+		'P': {Released: newVersion, Applied: newVersion, Ready: true, Paused: true},
+		'a': {Released: oldVersion, Applied: newVersion, Ready: true},
+	}
+}
+
+// drawn says what a plan does with each cluster: R is released, = is up to date, then the reasons for which it waits or is NotReady.
+func drawn(compiled *partition.Compiled, p *partition.Result) string {
+	words := make([]string, compiled.Len())
+	for _, r := range p.Releases {
+		words[r.Index] = "R"
+	}
+	for _, w := range p.Waiting {
+		words[w.Index] += w.Reason.Code.String()
+	}
+	for _, u := range p.Unready {
+		if words[u.Index] != "R" {
+			words[u.Index] += "!" + u.Why.String()
+		}
+	}
+	for i := range words {
+		if words[i] == "" {
+			words[i] = "="
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// TestOptions: one partition in one step, per option and state.
+func TestOptions(t *testing.T) {
+	limit := partition.FromInt
+	budget := partition.Options{Releases: partition.ByBudget}
+	none, env := "", "env"
+	named := func(name string) []partition.Definition { return []partition.Definition{{ClusterName: name}} }
+	for _, row := range []struct {
+		why      string
+		states   string
+		strategy partition.Strategy
+		options  partition.Options
+		paused   bool
+		want     string
+	}{
+		{why: "the batch is not limited by maxUnavailable", states: "oooo", strategy: partition.Strategy{MaxUnavailable: limit(1)}, want: "R R R R"},
+		{why: "a budget limits updates of healthy clusters", states: "oooo", strategy: partition.Strategy{MaxUnavailable: limit(2)}, options: budget, want: "R R budget budget"},
+		{why: "a budget of 0 releases one if nothing is NotReady", states: "ooo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, options: budget, want: "R budget budget"},
+		{why: "what is NotReady takes up the budget", states: "uoooo", strategy: partition.Strategy{MaxUnavailable: limit(3)}, options: budget, want: "!not_applied R R budget budget"},
+		{why: "a budget that is used up is open, and has no room", states: "uuoo", strategy: partition.Strategy{MaxUnavailable: limit(2)}, options: budget, want: "!not_applied !not_applied budget budget"},
+		{why: "first deployments and fixes are not limited by the budget", states: "boppo", strategy: partition.Strategy{MaxUnavailable: limit(2)}, options: budget, want: "R R R R budget"},
+		{why: "more NotReady than allowed pauses all but the fix", states: "ububop", strategy: partition.Strategy{MaxUnavailable: limit(3)}, want: "!not_applied R !not_applied R threshold threshold"},
+		{why: "equal proceeds", states: "ububop", strategy: partition.Strategy{MaxUnavailable: limit(4)}, want: "!not_applied R !not_applied R R R"},
+		{why: "the batch limits the fix, too", states: "bbb", strategy: partition.Strategy{MaxUnavailable: limit(0), MaxNew: count(2)}, want: "R R batch"},
+		{why: "a closed partition has its batch for fixes", states: "pb", strategy: partition.Strategy{MaxUnavailable: limit(0), MaxNew: count(1)}, want: "threshold R"},
+		{why: "an open one goes in cluster order, so that a larger limit may let a fix wait for the next batch", states: "pb", strategy: partition.Strategy{MaxUnavailable: limit(1), MaxNew: count(1)}, want: "R batch"},
+		{why: "a batch that is full", states: "oopp", strategy: partition.Strategy{MaxNew: count(3)}, want: "R R R batch"},
+		{why: "a cap per step", states: "oopp", options: partition.Options{MaxPerStep: 3}, want: "R R R step_limit"},
+		{why: "the cap is named before the batch", states: "oopp", strategy: partition.Strategy{MaxNew: count(3)}, options: partition.Options{MaxPerStep: 3}, want: "R R R step_limit"},
+		{why: "the budget is named before the cap", states: "oo", strategy: partition.Strategy{MaxUnavailable: limit(1)}, options: partition.Options{MaxPerStep: 1, Releases: partition.ByBudget}, want: "R budget"},
+		{why: "the cap counts over all partitions", states: "oooo", strategy: partition.Strategy{MaxUnavailablePartitions: limit(9), AutoPartitionSize: limit(1), AutoPartitionThreshold: count(1)}, options: partition.Options{MaxPerStep: 3}, want: "R R R step_limit"},
+		{why: "a paused cluster is held and does not count", states: "zo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, want: "paused R"},
+		{why: "or counts as NotReady", states: "zo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, options: partition.Options{Paused: partition.BlockPaused}, want: "!paused threshold"},
+		{why: "a paused cluster that is up to date is done", states: "Po", strategy: partition.Strategy{MaxUnavailable: limit(0)}, options: partition.Options{Paused: partition.BlockPaused}, want: "= R"},
+		{why: "an offline cluster is NotReady and gets its release like a broken one", states: "fo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, want: "R threshold"},
+		{why: "one that was never released is pending", states: "go", strategy: partition.Strategy{MaxUnavailable: limit(0)}, want: "R R"},
+		{why: "one that is up to date is NotReady", states: "Do", strategy: partition.Strategy{MaxUnavailable: limit(0)}, want: "!offline threshold"},
+		{why: "excluded, it is held", states: "fgDo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, options: partition.Options{Offline: partition.ExcludeOffline}, want: "offline offline offline R"},
+		{why: "paused is named before offline", states: "x", options: partition.Options{Offline: partition.ExcludeOffline}, want: "paused"},
+		{why: "unless it is not what holds the cluster", states: "x", options: partition.Options{Offline: partition.ExcludeOffline, Paused: partition.BlockPaused}, want: "offline"},
+		{why: "a paused bundle releases nothing, and counts as ever", states: "odzu", paused: true, want: "bundle_paused = bundle_paused !not_applied"},
+		{why: "an agent that runs the wanted version already is NotReady for the time of the step", states: "ao", strategy: partition.Strategy{MaxUnavailable: limit(0)}, want: "R threshold"},
+		{why: "clusterName is the name", states: "oo", strategy: partition.Strategy{Partitions: named("c000001")}, want: "unmatched R"},
+		{why: "or the display name", states: "oo", strategy: partition.Strategy{Partitions: named("shown")}, want: "R unmatched"},
+		{why: "unless there is no such label", states: "oo", strategy: partition.Strategy{Partitions: named("shown")}, options: partition.Options{DisplayNameLabel: &none}, want: "unmatched unmatched"},
+		{why: "or another one", states: "oo", strategy: partition.Strategy{Partitions: named("prod")}, options: partition.Options{DisplayNameLabel: &env}, want: "R unmatched"},
+		{why: "and all criteria hold, a group as well", states: "oo", strategy: partition.Strategy{Partitions: []partition.Definition{{ClusterName: "shown", ClusterGroup: "g", ClusterSelector: &selector.LabelSelector{}}}}, want: "R unmatched"},
+		{why: "not another group", states: "oo", strategy: partition.Strategy{Partitions: []partition.Definition{{ClusterName: "shown", ClusterGroup: "h"}}}, want: "unmatched unmatched"},
+	} {
+		fleet := fleetOf(len(row.states), fresh())
+		fleet.Paused = row.paused
+		for i, letter := range row.states {
+			fleet.Clusters[i].State = letters()[letter]
+		}
+		fleet.Clusters[0].Labels = map[string]string{partition.DisplayNameLabel: "shown", "env": "prod"}
+		fleet.Clusters[0].Groups = []string{"f", "g"}
+		compiled, err := partition.Compile(row.strategy, fleet, row.options)
+		if err != nil {
+			t.Fatalf("%s: %v", row.why, err)
+		}
+		p := compiled.Plan()
+		if got := drawn(compiled, &p); got != row.want {
+			t.Errorf("%s: %s: got  %s\nwant %s\n%s", row.why, row.states, got, row.want, p.Step)
+		}
+		if want, err := reference(row.strategy, fleet, row.options); err != nil || fmt.Sprint(want.Reasons) != fmt.Sprint(outcomeOf(compiled, &p).Reasons) {
+			t.Errorf("%s: the reference says %v, %v", row.why, want.Reasons, err)
+		}
+	}
+}
+
+// TestControllerReasons: in the mode FleetController every cluster that is not released has a reason, too.
+func TestControllerReasons(t *testing.T) {
+	limit := partition.FromInt
+	for _, row := range []struct {
+		why      string
+		states   string
+		strategy partition.Strategy
+		paused   bool
+		want     string
+		reason   string // of the last that waits
+	}{
+		{why: "the batch of new ones is full", states: "ppp", strategy: partition.Strategy{MaxNew: count(2)}, want: "R R batch", reason: "the batch of 2 is full"},
+		{why: "no batch at all", states: "p", strategy: partition.Strategy{MaxNew: count(0)}, want: "batch", reason: "the batch of 0 is full"},
+		{why: "the partition has no room", states: "ooo", strategy: partition.Strategy{MaxUnavailable: limit(3), Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{}, MaxUnavailable: limit(1)}}},
+			want: "R budget budget", reason: "partition 0 has no room for updates: 1 members NotReady of at most 1"},
+		{why: "all targets together have none", states: "ooo", strategy: partition.Strategy{MaxUnavailable: limit(1), Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{}, MaxUnavailable: limit(3)}}},
+			want: "R total_budget total_budget", reason: "all targets together have no room for updates: 1 unavailable of at most 1"},
+		{why: "an earlier partition is not ready", states: "oo", strategy: partition.Strategy{MaxUnavailable: limit(0), AutoPartitionThreshold: count(1), AutoPartitionSize: limit(1)},
+			want: "budget gate", reason: "partition 1 is not reached: partition 0 closed the gate, 1 not ready of at most 0"},
+		{why: "a paused cluster is staged and waits", states: "zo", want: "paused R", reason: "the cluster is paused"},
+		{why: "a paused bundle", states: "op", paused: true, want: "bundle_paused bundle_paused", reason: "the bundle is paused"},
+		{why: "in no partition", states: "o", strategy: partition.Strategy{Partitions: []partition.Definition{{ClusterName: "x"}}}, want: "unmatched", reason: "the cluster is in no partition"},
+		{why: "unready ones say why; offline is not looked at", states: "uDbP", want: "!not_applied = R =", reason: ""},
+	} {
+		fleet := fleetOf(len(row.states), fresh())
+		fleet.Paused = row.paused
+		for i, letter := range row.states {
+			fleet.Clusters[i].State = letters()[letter]
+		}
+		compiled, err := partition.Compile(row.strategy, fleet, partition.Options{Mode: partition.FleetController, MaxPerStep: 1, Offline: partition.ExcludeOffline, Leftovers: partition.AppendLeftovers})
+		if err != nil {
+			t.Fatalf("%s: %v", row.why, err)
+		}
+		p := compiled.Plan()
+		reason := ""
+		if n := len(p.Waiting); n > 0 {
+			reason = p.Waiting[n-1].Reason.String()
+		}
+		if got := drawn(compiled, &p); got != row.want || reason != row.reason {
+			t.Errorf("%s: %s: got  %s, %q\nwant %s, %q\n%s", row.why, row.states, got, reason, row.want, row.reason, p.Step)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package partition
+
+import "strings"
+
+// Plan decides what may be released now. It is [Compile] and [Compiled.Plan] in one: for a host that has its whole fleet at hand and
+// plans now and then. The order of the clusters does not matter, and nothing of the input is changed or kept but its strings.
+//
+// Any part of the plan may be carried out, in any order, before planning again. For each release the host stores Released = Wanted and
+// points the cluster at that version; then it plans again on every event, and at once while [Step.More] is true. No plan depends on
+// time, so without an event nothing changes.
+//
+// The error joins all faults, each a *[FieldError]. In the mode [FleetController] it is the first fault that Fleet's controller
+// would meet, and faults that it would not are none.
+func Plan(strategy Strategy, fleet Fleet, options Options) (Result, error) {
+	compiled, err := Compile(strategy, fleet, options)
+	if err != nil {
+		return Result{}, err
+	}
+	return compiled.Plan(), nil
+}
+
+// Fleet is what a strategy is applied to.
+type Fleet struct {
+	// Clusters are those that the bundle is meant for, in any order. Two with the same namespace and name are an error. In the mode
+	// FleetController clusters of one name in several namespaces keep the order given, which Fleet leaves to chance.
+	Clusters []Cluster `json:"clusters"`
+	// Groups has the labels of cluster groups by name. A group that is not here has no labels.
+	Groups map[string]map[string]string `json:"groups,omitempty"`
+	// Paused stops the whole bundle.
+	Paused bool `json:"paused,omitzero"`
+}
+
+// Cluster is one cluster of a fleet. All but its State is fixed once a plan is compiled.
+type Cluster struct {
+	Namespace string            `json:"namespace,omitempty"`
+	Name      string            `json:"name"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Groups    []string          `json:"groups,omitempty"` // names of the cluster groups it is in
+	// Wanted is the id of the version that the cluster is to have. It may differ between clusters, and must not be empty.
+	Wanted string `json:"wanted"`
+	State
+}
+
+// State is what changes while a rollout proceeds. The zero value is a cluster that nothing was ever deployed to.
+type State struct {
+	Released string `json:"released,omitempty"` // id of the version that the cluster was last pointed at; empty if never
+	Applied  string `json:"applied,omitempty"`  // id of the version that its agent says it applied
+	Ready    bool   `json:"ready,omitzero"`     // the last word of its agent
+	Paused   bool   `json:"paused,omitzero"`
+	Offline  bool   `json:"offline,omitzero"` // not looked at in the mode FleetController
+	// Staged is the id of the version that Fleet has prepared and not yet released: stagedDeploymentID of its BundleDeployment, whose
+	// deploymentID is Released. Empty means the same as Released; if both are empty, there is no BundleDeployment. Only the mode
+	// FleetController looks at it.
+	Staged string `json:"staged,omitempty"`
+}
+
+// ID names a cluster in results.
+type ID struct {
+	Index     int    `json:"index"` // place in cluster order, by which [Compiled.Update] takes it; see [Compiled.Find]
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// String returns namespace/name, or the name alone if there is no namespace.
+func (id ID) String() string {
+	if id.Namespace == "" {
+		return id.Name
+	}
+	return id.Namespace + "/" + id.Name
+}
+
+// Release says that a cluster may be pointed at its wanted version now.
+type Release struct {
+	ID
+	Partition int  `json:"partition"`      // index of the partition that releases it
+	First     bool `json:"first,omitzero"` // it is the first deployment to the cluster, not an update
+}
+
+// Step is what may be done now, and how the partitions stand.
+type Step struct {
+	Releases   []Release `json:"releases,omitempty"` // in cluster order, each cluster once
+	Partitions []Status  `json:"partitions"`         // in the order of the rollout, all of them
+	// NotReadyPartitions is how many of the reached partitions are not ready. As soon as it exceeds MaxNotReadyPartitions, the gate
+	// closes: no partition behind is reached.
+	NotReadyPartitions    int `json:"notReadyPartitions"`
+	MaxNotReadyPartitions int `json:"maxNotReadyPartitions"`
+	ClosedBy              int `json:"closedBy"` // index of the partition that closed the gate; -1 if it is open
+	// More means that another step would do something without any other change than carrying this one out: do not wait for an event.
+	More bool `json:"more,omitzero"`
+	// Controller is what the mode FleetController has besides; nil in the default mode.
+	Controller *Controller `json:"controller,omitempty"`
+}
+
+// Controller is what a reconcile of Fleet's controller does besides releasing, and its budget over all targets. Created and Staged are
+// in cluster order; a created target is staged, too, and usually released.
+type Controller struct {
+	Created           []ID `json:"created,omitempty"` // a deployment object is made
+	Staged            []ID `json:"staged,omitempty"`  // the wanted version is prepared
+	MaxUnavailable    int  `json:"maxUnavailable"`    // of all targets
+	UnavailableBefore int  `json:"unavailableBefore"` // targets that had not applied what they were pointed at, or were not ready, before
+	Unavailable       int  `json:"unavailable"`       // these, and the healthy ones released in the step: new ones count in the next
+}
+
+// Status is how one partition stands.
+type Status struct {
+	Index int    `json:"index"` // from 0, in the order of the rollout
+	Name  string `json:"name"`
+	Count int    `json:"count"` // members
+	// MaxUnavailable is how many members may be NotReady. In the mode FleetController it may exceed Count.
+	MaxUnavailable int `json:"maxUnavailable"`
+	// NotReady is the number of NotReady members after the step: what Ready was decided by. In the mode FleetController these are all
+	// that are not up to date and ready, those not started yet included.
+	NotReady int `json:"notReady"`
+	// Unavailable is the number that the releases were decided by: in the default mode NotReady before the partition's turn, in the mode
+	// FleetController the members that had not applied what they were pointed at, or were not ready, before the step. Fleet writes
+	// the latter to its status.
+	Unavailable int  `json:"unavailable"`
+	Waiting     int  `json:"waiting"`          // members with another version than the wanted one, or none, after the step; not the held ones
+	Held        int  `json:"held"`             // those that are paused, or excluded while offline
+	Done        int  `json:"done"`             // up to date and ready
+	Released    int  `json:"released"`         // in this step, by this partition
+	Reached     bool `json:"reached,omitzero"` // it had its turn
+	Ready       bool `json:"ready,omitzero"`   // it does not stand in the way of those behind it
+	// Classes are the members by class after the step, in the default mode.
+	Classes Classes `json:"classes,omitzero"`
+	// Blockers are the first NotReady members, at most three, if so many are NotReady that others wait. In the mode FleetController
+	// they are members that are unavailable to releases. Only [Compiled.Plan] lists them.
+	Blockers []ID `json:"blockers,omitempty"`
+}
+
+// Classes counts the members of a partition. Each is in one class, the first that fits. NotReady are updating, blocked and broken ones;
+// waiting are broken, pending and out of sync ones.
+type Classes struct {
+	Done      int `json:"done"`      // at the wanted version, applied, ready and not offline
+	Held      int `json:"held"`      // paused or offline, and by the options out of the count
+	Updating  int `json:"updating"`  // released, and not done
+	Blocked   int `json:"blocked"`   // paused, and by the options in the count
+	Broken    int `json:"broken"`    // not healthy on another version: the fix is always due
+	Pending   int `json:"pending"`   // never released
+	OutOfSync int `json:"outOfSync"` // healthy on another version
+}
+
+// Result is a plan with its reasons. It is the caller's.
+type Result struct {
+	Step
+	// Waiting has every cluster that waits or is held after the step, in cluster order, with the one reason.
+	Waiting []Waiting `json:"waiting,omitempty"`
+	// Unready has every cluster that was released and is NotReady, or is NotReady because it is paused, in cluster order.
+	Unready   []Unready `json:"unready,omitempty"`
+	Unmatched []ID      `json:"unmatched,omitempty"` // clusters in no partition
+	Warnings  []Warning `json:"warnings,omitempty"`
+	// Batch is the size of a batch, and MaxPerStep that of a step; 0 is no limit for the latter.
+	Batch      int `json:"batch"`
+	MaxPerStep int `json:"maxPerStep,omitzero"`
+}
+
+// Warning is a legal configuration that its author may not have meant. It is never a reason to refuse.
+type Warning struct {
+	Code string `json:"code"` // stable: gate_without_effect, no_criterion, ignored_field
+	Path string `json:"path"` // the field to look at
+	Text string `json:"text"` // for people
+}
+
+// String returns "path: text (code)".
+func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + w.Code + ")" }
+
+// String describes the step in a few lines: one for each partition, then the gate.
+func (s Step) String() string {
+	var lines []string
+	for i := range s.Partitions {
+		lines = append(lines, s.Partitions[i].String())
+	}
+	lines = append(lines, s.gate())
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,270 @@
+package partition
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Step decides what may be released now and overwrites step with it, reusing its slices: a host that keeps one Step does not allocate.
+// What it decides is what [Compiled.Plan] decides, without the reasons.
+func (c *Compiled) Step(step *Step) {
+	c.run(step, false)
+	c.settle(step)
+}
+
+// Plan decides what may be released now, and says for every other cluster why not. It looks at each cluster once.
+func (c *Compiled) Plan() Result {
+	r := Result{Batch: c.maxNew, MaxPerStep: c.maxPerStep}
+	c.run(&r.Step, true)
+	waiting := 0
+	for i := range c.facts {
+		if c.waits(c.class(uint32(i))) {
+			waiting++
+		}
+	}
+	if waiting > 0 {
+		r.Waiting = make([]Waiting, 0, waiting)
+	}
+	for i := range c.names {
+		cluster := uint32(i)
+		if reason, ok := c.reason(&r.Step, cluster); ok {
+			r.Waiting = append(r.Waiting, Waiting{c.id(cluster), reason})
+		} else if why := c.unready(cluster); why != 0 {
+			r.Unready = append(r.Unready, Unready{c.id(cluster), why})
+		}
+		if len(c.slotsOf(cluster)) == 0 {
+			r.Unmatched = append(r.Unmatched, c.id(cluster))
+		}
+	}
+	c.settle(&r.Step)
+	r.Warnings = slices.Clone(c.warnings)
+	return r
+}
+
+// Explain says why a cluster waits or is held after the step that is due now; false if it does not. It costs a step.
+func (c *Compiled) Explain(cluster int) (reason Reason, waits bool, err error) {
+	if err := c.check(cluster); err != nil {
+		return Reason{}, false, err
+	}
+	c.run(&c.probe, false)
+	reason, waits = c.reason(&c.probe, uint32(cluster))
+	c.revert()
+	return reason, waits, nil
+}
+
+// turn is what is remembered of a partition's turn for reasons.
+type turn struct {
+	broken, pending, outOfSync Code // why those that are left of each class wait
+	used                       int  // FleetController: members that take up the budget
+}
+
+// run decides the step and leaves the clusters as they are after it, until revert.
+func (c *Compiled) run(step *Step, explain bool) {
+	step.Releases = step.Releases[:0]
+	step.Partitions = slices.Grow(step.Partitions[:0], len(c.partitions))[:len(c.partitions)]
+	step.NotReadyPartitions, step.MaxNotReadyPartitions, step.ClosedBy, step.More = 0, c.maxParts, -1, false
+	if c.mode == FleetController {
+		if step.Controller == nil {
+			step.Controller = new(Controller)
+		}
+		step.Controller.Created, step.Controller.Staged = step.Controller.Created[:0], step.Controller.Staged[:0]
+		c.reconcile(step, false, explain)
+		byID := func(a, b ID) int { return cmp.Compare(a.Index, b.Index) }
+		slices.SortFunc(step.Controller.Created, byID)
+		slices.SortFunc(step.Controller.Staged, byID)
+	} else {
+		step.Controller = nil
+		c.documented(step, c.maxPerStep, explain)
+	}
+	slices.SortFunc(step.Releases, func(a, b Release) int { return cmp.Compare(a.Index, b.Index) })
+	for i := range c.partitions {
+		c.partitions[i].complete(c.mode, &step.Partitions[i])
+	}
+}
+
+// settle finds out whether another step would do more, and takes everything back.
+func (c *Compiled) settle(step *Step) {
+	p := &c.probe
+	p.Releases = p.Releases[:0]
+	p.Partitions = slices.Grow(p.Partitions[:0], len(c.partitions))[:len(c.partitions)]
+	if c.mode == FleetController {
+		if p.Controller == nil {
+			p.Controller = new(Controller)
+		}
+		p.Controller.Created, p.Controller.Staged = p.Controller.Created[:0], p.Controller.Staged[:0]
+		step.More = c.reconcile(p, true, false)
+	} else {
+		// The step took for granted that what it releases is NotReady. Now only what the host stores has changed, so that a cluster
+		// whose agent runs the wanted version already is done.
+		for _, change := range c.undo {
+			c.set(change.cluster, change.before.pointed())
+		}
+		c.documented(p, 1, false)
+		step.More = len(p.Releases) > 0
+	}
+	c.revert()
+}
+
+// documented is the step of the default mode. Releases change the counts at once, for all partitions of the cluster.
+func (c *Compiled) documented(step *Step, perStep int, explain bool) {
+	bad, closed := 0, false
+	for i := range c.partitions {
+		p, s := &c.partitions[i], &step.Partitions[i]
+		*s = Status{Index: i, Name: p.name, Count: int(p.count), MaxUnavailable: p.max, Reached: !closed, Unavailable: p.notReady()}
+		if closed {
+			continue
+		}
+		if !c.paused {
+			c.turns[i] = c.release(p, s, step, perStep)
+		}
+		s.Ready = p.ready()
+		if explain && (s.Unavailable > p.max || p.notReady() > p.max) {
+			s.Blockers = c.blockers(p)
+		}
+		if !s.Ready {
+			bad++
+		}
+		if bad > c.maxParts {
+			closed, step.ClosedBy = true, i
+		}
+	}
+	step.NotReadyPartitions = bad
+}
+
+// release is the turn of one partition. More NotReady members than the limit pause it, an equal number does not. What is broken
+// gets its fix all the same.
+func (c *Compiled) release(p *part, s *Status, step *Step, perStep int) turn {
+	end := p.slot + p.count
+	open := s.Unavailable <= p.max
+	budget := p.max - s.Unavailable // for updates of healthy clusters
+	if s.Unavailable == 0 {
+		budget = max(budget, 1)
+	}
+	spent := c.byBudget && budget <= 0
+	nextBroken, nextPending, nextOutOfSync := c.in[setBroken].next(p.slot, end), end, end
+	if open {
+		nextPending = c.in[setPending].next(p.slot, end)
+		if !spent {
+			nextOutOfSync = c.in[setOutOfSync].next(p.slot, end)
+		}
+	}
+	for s.Released < c.maxNew && (perStep == 0 || len(step.Releases) < perStep) {
+		slot := min(nextBroken, nextPending, nextOutOfSync)
+		if slot == end {
+			break
+		}
+		cluster := c.members[p.member+slot-p.slot]
+		before := c.facts[cluster]
+		// Without appliedWanted it is updating, whatever its agent said before it was pointed at the version.
+		c.try(cluster, before.pointed()&^(appliedWanted|appliedReleased))
+		s.Released++
+		step.Releases = append(step.Releases, Release{ID: c.id(cluster), Partition: s.Index, First: !before.has(released)})
+		switch slot {
+		case nextBroken:
+			nextBroken = c.in[setBroken].next(slot+1, end)
+		case nextPending:
+			nextPending = c.in[setPending].next(slot+1, end)
+		default:
+			nextOutOfSync = c.in[setOutOfSync].next(slot+1, end)
+			budget--
+			if c.byBudget && budget <= 0 {
+				spent, nextOutOfSync = true, end
+			}
+		}
+	}
+	full := Batch
+	if perStep > 0 && len(step.Releases) >= perStep {
+		full = StepLimit
+	}
+	switch {
+	case !open:
+		return turn{broken: full, pending: Threshold, outOfSync: Threshold}
+	case spent:
+		return turn{broken: full, pending: full, outOfSync: Budget}
+	}
+	return turn{broken: full, pending: full, outOfSync: full}
+}
+
+func (p *part) notReady() int { return int(p.counts[updating] + p.counts[blocked] + p.counts[broken]) }
+
+func (p *part) waiting() int { return int(p.counts[broken] + p.counts[pending] + p.counts[outOfSync]) }
+
+// ready: a partition with waiting members is never ready, so partitions start in order.
+func (p *part) ready() bool { return p.waiting() == 0 && p.notReady() <= p.max }
+
+// blockers lists the first members that are NotReady, or unavailable to the releases of Fleet's controller.
+func (c *Compiled) blockers(p *part) (list []ID) {
+	for _, cluster := range c.members[p.member : p.member+p.count] {
+		is := false
+		switch class := c.class(cluster); {
+		case c.mode == FleetController:
+			is = class != uncreated && class&lenient != 0
+		default:
+			is = class == updating || class == blocked || class == broken
+		}
+		if is {
+			if list = append(list, c.id(cluster)); len(list) == 3 {
+				break
+			}
+		}
+	}
+	return list
+}
+
+// complete fills in how the partition stands after the whole step.
+func (p *part) complete(mode Mode, s *Status) {
+	if mode == FleetController {
+		for k, n := range p.counts {
+			switch class := class(k); {
+			case class&(waits|stopped) == waits|stopped:
+				s.Held += int(n)
+			case class == uncreated || class&waits != 0:
+				s.Waiting += int(n)
+			case class == 0:
+				s.Done += int(n)
+			}
+		}
+		if !s.Reached {
+			s.NotReady = p.strictlyUnavailable()
+			s.Ready = s.NotReady <= p.max
+		}
+		return
+	}
+	n := func(c class) int { return int(p.counts[c]) }
+	s.Classes = Classes{Done: n(done), Held: n(held), Updating: n(updating), Blocked: n(blocked), Broken: n(broken),
+		Pending: n(pending), OutOfSync: n(outOfSync)}
+	s.NotReady, s.Waiting, s.Held, s.Done = p.notReady(), p.waiting(), n(held), n(done)
+	if !s.Reached {
+		s.Ready = p.ready()
+	}
+}
+
+// String describes the partition in one line.
+func (s Status) String() string {
+	text := fmt.Sprintf("partition %d %q: %d members, %d done, %d waiting, %d NotReady of at most %d",
+		s.Index, s.Name, s.Count, s.Done, s.Waiting, s.NotReady, s.MaxUnavailable)
+	if s.Held > 0 {
+		text += fmt.Sprintf(", %d held", s.Held)
+	}
+	if s.Released > 0 {
+		text += fmt.Sprintf(", %d released", s.Released)
+	}
+	switch {
+	case !s.Reached:
+		text += ", not reached"
+	case s.Ready:
+		text += ", ready"
+	default:
+		text += ", not ready"
+	}
+	return text
+}
+
+func (s *Step) gate() string {
+	text := fmt.Sprintf("gate: open, %d of at most %d partitions not ready", s.NotReadyPartitions, s.MaxNotReadyPartitions)
+	if s.ClosedBy >= 0 {
+		text = fmt.Sprintf("gate: closed by partition %d, %d of at most %d partitions not ready", s.ClosedBy, s.NotReadyPartitions, s.MaxNotReadyPartitions)
+	}
+	return text
+}

@@ -1,0 +1,208 @@
+package partition
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// Strategy is the rolloutStrategy of a fleet.yaml, field by field. The zero value is Fleet's defaults: batches of 50, no limit on what
+// may be NotReady. It is decoded strictly: an unknown field or a value of the wrong type is an error, because a misspelt limit must
+// not become no limit. An explicit null counts as absent.
+type Strategy struct {
+	// MaxUnavailable is how many members of a partition may be NotReady, of its own count; 100% if absent. Percentages round down, to
+	// at least 1; 0 is a strict rollout. Every partition without a value of its own inherits it.
+	MaxUnavailable IntOrString `json:"maxUnavailable,omitzero"`
+	// MaxUnavailablePartitions is how many partitions may be NotReady before the rollout pauses; 0 if absent.
+	MaxUnavailablePartitions IntOrString `json:"maxUnavailablePartitions,omitzero"`
+	// AutoPartitionSize is the number of members of an automatic partition; 25% if absent, and 0 or less makes a single one. It
+	// has no meaning beside manual partitions, unless leftovers are appended.
+	AutoPartitionSize IntOrString `json:"autoPartitionSize,omitzero"`
+	// AutoPartitionThreshold is the number of clusters below which there is a single automatic partition; 200 if nil. 0 or less
+	// means that there is always only one.
+	AutoPartitionThreshold *int `json:"autoPartitionThreshold,omitempty"`
+	// MaxNew is the size of a batch; 50 if nil. It must be at least 1, except in the mode FleetController, which then never
+	// deploys to a new cluster.
+	MaxNew *int `json:"maxNew,omitempty"`
+	// Partitions are the manual partitions in the order of the rollout. If there are none, clusters are cut into automatic ones.
+	Partitions []Definition `json:"partitions,omitempty"`
+}
+
+// Definition is a manual partition: a cluster is a member if all criteria that are given hold. Without any it has no members.
+type Definition struct {
+	Name           string      `json:"name,omitempty"`          // for display: it may be empty or repeated
+	MaxUnavailable IntOrString `json:"maxUnavailable,omitzero"` // the strategy's if absent
+	// ClusterName is the name of the cluster or its display name; more than one cluster may match.
+	ClusterName string `json:"clusterName,omitempty"`
+	// ClusterSelector is about the labels of the cluster; {} matches all, nil is no criterion.
+	ClusterSelector *selector.LabelSelector `json:"clusterSelector,omitempty"`
+	// ClusterGroup is the name of a group that the cluster must be in.
+	ClusterGroup string `json:"clusterGroup,omitempty"`
+	// ClusterGroupSelector is about the labels of a group that the cluster must be in. If ClusterGroup is given, too, both must
+	// hold for one group.
+	ClusterGroupSelector *selector.LabelSelector `json:"clusterGroupSelector,omitempty"`
+}
+
+// UnmarshalJSON reads the JSON form, or that of YAML after conversion. All faults are reported, joined, each a *[FieldError] with its
+// path; the strategy is then unchanged. What a well-formed value means is checked by [Strategy.Validate].
+func (s *Strategy) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	type plain Strategy
+	var decoded plain
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return fieldErrors(err)
+	}
+	*s = Strategy(decoded)
+	return nil
+}
+
+// UnmarshalJSON reads one entry of partitions, as strictly as the strategy.
+func (d *Definition) UnmarshalJSON(data []byte) error {
+	// The fields are pointers here, for null is nothing a string can be.
+	var decoded struct {
+		Name                 *string                 `json:"name"`
+		MaxUnavailable       IntOrString             `json:"maxUnavailable"`
+		ClusterName          *string                 `json:"clusterName"`
+		ClusterSelector      *selector.LabelSelector `json:"clusterSelector"`
+		ClusterGroup         *string                 `json:"clusterGroup"`
+		ClusterGroupSelector *selector.LabelSelector `json:"clusterGroupSelector"`
+	}
+	if string(data) == "null" {
+		return &strictjson.Error{Msg: "null is no partition: take the entry out"}
+	}
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return err // the decoder of the strategy continues its paths
+	}
+	text := func(s *string) string { return *cmp.Or(s, new(string)) }
+	*d = Definition{
+		Name: text(decoded.Name), MaxUnavailable: decoded.MaxUnavailable,
+		ClusterName: text(decoded.ClusterName), ClusterSelector: decoded.ClusterSelector,
+		ClusterGroup: text(decoded.ClusterGroup), ClusterGroupSelector: decoded.ClusterGroupSelector,
+	}
+	return nil
+}
+
+// Validate reports every fault by the rules of the default mode, joined, each a *[FieldError], whatever clusters there are: limits that
+// are none, a maxNew below 1, selectors that Kubernetes would refuse. AutoPartitionSize is not looked at beside manual
+// partitions. [Compile] reports the same, and more if leftovers are appended; in the mode FleetController it reports the
+// first fault that Fleet's controller would meet.
+func (s Strategy) Validate() error { return s.validate(false) }
+
+func (s *Strategy) validate(leftovers bool) error {
+	var faults []error
+	check := func(v value) {
+		if v.IsZero() {
+			return
+		}
+		if _, err := v.exactLimit(1); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	check(global(s.MaxUnavailable, "maxUnavailable"))
+	check(global(s.MaxUnavailablePartitions, "maxUnavailablePartitions"))
+	if len(s.Partitions) == 0 || leftovers {
+		check(global(s.AutoPartitionSize, "autoPartitionSize"))
+	}
+	if n := s.maxNew(); n < 1 {
+		faults = append(faults, &FieldError{Kind: KindValue, Path: "maxNew", Value: strconv.Itoa(n),
+			Hint: "must be at least 1: without a batch nothing is ever released"})
+	}
+	for i := range s.Partitions {
+		d := &s.Partitions[i]
+		check(value{d.MaxUnavailable, "maxUnavailable", i})
+		_, err := d.compile(i)
+		if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (s *Strategy) maxNew() int {
+	if s.MaxNew == nil {
+		return defaultMaxNew
+	}
+	return *s.MaxNew
+}
+
+func (s *Strategy) threshold() int {
+	if s.AutoPartitionThreshold == nil {
+		return defaultThreshold
+	}
+	return *s.AutoPartitionThreshold
+}
+
+// maxUnavailable is the limit of a partition of so many members; manual is the index of its definition, or -1.
+func (s *Strategy) maxUnavailable(mode Mode, count, manual int) (int, error) {
+	own := value{}
+	if manual >= 0 {
+		own = value{s.Partitions[manual].MaxUnavailable, "maxUnavailable", manual}
+	}
+	return limit(mode, count, own, global(s.MaxUnavailable, "maxUnavailable"), global(FromString(defaultMaxUnavailable), "maxUnavailable"))
+}
+
+// maxPartitions is how many of so many partitions may be NotReady.
+func (s *Strategy) maxPartitions(mode Mode, count int) (int, error) {
+	return limit(mode, count, global(s.MaxUnavailablePartitions, "maxUnavailablePartitions"), global(FromInt(0), "maxUnavailablePartitions"))
+}
+
+// autoSize is the number of members of each automatic partition of n clusters; 0 means one partition without a range in its name.
+func (s *Strategy) autoSize(mode Mode, n int) (int, error) {
+	threshold := s.threshold()
+	if v := s.AutoPartitionSize; v.form == isInt && v.n <= 0 || threshold <= 0 || n < threshold {
+		return 0, nil
+	}
+	return limit(mode, n, global(s.AutoPartitionSize, "autoPartitionSize"), global(FromString(defaultAutoSize), "autoPartitionSize"))
+}
+
+// criteria are the compiled selectors of a definition; nil for those that are absent.
+type criteria struct {
+	clusters, groups *selector.Labels
+}
+
+// compile returns all faults of both selectors, joined.
+func (d *Definition) compile(i int) (criteria, error) {
+	var faults []error
+	compile := func(l *selector.LabelSelector, field string) *selector.Labels {
+		if l == nil {
+			return nil
+		}
+		compiled, err := l.Compile()
+		if err != nil {
+			for _, fault := range split(l.Validate()) {
+				faults = append(faults, &FieldError{Kind: KindSelector, Path: inPartition(i, field), Hint: fault.Error()})
+			}
+		}
+		return compiled
+	}
+	c := criteria{clusters: compile(d.ClusterSelector, "clusterSelector"), groups: compile(d.ClusterGroupSelector, "clusterGroupSelector")}
+	return c, errors.Join(faults...)
+}
+
+// split returns the parts of a joined error.
+func split(err error) []error {
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		return list.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// grouped reports whether there is a criterion about groups.
+func (d *Definition) grouped() bool { return d.ClusterGroup != "" || d.ClusterGroupSelector != nil }
+
+// empty reports whether there is no criterion at all.
+func (d *Definition) empty() bool {
+	return !d.grouped() && d.ClusterName == "" && d.ClusterSelector == nil
+}
+
+// rangeName names a slice of the clusters, half open.
+func rangeName(kind string, from, to int) string { return fmt.Sprintf("%s %d - %d", kind, from, to) }

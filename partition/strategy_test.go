@@ -1,0 +1,273 @@
+package partition_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/partition"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// faultsOf returns "kind path" of every fault of an error; a fault without type is its text.
+func faultsOf(err error) (list []string) {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			list = append(list, faultsOf(one)...)
+		}
+		return list
+	}
+	var fault *partition.FieldError
+	if !errors.As(err, &fault) {
+		return []string{"untyped: " + err.Error()}
+	}
+	if fault.Hint == "" || !strings.Contains(fault.Error(), fault.Hint) {
+		list = append(list, "no remedy: "+fault.Error())
+	}
+	return append(list, string(fault.Kind)+" "+fault.Path)
+}
+
+// TestDecode: a rolloutStrategy decodes as it is, and what does not is refused with all faults and their paths.
+func TestDecode(t *testing.T) {
+	for _, row := range []struct {
+		in, why string
+		want    []string
+	}{
+		{`{}`, "everything has a default", nil},
+		{`null`, "no strategy is the default one", nil},
+		{`{"maxUnavailable": null, "maxNew": null, "autoPartitionThreshold": null, "partitions": null}`, "null is absent", nil},
+		{`{"partitions": []}`, "no partitions", nil},
+		{`{"partitions": [{"name": null, "clusterName": null, "clusterGroup": null, "clusterSelector": null, "clusterGroupSelector": null, "maxUnavailable": null}]}`, "null is absent in a partition, too", nil},
+		{`{"partitions": [{"clusterSelector": {"matchLabels": null, "matchExpressions": null}}]}`, "and in a selector", nil},
+		{`{"maxUnavailable": -2147483648, "maxUnavailablePartitions": 2147483647, "autoPartitionSize": "25%"}`, "the ends of int32", nil},
+		{`{"maxUnavailable": 2147483648}`, "more than int32", []string{"value maxUnavailable"}},
+		{`{"maxUnavailable": 1.5}`, "a fraction", []string{"value maxUnavailable"}},
+		{`{"maxUnavailable": 1e1}`, "an exponent", []string{"value maxUnavailable"}},
+		{`{"maxUnavailable": true}`, "a bool", []string{"value maxUnavailable"}},
+		{`{"maxUnavailable": [5]}`, "a list", []string{"value maxUnavailable"}},
+		{`{"maxNew": "5"}`, "an int inside a string where there is no int or string", []string{"value maxNew"}},
+		{`{"autoPartitionThreshold": 1.5}`, "a fraction of a cluster", []string{"value autoPartitionThreshold"}},
+		{`{"maxUnavailble": "10%"}`, "a misspelt limit must not become no limit", []string{"value maxUnavailble"}},
+		{`{"MaxUnavailable": "10%"}`, "names are exact", []string{"value MaxUnavailable"}},
+		{`{"maxNew": 1, "maxNew": 2}`, "a field given twice", []string{"value maxNew"}},
+		{`{"partitions": [null]}`, "null is no partition", []string{"value partitions[0]"}},
+		{`{"partitions": {}}`, "an object for a list", []string{"value partitions"}},
+		{`{"maxUnavailable": 1.5, "partitions": [{}, {"maxUnavailable": false, "selector": {}, "clusterName": 5}]}`, "all faults are reported",
+			[]string{"value maxUnavailable", "value partitions[1].maxUnavailable", "value partitions[1].selector", "value partitions[1].clusterName"}},
+		{`{"partitions": [{"clusterSelector": {"matchLabel": {}}}, {"clusterGroupSelector": {"matchExpressions": [{"key": 1}]}}]}`, "inside selectors as well",
+			[]string{"value partitions[0].clusterSelector.matchLabel", "value partitions[1].clusterGroupSelector.matchExpressions[0].key"}},
+		{`[]`, "no object", []string{"value "}},
+	} {
+		s := partition.Strategy{MaxNew: count(7)}
+		err := json.Unmarshal([]byte(row.in), &s)
+		if got := faultsOf(err); !slices.Equal(got, row.want) {
+			t.Errorf("%s: %s: got %q, want %q", row.why, row.in, got, row.want)
+		}
+		if err != nil && (s.MaxNew == nil || *s.MaxNew != 7) {
+			t.Errorf("%s: a refused document changed the strategy", row.in)
+		}
+	}
+	if err := (&partition.Strategy{}).UnmarshalJSON([]byte(`{`)); err == nil {
+		t.Error("a broken document is accepted")
+	}
+}
+
+// TestDecodeFields: every field of fleet.yaml arrives, and is written as it was.
+func TestDecodeFields(t *testing.T) {
+	const text = `{"maxUnavailable":"10%","maxUnavailablePartitions":1,"autoPartitionSize":"25%","autoPartitionThreshold":0,"maxNew":7,"partitions":[` +
+		`{"name":"p","maxUnavailable":0,"clusterName":"c","clusterSelector":{"matchLabels":{"env":"prod"}},"clusterGroup":"g",` +
+		`"clusterGroupSelector":{"matchExpressions":[{"key":"tier","operator":"In","values":["a"]},{"key":"x","operator":"Exists"}]}},{"clusterSelector":{}}]}`
+	want := partition.Strategy{
+		MaxUnavailable: partition.FromString("10%"), MaxUnavailablePartitions: partition.FromInt(1), AutoPartitionSize: partition.FromString("25%"),
+		AutoPartitionThreshold: count(0), MaxNew: count(7),
+		Partitions: []partition.Definition{{
+			Name: "p", MaxUnavailable: partition.FromInt(0), ClusterName: "c", ClusterGroup: "g",
+			ClusterSelector: &selector.LabelSelector{MatchLabels: map[string]string{"env": "prod"}},
+			ClusterGroupSelector: &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{
+				{Key: "tier", Operator: selector.In, Values: []string{"a"}}, {Key: "x", Operator: selector.Exists}}},
+		}, {ClusterSelector: &selector.LabelSelector{}}},
+	}
+	var got partition.Strategy
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	back, err := json.Marshal(got)
+	if err != nil || string(back) != text {
+		t.Errorf("got %s, %v, want %s", back, err, text)
+	}
+	if data, err := json.Marshal(partition.IntOrString{}); err != nil || string(data) != "null" {
+		t.Errorf("an absent limit is written as %s, %v", data, err)
+	}
+	if !(partition.IntOrString{}).IsZero() || partition.FromInt(0).IsZero() || partition.FromString("").IsZero() {
+		t.Error("IsZero mistakes a value for none, or none for a value")
+	}
+	var v partition.IntOrString
+	for _, bad := range []string{`"\x"`, `+1`, `-`, ``} {
+		if err := v.UnmarshalJSON([]byte(bad)); err == nil {
+			t.Errorf("%q is accepted as %v", bad, v)
+		}
+	}
+}
+
+// TestBadInput: what a well-formed value means is checked, in the default mode completely and at once, in the mode FleetController as far
+// as Fleet's controller would see it.
+func TestBadInput(t *testing.T) {
+	text := partition.FromString
+	def := func(d partition.Definition) partition.Strategy {
+		return partition.Strategy{Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{}}, d}}
+	}
+	near := &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "e", Operator: "Near"}, {Key: "f", Operator: selector.In}}}
+	for _, row := range []struct {
+		why                 string
+		strategy            partition.Strategy
+		options             partition.Options
+		clusters            int
+		fallback, onFleet   []string // faults in the default mode and in the other
+		warnings            []string
+		validateSaysNothing bool
+	}{
+		{why: "no percentage", strategy: partition.Strategy{MaxUnavailable: text("abc")}, clusters: 1, fallback: []string{"limit_format maxUnavailable"}, onFleet: []string{"limit_format maxUnavailable"}},
+		{why: "a word before %", strategy: partition.Strategy{MaxUnavailable: text("abc%")}, clusters: 1, fallback: []string{"limit_number maxUnavailable"}, onFleet: []string{"limit_number maxUnavailable"}},
+		{why: "the controller takes a negative percentage for 1", strategy: partition.Strategy{MaxUnavailable: text("-10%")}, clusters: 1, fallback: []string{"limit_number maxUnavailable"}},
+		{why: "the controller takes NaN for 1", strategy: partition.Strategy{MaxUnavailable: text("NaN%")}, clusters: 1, fallback: []string{"limit_number maxUnavailable"}},
+		{why: "a negative int is 0 in both", strategy: partition.Strategy{MaxUnavailable: partition.FromInt(-3)}, clusters: 1},
+		{why: "ten digits", strategy: partition.Strategy{MaxUnavailable: text("0000000010%")}, clusters: 1, fallback: []string{"limit_number maxUnavailable"}},
+		{why: "an empty text is a value", strategy: partition.Strategy{MaxUnavailablePartitions: text("")}, clusters: 1, fallback: []string{"limit_format maxUnavailablePartitions"}, onFleet: []string{"limit_format maxUnavailablePartitions"}},
+		{why: "without a cluster the controller sees nothing", strategy: partition.Strategy{MaxUnavailable: text("abc")}, fallback: []string{"limit_format maxUnavailable"}},
+		{why: "a batch of none", strategy: partition.Strategy{MaxNew: count(0)}, clusters: 1, fallback: []string{"value maxNew"}},
+		{why: "a negative batch", strategy: partition.Strategy{MaxNew: count(-5)}, clusters: 1, fallback: []string{"value maxNew"}},
+		{why: "every fault at once; the controller meets the limit over all first", clusters: 1,
+			strategy: partition.Strategy{MaxUnavailable: text("5 %"), MaxUnavailablePartitions: text("-1"), MaxNew: count(0), Partitions: []partition.Definition{{MaxUnavailable: text("10%%"), ClusterSelector: near, ClusterGroupSelector: near}}},
+			fallback: []string{"limit_number maxUnavailable", "limit_format maxUnavailablePartitions", "value maxNew", "limit_number partitions[0].maxUnavailable",
+				"selector partitions[0].clusterSelector", "selector partitions[0].clusterSelector", "selector partitions[0].clusterGroupSelector", "selector partitions[0].clusterGroupSelector"},
+			onFleet: []string{"limit_number maxUnavailable"}},
+		{why: "an unknown operator", strategy: def(partition.Definition{ClusterSelector: &selector.LabelSelector{MatchExpressions: near.MatchExpressions[:1]}}), clusters: 1,
+			fallback: []string{"selector partitions[1].clusterSelector"}, onFleet: []string{"selector partitions[1].clusterSelector"}},
+		{why: "a partition's limit, met before the selector of the next", clusters: 1,
+			strategy: partition.Strategy{Partitions: []partition.Definition{{MaxUnavailable: text("x"), ClusterSelector: &selector.LabelSelector{}}, {ClusterGroupSelector: near}}},
+			fallback: []string{"limit_format partitions[0].maxUnavailable", "selector partitions[1].clusterGroupSelector", "selector partitions[1].clusterGroupSelector"},
+			onFleet:  []string{"limit_format partitions[0].maxUnavailable"}},
+		{why: "the controller does not read the limit of an empty partition", strategy: def(partition.Definition{ClusterName: "nobody", MaxUnavailable: text("x")}), clusters: 1,
+			fallback: []string{"limit_format partitions[1].maxUnavailable"}},
+		{why: "an automatic size is not looked at beside manual partitions", strategy: partition.Strategy{AutoPartitionSize: text("x"), AutoPartitionThreshold: count(5), Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{}}}},
+			clusters: 1, warnings: []string{"ignored_field autoPartitionSize", "ignored_field autoPartitionThreshold"}},
+		{why: "unless leftovers are appended", strategy: partition.Strategy{AutoPartitionSize: text("x"), AutoPartitionThreshold: count(5), Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{}}}},
+			options: partition.Options{Leftovers: partition.AppendLeftovers}, clusters: 1, fallback: []string{"limit_format autoPartitionSize"}, validateSaysNothing: true},
+		{why: "a partition without criterion", strategy: def(partition.Definition{Name: "typo"}), clusters: 1, warnings: []string{"no_criterion partitions[1]"}},
+		{why: "a gate that nothing can close", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0)}, clusters: 1, warnings: []string{"gate_without_effect maxUnavailablePartitions"}},
+		{why: "a gate that something can close", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0), MaxUnavailable: partition.FromInt(0)}, clusters: 1},
+		{why: "names of partitions may be repeated", strategy: partition.Strategy{Partitions: []partition.Definition{{Name: "p", ClusterSelector: &selector.LabelSelector{}}, {Name: "p", ClusterName: "x"}}}, clusters: 1},
+	} {
+		for _, mode := range modes() {
+			want, options := row.fallback, row.options
+			if options.Mode = mode; mode == partition.FleetController {
+				want = row.onFleet
+			}
+			plan, err := partition.Plan(row.strategy, fleetOf(row.clusters, fresh()), options)
+			if got := faultsOf(err); !slices.Equal(got, want) {
+				t.Errorf("%s, %s: got %q, want %q", row.why, mode, got, want)
+			}
+			if mode == partition.FleetController {
+				if len(plan.Warnings) > 0 {
+					t.Errorf("%s: warnings of a mode that has none: %v", row.why, plan.Warnings)
+				}
+				continue
+			}
+			if got := faultsOf(row.strategy.Validate()); !row.validateSaysNothing && !slices.Equal(got, want) || row.validateSaysNothing && got != nil {
+				t.Errorf("%s: Validate: got %q, want %q", row.why, got, want)
+			}
+			var warnings []string
+			for _, w := range plan.Warnings {
+				warnings = append(warnings, w.Code+" "+w.Path)
+				if !strings.Contains(w.String(), w.Text) || w.Text == "" {
+					t.Errorf("%s: %q", row.why, w)
+				}
+			}
+			if !slices.Equal(warnings, row.warnings) {
+				t.Errorf("%s: got the warnings %q, want %q", row.why, warnings, row.warnings)
+			}
+		}
+	}
+}
+
+// TestBadClusters: what is wrong with the fleet itself is found in both modes, beside what is wrong with the strategy.
+func TestBadClusters(t *testing.T) {
+	fleet := partition.Fleet{Clusters: []partition.Cluster{
+		{Namespace: "b", Name: "x", Wanted: "v"}, {Namespace: "a", Name: "x", Wanted: "v"}, {Namespace: "b", Name: "x", Wanted: "w"}, {Name: "y"}, {Wanted: "v"},
+	}}
+	want := []string{"value clusters[3].wanted", "value clusters[4].name", "duplicate clusters[2]"}
+	for _, mode := range modes() {
+		_, err := partition.Compile(partition.Strategy{}, fleet, partition.Options{Mode: mode})
+		if got := faultsOf(err); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", mode, got, want)
+		}
+	}
+	_, err := partition.Compile(partition.Strategy{MaxNew: count(0)}, fleet, partition.Options{})
+	if got := faultsOf(err); len(got) != 4 || got[0] != "value maxNew" {
+		t.Errorf("the faults of the strategy and of the clusters: got %q", got)
+	}
+	if err == nil || !strings.Contains(err.Error(), `clusters[2]: "b/x": is given as clusters[0] already`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	bad := partition.Options{Mode: "fleet", Leftovers: "keep", Paused: "no", Offline: "no", Releases: "all", MaxPerStep: -1}
+	want := []string{"value mode", "value leftovers", "value paused", "value offline", "value releases", "value maxPerStep"}
+	if _, err := partition.Compile(partition.Strategy{}, partition.Fleet{}, bad); !slices.Equal(faultsOf(err), want) {
+		t.Errorf("got %q, want %q", faultsOf(err), want)
+	}
+	all := partition.Options{Mode: partition.Default, Leftovers: partition.ExcludeLeftovers, Paused: partition.SkipPaused, Offline: partition.CountOffline, Releases: partition.ByBatch, MaxPerStep: 1}
+	if err := all.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCodes: reasons have stable texts, and what is none is refused.
+func TestCodes(t *testing.T) {
+	texts := map[partition.Code][2]string{
+		partition.BundlePaused: {"bundle_paused", partition.OnOperator}, partition.ClusterPaused: {"paused", partition.OnOperator},
+		partition.ClusterOffline: {"offline", partition.OnCluster}, partition.Gate: {"gate", partition.OnPartition},
+		partition.Threshold: {"threshold", partition.OnMember}, partition.Budget: {"budget", partition.OnMember}, partition.TotalBudget: {"total_budget", partition.OnMember},
+		partition.StepLimit: {"step_limit", partition.OnStep}, partition.Batch: {"batch", partition.OnStep}, partition.Unmatched: {"unmatched", partition.OnConfig},
+	}
+	for code := range partition.Unmatched + 2 {
+		want, ok := texts[code]
+		text, err := code.MarshalText()
+		if (err == nil) != ok || string(text) != want[0] || code.On() != want[1] {
+			t.Errorf("%d: got %s, %v, on %q, want %q", code, text, err, code.On(), want)
+		}
+		var back partition.Code
+		if err := back.UnmarshalText([]byte(code.String())); (err == nil) != ok || ok && back != code {
+			t.Errorf("%s is read as %s, %v", code, back, err)
+		}
+		if (code.Status() == "denied") != (code == partition.Unmatched) {
+			t.Errorf("the status of %s is %s", code, code.Status())
+		}
+	}
+	for why := range partition.Why(32) {
+		text, err := why.MarshalText()
+		if (err == nil) != (why < 16) {
+			t.Errorf("%d: %s, %v", why, text, err)
+		}
+		back := partition.NotReady
+		if err == nil {
+			if err := back.UnmarshalText(text); err != nil || back != why {
+				t.Errorf("%s is read as %s, %v", text, back, err)
+			}
+		}
+	}
+	back := partition.NotReady
+	if err := back.UnmarshalText([]byte("paused,late")); err == nil || back != partition.NotReady {
+		t.Errorf("an unknown reason is read as %s, %v", back, err)
+	}
+}

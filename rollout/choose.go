@@ -1,0 +1,260 @@
+package rollout
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// candidate is a start that passed every rule but capacity.
+type candidate struct {
+	target   int32
+	version  string
+	attempt  int
+	run      string // run id
+	group    string // holder of the lease, with the resource
+	due      time.Time
+	position int32
+	member   *memberStart // nil outside brackets
+}
+
+// choose decides about every target outside brackets: which version it should have, and what stands in the way.
+func (w *work) choose() {
+	for i := range w.targets {
+		if !w.members[i] {
+			w.chooseFor(int32(i))
+		}
+	}
+}
+
+// chooseFor looks at the candidates of one target, newest first. The first one newer than the floor that every rule allows is started; the
+// blockers of the newest are reported if it is not that one. What the target has, or has begun, is never taken back because of a
+// wait: floor stays the desired version whatever the curve, an approval or a label says later.
+func (w *work) chooseFor(i int32) {
+	t := &w.targets[i]
+	if held := w.held[i]; len(held) > 0 {
+		w.wait(i, "", held)
+		return
+	}
+	if t.current == missing {
+		w.wait(i, "", []Verdict{w.unknownVersion(t)})
+		return
+	}
+	versions := w.versions[t.deployment].list
+	floor := t.floor()
+	newest := true
+	for n := int32(len(versions)) - 1; n > floor; n-- {
+		v := versions[n]
+		if v.CreatedAt.After(w.now) {
+			w.wake(v.CreatedAt)
+			continue
+		}
+		blockers, due, position := w.candidate(i, n)
+		if len(blockers) == 0 {
+			w.offer(i, n, due, position)
+			return
+		}
+		if newest {
+			w.wait(i, v.ID, blockers)
+			newest = false
+		}
+	}
+	if floor == none {
+		if newest {
+			w.kept(i)
+		}
+		return
+	}
+	if blockers, needed := w.repeat(i, floor); len(blockers) > 0 {
+		w.wait(i, versions[floor].ID, blockers)
+	} else if needed {
+		w.offer(i, floor, w.repeatDue(i, floor), 0)
+	} else if newest {
+		w.kept(i)
+	}
+}
+
+// unknownVersion holds a target: whether another version is newer than one that nobody knows cannot be said.
+func (w *work) unknownVersion(t *target) Verdict {
+	return Verdict{
+		Status: Denied, Reason: ReasonVersionUnknown, On: []Condition{{Kind: OnVersion, Deployment: t.Deployment}},
+		Data: &Data{Detail: w.currentID(t)},
+	}
+}
+
+// candidate asks every rule about a version newer than the floor and returns all that block it, when its turn is, and its place.
+func (w *work) candidate(i, n int32) (blockers []Verdict, due time.Time, position int32) {
+	t := &w.targets[i]
+	view := w.views.list[w.view[i]]
+	v := w.versions[t.deployment].list[n]
+	gate := w.gateOf(i, n)
+	blockers = gate.blockers
+	for _, rule := range gate.perResource {
+		b := w.bound(i)
+		b.version = v
+		if verdict, ok := w.versionSelector(rule, &b); !ok {
+			blockers = w.also(blockers, verdict)
+		}
+	}
+	blockers = w.dependencies(blockers, i, nil)
+	blockers = w.versionDependencies(blockers, i, v, nil)
+	due = gate.base
+	for k, rule := range view.gradual {
+		verdict, at, place := w.turn(gate, k, rule, i)
+		if verdict.Status != Allowed {
+			blockers = w.also(blockers, verdict)
+		}
+		if at.After(due) {
+			due = at
+		}
+		position = max(position, place)
+	}
+	if t.busy() {
+		blockers = w.also(blockers, w.busy(t))
+	}
+	return blockers, due, position
+}
+
+// turn is what one gradual rollout says about target i.
+func (w *work) turn(g *gate, k int, rule *compiledRule, i int32) (verdict Verdict, due time.Time, position int32) {
+	if g.base.IsZero() {
+		return Verdict{Status: Pending, Reason: ReasonRolloutNotStarted, Rule: rule.id, On: g.shut}, due, 0
+	}
+	r, err := w.rolloutOf(g, k, rule, &w.targets[i])
+	if err == nil {
+		position = r.positions[w.element(rule, i)]
+		due, err = r.due(position)
+	}
+	if err != nil {
+		return Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Position: int(position), Detail: err.Error()}}, due, position
+	}
+	if w.now.Before(due) {
+		w.wake(due)
+		return Verdict{Status: Pending, Reason: ReasonRolloutNotDue, Rule: rule.id, Until: due, Data: w.datum(Data{Position: int(position), Population: r.record.Founders})}, due, position
+	}
+	return Verdict{Status: Allowed}, due, position
+}
+
+// busy reports whether any job on the target has not ended.
+func (t *target) busy() bool {
+	for i := range t.Jobs {
+		if !t.Jobs[i].Status.Terminal() {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *work) busy(t *target) Verdict {
+	return Verdict{
+		Status: Denied, Reason: ReasonTargetBusy,
+		On: []Condition{{Kind: OnJob, Deployment: t.Deployment, Resource: t.Resource, Environment: t.Environment}},
+	}
+}
+
+// repeat says whether the version that a target keeps needs another job: because its last one failed and may be tried again, or because
+// the target is outdated. Only retry, a busy target and capacity can stand in the way of a version that was allowed before.
+func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
+	t := &w.targets[i]
+	id := w.versions[t.deployment].list[floor].ID
+	own := t.Jobs
+	for k := range own {
+		if own[k].Version != id {
+			own = own[:k]
+			break
+		}
+	}
+	if len(own) > 0 && !own[0].Status.Terminal() {
+		return nil, false // in progress
+	}
+	if floor == t.current && !w.outdated(t, id) {
+		return nil, false
+	}
+	a := after(w.views.list[w.view[i]].retries, own, w.now)
+	if a.verdict == ReasonRetryBackoff {
+		w.wake(a.next)
+		blockers = append(blockers, a.blocker(Pending))
+	} else if a.verdict == ReasonRetryExhausted {
+		verdict := a.blocker(Denied)
+		verdict.Until = time.Time{}
+		verdict.On = []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}
+		blockers = append(blockers, verdict)
+	}
+	if t.busy() {
+		blockers = append(blockers, w.busy(t))
+	}
+	return blockers, true
+}
+
+// repeatDue is when a version that a target keeps became due for another job. It is an instant of the past and not now, or else the order
+// of the starts would change while nothing happens.
+func (w *work) repeatDue(i, floor int32) time.Time {
+	t := &w.targets[i]
+	id := w.versions[t.deployment].list[floor].ID
+	due := t.OutdatedAt
+	own := t.Jobs
+	for k := range own {
+		if own[k].Version != id {
+			own = own[:k]
+			break
+		}
+	}
+	if len(t.Jobs) > 0 && t.Jobs[0].end().After(due) {
+		due = t.Jobs[0].end()
+	}
+	if at := after(w.views.list[w.view[i]].retries, own, w.now).next; at.After(due) {
+		due = at
+	}
+	return due
+}
+
+func (a attempts) blocker(status Status) Verdict {
+	return Verdict{Status: status, Reason: a.verdict, Rule: a.rule.id, Until: a.next, Data: &Data{Attempt: a.failed, Allowed: a.allowed}}
+}
+
+// outdated reports whether a target needs a run of the version it already has: no success of it is as young as the change that outdated it.
+func (w *work) outdated(t *target, version string) bool {
+	if t.OutdatedAt.IsZero() {
+		return false
+	}
+	if t.OutdatedAt.After(w.now) {
+		w.wake(t.OutdatedAt)
+		return false
+	}
+	for _, job := range t.Jobs {
+		if job.Status == JobSuccessful && job.Version == version && !job.CreatedAt.Before(t.OutdatedAt) {
+			return false
+		}
+	}
+	return true
+}
+
+// offer adds a start that only capacity can still refuse. Its run id is the same until the job is observed, however often it is offered.
+func (w *work) offer(i, n int32, due time.Time, position int32) {
+	t := &w.targets[i]
+	version := w.versions[t.deployment].list[n].ID
+	attempt := 1
+	for k := range t.Jobs {
+		if t.Jobs[k].Version == version {
+			attempt++
+		}
+	}
+	w.candidates = append(w.candidates, candidate{
+		target: i, version: version, due: due, position: position, attempt: attempt,
+		run:   textkey.Join(t.Resource, t.Environment, t.Deployment, version, strconv.Itoa(attempt)),
+		group: w.groupOf(t),
+	})
+}
+
+// reservedID begins the groups of targets outside brackets, where that of a bracket begins with the id of its rule.
+const reservedID = "target"
+
+// groupOf is the holder of the slots of a target outside brackets, with its resource.
+func (w *work) groupOf(t *target) string {
+	p := &w.pairs[w.pairOf(t)]
+	if p.group == "" {
+		p.group = textkey.Join(reservedID, t.Environment, t.Deployment)
+	}
+	return p.group
+}

@@ -1,0 +1,169 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestChoose decides about a single target under one policy each time.
+func TestChoose(t *testing.T) {
+	minute := time.Minute
+	failed := func(version string, at time.Duration) rollout.Job {
+		return rollout.Job{Version: version, Status: rollout.JobFailure, CreatedAt: t0.Add(at), CompletedAt: t0.Add(at)}
+	}
+	succeeded := func(version string, at time.Duration) rollout.Job {
+		return rollout.Job{Version: version, Status: rollout.JobSuccessful, CreatedAt: t0.Add(at), CompletedAt: t0.Add(at)}
+	}
+	with := func(j rollout.Job, status rollout.JobStatus) rollout.Job { j.Status = status; return j }
+	for _, row := range []struct {
+		why      string
+		rules    string // of the policy; empty: no policy at all
+		versions []string
+		status   map[string]rollout.VersionStatus
+		current  string
+		jobs     []rollout.Job
+		outdated time.Duration // after t0
+		approved []time.Duration
+		at       time.Duration // now, after t0
+		start    string
+		wait     string
+		next     time.Duration
+	}{
+		{why: "without a policy the newest version starts", versions: []string{"v1", "v2"}, current: "v1", start: "r1/api@v2"},
+		{why: "an empty target gets the newest version", versions: []string{"v1", "v2"}, start: "r1/api@v2"},
+		{why: "nothing newer: nothing to do", versions: []string{"v1", "v2"}, current: "v2"},
+		{why: "no versions at all", versions: nil},
+		{why: "an older version is never chosen", versions: []string{"v1", "v2"}, current: "v2", status: map[string]rollout.VersionStatus{"v2": "rejected"}},
+		{why: "the newest allowed one is chosen, the newest is explained", versions: []string{"v1", "v2", "v3"}, current: "v1",
+			status: map[string]rollout.VersionStatus{"v3": "building"}, start: "r1/api@v2", wait: "r1/api@v3: version_not_deployable"},
+		{why: "an unknown status is not deployable", versions: []string{"v1", "v2"}, current: "v1", status: map[string]rollout.VersionStatus{"v2": ""}, wait: "r1/api@v2: version_not_deployable"},
+		{why: "a paused version does not start where it is new", versions: []string{"v1", "v2"}, current: "v1",
+			status: map[string]rollout.VersionStatus{"v2": rollout.VersionPaused}, wait: "r1/api@v2: version_not_deployable"},
+		{why: "a paused version that was started is tried again", rules: `{"retry":{"maxRetries":1}}`, versions: []string{"v1", "v2"}, current: "v1",
+			status: map[string]rollout.VersionStatus{"v2": rollout.VersionPaused}, jobs: []rollout.Job{failed("v2", minute)}, at: minute, start: "r1/api@v2"},
+		{why: "a failed version is not tried again without a retry rule, and an older one does not take its place",
+			versions: []string{"v1", "v2"}, jobs: []rollout.Job{succeeded("v1", 0), failed("v2", minute)}, at: minute, wait: "r1/api@v2: retry_exhausted"},
+		{why: "a newer version supersedes the failed one", versions: []string{"v1", "v2", "v3"}, jobs: []rollout.Job{succeeded("v1", 0), failed("v2", minute)}, at: minute, start: "r1/api@v3"},
+		{why: "backoff counts from the end of the attempt", rules: `{"retry":{"maxRetries":3,"backoffSeconds":60}}`, versions: []string{"v1"},
+			jobs: []rollout.Job{failed("v1", minute)}, at: minute, wait: "r1/api@v1: retry_backoff", next: 2 * minute},
+		{why: "and is over exactly at its end", rules: `{"retry":{"maxRetries":3,"backoffSeconds":60}}`, versions: []string{"v1"},
+			jobs: []rollout.Job{failed("v1", minute)}, at: 2 * minute, start: "r1/api@v1"},
+		{why: "the smallest number of retries counts", rules: `{"retry":{"maxRetries":3}},{"retry":{"maxRetries":0}}`, versions: []string{"v1"},
+			jobs: []rollout.Job{failed("v1", minute)}, at: minute, wait: "r1/api@v1: retry_exhausted"},
+		{why: "and the longest delay", rules: `{"retry":{"maxRetries":3,"backoffSeconds":60}},{"retry":{"maxRetries":3,"backoffSeconds":120}}`, versions: []string{"v1"},
+			jobs: []rollout.Job{failed("v1", minute)}, at: minute, wait: "r1/api@v1: retry_backoff", next: 3 * minute},
+		{why: "a job of another version ends the row of attempts", rules: `{"retry":{"maxRetries":1}}`, versions: []string{"v1", "v2"},
+			jobs: []rollout.Job{failed("v2", minute), succeeded("v1", 2*minute), failed("v2", 3*minute)}, at: 3 * minute, start: "r1/api@v2"},
+		{why: "a cancelled job is no attempt", rules: `{"retry":{"maxRetries":0}}`, versions: []string{"v1"},
+			jobs: []rollout.Job{with(failed("v1", minute), rollout.JobCancelled)}, at: minute, start: "r1/api@v1"},
+		{why: "a success is not repeated, whatever the rule", rules: `{"retry":{"maxRetries":9}}`, versions: []string{"v1"}, jobs: []rollout.Job{succeeded("v1", 0)}},
+		{why: "a target that became outdated is run again", versions: []string{"v1"}, jobs: []rollout.Job{succeeded("v1", 0)}, outdated: minute, at: minute, start: "r1/api@v1"},
+		{why: "but not before it is", versions: []string{"v1"}, jobs: []rollout.Job{succeeded("v1", 0)}, outdated: 2 * minute, at: minute, next: 2 * minute},
+		{why: "and not twice", versions: []string{"v1"}, jobs: []rollout.Job{succeeded("v1", 0), succeeded("v1", 2*minute)}, outdated: minute, at: 2 * minute},
+		{why: "a job in progress is left alone", versions: []string{"v1"}, jobs: []rollout.Job{with(failed("v1", 0), rollout.JobInProgress)}},
+		{why: "a status nobody knows is active", versions: []string{"v1"}, jobs: []rollout.Job{with(failed("v1", 0), "warming-up")}},
+		{why: "a newer version waits for the job of an older one", versions: []string{"v1", "v2"}, jobs: []rollout.Job{with(failed("v1", 0), rollout.JobQueued)}, wait: "r1/api@v2: target_busy"},
+		{why: "a current version that nobody knows holds the target", versions: []string{"v1"}, current: "gone", wait: "r1/api@: version_unknown"},
+		{why: "a version from the future does not exist yet", versions: []string{"v1", "v2"}, current: "v1", at: -time.Second, next: 0},
+		{why: "a version selector denies", rules: `{"versionSelector":{"selector":"version.tag == 'v1'"}}`, versions: []string{"v1", "v2"}, current: "v1", wait: "r1/api@v2: selector_no_match"},
+		{why: "a missing key denies and says so", rules: `{"versionSelector":{"selector":"version.metadata['stable'] == 'yes'"}}`, versions: []string{"v1"}, wait: "r1/api@v1: selector_missing_key"},
+		{why: "an evaluation error denies and says so", rules: `{"versionSelector":{"selector":"int(version.tag) > 1"}}`, versions: []string{"v1"}, wait: "r1/api@v1: selector_error"},
+		{why: "a version selector may look at the resource", rules: `{"versionSelector":{"selector":"resource.kind == 'VM' || version.tag == 'v1'"}}`, versions: []string{"v1", "v2"}, wait: "r1/api@v2: selector_no_match", start: "r1/api@v1"},
+		{why: "all blockers are returned, in the order of the chain",
+			rules:    `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}},{"anyApproval":{"minApprovals":1}},{"versionSelector":{"selector":"version.tag == 'v9'"}}`,
+			versions: []string{"v1"}, status: map[string]rollout.VersionStatus{"v1": "paused"},
+			wait: "r1/api@v1: version_not_deployable selector_no_match approval_missing rollout_not_started"},
+		{why: "enough approvals", rules: `{"anyApproval":{"minApprovals":2}}`, versions: []string{"v1"}, approved: []time.Duration{0, minute}, at: minute, start: "r1/api@v1"},
+		{why: "an approval from the future counts when its time has come", rules: `{"anyApproval":{"minApprovals":2}}`, versions: []string{"v1"},
+			approved: []time.Duration{0, minute}, at: 0, wait: "r1/api@v1: approval_missing", next: minute},
+		{why: "nobody needs to approve", rules: `{"anyApproval":{"minApprovals":0}}`, versions: []string{"v1"}, start: "r1/api@v1"},
+		{why: "versions from before the rule need no approval", rules: `{"createdAt":"2025-01-02T00:00:00Z","anyApproval":{"minApprovals":1}}`, versions: []string{"v1"}, start: "r1/api@v1"},
+		{why: "two approval rules, one unmet: no start, and the curve does not run", rules: `{"anyApproval":{"minApprovals":1}},{"anyApproval":{"minApprovals":2}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`,
+			versions: []string{"v1"}, approved: []time.Duration{0}, at: time.Hour, wait: "r1/api@v1: approval_missing rollout_not_started"},
+	} {
+		s := fleet(1, row.current, map[string][]string{"api": row.versions})
+		for i := range s.Versions {
+			if status, ok := row.status[s.Versions[i].ID]; ok {
+				s.Versions[i].Status = status
+			}
+		}
+		s.Targets[0].Jobs = row.jobs
+		if row.outdated != 0 {
+			s.Targets[0].OutdatedAt = t0.Add(row.outdated)
+		}
+		for i, at := range row.approved {
+			v := s.Versions[len(s.Versions)-1].ID
+			s.Approvals = append(s.Approvals, rollout.Approval{Version: v, Deployment: "api", Environment: "prod", By: fmt.Sprint("a", i), Status: rollout.Approved, At: t0.Add(at)})
+		}
+		policies := "[]"
+		if row.rules != "" {
+			policies = policy(row.rules)
+		}
+		now := t0.Add(row.at)
+		plan := mustPlan(t, compile(t, policies), s, now)
+		var start, wait []string
+		if row.start != "" {
+			start = []string{row.start}
+		}
+		if row.wait != "" {
+			wait = []string{row.wait}
+		}
+		if got := started(plan); !slices.Equal(got, start) {
+			t.Errorf("%s: starts %q, want %q", row.why, got, start)
+		}
+		if got := blockers(plan); !slices.Equal(got, wait) {
+			t.Errorf("%s: waits %q, want %q", row.why, got, wait)
+		}
+		next := time.Time{}
+		if row.next != 0 || row.at < 0 {
+			next = t0.Add(row.next)
+		}
+		if !plan.Next.Equal(next) {
+			t.Errorf("%s: next %v, want %v", row.why, plan.Next, next)
+		}
+	}
+}
+
+func TestApprovers(t *testing.T) {
+	voice := func(by, version, environment string, status rollout.ApprovalStatus) rollout.Approval {
+		return rollout.Approval{Version: version, Deployment: "api", Environment: environment, By: by, Status: status, At: t0}
+	}
+	for _, row := range []struct {
+		why       string
+		approvals []rollout.Approval
+		start     bool
+	}{
+		{"two people", []rollout.Approval{voice("a", "v1", "prod", "approved"), voice("b", "v1", "prod", "approved")}, true},
+		{"one person twice is one", []rollout.Approval{voice("a", "v1", "prod", "approved"), voice("a", "v1", "prod", "approved")}, false},
+		{"a rejection approves nothing", []rollout.Approval{voice("a", "v1", "prod", "approved"), voice("b", "v1", "prod", "rejected")}, false},
+		{"another environment", []rollout.Approval{voice("a", "v1", "prod", "approved"), voice("b", "v1", "staging", "approved")}, false},
+		{"another version", []rollout.Approval{voice("a", "v1", "prod", "approved"), voice("b", "v0", "prod", "approved")}, false},
+	} {
+		s := fleet(1, "", map[string][]string{"api": {"v1"}})
+		s.Approvals = row.approvals
+		plan := mustPlan(t, compile(t, policy(`{"anyApproval":{"minApprovals":2}}`)), s, t0)
+		if got := len(plan.Start) == 1; got != row.start {
+			t.Errorf("%s: started %v, want %v; %v", row.why, got, row.start, blockers(plan))
+		}
+	}
+}
+
+// TestCurveStartsAtTheLastGate: the curve runs from the latest of all approvals, not from the first or from the creation.
+func TestCurveStartsAtTheLastGate(t *testing.T) {
+	s := fleet(2, "", map[string][]string{"api": {"v1"}})
+	for i, by := range []string{"a", "b"} {
+		s.Approvals = append(s.Approvals, rollout.Approval{Version: "v1", Deployment: "api", Environment: "prod", By: by, Status: rollout.Approved, At: t0.Add(time.Duration(i+1) * time.Hour)})
+	}
+	set := compile(t, policy(`{"anyApproval":{"minApprovals":1}},{"anyApproval":{"minApprovals":2}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`))
+	plan := mustPlan(t, set, s, t0.Add(2*time.Hour))
+	if len(plan.Start) != 1 || !plan.Next.Equal(t0.Add(2*time.Hour+10*time.Minute)) {
+		t.Errorf("at the second approval: starts %v, next %v", started(plan), plan.Next)
+	}
+	if r := plan.State.Rollouts; len(r) != 1 || !r[0].StartAt.Equal(t0.Add(2*time.Hour)) || r[0].Founders != 2 {
+		t.Errorf("rollout record %+v", r)
+	}
+}

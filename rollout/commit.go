@@ -1,0 +1,110 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// Commit returns the state that follows when some of the plan's starts are carried out at now, all of them or any subset in any order:
+// bracket runs are marked as started and slots are claimed. The host saves it, under the condition that what it read has not
+// changed, and dispatches only then. The plan's own state is not touched; with no starts it is returned as it is.
+//
+// The plan must be the one that [PolicySet.Plan] returned, not a decoded copy. A start that it does not hold is [bracket.ErrStale].
+func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
+	next := p.State
+	if len(starts) == 0 {
+		return next, nil
+	}
+	offered := make(map[string]*Start, len(p.Start))
+	for i := range p.Start {
+		offered[p.Start[i].Run] = &p.Start[i]
+	}
+	runs := map[string]bool{}
+	for _, start := range starts {
+		if offered[start.Run] == nil {
+			return State{}, fmt.Errorf("rollout: start %s: %w", start.Run, bracket.ErrStale)
+		}
+		runs[start.Run] = true
+	}
+	var err error
+	if next.Brackets, next.Executions, err = p.commitBrackets(runs, now); err != nil {
+		return State{}, err
+	}
+	next.Pools, err = p.claim(runs, now)
+	return next, err
+}
+
+func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.GroupRecord, []*bracket.ExecutionRecord, error) {
+	groups := slices.Clone(p.State.Brackets)
+	executions := byRule(p.State.Executions)
+	for _, b := range p.brackets {
+		var own []bracket.Run
+		for _, start := range b.plan.Start {
+			if runs[start.Run.String()] {
+				own = append(own, start.Run)
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		state := b.state
+		state.Executions = executions[b.id]
+		next, err := b.plan.Commit(state, own, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		executions[b.id] = next.Executions
+		for k, record := range groups {
+			if record == b.state.Group {
+				groups[k] = next.Group
+			}
+		}
+	}
+	var all []*bracket.ExecutionRecord
+	for _, list := range executions {
+		all = append(all, list...)
+	}
+	slices.SortFunc(all, compareExecutions)
+	return groups, all, nil
+}
+
+// claim adds the leases of the starts to the records of their pools.
+func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record, error) {
+	records := slices.Clone(p.State.Pools)
+	snapshot := concurrency.Snapshot{Pools: make([]concurrency.Pool, len(records))}
+	for k, record := range records {
+		snapshot.Pools[k] = concurrency.Pool{Key: record.Key, Limit: concurrency.Count(0), Record: record}
+	}
+	var candidates []concurrency.Candidate
+	var admitted []concurrency.Admitted
+	for i := range p.Start {
+		start := &p.Start[i]
+		if !runs[start.Run] {
+			continue
+		}
+		own := concurrency.Admitted{Candidate: len(candidates)}
+		for _, claim := range start.Claims {
+			k, known := slices.BinarySearchFunc(records, claim.Pool, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+			if !known {
+				return nil, fmt.Errorf("rollout: start %s claims pool %s, which the plan's state does not hold: %w", start.Run, claim.Pool, bracket.ErrStale)
+			}
+			own.Claims = append(own.Claims, concurrency.Claim{Pool: int32(k), Revision: claim.Revision, Token: claim.Token})
+		}
+		candidates = append(candidates, concurrency.Candidate{Resource: start.Resource, Group: start.Group})
+		admitted = append(admitted, own)
+	}
+	changed, err := concurrency.Apply(snapshot, candidates, admitted, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, record := range changed {
+		k, _ := slices.BinarySearchFunc(records, record.Key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+		records[k] = record
+	}
+	return records, nil
+}

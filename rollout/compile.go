@@ -1,0 +1,306 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// Vars gives the values of the variables that an expression reads, by their declared names; false means that there is no such variable. It
+// is the literal that package selector declares too, so that neither package imports the other.
+type Vars = interface {
+	Lookup(name string) (any, bool)
+}
+
+// Matcher is a compiled expression; *selector.Selector is one. Match returns an error instead of an answer if a map key is missing and
+// decides the result: such an error implements MissingKey() string. Any other error means that the expression could not be evaluated. A
+// variable that Lookup does not know is an error that && and || absorb where the other side decides, as everywhere in CEL.
+//
+// A matcher may implement Variables() []string, the names of the variables it reads; then [Compile] refuses those that the place of the
+// expression does not have.
+type Matcher = interface {
+	Match(vars interface {
+		Lookup(name string) (any, bool)
+	}) (bool, error)
+}
+
+// Compiler compiles expressions; *selector.Env is one, over its default variables.
+type Compiler interface {
+	Matcher(expression string) (Matcher, error)
+}
+
+// PolicySet is a list of policies, checked and compiled, ready for any number of plans. It is immutable and safe for concurrent use if
+// its compiler is. Build it with [Compile]; its one verb is [PolicySet.Plan].
+type PolicySet struct {
+	policies []*compiledPolicy // enabled ones, by id
+	compiler Compiler
+}
+
+type compiledPolicy struct {
+	id       string
+	selector Matcher
+	rules    []*compiledRule
+
+	// The rules by kind, in their order in the policy.
+	bracket      *compiledRule
+	concurrency  []*compiledRule
+	gradual      []*compiledRule
+	dependencies []*compiledRule
+	selectors    []*compiledRule
+	approvals    []*compiledRule
+	retries      []*compiledRule
+}
+
+type compiledRule struct {
+	id        string
+	path      string
+	createdAt time.Time
+
+	bracket    *bracket.Rule
+	members    Matcher // bracket: deploymentSelector
+	pre, post  Matcher // bracket: declared roles; nil if absent
+	pool       *concurrency.Rule
+	group      Matcher   // concurrency: groupSelector
+	groupBy    *variable // concurrency: nil if absent
+	gradual    *GradualRollout
+	bracketID  string // gradual: id of the bracket rule of the same policy, or empty
+	dependency *DeploymentDependency
+	dependsOn  Matcher
+	appliesTo  Matcher // nil: every target
+	version    *VersionSelector
+	selector   Matcher // versionSelector
+
+	readsResource, readsVersion bool // dependsOn or selector, whichever the rule has
+	approval                    *AnyApproval
+	retry                       *Retry
+}
+
+// Compile checks the policies, compiles their expressions and derives missing ids. The error joins one [*PolicyError] per fault, all faults
+// of all policies at once; an expression that does not compile has the compiler's error, with its position, as cause. Nothing is
+// planned on a policy that was not accepted whole. The policies are not retained.
+func Compile(policies []Policy, compiler Compiler) (*PolicySet, error) {
+	c := compilation{compiler: compiler, ruleIDs: map[string]string{}}
+	set := &PolicySet{compiler: compiler}
+	if compiler == nil {
+		c.add("", "a compiler is needed: pass the *selector.Env of package selector")
+		return nil, c.err()
+	}
+	policyIDs := map[string]string{}
+	for i, p := range policies {
+		path := ""
+		if len(policies) > 1 {
+			path = fmt.Sprintf("[%d]", i)
+		}
+		p.validate(path, &c.faults)
+		id := cmp.Or(p.ID, p.Name)
+		if first, taken := policyIDs[id]; taken && id != "" {
+			c.add(join(path, "id"), "%q is the id of %s too: ids are unique, and a missing one is the name", id, first)
+		}
+		policyIDs[id] = cmp.Or(path, "the policy")
+		compiled := c.policy(path, id, p)
+		if p.Enabled == nil || *p.Enabled {
+			set.policies = append(set.policies, compiled)
+		}
+	}
+	slices.SortStableFunc(set.policies, func(a, b *compiledPolicy) int { return strings.Compare(a.id, b.id) })
+	c.sharedPools(set)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	return set, nil
+}
+
+type compilation struct {
+	faults
+	compiler Compiler
+	ruleIDs  map[string]string // id → path of the rule that has it
+}
+
+// The variables that an expression may read, by the place where it stands.
+const (
+	ofDeployment = "deployment."
+	ofResource   = "resource."
+	ofEnv        = "environment."
+	ofVersion    = "version."
+)
+
+func (c *compilation) expression(path, text string, places ...string) Matcher {
+	if text == "" {
+		return nil // its absence is allowed, or reported by Validate
+	}
+	matcher, err := c.compiler.Matcher(text)
+	if err != nil {
+		c.list = append(c.list, &PolicyError{Path: path, Msg: strings.TrimPrefix(err.Error(), "selector: "), Err: err})
+		return nil
+	}
+	if reader, ok := matcher.(interface{ Variables() []string }); ok {
+		for _, name := range reader.Variables() {
+			if !slices.ContainsFunc(places, func(place string) bool { return strings.HasPrefix(name, place) }) {
+				c.add(path, "%s is not known here: use %s*", name, strings.Join(places, "*, "))
+			}
+		}
+	}
+	return matcher
+}
+
+func (c *compilation) policy(path, id string, p Policy) *compiledPolicy {
+	compiled := &compiledPolicy{
+		id:       id,
+		selector: c.expression(join(path, "selector"), p.Selector, ofDeployment, ofResource, ofEnv),
+	}
+	ordinals := map[string]int{}
+	for i, rule := range p.Rules {
+		kind := rule.Kind()
+		if kind == "" {
+			continue // reported by Validate
+		}
+		at := join(path, fmt.Sprintf("rules[%d]", i))
+		r := c.rule(join(at, kind), rule)
+		r.id, r.createdAt = rule.ID, rule.CreatedAt
+		if r.id == "" {
+			r.id = textkey.Join(id, kind, strconv.Itoa(ordinals[kind]))
+		}
+		ordinals[kind]++
+		if first, taken := c.ruleIDs[r.id]; taken && rule.ID != "" && !strings.HasPrefix(first, join(path, "rules[")) {
+			c.add(join(at, "id"), "%q is the id of %s too: ids are unique among all policies", r.id, first)
+		} else if taken && rule.ID == "" {
+			c.add(at, "its derived id %q is the id of %s: give it an id of its own", r.id, first)
+		}
+		c.ruleIDs[r.id] = at
+		compiled.rules = append(compiled.rules, r)
+		switch kind {
+		case KindBracket:
+			compiled.bracket = r
+		case KindConcurrency:
+			compiled.concurrency = append(compiled.concurrency, r)
+		case KindGradualRollout:
+			compiled.gradual = append(compiled.gradual, r)
+		case KindDependency:
+			compiled.dependencies = append(compiled.dependencies, r)
+		case KindVersionSelector:
+			compiled.selectors = append(compiled.selectors, r)
+		case KindApproval:
+			compiled.approvals = append(compiled.approvals, r)
+		case KindRetry:
+			compiled.retries = append(compiled.retries, r)
+		}
+	}
+	for _, r := range compiled.gradual {
+		r.gradual = r.gradual.withDefaults(compiled.bracket != nil)
+		if compiled.bracket != nil {
+			r.bracketID = compiled.bracket.id
+		}
+	}
+	return compiled
+}
+
+// withDefaults writes out what is derived; the result shares nothing with g.
+func (g *GradualRollout) withDefaults(bracketed bool) *GradualRollout {
+	full := *g
+	full.Waves = slices.Clone(g.Waves)
+	if g.TimeScaleInterval != nil {
+		interval := *g.TimeScaleInterval
+		full.TimeScaleInterval = &interval
+	}
+	if full.OrderKey == "" {
+		full.OrderKey = OrderByTarget
+		if bracketed {
+			full.OrderKey = OrderByBracket
+		}
+	}
+	if full.OrderSalt == "" {
+		full.OrderSalt = SaltNone
+		if full.OrderKey == OrderByTarget {
+			full.OrderSalt = SaltByVersion
+		}
+	}
+	full.OrderHash = cmp.Or(full.OrderHash, HashV1)
+	return &full
+}
+
+func (c *compilation) rule(path string, rule Rule) *compiledRule {
+	r := &compiledRule{path: path}
+	switch {
+	case rule.DeploymentBracket != nil:
+		own := *rule.DeploymentBracket
+		r.bracket = &own
+		r.members = c.expression(join(path, "deploymentSelector"), own.DeploymentSelector, ofDeployment)
+		if roles := own.MemberRoles; roles != nil {
+			r.pre = c.expression(join(path, "memberRoles.pre"), roles.Pre, ofDeployment)
+			r.post = c.expression(join(path, "memberRoles.post"), roles.Post, ofDeployment)
+		}
+	case rule.ResourceConcurrency != nil:
+		own := *rule.ResourceConcurrency
+		r.pool = &own
+		r.group = c.expression(join(path, "groupSelector"), own.GroupSelector, ofResource)
+		if own.GroupBy != "" {
+			by, err := parseVariable(own.GroupBy)
+			if err != nil {
+				c.add(join(path, "groupBy"), "%v", err)
+			}
+			r.groupBy = by
+		}
+	case rule.GradualRollout != nil:
+		r.gradual = rule.GradualRollout
+	case rule.DeploymentDependency != nil:
+		own := *rule.DeploymentDependency
+		r.dependency = &own
+		r.dependsOn = c.expression(join(path, "dependsOn"), own.DependsOn, ofDeployment, ofVersion, ofResource, ofEnv)
+		r.appliesTo = c.expression(join(path, "appliesTo"), own.AppliesTo, ofDeployment, ofResource, ofEnv)
+		r.readsResource, r.readsVersion = reads(r.dependsOn, ofResource), reads(r.dependsOn, ofVersion)
+	case rule.VersionSelector != nil:
+		own := *rule.VersionSelector
+		r.version = &own
+		r.selector = c.expression(join(path, "selector"), own.Selector, ofVersion, ofDeployment, ofEnv, ofResource)
+		r.readsResource = reads(r.selector, ofResource)
+	case rule.AnyApproval != nil:
+		own := *rule.AnyApproval
+		r.approval = &own
+	case rule.Retry != nil:
+		own := *rule.Retry
+		own.RetryOnStatuses = slices.Clone(own.RetryOnStatuses)
+		r.retry = &own
+	}
+	return r
+}
+
+// sharedPools refuses rules that share a pool and disagree about it.
+func (c *compilation) sharedPools(set *PolicySet) {
+	first := map[string]*compiledRule{}
+	for _, p := range set.policies {
+		for _, r := range p.concurrency {
+			name := r.pool.SharedPool
+			if name == "" {
+				continue
+			}
+			if of, taken := first[name]; taken {
+				c.under(r.path, r.pool.ValidateShared(*of.pool))
+			} else {
+				first[name] = r
+			}
+			if at, taken := c.ruleIDs[name]; taken {
+				c.add(join(r.path, "sharedPool"), "%q is the id of %s, whose own pool has this name: choose another one", name, at)
+			}
+		}
+	}
+}
+
+// pathOf is the path that an error of one of the packages knows, relative to what was checked.
+func pathOf(err error) (string, bool) {
+	switch err := err.(type) {
+	case *PolicyError:
+		return err.Path, true
+	case *bracket.RuleError:
+		return err.Path, true
+	case *concurrency.LimitError:
+		return err.Path, true
+	}
+	return "", false
+}

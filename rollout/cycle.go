@@ -1,0 +1,259 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// cycles refuses dependencies by which deployments wait for one another for ever: deployments of which none could be the first to start
+// in an empty environment, and versions of which none could be the first to start now. Both are found as what is left after
+// everything that can start has started.
+func (w *work) cycles() error {
+	for e := range w.environments {
+		if err := w.deploymentCycle(int32(e)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// requirement is what one rule asks of a deployment: one of the providers, or all.
+type requirement struct {
+	rule      *compiledRule
+	providers []int32 // deployment numbers
+	all       bool
+}
+
+func (w *work) deploymentCycle(e int32) error {
+	d := len(w.deployments)
+	requirements := make([][]requirement, d)
+	constrained := false
+	for k := range d {
+		targets := w.pairs[int(e)*d+k].targets
+		seen := map[int32]bool{}
+		asked := map[*compiledRule]bool{}
+		for _, i := range targets {
+			if seen[w.view[i]] {
+				continue
+			}
+			seen[w.view[i]] = true
+			for _, rule := range w.views.list[w.view[i]].dependencies {
+				if asked[rule] {
+					continue
+				}
+				asked[rule] = true
+				if r := w.requirement(rule, e, int32(k)); len(r.providers) > 0 {
+					requirements[k] = append(requirements[k], r)
+					constrained = true
+				}
+			}
+		}
+	}
+	if !constrained {
+		return nil
+	}
+	startable := make([]bool, d)
+	for changed := true; changed; {
+		changed = false
+		for k := range d {
+			if !startable[k] && !slices.ContainsFunc(requirements[k], func(r requirement) bool { return !r.met(startable) }) {
+				startable[k], changed = true, true
+			}
+		}
+	}
+	first := slices.Index(startable, false)
+	if first < 0 {
+		return nil
+	}
+	// Everything that is left has an unmet requirement, and each of these names something that is left: following them runs into a circle.
+	cycle := &CycleError{}
+	visited := map[int32]int{}
+	var path []int32
+	var rules []string
+	for k := int32(first); ; {
+		if start, again := visited[k]; again {
+			path, rules = path[start:], rules[start:]
+			break
+		}
+		visited[k] = len(path)
+		path = append(path, k)
+		for _, r := range requirements[k] {
+			if !r.met(startable) {
+				rules = append(rules, r.rule.id)
+				k = r.providers[slices.IndexFunc(r.providers, func(p int32) bool { return !startable[p] })]
+				break
+			}
+		}
+	}
+	for _, k := range path {
+		cycle.Path = append(cycle.Path, w.deployments[k].ID)
+	}
+	slices.Sort(rules)
+	cycle.Rules = slices.Compact(rules)
+	return cycle
+}
+
+func (r requirement) met(startable []bool) bool {
+	if r.all {
+		return !slices.ContainsFunc(r.providers, func(p int32) bool { return !startable[p] })
+	}
+	return slices.ContainsFunc(r.providers, func(p int32) bool { return startable[p] })
+}
+
+// requirement lists the deployments with targets in the environment that a rule names whatever their version. A rule that looks at
+// versions, or at the resource, can be satisfied by what is there already and makes no circle by itself.
+func (w *work) requirement(rule *compiledRule, e, d int32) requirement {
+	own := bound{deployment: &w.deployments[d], environment: &w.environments[e]}
+	r := requirement{rule: rule, all: rule.dependency.Match == MatchAll}
+	if rule.appliesTo != nil && ask(rule.appliesTo, &own) == no {
+		return r
+	}
+	for k := range w.deployments {
+		if int32(k) == d || len(w.pairs[int(e)*len(w.deployments)+k].targets) == 0 {
+			continue
+		}
+		other := bound{deployment: &w.deployments[k], environment: &w.environments[e]}
+		if ask(rule.dependsOn, &other) == yes {
+			r.providers = append(r.providers, int32(k))
+		}
+	}
+	return r
+}
+
+// Check reports what is wrong with the fleet under these policies before anything is planned: contradictions in the snapshot
+// ([*SnapshotError]), deployments that wait for one another ([*CycleError]), versions that do, and version selectors of dependencies that do
+// not compile. A host calls it when a policy is edited or a version is published. [PolicySet.Plan] refuses the first two; a faulty version
+// does not hold up the rest of the fleet, so there it is a diagnostic and the version waits.
+func (s *PolicySet) Check(snapshot Snapshot) error {
+	w, err := s.begin(&snapshot, lastInstant())
+	if err != nil {
+		return err
+	}
+	var f faults
+	for d := range w.versions {
+		for _, v := range w.versions[d].list {
+			for k, dependency := range v.Dependencies {
+				at := fmt.Sprintf("versions[%s@%s].dependencies[%d]", v.Deployment, v.ID, k)
+				if _, err := w.expression(dependency.VersionSelector); err != nil {
+					f.list = append(f.list, &SnapshotError{Path: at + ".versionSelector", Msg: err.Error()})
+				}
+				if _, known := w.deployment(dependency.Deployment); !known {
+					f.list = append(f.list, &SnapshotError{Path: at + ".deployment", Msg: fmt.Sprintf("%q is no id of deployments", dependency.Deployment)})
+				}
+			}
+		}
+	}
+	for _, cycle := range w.versionCycles() {
+		f.list = append(f.list, cycle)
+	}
+	return errors.Join(append([]error{w.cycles()}, f.list...)...)
+}
+
+// released is a version of a deployment in the graph of version dependencies.
+type released struct{ deployment, version int32 }
+
+// versionCycles finds the versions that could still be chosen and wait for one another, whatever else starts. A dependency that no version
+// satisfies at all is no circle: the version that does may be published tomorrow.
+func (w *work) versionCycles() []*CycleError {
+	if !slices.Contains(w.dependent, true) {
+		return nil
+	}
+	oldest := make([]int32, len(w.deployments)) // the oldest floor of each deployment: what is not newer is never chosen
+	for d := range oldest {
+		oldest[d] = int32(len(w.versions[d].list))
+	}
+	runs := map[released]bool{}
+	for i := range w.targets {
+		t := &w.targets[i]
+		oldest[t.deployment] = min(oldest[t.deployment], t.floor())
+		if t.current >= 0 {
+			runs[released{t.deployment, t.current}] = true
+		}
+	}
+	var waiting []released
+	options := map[released][][]released{} // per dependency: the versions that satisfy it
+	for d := range w.versions {
+		for n, v := range w.versions[d].list {
+			node := released{int32(d), int32(n)}
+			if int32(n) <= oldest[d] || runs[node] || len(v.Dependencies) == 0 {
+				continue
+			}
+			waiting = append(waiting, node)
+			for _, dependency := range v.Dependencies {
+				options[node] = append(options[node], w.satisfying(dependency))
+			}
+		}
+	}
+	stuck := map[released]bool{}
+	for _, node := range waiting {
+		stuck[node] = true
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, node := range waiting {
+			if stuck[node] && !slices.ContainsFunc(options[node], func(o []released) bool { return !slices.ContainsFunc(o, func(v released) bool { return !stuck[v] }) }) {
+				delete(stuck, node)
+				changed = true
+			}
+		}
+	}
+	return w.circles(waiting, stuck, options)
+}
+
+// satisfying lists the versions for which a dependency holds; a selector that fails on a version does not hold for it.
+func (w *work) satisfying(dependency VersionDependency) []released {
+	d, known := w.deployment(dependency.Deployment)
+	matcher, err := w.expression(dependency.VersionSelector)
+	if !known || err != nil {
+		return nil
+	}
+	var list []released
+	for n, v := range w.versions[d].list {
+		b := bound{version: v, deployment: &w.deployments[d]}
+		if ask(matcher, &b) != no {
+			list = append(list, released{d, int32(n)})
+		}
+	}
+	return list
+}
+
+// circles walks the stuck versions depth first and reports each circle it runs into; every version is in at most one report.
+func (w *work) circles(waiting []released, stuck map[released]bool, options map[released][][]released) []*CycleError {
+	var found []*CycleError
+	const open, done = 1, 2
+	state := map[released]int{}
+	var path []released
+	var visit func(node released) bool
+	visit = func(node released) bool {
+		state[node] = open
+		path = append(path, node)
+		defer func() {
+			state[node] = done
+			path = path[:len(path)-1]
+		}()
+		for _, option := range options[node] {
+			for _, next := range option {
+				switch {
+				case !stuck[next] || state[next] == done:
+				case state[next] == open:
+					cycle := &CycleError{}
+					for _, member := range path[slices.Index(path, next):] {
+						cycle.Path = append(cycle.Path, w.deployments[member.deployment].ID+"@"+w.versions[member.deployment].list[member.version].ID)
+					}
+					found = append(found, cycle)
+					return true
+				case visit(next):
+					return true
+				}
+			}
+		}
+		return false
+	}
+	for _, node := range waiting {
+		if stuck[node] && state[node] == 0 {
+			visit(node)
+		}
+	}
+	return found
+}

@@ -1,0 +1,389 @@
+package rollout_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// Each test of this file is a mistake that a planner of this kind makes easily, its own earlier versions and its peers included.
+
+// inEnvironments puts every target of a snapshot into further environments too.
+func inEnvironments(s rollout.Snapshot, more ...string) rollout.Snapshot {
+	first := len(s.Targets)
+	for _, id := range more {
+		s.Environments = append(s.Environments, rollout.Environment{ID: id, Name: id})
+		for _, target := range s.Targets[:first] {
+			target.Environment = id
+			s.Targets = append(s.Targets, target)
+		}
+	}
+	return s
+}
+
+// carryOut commits all starts of a plan and records a job with this status for each.
+func carryOut(t testing.TB, s *rollout.Snapshot, plan rollout.Plan, now time.Time, status rollout.JobStatus) {
+	t.Helper()
+	state, err := plan.Commit(plan.Start, now)
+	if err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+	s.State = state
+	for _, start := range plan.Start {
+		add(s, start, job(start, now, status))
+	}
+}
+
+// TestDefectTwoEnvironmentsOnOneResource: the groups of two environments are due on one node at the same instant. Only one of them may begin
+// there; the other waits for its end, and then has its turn.
+func TestDefectTwoEnvironmentsOnOneResource(t *testing.T) {
+	s := inEnvironments(nodeFleet(1), "staging")
+	set := compile(t, nodeLifecycle(t))
+	now := day2
+	plan := mustPlan(t, set, s, now)
+	if got := started(plan); !slices.Equal(got, []string{"node-0/node-drain@drain"}) || plan.Start[0].Environment != "prod" {
+		t.Fatalf("starts %q in %s", got, plan.Start[0].Environment)
+	}
+	queued := 0
+	for _, w := range plan.Waiting {
+		if w.Environment == "staging" {
+			queued++
+			if b := w.Blockers[0]; b.Reason != "bracket_queued" || b.On[0].Kind != rollout.OnExecutionEnd || b.On[0].Resource != "node-0" {
+				t.Errorf("%s: %v", w.Deployment, b)
+			}
+		}
+	}
+	if queued != 5 {
+		t.Errorf("%d targets of staging are queued, want all 5", queued)
+	}
+	var order []string
+	for range 20 {
+		carryOut(t, &s, plan, now, rollout.JobSuccessful)
+		for _, start := range plan.Start {
+			order = append(order, start.Environment+" "+start.Deployment)
+		}
+		now = now.Add(time.Minute)
+		if plan = mustPlan(t, set, s, now); len(plan.Start) == 0 {
+			break
+		}
+	}
+	want := []string{
+		"prod node-drain", "prod os-patch", "prod containerd-upgrade", "prod kubelet-upgrade", "prod node-uncordon",
+		"staging node-drain", "staging os-patch", "staging containerd-upgrade", "staging kubelet-upgrade", "staging node-uncordon",
+	}
+	if !slices.Equal(order, want) {
+		t.Errorf("order %q, want %q", order, want)
+	}
+}
+
+// TestDefectCrashBeforeDispatch: the state was saved and the host stopped before it dispatched. The run is offered again under the same id and in
+// the same slot, until its job is seen; otherwise the node would stay half drained for ever.
+func TestDefectCrashBeforeDispatch(t *testing.T) {
+	s := nodeFleet(2)
+	set := compile(t, nodeLifecycle(t))
+	plan := mustPlan(t, set, s, day2)
+	var err error
+	if s.State, err = plan.Commit(plan.Start, day2); err != nil {
+		t.Fatal(err)
+	}
+	again := mustPlan(t, set, s, day2.Add(time.Minute))
+	if len(again.Start) != 1 || again.Start[0].Run != plan.Start[0].Run || again.Start[0].Reason != "slot_held" || again.Start[0].Claims[0].Token != plan.Start[0].Claims[0].Token {
+		t.Fatalf("started %+v, then %+v", plan.Start, again.Start)
+	}
+	if s.State, err = again.Commit(again.Start, day2.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	add(&s, again.Start[0], job(again.Start[0], day2.Add(time.Minute), rollout.JobInProgress))
+	if plan := mustPlan(t, set, s, day2.Add(2*time.Minute)); len(plan.Start) != 0 {
+		t.Errorf("the job is there, and again %q start", started(plan))
+	}
+}
+
+// TestDefectCrashBeforeRollbackIsDispatched: so is a rollback, towards the version that the target came from.
+func TestDefectCrashBeforeRollbackIsDispatched(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_all"}}`))
+	plan := mustPlan(t, set, s, t0)
+	carryOut(t, &s, plan, t0, rollout.JobFailure)
+	s.Targets[0].Current = "v1"
+	plan = mustPlan(t, set, s, t0.Add(time.Minute))
+	if len(plan.Start) != 1 || plan.Start[0].Purpose != rollout.PurposeRollback || plan.Start[0].Version != "v1" {
+		t.Fatalf("after the failure %+v", plan.Start)
+	}
+	var err error
+	if s.State, err = plan.Commit(plan.Start, t0.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	again := mustPlan(t, set, s, t0.Add(2*time.Minute))
+	if len(again.Start) != 1 || again.Start[0].Run != plan.Start[0].Run || again.Start[0].Version != "v1" || again.Start[0].Purpose != rollout.PurposeRollback {
+		t.Errorf("started %+v, then %+v", plan.Start, again.Start)
+	}
+}
+
+// TestDefectStaleStart: a start that the plan does not hold commits nothing.
+func TestDefectStaleStart(t *testing.T) {
+	s := nodeFleet(1)
+	plan := mustPlan(t, compile(t, nodeLifecycle(t)), s, day2)
+	foreign := plan.Start[0]
+	foreign.Run += "0"
+	if _, err := plan.Commit([]rollout.Start{plan.Start[0], foreign}, day2); !errors.Is(err, bracket.ErrStale) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// halfWay is a node whose drain has succeeded and whose upgrades have not begun.
+func halfWay(t testing.TB, set *rollout.PolicySet, nodes int) rollout.Snapshot {
+	t.Helper()
+	s := nodeFleet(nodes)
+	carryOut(t, &s, mustPlan(t, set, s, day2), day2, rollout.JobSuccessful)
+	return s
+}
+
+// runDown lets everything succeed, one minute after the other, and says what started.
+func runDown(t testing.TB, set *rollout.PolicySet, s *rollout.Snapshot, now time.Time) (order []string) {
+	t.Helper()
+	for range 30 {
+		plan := mustPlan(t, set, *s, now)
+		for _, start := range plan.Start {
+			order = append(order, start.Resource+" "+start.Deployment+"@"+start.Version+" "+map[bool]string{true: "alone", false: "bracket"}[strings.HasPrefix(start.Group, "target/")])
+		}
+		if len(plan.Start) == 0 {
+			break
+		}
+		carryOut(t, s, plan, now, rollout.JobSuccessful)
+		now = now.Add(time.Minute)
+	}
+	return order
+}
+
+var restOfNode = []string{
+	"node-0 os-patch@2026-03 bracket", "node-0 containerd-upgrade@v1.7.3 bracket", "node-0 kubelet-upgrade@v1.29.2 bracket", "node-0 node-uncordon@uncordon bracket",
+}
+
+// TestDefectMembersChangeHalfWay: what was drained is finished, whatever is edited meanwhile, and nobody else starts anything on its targets.
+func TestDefectMembersChangeHalfWay(t *testing.T) {
+	lifecycle := nodeLifecycle(t)
+	for _, row := range []struct {
+		why    string
+		policy string
+		edit   func(*rollout.Snapshot)
+		then   []string // what starts once the node is finished
+	}{
+		{"the rule is gone", "[]", nil, nil},
+		{"the policy is disabled", strings.Replace(lifecycle, `"name"`, `"enabled":false,"name"`, 1), nil, nil},
+		{"the rule has another id now", strings.Replace(lifecycle, `"deploymentBracket"`, `"id":"renamed","deploymentBracket"`, 1), nil, nil},
+		{"a deployment leaves the bracket, and what it then may have besides", lifecycle, func(s *rollout.Snapshot) {
+			s.Deployments[1].Metadata = nil
+			s.Versions = append(s.Versions, rollout.Version{ID: "v1.29.3", Deployment: "kubelet-upgrade", Status: rollout.VersionReady, CreatedAt: day2})
+		}, []string{"node-0 kubelet-upgrade@v1.29.3 alone"}},
+		{"all deployments leave", lifecycle, func(s *rollout.Snapshot) {
+			for i := range s.Deployments {
+				s.Deployments[i].Metadata = nil
+			}
+		}, nil},
+		{"the node leaves the policy", strings.Replace(lifecycle, `"selector": "deployment.metadata['layer'] == 'node'"`, `"selector": "deployment.metadata['layer'] == 'node' && resource.metadata['cluster'] == 'prod-east'"`, 1),
+			func(s *rollout.Snapshot) { s.Resources[0].Metadata = map[string]string{"cluster": "lab"} }, nil},
+	} {
+		s := halfWay(t, compile(t, lifecycle), 1)
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		want := slices.Concat(restOfNode, row.then)
+		set := compile(t, row.policy)
+		if got := runDown(t, set, &s, day2.Add(time.Minute)); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", row.why, got, want)
+		}
+		for _, p := range mustPlan(t, set, s, day2.Add(time.Hour)).State.Pools {
+			if len(p.Leases) > 0 {
+				t.Errorf("%s: %+v holds its slot for ever", row.why, p.Leases)
+			}
+		}
+	}
+}
+
+// TestDefectNewRuleOnDrainedNode: the bracket got another id while a node is half way. The new rule starts elsewhere, and on that node only when it is done.
+func TestDefectNewRuleOnDrainedNode(t *testing.T) {
+	lifecycle := strings.Replace(nodeLifecycle(t), `"limitValue": 20`, `"limitValue": 100`, 1)
+	s := halfWay(t, compile(t, lifecycle), 2) // node-1 is first, and half way
+	drained := s.State.Executions[0].Resource
+	renamed := compile(t, strings.Replace(lifecycle, `"deploymentBracket"`, `"id":"renamed","deploymentBracket"`, 1))
+	s.Versions = append(s.Versions, rollout.Version{ID: "v1.29.3", Deployment: "kubelet-upgrade", Status: rollout.VersionReady, CreatedAt: day2})
+	now := day2.Add(25 * time.Hour) // the renamed rule collected and closed
+	plan := mustPlan(t, renamed, s, now)
+	for _, start := range plan.Start {
+		if start.Resource == drained && start.Deployment != "os-patch" {
+			t.Errorf("%s starts on the drained node", start.Deployment)
+		}
+	}
+	waits := 0
+	for _, w := range plan.Waiting {
+		for _, b := range w.Blockers {
+			if w.Resource == drained && b.Reason == "bracket_queued" && strings.HasPrefix(b.Rule, "Node Lifecycle/") {
+				waits++
+			}
+		}
+	}
+	if waits == 0 {
+		t.Errorf("nothing says that the node waits for the old rule: %q", blockers(plan))
+	}
+	order := runDown(t, renamed, &s, now)
+	at := func(what string) int { return slices.Index(order, what) }
+	if uncordon, next := at(drained+" node-uncordon@uncordon bracket"), at(drained+" kubelet-upgrade@v1.29.3 bracket"); uncordon < 0 || next < uncordon {
+		t.Errorf("order %q", order)
+	}
+}
+
+// TestDefectZeroCreation: a version without an instant of creation would wait for a rollout that nothing starts.
+func TestDefectZeroCreation(t *testing.T) {
+	s := fleet(1, "", map[string][]string{"api": {"v1"}})
+	s.Versions[0].CreatedAt = time.Time{}
+	_, err := compile(t, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`)).Plan(s, t0)
+	var fault *rollout.SnapshotError
+	if !errors.As(err, &fault) || fault.Path != "versions[0].createdAt" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDefectReservedRuleID: a bracket rule called "target" would share its slots with a target outside brackets.
+func TestDefectReservedRuleID(t *testing.T) {
+	parsed, err := rollout.ParsePolicies([]byte(policy(`{"id":"target","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = rollout.Compile(parsed, newEnv(t))
+	var fault *rollout.PolicyError
+	if !errors.As(err, &fault) || fault.Path != "rules[0].id" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDefectJobsOfOneInstant: two jobs without run ids that were created together are told apart by what they are, not by their order.
+func TestDefectJobsOfOneInstant(t *testing.T) {
+	jobs := []rollout.Job{
+		{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0}, {Version: "v2", Status: rollout.JobSuccessful, CreatedAt: t0},
+		{Version: "v2", Status: rollout.JobFailure, CreatedAt: t0}, {Version: "v2", Status: rollout.JobFailure, CreatedAt: t0, CompletedAt: t0.Add(time.Hour)},
+	}
+	set := compile(t, policy(`{"retry":{"maxRetries":5,"backoffSeconds":60}}`))
+	seen := map[string]bool{}
+	for i := range jobs {
+		for k := range jobs {
+			s := fleet(1, "", map[string][]string{"api": {"v1", "v2"}})
+			s.Targets[0].Jobs = slices.Concat(jobs[i:], jobs[:i])
+			s.Targets[0].Jobs[0], s.Targets[0].Jobs[k] = s.Targets[0].Jobs[k], s.Targets[0].Jobs[0]
+			plan := mustPlan(t, set, s, t0)
+			seen[fmt.Sprint(started(plan), plan.Waiting, plan.Keep)] = true
+		}
+	}
+	if len(seen) != 1 {
+		t.Errorf("%d results: %v", len(seen), seen)
+	}
+}
+
+// TestDefectEverybodyIsSpokenOf: a target is started, waits, or is kept; never two of the latter, never none.
+func TestDefectEverybodyIsSpokenOf(t *testing.T) {
+	for _, row := range []struct {
+		why      string
+		versions []string
+		current  string
+		status   rollout.VersionStatus // of the newest
+		jobs     []rollout.Job
+		keep     rollout.Keep
+		waiting  int
+	}{
+		{"nothing to have", nil, "", "", nil, rollout.Keep{Current: 1}, 0},
+		{"has the newest", []string{"v1"}, "v1", rollout.VersionReady, nil, rollout.Keep{Current: 1}, 0},
+		{"waits for the newest and keeps what it has", []string{"v1", "v2"}, "v1", rollout.VersionPaused, nil, rollout.Keep{}, 1},
+		{"works on the newest", []string{"v1"}, "", rollout.VersionReady, []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}, rollout.Keep{Started: 1}, 0},
+	} {
+		s := fleet(1, row.current, map[string][]string{"api": row.versions})
+		if n := len(s.Versions); n > 0 {
+			s.Versions[n-1].Status = row.status
+		}
+		s.Targets[0].Jobs = row.jobs
+		plan := mustPlan(t, compile(t, "[]"), s, t0)
+		if plan.Keep != row.keep || len(plan.Waiting) != row.waiting || len(plan.Start) != 0 {
+			t.Errorf("%s: keeps %+v, waiting %q, starts %q", row.why, plan.Keep, blockers(plan), started(plan))
+		}
+	}
+}
+
+// TestDefectStartOnDeletedResource: what is proved gone gets no job, even if targets on it are still listed.
+func TestDefectStartOnDeletedResource(t *testing.T) {
+	for _, policies := range []string{"[]", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)} {
+		s := fleet(2, "", map[string][]string{"api": {"v1"}})
+		s.DeletedResources = []string{"r1"}
+		if got := started(mustPlan(t, compile(t, policies), s, t0)); !slices.Equal(got, []string{"r2/api@v1"}) {
+			t.Errorf("%s: starts %q", policies, got)
+		}
+	}
+}
+
+// TestDefectVersionFromTheFuture: a clock that is behind does not take back what a target runs already.
+func TestDefectVersionFromTheFuture(t *testing.T) {
+	for _, policies := range []string{"[]", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)} {
+		s := fleet(1, "v2", map[string][]string{"api": {"v1", "v2"}})
+		if plan := mustPlan(t, compile(t, policies), s, t0.Add(-time.Minute)); len(plan.Start) != 0 {
+			t.Errorf("%s: starts %q", policies, started(plan))
+		}
+	}
+}
+
+// TestDefectUnknownVersionInBracket: nobody can say whether the lock is newer than what the target runs, so the whole execution waits and says why.
+func TestDefectUnknownVersionInBracket(t *testing.T) {
+	s := fleet(1, "", map[string][]string{"api": {"v1"}, "web": {"v1"}})
+	s.Targets[0].Current = "gone"
+	plan := mustPlan(t, compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)), s, t0)
+	want := []string{"r1/api@v1: bracket_not_due version_unknown", "r1/web@v1: bracket_not_due version_unknown"}
+	if got := blockers(plan); len(plan.Start) != 0 || !slices.Equal(got, want) {
+		t.Errorf("starts %q, waits %q", started(plan), got)
+	}
+}
+
+// TestDefectRepeatKeepsItsTurn: a repetition that became due earlier than another target's turn goes first whenever the plan is made.
+func TestDefectRepeatKeepsItsTurn(t *testing.T) {
+	s := fleet(2, "", map[string][]string{"api": {"v1"}})
+	s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobFailure, CreatedAt: t0.Add(-2 * time.Minute), CompletedAt: t0.Add(-2 * time.Minute)}}
+	set := compile(t, policy(`{"retry":{"maxRetries":1,"backoffSeconds":60}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	for _, after := range []time.Duration{0, 1, time.Hour} {
+		if got := started(mustPlan(t, set, s, t0.Add(after))); !slices.Equal(got, []string{"r2/api@v1"}) {
+			t.Errorf("after %v %q start", after, got)
+		}
+	}
+}
+
+// TestDefectEndInAnotherEnvironment: an execution ends in the environment that is asked last, and frees its node for the one that was asked
+// first in the very same plan: nothing else would wake the host.
+func TestDefectEndInAnotherEnvironment(t *testing.T) {
+	s := inEnvironments(fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), "staging")
+	for i := range s.Targets {
+		if s.Targets[i].Environment == "prod" {
+			s.Targets[i].Current = "v2"
+		}
+	}
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	plan := mustPlan(t, set, s, t0)
+	if len(plan.Start) != 1 || plan.Start[0].Environment != "staging" {
+		t.Fatalf("starts %+v", plan.Start)
+	}
+	carryOut(t, &s, plan, t0, rollout.JobSuccessful)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: t0})
+	plan = mustPlan(t, set, s, t0.Add(time.Minute))
+	if len(plan.Start) != 1 || plan.Start[0].Environment != "prod" {
+		t.Errorf("starts %+v, waits %q", plan.Start, blockers(plan))
+	}
+	ends := 0
+	for _, e := range plan.Events {
+		if e.Kind == bracket.ExecutionEnded {
+			ends++
+		}
+	}
+	if ends != 1 {
+		t.Errorf("%d ends in %+v", ends, plan.Events)
+	}
+}

@@ -1,0 +1,299 @@
+package rollout
+
+import (
+	"slices"
+	"strings"
+)
+
+// siblings returns the half-open range of targets that share the resource and the environment of target i.
+func (w *work) siblings(i int32) (from, to int32) {
+	t := &w.targets[i]
+	same := func(k int32) bool {
+		return w.targets[k].resource == t.resource && w.targets[k].environment == t.environment
+	}
+	for from = i; from > 0 && same(from-1); from-- {
+	}
+	for to = i + 1; int(to) < len(w.targets) && same(to); to++ {
+	}
+	return from, to
+}
+
+// siblingsIn returns the range of targets of a resource in an environment.
+func (w *work) siblingsIn(environment, resource int32) (from, to int32) {
+	at, _ := slices.BinarySearchFunc(w.targets, [2]int32{environment, resource}, func(t target, key [2]int32) int {
+		if t.environment != key[0] {
+			return int(t.environment - key[0])
+		}
+		return int(t.resource - key[1])
+	})
+	from = int32(at)
+	for to = from; int(to) < len(w.targets) && w.targets[to].resource == resource && w.targets[to].environment == environment; to++ {
+	}
+	return from, to
+}
+
+// applies reports whether a dependency rule concerns a target. A missing key means that it does: a rule that guards an order fails closed.
+func (w *work) applies(rule *compiledRule, i int32) (bool, error) {
+	if rule.appliesTo == nil {
+		return true, nil
+	}
+	b := w.bound(i)
+	ok, err := rule.appliesTo.Match(&b)
+	if _, missing := missingKey(err); missing {
+		return true, nil
+	}
+	return ok, err
+}
+
+type dependencyKey struct {
+	rule                             *compiledRule
+	environment, deployment, version int32
+}
+
+type outcome struct {
+	ok  bool
+	err error
+}
+
+// provider reports whether a dependency rule names the deployment of t at all, whatever version it runs, and whether the version it runs
+// now satisfies the rule. An error is returned only if it decides the result.
+func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, err error) {
+	b := bound{deployment: &w.deployments[t.deployment], environment: &w.environments[t.environment]}
+	perResource := rule.readsResource
+	if perResource {
+		b.resource = &w.resources[t.resource]
+	}
+	key := dependencyKey{rule: rule, environment: t.environment, deployment: t.deployment, version: missing}
+	byName, known := w.providers[key]
+	if !known || perResource {
+		byName = ask(rule.dependsOn, &b)
+		if byName == undecided && !rule.readsVersion {
+			ok, err := w.dependsOn(rule, &b, t)
+			if err != nil {
+				return true, false, err
+			}
+			if byName = no; ok {
+				byName = yes
+			}
+		}
+		w.providers[key] = byName
+	}
+	if byName == no {
+		return false, false, nil
+	}
+	if t.current < 0 {
+		return true, false, nil
+	}
+	if byName == yes {
+		return true, true, nil
+	}
+	key.version = t.current
+	if known, ok := w.satisfies[key]; ok && !perResource {
+		return true, known.ok, known.err
+	}
+	b.version = w.versions[t.deployment].list[t.current]
+	ok, err := w.dependsOn(rule, &b, t)
+	w.satisfies[key] = outcome{ok, err}
+	return true, ok, err
+}
+
+// dependsOn evaluates with everything bound that is known: a missing key is no match, and is counted.
+func (w *work) dependsOn(rule *compiledRule, b *bound, t *target) (bool, error) {
+	ok, err := rule.dependsOn.Match(b)
+	if key, missing := missingKey(err); missing {
+		w.diagnose(DiagnosticMissingKey, rule.id, key, t.TargetID)
+		return false, nil
+	}
+	return ok, err
+}
+
+// blocking lists the dependency rules of a view that may stand in the way of a deployment in an environment.
+type blocking struct {
+	view    int32
+	bracket *bracketWork
+	rules   []*compiledRule
+}
+
+// blockingRules leaves out the rules that do not concern the deployment and, for a bracket's member, those that order the members.
+func (w *work) blockingRules(i int32, b *bracketWork) []*compiledRule {
+	view := w.views.list[w.view[i]]
+	if len(view.dependencies) == 0 {
+		return nil
+	}
+	t := &w.targets[i]
+	p := &w.pairs[w.pairOf(t)]
+	for k := range p.blocking {
+		if p.blocking[k].view == w.view[i] && p.blocking[k].bracket == b {
+			return p.blocking[k].rules
+		}
+	}
+	own := blocking{view: w.view[i], bracket: b}
+	for _, rule := range view.dependencies {
+		if b != nil && b.edges[edge{rule, t.deployment}] {
+			continue
+		}
+		at := bound{deployment: &w.deployments[t.deployment], environment: &w.environments[t.environment]}
+		if rule.appliesTo == nil || ask(rule.appliesTo, &at) != no {
+			own.rules = append(own.rules, rule)
+		}
+	}
+	p.blocking = append(p.blocking, own)
+	return own.rules
+}
+
+// dependencies appends the verdicts of all dependency rules that block target i, whatever the version.
+func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork) []Verdict {
+	for _, rule := range w.blockingRules(i, b) {
+		applies, err := w.applies(rule, i)
+		if err == nil && !applies {
+			continue
+		}
+		var verdict Verdict
+		ok := false
+		if err == nil {
+			verdict, ok, err = w.dependency(rule, i)
+		}
+		if err != nil {
+			verdict = Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: err.Error()}}
+		}
+		if !ok {
+			blockers = w.also(blockers, verdict)
+		}
+	}
+	return blockers
+}
+
+// versionDependencies appends the verdicts of the dependencies that the version itself has. runs are what a bracket's execution is about to bring.
+func (w *work) versionDependencies(blockers []Verdict, i int32, v *Version, runs []pendingRun) []Verdict {
+	for _, d := range v.Dependencies {
+		if verdict, ok := w.versionDependency(i, d, runs); !ok {
+			blockers = w.also(blockers, verdict)
+		}
+	}
+	return blockers
+}
+
+func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
+	t := &w.targets[i]
+	var on []Condition
+	var names []string
+	named, satisfied := 0, 0
+	look := func(from, to int32) error {
+		for k := from; k < to; k++ {
+			other := &w.targets[k]
+			if other.deployment == t.deployment {
+				continue
+			}
+			is, ok, err := w.provider(rule, other)
+			if err != nil {
+				return err
+			}
+			if is {
+				named++
+			}
+			if ok {
+				satisfied++
+			} else if is {
+				name := other.Deployment
+				names = append(names, name)
+				on = append(on, Condition{Kind: OnDependency, Deployment: name, Resource: other.Resource, Environment: other.Environment})
+			}
+		}
+		return nil
+	}
+	from, to := w.siblings(i)
+	if err := look(from, to); err != nil {
+		return Verdict{}, false, err
+	}
+	if rule.dependency.AnyEnvironment {
+		for e := range w.environments {
+			if int32(e) == t.environment {
+				continue
+			}
+			from, to := w.siblingsIn(int32(e), t.resource)
+			if err := look(from, to); err != nil {
+				return Verdict{}, false, err
+			}
+		}
+	}
+	switch all := rule.dependency.Match == MatchAll; {
+	case named == 0:
+		return Verdict{Status: Denied, Reason: ReasonDependencyUnmatched, Rule: rule.id, On: onConfig(rule.id)}, false, nil
+	case all && satisfied == named, !all && satisfied > 0:
+		return Verdict{}, true, nil
+	}
+	return Verdict{Status: Denied, Reason: ReasonDependencyUnmet, Rule: rule.id, On: on, Data: &Data{Names: names}}, false, nil
+}
+
+func (w *work) versionDependency(i int32, d VersionDependency, runs []pendingRun) (Verdict, bool) {
+	t := &w.targets[i]
+	verdict := Verdict{
+		Status: Denied, Reason: ReasonVersionUnmet,
+		On:   []Condition{{Kind: OnDependency, Deployment: d.Deployment, Resource: t.Resource, Environment: t.Environment}},
+		Data: &Data{Names: []string{d.Deployment}},
+	}
+	matcher, err := w.expression(d.VersionSelector)
+	if err != nil {
+		verdict.Reason, verdict.Data = ReasonSelectorError, &Data{Detail: err.Error()}
+		return verdict, false
+	}
+	from, to := w.siblings(i)
+	for k := from; k < to; k++ {
+		other := &w.targets[k]
+		if other.Deployment != d.Deployment {
+			continue
+		}
+		n := other.current
+		for _, run := range runs {
+			if run.target == k {
+				n = run.version
+			}
+		}
+		if n < 0 {
+			break
+		}
+		b := bound{
+			version: w.versions[other.deployment].list[n], deployment: &w.deployments[other.deployment],
+			environment: &w.environments[other.environment], resource: &w.resources[other.resource],
+		}
+		switch ok, err := matcher.Match(&b); {
+		case err == nil && ok:
+			return Verdict{}, true
+		case err != nil:
+			if _, missing := missingKey(err); !missing {
+				verdict.Reason, verdict.Data = ReasonSelectorError, &Data{Detail: err.Error()}
+			}
+		}
+		return verdict, false
+	}
+	return verdict, false
+}
+
+// expression compiles the text that a version carries, once per plan.
+func (w *work) expression(text string) (Matcher, error) {
+	if known, ok := w.compiled[text]; ok {
+		return known.matcher, known.err
+	}
+	matcher, err := w.set.compiler.Matcher(text)
+	w.compiled[text] = compiledText{matcher, err}
+	return matcher, err
+}
+
+type compiledText struct {
+	matcher Matcher
+	err     error
+}
+
+// CycleError says that deployments wait for one another in a circle, so that none of them can ever start.
+type CycleError struct {
+	Path  []string // deployment ids, each needing the next; for versions "deployment@version". The last needs the first
+	Rules []string // ids of the rules that make the edges; empty for dependencies of versions
+}
+
+func (e *CycleError) Error() string {
+	text := "rollout: dependency cycle: " + strings.Join(append(slices.Clone(e.Path), e.Path[0]), " needs ")
+	if len(e.Rules) > 0 {
+		text += " (rules " + strings.Join(e.Rules, ", ") + ")"
+	}
+	return text + ": remove one of these dependencies, or narrow it with appliesTo"
+}

@@ -1,0 +1,158 @@
+package rollout_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestDependencies decides about deployment web on one resource, beside db and cache.
+func TestDependencies(t *testing.T) {
+	for _, row := range []struct {
+		why     string
+		rule    string            // the fields of the rule besides dependsOn
+		on      string            // dependsOn
+		runs    map[string]string // what the others run here
+		staging map[string]string // and in another environment
+		needs   []rollout.VersionDependency
+		want    string // reason, or empty
+	}{
+		{why: "the one it names runs something", on: "deployment.name == 'db'", runs: map[string]string{"db": "v1"}},
+		{why: "it runs nothing yet", on: "deployment.name == 'db'", want: "dependency_unmet"},
+		{why: "nobody has this name", on: "deployment.name == 'queue'", want: "dependency_unmatched"},
+		{why: "itself does not count", on: "deployment.name == 'web'", want: "dependency_unmatched"},
+		{why: "one of two is enough", on: "deployment.name != 'web'", runs: map[string]string{"db": "v1"}},
+		{why: "none of two is not", on: "deployment.name != 'web'", want: "dependency_unmet"},
+		{why: "all means all", rule: `,"match":"all"`, on: "deployment.name != 'web'", runs: map[string]string{"db": "v1"}, want: "dependency_unmet"},
+		{why: "and all it is", rule: `,"match":"all"`, on: "deployment.name != 'web'", runs: map[string]string{"db": "v1", "cache": "v1"}},
+		{why: "all of nobody is nobody", rule: `,"match":"all"`, on: "deployment.name == 'queue'", want: "dependency_unmatched"},
+		{why: "a version is asked for, and runs", on: "deployment.name == 'db' && version.tag == 'v2'", runs: map[string]string{"db": "v2"}},
+		{why: "a version is asked for, and another one runs", on: "deployment.name == 'db' && version.tag == 'v2'", runs: map[string]string{"db": "v1"}, want: "dependency_unmet"},
+		{why: "a version of anybody", on: "version.tag == 'v2'", runs: map[string]string{"cache": "v2"}},
+		{why: "what runs elsewhere does not count", on: "deployment.name == 'db'", staging: map[string]string{"db": "v1"}, want: "dependency_unmet"},
+		{why: "unless the rule says so", rule: `,"anyEnvironment":true`, on: "deployment.name == 'db'", staging: map[string]string{"db": "v1"}},
+		{why: "not even elsewhere does it count itself", rule: `,"anyEnvironment":true`, on: "deployment.name == 'web'", staging: map[string]string{"web": "v1"}, want: "dependency_unmatched"},
+		{why: "somebody else is concerned", rule: `,"appliesTo":"deployment.name == 'cache'"`, on: "deployment.name == 'db'"},
+		{why: "web is concerned", rule: `,"appliesTo":"deployment.name == 'web'"`, on: "deployment.name == 'db'", want: "dependency_unmet"},
+		{why: "a missing key leaves the rule in force", rule: `,"appliesTo":"deployment.metadata['x'] == 'y'"`, on: "deployment.name == 'db'", want: "dependency_unmet"},
+		{why: "a missing key names nobody", on: "deployment.metadata['x'] == 'y'", runs: map[string]string{"db": "v1"}, want: "dependency_unmatched"},
+		{why: "an expression that fails denies", on: "int(deployment.name) == 1", runs: map[string]string{"db": "v1"}, want: "selector_error"},
+		{why: "so does one that says whom it concerns", rule: `,"appliesTo":"int(deployment.name) == 1"`, on: "true", runs: map[string]string{"db": "v1"}, want: "selector_error"},
+		{why: "a dependency of the version holds", on: "true", runs: map[string]string{"db": "v2"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == 'v2'"}}},
+		{why: "it does not", on: "true", runs: map[string]string{"db": "v1"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == 'v2'"}}, want: "version_dependency_unmet"},
+		{why: "the other runs nothing", on: "true", runs: map[string]string{"cache": "v1"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "true"}}, want: "version_dependency_unmet"},
+		{why: "nobody has this id", on: "true", runs: map[string]string{"db": "v1"}, needs: []rollout.VersionDependency{{Deployment: "queue", VersionSelector: "true"}}, want: "version_dependency_unmet"},
+		{why: "a dependency that does not compile denies", on: "true", runs: map[string]string{"db": "v1"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag ="}}, want: "selector_error"},
+		{why: "all of its dependencies must hold", on: "true", runs: map[string]string{"db": "v1", "cache": "v1"},
+			needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "true"}, {Deployment: "cache", VersionSelector: "version.tag == 'v2'"}}, want: "version_dependency_unmet"},
+	} {
+		s := fleet(1, "", map[string][]string{"web": {"v1"}, "db": {"v1", "v2"}, "cache": {"v1", "v2"}})
+		s = inEnvironments(s, "staging")
+		for i := range s.Versions {
+			if s.Versions[i].Deployment == "web" {
+				s.Versions[i].Dependencies = row.needs
+			} else {
+				s.Versions[i].Status = "not to be started"
+			}
+		}
+		for i := range s.Targets {
+			target := &s.Targets[i]
+			target.Current = row.runs[target.Deployment]
+			if target.Environment == "staging" {
+				target.Current = row.staging[target.Deployment]
+			}
+		}
+		rules := `{"deploymentDependency":{"dependsOn":"` + row.on + `"` + row.rule + `}}`
+		plan, err := compile(t, `{"name":"p","selector":"deployment.name == 'web'","rules":[`+rules+`]}`).Plan(s, t0)
+		if err != nil {
+			t.Errorf("%s: %v", row.why, err)
+			continue
+		}
+		got, starts := "", false
+		for _, w := range plan.Waiting {
+			if w.Deployment == "web" && w.Environment == "prod" {
+				got = string(w.Blockers[len(w.Blockers)-1].Reason)
+			}
+		}
+		for _, start := range plan.Start {
+			starts = starts || start.Deployment == "web" && start.Environment == "prod"
+		}
+		if got != row.want || starts != (row.want == "") {
+			t.Errorf("%s: %q, starts %v, want %q", row.why, got, starts, row.want)
+		}
+	}
+}
+
+// TestCycles: deployments that wait for one another for ever are refused with their path; those that have another way are not.
+func TestCycles(t *testing.T) {
+	needs := func(who, on, more string) string {
+		return `{"deploymentDependency":{"appliesTo":"deployment.name == '` + who + `'","dependsOn":"` + on + `"` + more + `}}`
+	}
+	name := func(n string) string { return "deployment.name == '" + n + "'" }
+	for _, row := range []struct {
+		why   string
+		rules string
+		path  []string
+	}{
+		{"a line", needs("b", name("a"), "") + "," + needs("c", name("b"), ""), nil},
+		{"two that need each other", needs("a", name("b"), "") + "," + needs("b", name("a"), ""), []string{"a", "b"}},
+		{"three in a circle", needs("a", name("b"), "") + "," + needs("b", name("c"), "") + "," + needs("c", name("a"), ""), []string{"a", "b", "c"}},
+		{"one of the circle has another way", needs("a", "deployment.name in ['b', 'c']", "") + "," + needs("b", name("a"), ""), nil},
+		{"which does not help if all are needed", needs("a", "deployment.name in ['b', 'c']", `,"match":"all"`) + "," + needs("b", name("a"), ""), []string{"a", "b"}},
+		{"everybody needs everybody else: whoever is there already helps", `{"deploymentDependency":{"dependsOn":"true"}}`, []string{"a", "b"}},
+		{"a version decides, and may be there already", needs("a", name("b")+" && version.tag == 'v1'", "") + "," + needs("b", name("a"), ""), nil},
+		{"only in an environment that has none of it", needs("a", name("b")+" && environment.name == 'staging'", "") + "," + needs("b", name("a"), ""), nil},
+	} {
+		_, err := compile(t, policy(row.rules)).Plan(fleet(1, "", map[string][]string{"a": {"v1"}, "b": {"v1"}, "c": {"v1"}}), t0)
+		var cycle *rollout.CycleError
+		switch is := errors.As(err, &cycle); {
+		case row.path == nil && err != nil, row.path != nil && !is:
+			t.Errorf("%s: %v", row.why, err)
+		case row.path != nil && (!slices.Equal(cycle.Path, row.path) || len(cycle.Rules) == 0):
+			t.Errorf("%s: path %q, rules %q, want %q", row.why, cycle.Path, cycle.Rules, row.path)
+		}
+	}
+	members := `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`
+	_, err := compile(t, policy(members+needs("a", name("b"), "")+","+needs("b", name("a"), ""))).Plan(fleet(1, "", map[string][]string{"a": {"v1"}, "b": {"v1"}}), t0)
+	var inside *bracket.CycleError
+	var outside *rollout.CycleError
+	if !errors.As(err, &inside) && !errors.As(err, &outside) {
+		t.Errorf("members of a bracket that need each other: %v", err)
+	}
+}
+
+// TestDependenciesOfMembers: inside a bracket a rule orders; one that names nobody inside stays a condition, and holds the whole node before
+// its drain.
+func TestDependenciesOfMembers(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"app": {"v1", "v2"}, "lib": {"v1", "v2"}, "base": {"v1", "v2"}})
+	for i := range s.Versions {
+		if s.Versions[i].Deployment == "base" && s.Versions[i].ID == "v2" {
+			s.Versions[i].Status = rollout.VersionPaused
+		}
+		if s.Versions[i].Deployment == "app" && s.Versions[i].ID == "v2" { // brought by the same execution
+			s.Versions[i].Dependencies = []rollout.VersionDependency{{Deployment: "lib", VersionSelector: "version.tag == 'v2'"}}
+		}
+	}
+	rules := `{"deploymentBracket":{"deploymentSelector":"deployment.name != 'base'","readinessMode":"immediate","memberRoles":{}}},
+		{"deploymentDependency":{"dependsOn":"deployment.name == 'lib'","appliesTo":"deployment.name == 'app'"}},
+		{"deploymentDependency":{"dependsOn":"deployment.name == 'base' && version.tag == 'v2'","appliesTo":"deployment.name == 'lib'"}}`
+	set := compile(t, policy(rules))
+	plan := mustPlan(t, set, s, t0)
+	want := []string{
+		"r1/app@v2: bracket_not_due dependency_unmet", "r1/base@v2: version_not_deployable", "r1/lib@v2: bracket_not_due dependency_unmet",
+	}
+	if got := blockers(plan); len(plan.Start) != 0 || !slices.Equal(got, want) {
+		t.Errorf("starts %q, waits %q, want %q", started(plan), got, want)
+	}
+	for i := range s.Targets {
+		if s.Targets[i].Deployment == "base" {
+			s.Targets[i].Current = "v2"
+		}
+	}
+	if got := runDown(t, set, &s, t0); !slices.Equal(got, []string{"r1 lib@v2 bracket", "r1 app@v2 bracket"}) {
+		t.Errorf("order %q", got)
+	}
+}

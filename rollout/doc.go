@@ -1,0 +1,56 @@
+// Package rollout puts policies over a fleet and decides, in one plan, which release targets may start which version now, which must wait, until
+// when, and why. It never deploys anything, never decides health, performs no I/O, starts no goroutine and reads no clock; [Planner], which
+// loads and saves state for hosts that want it, is the one exception and nothing but a shell.
+//
+// The designs it follows are the deployment bracket RFC of ctrlplane (brackets, resource concurrency, scoped dependencies, one rollout position
+// for a whole bracket) and the policy rules of that system as far as they are pure planning. [ParsePolicies] reads the RFC's JSON, [Compile]
+// checks and compiles it, [PolicySet.Plan] plans, [Plan.Commit] says what state follows.
+//
+// # The chain
+//
+// A policy governs the targets that its selector matches; every policy that governs a target must allow its start. The rules are asked in this
+// order and all that block are reported, each with a stable code, the instant at which looking again can help and the events that can:
+//
+//  1. the status of the version
+//  2. versionSelector
+//  3. anyApproval
+//  4. deploymentBracket: members are chosen, ordered and locked by package bracket
+//  5. deploymentDependency, and the dependencies of the version itself
+//  6. gradualRollout
+//  7. retry, and a target that is busy
+//  8. resourceConcurrency: asked last, in one batch, only for what passed everything else
+//
+// The newest version that all rules allow is chosen. What a target runs, or has begun, is never taken back because of a wait. An execution
+// of a bracket starts only when all its members may run, so that nothing is drained to wait; from then on only its own order, dependencies
+// outside it and busy targets are asked.
+//
+// # Positions
+//
+// A position is a rank by hash, computed once per rollout, so it never depends on the order of the input, and close version ids give different
+// orders. Who joins after the start ranks behind those who were there and moves nobody. The hashes are frozen by golden vectors.
+//
+// # Invariants
+//
+//	I1   a plan is a function of its input; the order of the input changes nothing
+//	I2   planning again after any subset of a plan was carried out starts nothing of it twice
+//	I3   no target is given a version older than its current or started one, except by a bracket's rollback
+//	I6   Next is after now, and between the two the plan stays the same
+//	I7   capacity aside, who joins, leaves or is relabelled makes no allowed target wait
+//	I8   due times are monotone in the position
+//	I10  a waiting target lists every rule that blocks it: without these it would start
+//	I11  capacity aside, adding a rule admits nobody, retry excepted
+//	I12  an expression that fails on a target changes the plan of no other
+//	I13  every start carries the claims to the slots that it needs
+//	I15  what Compile accepts can be planned with, and every pending verdict names a time or an event
+//	I16  the members of a bracket on one resource share one position and one due time
+//	I17  hashes, orders and offsets are the same on every platform
+//
+// # Where the designs are not followed
+//
+// An expression that does not compile is an error, never a policy that silently does not apply. Nothing is cleared when no version may start.
+// Two approval rules of which one is unmet give no start. A slot belongs to (resource, group) and not to a running job. A status that
+// nobody knows is an active job. Backoff and offsets are integers that saturate or fail, and never wrap.
+//
+// Calendars, cooldowns, environment progression, the rollback rule, scoped versions and overrides are not part of this package yet: policies that
+// name such rules are refused as having unknown fields.
+package rollout

@@ -1,0 +1,117 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+var t0 = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newEnv(t testing.TB) *selector.Env {
+	t.Helper()
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
+func compile(t testing.TB, policies string) *rollout.PolicySet {
+	t.Helper()
+	parsed, err := rollout.ParsePolicies([]byte(policies))
+	if err != nil {
+		t.Fatalf("parse: %v", err)
+	}
+	set, err := rollout.Compile(parsed, newEnv(t))
+	if err != nil {
+		t.Fatalf("compile: %v", err)
+	}
+	return set
+}
+
+// policy wraps rules into a policy that governs everything.
+func policy(rules string) string {
+	return `{"name":"p","selector":"true","rules":[` + rules + `]}`
+}
+
+// fleet is the usual small world: some resources, one environment, deployments with versions, every combination a target.
+func fleet(resources int, current string, deployments map[string][]string) rollout.Snapshot {
+	s := rollout.Snapshot{Environments: []rollout.Environment{{ID: "prod", Name: "prod"}}}
+	var names []string
+	for name, versions := range deployments {
+		names = append(names, name)
+		for i, id := range versions {
+			s.Versions = append(s.Versions, rollout.Version{
+				ID: id, Tag: id, Deployment: name, Status: rollout.VersionReady, CreatedAt: t0.Add(time.Duration(i-len(versions)+1) * time.Hour),
+			})
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		s.Deployments = append(s.Deployments, rollout.Deployment{ID: name, Name: name})
+	}
+	for r := range resources {
+		id := fmt.Sprintf("r%d", r+1)
+		s.Resources = append(s.Resources, rollout.Resource{ID: id, Name: id, Kind: "Node", Metadata: map[string]string{"cluster": "east"}})
+		for _, name := range names {
+			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: name}, Current: current})
+		}
+	}
+	return s
+}
+
+func mustPlan(t testing.TB, set *rollout.PolicySet, s rollout.Snapshot, now time.Time) rollout.Plan {
+	t.Helper()
+	plan, err := set.Plan(s, now)
+	if err != nil {
+		t.Fatalf("plan: %v", err)
+	}
+	return plan
+}
+
+func started(p rollout.Plan) []string {
+	var list []string
+	for _, s := range p.Start {
+		list = append(list, s.Resource+"/"+s.Deployment+"@"+s.Version)
+	}
+	return list
+}
+
+// blockers returns the reasons of what waits, as resource/deployment@version: reason reason.
+func blockers(p rollout.Plan) []string {
+	var list []string
+	for _, w := range p.Waiting {
+		line := w.Resource + "/" + w.Deployment + "@" + w.Version + ":"
+		for _, b := range w.Blockers {
+			line += " " + string(b.Reason)
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
+// job returns what a host records of a start.
+func job(s rollout.Start, at time.Time, status rollout.JobStatus) rollout.Job {
+	j := rollout.Job{Run: s.Run, Version: s.Version, Status: status, CreatedAt: at}
+	if status.Terminal() {
+		j.CompletedAt = at
+	}
+	return j
+}
+
+// add records a job on its target.
+func add(s *rollout.Snapshot, start rollout.Start, j rollout.Job) {
+	for i := range s.Targets {
+		if s.Targets[i].TargetID == start.TargetID {
+			s.Targets[i].Jobs = append(slices.Clone(s.Targets[i].Jobs), j)
+			if j.Status == rollout.JobSuccessful {
+				s.Targets[i].Current = ""
+			}
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package rollout
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// An execution keeps the members it began with. When somebody changes a selector, a label or a policy meanwhile, or removes the rule, the
+// targets of its members may no longer be members of the bracket; the drained node is finished all the same, and nobody else starts anything
+// on these targets until it is.
+
+// openTargets yields the targets of the members of every execution that is open in the bracket's environment.
+func (w *work) openTargets(b *bracketWork, executions []*bracket.ExecutionRecord, yield func(i int32)) {
+	environment := w.environments[b.environment].ID
+	for _, record := range executions {
+		if record.Open == nil || record.Open.Environment != environment {
+			continue
+		}
+		resource, known := w.resource(record.Resource)
+		if !known {
+			continue
+		}
+		from, to := w.siblingsIn(b.environment, resource)
+		for i := from; i < to; i++ {
+			deployment := w.targets[i].Deployment
+			if slices.ContainsFunc(record.Open.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == deployment }) {
+				yield(i)
+			}
+		}
+	}
+}
+
+// addFormer adds the targets of open executions that belong to no bracket any more.
+func (w *work) addFormer(b *bracketWork, executions []*bracket.ExecutionRecord) {
+	w.openTargets(b, executions, func(i int32) {
+		if w.members[i] {
+			return
+		}
+		if b.former == nil {
+			b.former = map[int32]bool{}
+		}
+		w.members[i], b.former[i] = true, true
+		b.targets = append(b.targets, i)
+	})
+	if b.former != nil {
+		slices.Sort(b.targets)
+	}
+}
+
+// dropFormer lets go of those whose execution has ended.
+func (w *work) dropFormer(b *bracketWork) {
+	if b.former == nil {
+		return
+	}
+	open := map[int32]bool{}
+	w.openTargets(b, b.state.Executions, func(i int32) { open[i] = true })
+	b.targets = slices.DeleteFunc(b.targets, func(i int32) bool {
+		if !b.former[i] || open[i] {
+			return false
+		}
+		w.members[i] = false
+		return true
+	})
+}
+
+// runOut keeps of a bracket whose rule is gone what is still open. Targets that have become members of another bracket are reported by that
+// one, which waits for the end of the execution.
+func (w *work) runOut(b *bracketWork) {
+	b.targets, b.former = nil, map[int32]bool{}
+	w.openTargets(b, b.state.Executions, func(i int32) {
+		b.targets = append(b.targets, i)
+		b.former[i] = w.members[i]
+		w.members[i] = true
+		if w.closing == nil {
+			w.closing = map[int32]string{}
+		}
+		w.closing[w.targets[i].resource] = b.id
+	})
+	slices.Sort(b.targets)
+	if len(b.targets) > 0 {
+		w.leaving = append(w.leaving, b)
+	}
+}
+
+// leaves reports whether such an execution starts something on a target now.
+func (w *work) leaves(i int32) bool {
+	return slices.ContainsFunc(w.leaving, func(b *bracketWork) bool { _, starts := b.started[i]; return starts })
+}
+
+// closes says why nothing of a bracket begins on a resource: an execution of a rule that is gone is still open there.
+func (w *work) closes(resource int32) (Verdict, bool) {
+	rule, open := w.closing[resource]
+	if !open {
+		return Verdict{}, false
+	}
+	return Verdict{
+		Status: Pending, Reason: Reason(bracket.ReasonQueued), Rule: rule,
+		On: []Condition{{Kind: OnExecutionEnd, Rule: rule, Resource: w.resources[resource].ID}},
+	}, true
+}
+
+// allVersions lists every version of a deployment: out of scope for a former member, which is to get nothing new.
+func (w *work) allVersions(deployment int32) []string {
+	ids := make([]string, 0, len(w.versions[deployment].list))
+	for _, v := range w.versions[deployment].list {
+		ids = append(ids, v.ID)
+	}
+	slices.SortFunc(ids, strings.Compare)
+	return ids
+}

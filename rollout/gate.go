@@ -1,0 +1,132 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+)
+
+// gate is what the rules that look at a version alone, or at a version in an environment, say about it: they are asked once for all targets
+// of a (deployment, environment) that are governed alike.
+type gate struct {
+	view, version int32
+	blockers      []Verdict       // by version status, version selector, approval
+	base          time.Time       // the latest instant at which one of them opened, never before the version was created; zero while one is shut
+	shut          []Condition     // what the shut ones wait for
+	perResource   []*compiledRule // version selectors that read the resource: asked per target
+	rollouts      []*rollout      // per gradual rule of the view, made when first needed
+	failed        []error         // per gradual rule: why there is no rollout
+}
+
+// gateOf evaluates rules 1 to 3 of the chain for version n on target i.
+func (w *work) gateOf(i, n int32) *gate {
+	t := &w.targets[i]
+	pair := &w.pairs[w.pairOf(t)]
+	for _, g := range pair.gates {
+		if g.view == w.view[i] && g.version == n {
+			return g
+		}
+	}
+	view := w.views.list[w.view[i]]
+	v := w.versions[t.deployment].list[n]
+	g := &gate{view: w.view[i], version: n, base: v.CreatedAt, rollouts: make([]*rollout, len(view.gradual)), failed: make([]error, len(view.gradual))}
+	pair.gates = append(pair.gates, g)
+	if v.Status != VersionReady {
+		g.blockers = append(g.blockers, Verdict{
+			Status: Denied, Reason: ReasonVersionNotDeployable,
+			On:   []Condition{{Kind: OnVersion, Deployment: v.Deployment}},
+			Data: &Data{Detail: string(v.Status)},
+		})
+	}
+	for _, rule := range view.selectors {
+		if rule.readsResource {
+			g.perResource = append(g.perResource, rule)
+			continue
+		}
+		b := bound{version: v, environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
+		if verdict, ok := w.versionSelector(rule, &b); !ok {
+			g.blockers = append(g.blockers, verdict)
+		}
+	}
+	for _, rule := range view.approvals {
+		at, verdict := w.approval(rule, v, &w.environments[t.environment])
+		if at.IsZero() {
+			g.blockers = append(g.blockers, verdict)
+			g.shut = append(g.shut, verdict.On...)
+		} else if at.After(g.base) {
+			g.base = at
+		}
+	}
+	if g.shut != nil {
+		g.base = time.Time{}
+	}
+	g.blockers = slices.Clip(g.blockers)
+	return g
+}
+
+func (w *work) versionSelector(rule *compiledRule, b *bound) (Verdict, bool) {
+	ok, err := rule.selector.Match(b)
+	if err == nil && ok {
+		return Verdict{}, true
+	}
+	verdict := Verdict{Status: Denied, Reason: ReasonSelectorNoMatch, Rule: rule.id, On: onConfig(rule.id)}
+	if err != nil {
+		verdict.Reason, verdict.Data = ReasonSelectorError, &Data{Detail: err.Error()}
+		if key, missing := missingKey(err); missing {
+			verdict.Reason, verdict.Data = ReasonSelectorMissingKey, &Data{Detail: key}
+		}
+	}
+	return verdict, false
+}
+
+// approval returns the instant at which the rule was satisfied, never before the version was created, or zero and why not.
+func (w *work) approval(rule *compiledRule, v *Version, e *Environment) (time.Time, Verdict) {
+	need := *rule.approval.MinApprovals
+	if need == 0 || !rule.createdAt.IsZero() && v.CreatedAt.Before(rule.createdAt) {
+		return v.CreatedAt, Verdict{}
+	}
+	first := map[string]time.Time{} // approver → first approval
+	var names []string
+	for _, a := range w.approvals[approvalKey{v.Deployment, v.ID, e.ID}] {
+		if at, ok := first[a.By]; !ok || a.At.Before(at) {
+			if !ok {
+				names = append(names, a.By)
+			}
+			first[a.By] = a.At
+		}
+	}
+	if len(names) < need {
+		slices.Sort(names)
+		return time.Time{}, Verdict{
+			Status: Pending, Reason: ReasonApprovalMissing, Rule: rule.id,
+			On:   []Condition{{Kind: OnApproval, Version: v.ID, Deployment: v.Deployment, Environment: e.ID}},
+			Data: &Data{Attempt: len(names), Allowed: need, Names: names},
+		}
+	}
+	instants := make([]time.Time, 0, len(names))
+	for _, at := range first {
+		instants = append(instants, at)
+	}
+	slices.SortFunc(instants, time.Time.Compare)
+	at := instants[need-1]
+	if at.Before(v.CreatedAt) {
+		at = v.CreatedAt
+	}
+	return at, Verdict{}
+}
+
+type approvalKey struct{ deployment, version, environment string }
+
+// approve collects the approving voices that have been given by now; one from the future counts when its time has come.
+func (w *work) approve(list []Approval) {
+	w.approvals = map[approvalKey][]Approval{}
+	for _, a := range list {
+		switch {
+		case a.Status != Approved:
+		case a.At.After(w.now):
+			w.wake(a.At)
+		default:
+			key := approvalKey{a.Deployment, a.Version, a.Environment}
+			w.approvals[key] = append(w.approvals[key], a)
+		}
+	}
+}

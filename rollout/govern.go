@@ -1,0 +1,197 @@
+package rollout
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// view is what a set of policies adds up to for the targets that they govern: all their rules, in the order of the policies' ids. Targets
+// governed by the same policies share one.
+type view struct {
+	policies     []*compiledPolicy
+	concurrency  []*compiledRule
+	gradual      []*compiledRule
+	dependencies []*compiledRule
+	selectors    []*compiledRule
+	approvals    []*compiledRule
+	retries      []*compiledRule
+}
+
+func newView(policies []*compiledPolicy) *view {
+	v := &view{policies: policies}
+	for _, p := range policies {
+		v.concurrency = append(v.concurrency, p.concurrency...)
+		v.gradual = append(v.gradual, p.gradual...)
+		v.dependencies = append(v.dependencies, p.dependencies...)
+		v.selectors = append(v.selectors, p.selectors...)
+		v.approvals = append(v.approvals, p.approvals...)
+		v.retries = append(v.retries, p.retries...)
+	}
+	return v
+}
+
+// views builds the view of each distinct set of policies once.
+type views struct {
+	list  []*view
+	after map[viewStep]int32 // the view that results from adding a policy to a view
+}
+
+type viewStep struct{ view, policy int32 }
+
+func (v *views) add(from int32, policy int, p *compiledPolicy) int32 {
+	step := viewStep{from, int32(policy)}
+	to, ok := v.after[step]
+	if !ok {
+		to = int32(len(v.list))
+		v.list = append(v.list, newView(append(slices.Clip(v.list[from].policies), p)))
+		v.after[step] = to
+	}
+	return to
+}
+
+// answer is what an expression says with some of its entities unbound.
+type answer uint8
+
+const (
+	no        answer = iota
+	yes              // true whatever the unbound entities are
+	undecided        // needs the unbound entities, or reads a key that is missing, or fails
+)
+
+func ask(m Matcher, b *bound) answer {
+	switch ok, err := m.Match(b); {
+	case err != nil:
+		return undecided
+	case ok:
+		return yes
+	}
+	return no
+}
+
+// reads reports whether an expression may read variables with this prefix. One that does not say may read anything.
+func reads(m Matcher, prefix string) bool {
+	reader, ok := m.(interface{ Variables() []string })
+	return !ok || slices.ContainsFunc(reader.Variables(), func(name string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// missingKey returns the key that an expression missed, if that is why it has no answer.
+func missingKey(err error) (string, bool) {
+	var missing interface{ MissingKey() string }
+	if errors.As(err, &missing) {
+		return missing.MissingKey(), true
+	}
+	return "", false
+}
+
+// govern finds the policies of every target. An expression is asked once per (deployment, environment), and only where that leaves it
+// undecided once per target.
+func (w *work) govern() {
+	w.views = views{list: []*view{newView(nil)}, after: map[viewStep]int32{}}
+	w.view = make([]int32, len(w.targets))
+	type pair struct {
+		answers []answer // per policy
+		decided bool
+		view    int32 // if decided
+	}
+	pairs := make([]*pair, len(w.environments)*len(w.deployments))
+	for i := range w.targets {
+		t := &w.targets[i]
+		at := int(t.environment)*len(w.deployments) + int(t.deployment)
+		p := pairs[at]
+		if p == nil {
+			p = &pair{decided: true, answers: make([]answer, len(w.set.policies))}
+			b := bound{environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
+			for k, policy := range w.set.policies {
+				p.answers[k] = ask(policy.selector, &b)
+				switch p.answers[k] {
+				case undecided:
+					p.decided = false
+				case yes:
+					p.view = w.views.add(p.view, k, policy)
+				}
+			}
+			pairs[at] = p
+		}
+		if p.decided {
+			w.view[i] = p.view
+			continue
+		}
+		b := bound{resource: &w.resources[t.resource], environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
+		for k, policy := range w.set.policies {
+			governs := p.answers[k] == yes
+			if p.answers[k] == undecided {
+				ok, err := policy.selector.Match(&b)
+				if err != nil {
+					ok = false
+					w.selectorFailed(int32(i), policy.id, policy.id, err)
+				}
+				governs = ok
+			}
+			if governs {
+				w.view[i] = w.views.add(w.view[i], k, policy)
+			}
+		}
+	}
+}
+
+// selectorFailed notes that a policy's own expression had no answer for a target: a missing key is no match and only counted, anything
+// else holds the target.
+func (w *work) selectorFailed(i int32, policy, rule string, err error) {
+	t := &w.targets[i]
+	if key, ok := missingKey(err); ok {
+		w.diagnose(DiagnosticMissingKey, rule, key, t.TargetID)
+		return
+	}
+	w.diagnose(DiagnosticSelectorError, rule, err.Error(), t.TargetID)
+	w.held[i] = append(w.held[i], Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule, On: onConfig(rule), Data: &Data{Detail: err.Error()}})
+}
+
+func onConfig(rule string) []Condition { return []Condition{{Kind: OnConfig, Rule: rule}} }
+
+// DiagnosticCode says what kind of oddity a plan met.
+type DiagnosticCode string
+
+const (
+	DiagnosticMissingKey    DiagnosticCode = "missing_key"      // an expression read a key that is not there: no match
+	DiagnosticSelectorError DiagnosticCode = "selector_error"   // an expression failed: the target is held
+	DiagnosticOrphanedLease DiagnosticCode = "orphaned_lease"   // a lease whose holder is not at work: release it by its token if that is right
+	DiagnosticVersionCycle  DiagnosticCode = "dependency_cycle" // versions that wait for one another and never start
+	DiagnosticUnknownRun    DiagnosticCode = "unknown_run"      // a job carries the run id of a group that the state does not know
+)
+
+// Diagnostic is an oddity that did not prevent the plan. Equal ones are counted, not repeated.
+type Diagnostic struct {
+	Code    DiagnosticCode `json:"code"`
+	Rule    string         `json:"rule,omitempty"`
+	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the lease
+	Count   int            `json:"count"`            // how many targets or resources
+	Example TargetID       `json:"example,omitzero"` // the first of them
+}
+
+type diagnosticKey struct {
+	code         DiagnosticCode
+	rule, detail string
+}
+
+func (w *work) diagnose(code DiagnosticCode, rule, detail string, at TargetID) {
+	key := diagnosticKey{code, rule, detail}
+	d, ok := w.diagnostics[key]
+	if !ok {
+		d = &Diagnostic{Code: code, Rule: rule, Detail: detail, Example: at}
+		w.diagnostics[key] = d
+	}
+	d.Count++
+}
+
+func (w *work) diagnosed() []Diagnostic {
+	list := make([]Diagnostic, 0, len(w.diagnostics))
+	for _, d := range w.diagnostics {
+		list = append(list, *d)
+	}
+	slices.SortFunc(list, func(a, b Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Code, b.Code), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Detail, b.Detail))
+	})
+	return list
+}

@@ -1,0 +1,182 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RolloutRecord is what a rollout keeps from its first plan on, so that nothing which happens later moves a target that has its place:
+// when it started and how many it then counted. One record exists per rule and version, or per rule and bracket group.
+type RolloutRecord struct {
+	Schema      int       `json:"schema"` // 1
+	Rule        string    `json:"rule"`
+	Environment string    `json:"environment"`
+	Deployment  string    `json:"deployment,omitempty"` // with Version; empty for a group
+	Version     string    `json:"version,omitempty"`
+	Group       string    `json:"group,omitempty"`
+	StartAt     time.Time `json:"startAt"`
+	Founders    int       `json:"n0"` // population at the start, targets already done included
+}
+
+type rolloutKey struct{ rule, environment, deployment, version, group string }
+
+func (r RolloutRecord) key() rolloutKey {
+	return rolloutKey{r.Rule, r.Environment, r.Deployment, r.Version, r.Group}
+}
+
+func compareRollouts(a, b RolloutRecord) int {
+	return cmp.Or(
+		strings.Compare(a.Rule, b.Rule), strings.Compare(a.Environment, b.Environment), strings.Compare(a.Deployment, b.Deployment),
+		strings.Compare(a.Version, b.Version), strings.Compare(a.Group, b.Group),
+	)
+}
+
+// rollout is one gradual rollout at work.
+type rollout struct {
+	record    RolloutRecord
+	positions []int32 // by element; see work.element
+	curve     curve
+}
+
+// due returns when a position may start: the start of the rollout plus the offset of the position.
+func (r *rollout) due(position int32) (time.Time, error) {
+	offset, err := r.curve.offset(int(position))
+	if err != nil {
+		return time.Time{}, err
+	}
+	due := r.record.StartAt.Add(offset)
+	if due.Before(r.record.StartAt) || due.After(lastInstant()) {
+		return time.Time{}, ErrOverflow
+	}
+	return due, nil
+}
+
+// element numbers what a gradual rule ranks: the targets of one (deployment, environment), or the resources.
+func (w *work) element(rule *compiledRule, i int32) int32 {
+	if rule.gradual.OrderKey == OrderByTarget {
+		return w.ordinal[i]
+	}
+	return w.targets[i].resource
+}
+
+// rolloutOf is the rollout of the gate's version under the k-th gradual rule of its view.
+func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollout, error) {
+	if g.rollouts[k] == nil && g.failed[k] == nil {
+		version := w.versions[t.deployment].list[g.version].ID
+		key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: version}
+		hash := rule.hash(version, "")
+		g.rollouts[k], g.failed[k] = w.begin(rule, key, hash, g.base, w.population(rule, w.pairOf(t)))
+	}
+	return g.rollouts[k], g.failed[k]
+}
+
+// hash is how a gradual rule orders one rollout of a version or of a bracket group.
+func (r *compiledRule) hash(version, group string) orderHash {
+	h := orderHash{key: r.gradual.OrderKey, legacy: r.gradual.OrderHash == HashLegacy, rule: r.bracketID}
+	switch {
+	case h.legacy || r.gradual.OrderSalt == SaltByVersion:
+		h.salt = version
+	case r.gradual.OrderSalt == SaltByGroup:
+		h.salt = group
+	}
+	return h
+}
+
+// population returns the targets that a gradual rule ranks together: those that it governs of a pair, or of the pair's environment.
+func (w *work) population(rule *compiledRule, pair int32) []int32 {
+	if rule.gradual.OrderKey == OrderByTarget {
+		return w.governed(rule, w.pairs[pair].targets)
+	}
+	var all []int32
+	d := int32(len(w.deployments))
+	for p := pair / d * d; p < pair/d*d+d; p++ {
+		all = append(all, w.pairs[p].targets...)
+	}
+	slices.Sort(all) // neighbours share a resource again
+	return w.governed(rule, all)
+}
+
+func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
+	all := true
+	for _, i := range targets {
+		all = all && w.views.list[w.view[i]].has(rule)
+	}
+	if all {
+		return targets
+	}
+	var some []int32
+	for _, i := range targets {
+		if w.views.list[w.view[i]].has(rule) {
+			some = append(some, i)
+		}
+	}
+	return some
+}
+
+// begin ranks a population of targets, given in order of their ids; targets of one resource are one element unless targets are ranked on
+// their own. A rollout that started before keeps its record; otherwise, from base on, a record is made.
+func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, population []int32) (*rollout, error) {
+	byTarget := hash.key == OrderByTarget
+	heads := population // the first target of each element
+	size := len(population)
+	if !byTarget {
+		size = min(size, len(w.resources))
+	}
+	places := make([]place, 0, size)
+	if byTarget {
+		for _, i := range population {
+			places = append(places, w.targets[i].place())
+		}
+	} else {
+		heads = make([]int32, 0, size)
+		for _, i := range population {
+			own := w.targets[i].place()
+			if n := len(heads); n > 0 && w.targets[heads[n-1]].resource == w.targets[i].resource {
+				places[n-1] = places[n-1].merge(own)
+				continue
+			}
+			heads, places = append(heads, i), append(places, own)
+		}
+	}
+	record, kept := w.rollouts[key]
+	if !kept {
+		record = RolloutRecord{
+			Schema: 1, Rule: key.rule, Environment: key.environment, Deployment: key.deployment, Version: key.version, Group: key.group,
+			StartAt: base.UTC(), Founders: len(heads),
+		}
+		if !w.now.Before(base) {
+			w.rollouts[key] = record
+		}
+	}
+	curve, err := rule.gradual.curve(record.Founders)
+	if err != nil {
+		return nil, err
+	}
+	keys := hash.of(len(heads), func(k int) *TargetID { return &w.targets[heads[k]].TargetID })
+	ranks := rank(keys, places, record.StartAt)
+	if byTarget && len(ranks) == len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets) {
+		return &rollout{record: record, positions: ranks, curve: curve}, nil
+	}
+	size = len(w.resources)
+	if byTarget {
+		size = len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets)
+	}
+	positions := make([]int32, size)
+	for k, i := range heads {
+		positions[w.element(rule, i)] = ranks[k]
+	}
+	return &rollout{record: record, positions: positions, curve: curve}, nil
+}
+
+func (t *target) place() place { return place{t.Priority, t.JoinedAt} }
+
+// merge is the place of a resource of which two targets are ranked as one: the higher priority, the earlier arrival.
+func (p place) merge(other place) place {
+	if other.joined.Before(p.joined) {
+		p.joined = other.joined
+	}
+	p.priority = max(p.priority, other.priority)
+	return p
+}

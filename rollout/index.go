@@ -1,0 +1,286 @@
+package rollout
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// index is a snapshot in a stable order, with numbers instead of names: whatever order the input has, everything after this is the same.
+// Input that is sorted already is recognised in one pass and not copied.
+type index struct {
+	resources    []Resource    // by id
+	environments []Environment // by id
+	deployments  []Deployment  // by id
+	versions     []versionList // per deployment number
+	targets      []target      // by environment, resource, deployment
+	dependent    []bool        // per deployment number: one of its versions has dependencies
+	unavailable  []string      // by id, distinct
+}
+
+// versionList holds the versions of one deployment, oldest first.
+type versionList struct {
+	list []*Version
+	byID map[string]int32
+}
+
+// target is a release target with its entities as numbers.
+type target struct {
+	*Target                           // with its jobs newest first
+	resource, environment, deployment int32
+
+	current int32 // number of the current version among those of the deployment; none or missing
+	started int32 // number of the greatest version newer than current that has a job here; none
+}
+
+const (
+	none    = -1 // no version at all
+	missing = -2 // a version that the snapshot does not hold
+)
+
+// newIndex refuses ids that are empty, repeated or unknown; it reports all such faults.
+func newIndex(s *Snapshot) (*index, error) {
+	var f faults
+	targets := s.Targets
+	if len(s.DeletedResources) > 0 {
+		gone := make(map[string]bool, len(s.DeletedResources))
+		for _, id := range s.DeletedResources {
+			gone[id] = true
+		}
+		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return gone[t.Resource] })
+	}
+	x := &index{
+		resources:    sortedByID(&f, "resources", s.Resources, func(r *Resource) string { return r.ID }),
+		environments: sortedByID(&f, "environments", s.Environments, func(e *Environment) string { return e.ID }),
+		deployments:  sortedByID(&f, "deployments", s.Deployments, func(d *Deployment) string { return d.ID }),
+	}
+	x.versions = x.indexVersions(&f, s.Versions)
+	x.indexTargets(&f, targets)
+	x.unavailable = s.Unavailable
+	if !slices.IsSorted(x.unavailable) {
+		x.unavailable = slices.Clone(x.unavailable)
+		slices.Sort(x.unavailable)
+	}
+	return x, snapshotErrors(f.list)
+}
+
+// SnapshotError is a contradiction in a snapshot, such as an id that occurs twice. Nothing is planned on such a snapshot.
+type SnapshotError struct {
+	Path string // such as targets[17].resource
+	Msg  string // what is wrong and what to write instead
+}
+
+func (e *SnapshotError) Error() string { return e.Path + ": " + e.Msg }
+
+// snapshotErrors reports at most as many faults as a person can read: a fleet of a million may have a million.
+func snapshotErrors(list []error) error {
+	const limit = 20
+	var errs []error
+	for _, err := range list[:min(limit, len(list))] {
+		fault := err.(*PolicyError)
+		errs = append(errs, &SnapshotError{Path: fault.Path, Msg: fault.Msg})
+	}
+	if len(list) > limit {
+		errs = append(errs, fmt.Errorf("and %d more faults", len(list)-limit))
+	}
+	return errors.Join(errs...)
+}
+
+func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []T {
+	compare := func(a, b T) int { return strings.Compare(id(&a), id(&b)) }
+	sorted := items
+	for i := 1; i < len(items); i++ {
+		if id(&items[i-1]) > id(&items[i]) {
+			sorted = slices.SortedStableFunc(slices.Values(items), compare)
+			break
+		}
+	}
+	for i := range sorted {
+		switch own := id(&sorted[i]); {
+		case own == "":
+			f.add(list, "an entry has no id: every one needs its own")
+		case i > 0 && own == id(&sorted[i-1]):
+			f.add(list, "the id %q occurs twice: ids are unique", own)
+		}
+	}
+	if len(items) > math.MaxInt32 {
+		f.add(list, "%d entries: at most %d are planned at once", len(items), math.MaxInt32)
+	}
+	return sorted
+}
+
+func (x *index) indexVersions(f *faults, versions []Version) []versionList {
+	lists := make([]versionList, len(x.deployments))
+	x.dependent = make([]bool, len(x.deployments))
+	for i := range versions {
+		v := &versions[i]
+		d, ok := x.deployment(v.Deployment)
+		switch {
+		case v.ID == "":
+			f.add(fmt.Sprintf("versions[%d].id", i), "required")
+		case !ok:
+			f.add(fmt.Sprintf("versions[%d].deployment", i), "%q is no id of deployments", v.Deployment)
+		case v.CreatedAt.IsZero():
+			f.add(fmt.Sprintf("versions[%d].createdAt", i), "required: versions are ordered by it, and rollouts start from it")
+		default:
+			lists[d].list = append(lists[d].list, v)
+			x.dependent[d] = x.dependent[d] || len(v.Dependencies) > 0
+		}
+	}
+	for d := range lists {
+		l := &lists[d]
+		slices.SortFunc(l.list, func(a, b *Version) int {
+			return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
+		})
+		l.byID = make(map[string]int32, len(l.list))
+		for i, v := range l.list {
+			if _, twice := l.byID[v.ID]; twice {
+				f.add("versions", "%q of %q occurs twice: ids are unique within a deployment", v.ID, v.Deployment)
+			}
+			l.byID[v.ID] = int32(i)
+		}
+	}
+	return lists
+}
+
+func (x *index) deployment(id string) (int32, bool) {
+	i, ok := slices.BinarySearchFunc(x.deployments, id, func(d Deployment, id string) int { return strings.Compare(d.ID, id) })
+	return int32(i), ok
+}
+
+func (x *index) environment(id string) (int32, bool) {
+	i, ok := slices.BinarySearchFunc(x.environments, id, func(e Environment, id string) int { return strings.Compare(e.ID, id) })
+	return int32(i), ok
+}
+
+func (x *index) resource(id string) (int32, bool) {
+	i, ok := slices.BinarySearchFunc(x.resources, id, func(r Resource, id string) int { return strings.Compare(r.ID, id) })
+	return int32(i), ok
+}
+
+// byEnvironment orders targets so that those of one environment, and in it those of one resource, are neighbours.
+func byEnvironment(a, b *TargetID) int {
+	if c := strings.Compare(a.Environment, b.Environment); c != 0 {
+		return c
+	}
+	if c := strings.Compare(a.Resource, b.Resource); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Deployment, b.Deployment)
+}
+
+func (x *index) indexTargets(f *faults, list []Target) {
+	x.targets = make([]target, len(list))
+	ordered := true
+	for i := range list {
+		x.targets[i].Target = &list[i]
+		ordered = ordered && (i == 0 || byEnvironment(&list[i-1].TargetID, &list[i].TargetID) <= 0)
+	}
+	if !ordered {
+		slices.SortFunc(x.targets, func(a, b target) int { return byEnvironment(&a.TargetID, &b.TargetID) })
+	}
+	var cursor cursor
+	for i := range x.targets {
+		t := &x.targets[i]
+		if i > 0 && t.TargetID == x.targets[i-1].TargetID {
+			f.add("targets", "%s / %s / %s occurs twice: one entry per release target", t.Resource, t.Environment, t.Deployment)
+		}
+		cursor.find(x, f, t)
+		x.observe(f, t)
+	}
+}
+
+// cursor remembers where the last target was found: neighbours in the order mostly share their entities or have the next ones.
+type cursor struct {
+	environment, resource, deployment int32
+}
+
+func (c *cursor) find(x *index, f *faults, t *target) {
+	c.environment = locate(f, "environment", t.Environment, x.environments, c.environment, (*Environment).id, x.environment)
+	c.resource = locate(f, "resource", t.Resource, x.resources, c.resource, (*Resource).id, x.resource)
+	c.deployment = locate(f, "deployment", t.Deployment, x.deployments, c.deployment, (*Deployment).id, x.deployment)
+	t.environment, t.resource, t.deployment = c.environment, c.resource, c.deployment
+}
+
+func (e *Environment) id() string { return e.ID }
+func (r *Resource) id() string    { return r.ID }
+func (d *Deployment) id() string  { return d.ID }
+
+func locate[T any](f *faults, field, id string, list []T, last int32, idOf func(*T) string, search func(string) (int32, bool)) int32 {
+	for _, guess := range [...]int32{last, last + 1} {
+		if int(guess) < len(list) && idOf(&list[guess]) == id {
+			return guess
+		}
+	}
+	i, ok := search(id)
+	if !ok {
+		f.add("targets", "%s %q is not in the list of its kind", field, id)
+		return last
+	}
+	return i
+}
+
+// observe derives current and started, and puts the jobs in order.
+func (x *index) observe(f *faults, t *target) {
+	versions := &x.versions[t.deployment]
+	if len(t.Jobs) > 1 {
+		if jobs := newestFirst(t.Jobs); &jobs[0] != &t.Jobs[0] {
+			own := *t.Target
+			own.Jobs = jobs
+			t.Target = &own
+		}
+	}
+	t.current = versions.number(t.Target.Current)
+	if t.Target.Current == "" {
+		for i := range t.Jobs {
+			if t.Jobs[i].Status == JobSuccessful {
+				t.current = versions.number(t.Jobs[i].Version)
+				break
+			}
+		}
+	}
+	t.started = none
+	for i := range t.Jobs {
+		if n := versions.number(t.Jobs[i].Version); n > t.current {
+			t.started = max(t.started, n)
+		}
+	}
+}
+
+func (l *versionList) number(id string) int32 {
+	if id == "" {
+		return none
+	}
+	if n := len(l.list); n > 0 && l.list[n-1].ID == id {
+		return int32(n - 1)
+	}
+	if i, ok := l.byID[id]; ok {
+		return i
+	}
+	return missing
+}
+
+// floor is the version that the target keeps if nothing newer may start.
+func (t *target) floor() int32 {
+	if t.started > t.current {
+		return t.started
+	}
+	return t.current
+}
+
+// newestFirst orders jobs. Those of one instant without run id are told apart by everything else, so that the order of the input says nothing.
+func newestFirst(jobs []Job) []Job {
+	newer := func(a, b Job) int {
+		if c := cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(b.Run, a.Run)); c != 0 {
+			return c
+		}
+		return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt))
+	}
+	if slices.IsSortedFunc(jobs, newer) {
+		return jobs
+	}
+	return slices.SortedStableFunc(slices.Values(jobs), newer)
+}

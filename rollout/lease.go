@@ -1,0 +1,262 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// fate is what becomes of a lease before new ones are given.
+type fate uint8
+
+const (
+	keep fate = iota
+	release
+	quarantine
+	orphaned
+)
+
+// reasonStuck is why a lease is quarantined that a rule calls stuck. Progress takes it back.
+const reasonStuck = "stuck"
+
+// settle ends the leases whose groups have ended, moves the progress of those whose holders are at work, and lists those that nobody answers
+// for. Only what is proved is released: the end of an execution, an ended job that is younger than the lease, a deleted resource. A
+// lease that was taken a moment ago by another planner has no job yet, and must survive.
+func (w *work) settle(s *Snapshot) {
+	c := &w.capacity
+	ended := map[concurrency.Holder]fate{}
+	for _, b := range w.plan.brackets {
+		for _, e := range b.plan.Events {
+			if e.Kind == bracket.ExecutionEnded {
+				holder := concurrency.Holder{Resource: e.Resource, Group: e.Group}
+				if ended[holder] = release; e.Quarantine {
+					ended[holder] = quarantine
+				}
+			}
+		}
+	}
+	deleted := map[string]bool{}
+	for _, id := range s.DeletedResources {
+		deleted[id] = true
+	}
+	for k := range c.snapshot.Pools {
+		p := &c.snapshot.Pools[k]
+		p.Record = w.settleRecord(p.Record, ended, deleted, p.StuckAfter > 0)
+	}
+	for k := range c.foreign {
+		c.foreign[k] = w.settleRecord(c.foreign[k], ended, deleted, false)
+	}
+	slices.SortFunc(c.snapshot.Running, func(a, b concurrency.Holder) int {
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
+	})
+	c.snapshot.Running = slices.Compact(c.snapshot.Running)
+}
+
+// settleRecord returns the record with its leases settled; the old one is not touched, and returned if nothing changed.
+func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Holder]fate, deleted map[string]bool, timed bool) concurrency.Record {
+	leases := record.Leases
+	changed := false
+	kept := leases[:0:0]
+	for k, lease := range leases {
+		became := lease
+		own := ended[lease.Holder()]
+		single := strings.HasPrefix(lease.Group, reservedID+"/")
+		closed := !single && !w.open(lease.Holder())
+		if deleted[lease.Resource] {
+			own = release
+		} else if own == keep && (timed || single || closed) {
+			var running bool
+			own, became.ProgressAt, running = w.progress(lease)
+			if running && timed {
+				w.capacity.snapshot.Running = append(w.capacity.snapshot.Running, lease.Holder())
+			}
+			if own == keep && closed && !running {
+				own = orphaned
+				if lease.State == concurrency.Active {
+					own = w.outlived(lease.Holder())
+				}
+			}
+			if single && own == keep && !running {
+				w.idle = append(w.idle, idleLease{record.Key, lease})
+			}
+			if lease.Reason == reasonStuck && became.ProgressAt.After(lease.ProgressAt) {
+				became.State, became.Reason = concurrency.Active, ""
+			}
+		}
+		switch own {
+		case quarantine:
+			became.State, became.Reason = concurrency.Quarantined, "abandoned"
+		case orphaned:
+			w.orphan(record.Key, lease)
+		}
+		if own == release || became != lease {
+			if !changed {
+				changed = true
+				kept = append(make([]concurrency.Lease, 0, len(leases)), leases[:k]...)
+			}
+		}
+		if changed && own != release {
+			kept = append(kept, became)
+		}
+	}
+	if changed {
+		record.Leases = kept
+	}
+	return record
+}
+
+// idleLease is one of a target outside brackets that has no job since it was taken. If the plan does not offer its start again, which would
+// be the end of a host that stopped before it dispatched, nobody will answer for it.
+type idleLease struct {
+	pool  string
+	lease concurrency.Lease
+}
+
+func (w *work) orphan(pool string, lease concurrency.Lease) {
+	w.diagnose(DiagnosticOrphanedLease, "", fmt.Sprintf("%s holds %s with token %d", lease.Group, pool, lease.Token), TargetID{Resource: lease.Resource})
+}
+
+// orphans lists the idle leases of whoever neither starts nor waits to.
+func (w *work) orphans() {
+	for _, idle := range w.idle {
+		group, resource := idle.lease.Group, idle.lease.Resource
+		starts := slices.ContainsFunc(w.plan.Start, func(s Start) bool { return s.Resource == resource && s.Group == group })
+		if !starts && !w.repeats(resource, group) {
+			w.orphan(idle.pool, idle.lease)
+		}
+	}
+}
+
+// repeats reports whether a target outside brackets still has a job to repeat, such as one that backs off.
+func (w *work) repeats(resource, group string) bool {
+	r, known := w.resource(resource)
+	for e := 0; known && e < len(w.environments); e++ {
+		from, to := w.siblingsIn(int32(e), r)
+		for i := from; i < to; i++ {
+			if t := &w.targets[i]; textkey.Join(reservedID, t.Environment, t.Deployment) == group {
+				return !w.finished(i)
+			}
+		}
+	}
+	return false
+}
+
+// open reports whether the holder is an open bracket execution.
+func (w *work) open(h concurrency.Holder) bool {
+	for _, b := range w.plan.brackets {
+		k, ok := slices.BinarySearchFunc(b.state.Executions, h.Resource, func(r *bracket.ExecutionRecord, id string) int {
+			return strings.Compare(r.Resource, id)
+		})
+		if !ok {
+			continue
+		}
+		// A planner that believed the execution ended may have exchanged its lease for one of the group that another merged into it.
+		if open := b.state.Executions[k].Open; open != nil && (open.Group == h.Group || slices.Contains(open.Merged, h.Group)) {
+			return true
+		}
+	}
+	return false
+}
+
+// outlived is what becomes of a lease whose execution can never be opened any more, because its group, or a later one, ran on the resource or runs
+// there: a host stopped between saving the lease and saving the execution, or between saving the end of the execution and giving the lease
+// back. Before that nothing is proved: the host may only be slow. Afterwards its save fails, for the record of the resource has changed since.
+// The lease of an execution that was given up is quarantined, as it would have been then.
+func (w *work) outlived(h concurrency.Holder) fate {
+	rule, environment, number, ok := groupNumber(h.Group)
+	if !ok {
+		return orphaned
+	}
+	atLeast := func(group string) bool {
+		r, e, n, ok := groupNumber(group)
+		return ok && r == rule && e == environment && n >= number
+	}
+	for _, b := range w.plan.brackets {
+		k, known := slices.BinarySearchFunc(b.state.Executions, h.Resource, func(r *bracket.ExecutionRecord, id string) int {
+			return strings.Compare(r.Resource, id)
+		})
+		if b.id != rule || !known {
+			continue
+		}
+		record := b.state.Executions[k]
+		last, ended := record.Last[environment]
+		if ended && last.Group == h.Group && last.Status == bracket.StatusCancelled {
+			return quarantine
+		}
+		if open := record.Open; open != nil && (atLeast(open.Group) || slices.ContainsFunc(open.Merged, atLeast)) {
+			return release
+		}
+		if ended && (atLeast(last.Group) || slices.ContainsFunc(last.Merged, atLeast)) {
+			return release
+		}
+	}
+	return orphaned
+}
+
+// groupNumber takes a bracket group's id apart, see [bracket.GroupID].
+func groupNumber(id string) (rule, environment string, number int, ok bool) {
+	parts, err := textkey.Split(id)
+	if err != nil || len(parts) != 3 {
+		return "", "", 0, false
+	}
+	number, err = strconv.Atoi(parts[2])
+	return parts[0], parts[1], number, err == nil
+}
+
+// progress reads the jobs of a lease's holder: whether it is at work, its newest progress, and whether its group has ended.
+func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, running bool) {
+	progress = lease.ProgressAt
+	resource, known := w.resource(lease.Resource)
+	if !known {
+		return keep, progress, false
+	}
+	group, single := strings.CutPrefix(lease.Group, reservedID+"/")
+	for e := range w.environments {
+		from, to := w.siblingsIn(int32(e), resource)
+		for i := from; i < to; i++ {
+			t := &w.targets[i]
+			if single && group != textkey.Join(t.Environment, t.Deployment) {
+				continue
+			}
+			prefix := textkey.Join(lease.Group) + "/"
+			fresh := false
+			for k := range t.Jobs {
+				job := &t.Jobs[k]
+				if !single && !strings.HasPrefix(job.Run, prefix) || job.CreatedAt.Before(lease.Since) {
+					continue
+				}
+				fresh = true
+				running = running || !job.Status.Terminal()
+				for _, at := range [...]time.Time{job.CreatedAt, job.CompletedAt} {
+					if at.After(progress) && !at.After(w.now) {
+						progress = at
+					}
+				}
+			}
+			if single {
+				if fresh && !t.busy() && w.finished(i) {
+					own = release
+				}
+				return own, progress, running
+			}
+		}
+	}
+	return own, progress, running
+}
+
+// finished reports whether a target has no job to repeat outside brackets.
+func (w *work) finished(i int32) bool {
+	floor := w.targets[i].floor()
+	if floor < 0 || w.members[i] {
+		return true
+	}
+	blockers, needed := w.repeat(i, floor)
+	return !needed || slices.ContainsFunc(blockers, func(v Verdict) bool { return v.Reason == ReasonRetryExhausted })
+}

@@ -1,0 +1,174 @@
+package rollout_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+func leases(s rollout.State) (list []string) {
+	for _, record := range s.Pools {
+		for _, lease := range record.Leases {
+			list = append(list, record.Key+" "+lease.Resource+" "+lease.State.String())
+		}
+	}
+	return list
+}
+
+func orphans(p rollout.Plan) (list []string) {
+	for _, d := range p.Diagnostics {
+		if d.Code == rollout.DiagnosticOrphanedLease {
+			list = append(list, d.Example.Resource)
+		}
+	}
+	return list
+}
+
+// TestLeases follows the slot of one target: it is given back on proof only.
+func TestLeases(t *testing.T) {
+	minute := time.Minute
+	for _, row := range []struct {
+		why    string
+		rule   string // of the pool, besides its limit
+		retry  string
+		status rollout.JobStatus // of the job; empty: there is none
+		after  time.Duration     // from the start of the job to the plan
+		edit   func(*rollout.Snapshot)
+		lease  string // what is held afterwards
+		orphan bool
+		start  bool
+	}{
+		{why: "a job in progress holds it", status: rollout.JobInProgress, after: minute, lease: "pool r1 active"},
+		{why: "a status that nobody knows holds it", status: "warming-up", after: minute, lease: "pool r1 active"},
+		{why: "a success gives it back", status: rollout.JobSuccessful, after: minute},
+		{why: "so does a failure that is not repeated", status: rollout.JobFailure, after: minute},
+		{why: "one that will be keeps it", retry: `,{"retry":{"maxRetries":1,"backoffSeconds":600}}`, status: rollout.JobFailure, after: minute, lease: "pool r1 active"},
+		{why: "and is repeated in it", retry: `,{"retry":{"maxRetries":1,"backoffSeconds":600}}`, status: rollout.JobFailure, after: time.Hour, lease: "pool r1 active", start: true},
+		{why: "a start that was never dispatched is offered in it again", after: minute, lease: "pool r1 active", start: true},
+		{why: "the version is withdrawn before that: nobody answers for it, and it is listed", after: minute, lease: "pool r1 active", orphan: true,
+			edit: func(s *rollout.Snapshot) { s.Versions[0].Status = "withdrawn" }},
+		{why: "a target that vanished proves nothing", status: rollout.JobInProgress, after: minute, lease: "pool r1 active", orphan: true,
+			edit: func(s *rollout.Snapshot) { s.Targets = nil }},
+		{why: "nor does a resource that vanished", status: rollout.JobInProgress, after: minute, lease: "pool r1 active", orphan: true,
+			edit: func(s *rollout.Snapshot) { s.Targets, s.Resources = nil, s.Resources[1:] }},
+		{why: "a resource that is proved gone gives it back", status: rollout.JobInProgress, after: minute,
+			edit: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }},
+		{why: "a job that hangs is listed and holds it", rule: `,"stuckAfterSeconds":60`, status: rollout.JobInProgress, after: minute, lease: "pool r1 active"},
+		{why: "or is quarantined, and holds it all the same", rule: `,"stuckAfterSeconds":60,"onStuck":"quarantine"`, status: rollout.JobInProgress, after: minute, lease: "pool r1 quarantined"},
+		{why: "not a moment earlier", rule: `,"stuckAfterSeconds":60,"onStuck":"quarantine"`, status: rollout.JobInProgress, after: minute - 1, lease: "pool r1 active"},
+	} {
+		s := fleet(2, "", map[string][]string{"api": {"v1"}})
+		s.Targets[1].Current = "v1"
+		set := compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1`+row.rule+`}}`+row.retry))
+		plan := mustPlan(t, set, s, t0)
+		var err error
+		if s.State, err = plan.Commit(plan.Start, t0); err != nil {
+			t.Fatal(err)
+		}
+		if row.status != "" {
+			add(&s, plan.Start[0], job(plan.Start[0], t0, row.status))
+		}
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		plan = mustPlan(t, set, s, t0.Add(row.after))
+		if got := strings.Join(leases(plan.State), ", "); got != row.lease {
+			t.Errorf("%s: holds %q, want %q", row.why, got, row.lease)
+		}
+		if got := len(orphans(plan)) > 0; got != row.orphan || len(plan.Start) > 0 != row.start {
+			t.Errorf("%s: orphans %q, starts %q", row.why, orphans(plan), started(plan))
+		}
+		if stuck := len(plan.Stuck) > 0; stuck != (row.rule != "" && row.after == minute) {
+			t.Errorf("%s: stuck %+v", row.why, plan.Stuck)
+		}
+	}
+}
+
+// TestQuarantineEnds: a holder that makes progress again holds its slot as before, and an allowance lets one more in meanwhile.
+func TestQuarantineEnds(t *testing.T) {
+	s := fleet(2, "", map[string][]string{"api": {"v1"}})
+	set := compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":60,"onStuck":"quarantine","quarantineAllowance":1}},{"retry":{"maxRetries":3,"backoffSeconds":60}}`))
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	plan := mustPlan(t, set, s, t0.Add(time.Minute))
+	s.State = plan.State
+	plan = mustPlan(t, set, s, t0.Add(time.Minute))
+	if got := started(plan); !slices.Equal(got, []string{"r2/api@v1"}) {
+		t.Errorf("with the allowance %q start, %q wait", got, blockers(plan))
+	}
+	last := &s.Targets[0].Jobs[0]
+	last.Status, last.CompletedAt = rollout.JobFailure, t0.Add(61*time.Second) // it is there again, and will be tried again
+	plan = mustPlan(t, set, s, t0.Add(62*time.Second))
+	if got := leases(plan.State); !slices.Equal(got, []string{"pool r1 active"}) || len(plan.Start) != 0 {
+		t.Errorf("holds %q, starts %q", got, started(plan))
+	}
+}
+
+// TestAbandonedLease: an operator gives an execution up; its slot is quarantined and still counts, and a record of a pool that no rule has any
+// more is kept with it.
+func TestAbandonedLease(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	rules := func(pool string) string {
+		return `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"` + pool + `","resourceConcurrency":{"groupSelector":"true","limit":1}}`
+	}
+	set := compile(t, policy(rules("pool")))
+	plan := mustPlan(t, set, s, t0)
+	carryOut(t, &s, plan, t0, rollout.JobFailure)
+	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Abandon, Group: plan.Start[0].Group, Resource: plan.Start[0].Resource, At: t0.Add(time.Minute)}}
+	plan = mustPlan(t, set, s, t0.Add(time.Minute))
+	if got := leases(plan.State); len(got) != 1 || !strings.HasSuffix(got[0], "quarantined") || len(plan.Start) != 0 {
+		t.Errorf("holds %q, starts %q", got, started(plan))
+	}
+	s.State = plan.State
+	plan = mustPlan(t, compile(t, policy(rules("other"))), s, t0.Add(2*time.Minute))
+	if got := leases(plan.State); len(got) != 1 || len(plan.Start) != 1 || len(orphans(plan)) != 1 {
+		t.Errorf("under another pool: holds %q, starts %q, orphans %q", got, started(plan), orphans(plan))
+	}
+}
+
+// TestPools counts who may start at once.
+func TestPools(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		rule   string
+		down   []string
+		active map[string][]concurrency.Holder
+		want   int
+		reason rollout.Reason // of whoever waits
+	}{
+		{"a count", `"limit":2`, nil, nil, 2, "slot_full"},
+		{"a percentage is rounded up", `"limitType":"percentage","limitValue":20`, nil, nil, 2, "slot_full"},
+		{"or down", `"limit":"20%","rounding":"floor"`, nil, nil, 1, "slot_full"},
+		{"but for one", `"limit":"1%","rounding":"floor_min_1"`, nil, nil, 1, "slot_full"},
+		{"rounded down to nobody", `"limit":"1%","rounding":"floor"`, nil, nil, 0, "slot_paused"},
+		{"zero is paused, and not unlimited", `"limit":0`, nil, nil, 0, "slot_paused"},
+		{"so is 0 %", `"limit":"0%"`, nil, nil, 0, "slot_paused"},
+		{"more than there are", `"limit":100`, nil, nil, 6, ""},
+		{"one per value", `"limit":1,"groupBy":"resource.metadata['zone']"`, nil, nil, 3, "slot_full"},
+		{"one value at a time", `"limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1`, nil, nil, 2, "slot_keys_full"},
+		{"who is down takes a place, and may be repaired", `"limit":2`, []string{"r6"}, nil, 2, "slot_full"},
+		{"two are down: they alone may start", `"limit":2`, []string{"r5", "r6"}, nil, 2, "slot_full"},
+		{"jobs of the host count", `"limit":2`, nil, map[string][]concurrency.Holder{"pool": {{Resource: "elsewhere", Group: "x"}}}, 1, "slot_full"},
+	} {
+		s := fleet(6, "", map[string][]string{"api": {"v1"}})
+		for i := range s.Resources {
+			s.Resources[i].Metadata = map[string]string{"zone": "abc"[i%3 : i%3+1]}
+		}
+		s.Unavailable, s.Active = row.down, row.active
+		plan := mustPlan(t, compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true",`+row.rule+`}}`)), s, t0)
+		if len(plan.Start) != row.want || len(plan.Start)+len(plan.Waiting) != 6 {
+			t.Errorf("%s: starts %q, waits %q, want %d", row.why, started(plan), blockers(plan), row.want)
+		}
+		found := row.reason == ""
+		for _, w := range plan.Waiting {
+			found = found || w.Blockers[0].Reason == row.reason
+		}
+		if !found {
+			t.Errorf("%s: waits %q, want %s", row.why, blockers(plan), row.reason)
+		}
+	}
+}

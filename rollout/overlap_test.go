@@ -1,0 +1,188 @@
+package rollout_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// overlap plays two groups on one resource: a hook and two members, of which a1 and b1 run when a2 and b2 arrive. It returns the snapshot at
+// that moment, the plan for it, and the one before.
+func overlap(t *testing.T, strategy string) (rollout.Snapshot, rollout.Plan) {
+	t.Helper()
+	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate", "memberRoles": {"pre": "deployment.name == 'drain'"}, `+strategy+`}}`))
+	s := fleet(1, "", map[string][]string{"drain": {"d"}, "a": {"a1"}, "b": {"b1"}})
+	now := t0
+	play := func(status rollout.JobStatus) rollout.Plan {
+		plan := mustPlan(t, set, s, now)
+		state, err := plan.Commit(plan.Start, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.State = state
+		now = now.Add(time.Minute)
+		for _, start := range plan.Start {
+			add(&s, start, job(start, plan.Now, status))
+		}
+		return plan
+	}
+	play(rollout.JobSuccessful) // drain
+	play(rollout.JobInProgress) // a1, b1
+	for _, id := range []string{"a2", "b2"} {
+		s.Versions = append(s.Versions, rollout.Version{ID: id, Deployment: id[:1], Status: rollout.VersionReady, CreatedAt: now})
+	}
+	return s, mustPlan(t, set, s, now)
+}
+
+// A run of the open execution is in progress: that is no reason not to merge, and no reason to name beside the queue.
+func TestOwnRunsAreNoObstacle(t *testing.T) {
+	t.Parallel()
+	_, plan := overlap(t, `"overlapStrategy": "merge", "preparedStatePersists": true`)
+	if !slices.ContainsFunc(plan.Events, func(e rollout.Event) bool { return e.Kind == bracket.GroupMerged }) {
+		t.Errorf("the second group is not merged while runs of the first are in progress: %v %v", plan.Events, blockers(plan))
+	}
+	_, plan = overlap(t, `"overlapStrategy": "queue"`)
+	if want := []string{"r1/a@a2: bracket_queued", "r1/b@b2: bracket_queued", "r1/drain@d: bracket_queued"}; !slices.Equal(blockers(plan), want) {
+		t.Errorf("waits %v, want %v", blockers(plan), want)
+	}
+}
+
+// An execution is abandoned while its runs are still in progress: the next group starts on the resource when they have ended, not before.
+func TestAbandonedRunsHoldTheNextGroup(t *testing.T) {
+	t.Parallel()
+	s, _ := overlap(t, `"overlapStrategy": "queue"`)
+	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate", "memberRoles": {"pre": "deployment.name == 'drain'"}, "overlapStrategy": "queue"}}`))
+	now := t0.Add(3 * time.Minute)
+	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: bracket.GroupID("p/deploymentBracket/0", "prod", 1), Resource: "r1", At: now}}
+	for range 2 { // in the step that ends the execution, and in the next one
+		plan := mustPlan(t, set, s, now)
+		busy := func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonTargetBusy }
+		if len(plan.Start) > 0 || len(plan.Waiting) != 3 || !slices.ContainsFunc(plan.Waiting[2].Blockers, busy) {
+			t.Fatalf("starts %v, waits %v; want everything to wait for the jobs in progress", started(plan), blockers(plan))
+		}
+		s.State = plan.State
+	}
+	for i := range s.Targets {
+		for k := range s.Targets[i].Jobs {
+			s.Targets[i].Jobs[k].Status, s.Targets[i].Jobs[k].CompletedAt = rollout.JobSuccessful, now
+		}
+	}
+	if got, want := started(mustPlan(t, set, s, now)), []string{"r1/drain@d"}; !slices.Equal(got, want) {
+		t.Errorf("starts %v, want %v", got, want)
+	}
+}
+
+// The first start of an execution leaves the members that do not run alone: they are kept, and every target is accounted for.
+func TestMembersThatDoNotRunAreKept(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate", "memberRoles": {"pre": "deployment.name == 'drain'"}}}`))
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "a": {"v1", "v2"}, "b": {"v1"}})
+	plan := mustPlan(t, set, s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r1/drain@v1"}) || plan.Keep.Current != 1 || len(plan.Waiting) != 1 {
+		t.Errorf("starts %v, waits %v, keeps %+v; want drain to start, a to wait and b to be kept", got, blockers(plan), plan.Keep)
+	}
+}
+
+// A hook that is at work in the open execution has the same version in the group behind it: it does not wait.
+func TestHookAtWorkDoesNotWait(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate", "memberRoles": {"post": "deployment.name == 'uncordon'"}}}`))
+	s := fleet(1, "", map[string][]string{"uncordon": {"u"}, "a": {"a1"}})
+	now := t0
+	carryOut := func(plan rollout.Plan, status rollout.JobStatus) {
+		state, err := plan.Commit(plan.Start, plan.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.State = state
+		for _, start := range plan.Start {
+			add(&s, start, job(start, plan.Now, status))
+		}
+		now = now.Add(time.Minute)
+	}
+	carryOut(mustPlan(t, set, s, now), rollout.JobSuccessful) // a1
+	s.Versions = append(s.Versions, rollout.Version{ID: "a2", Deployment: "a", Status: rollout.VersionReady, CreatedAt: now})
+	for _, starts := range [][]string{{"r1/uncordon@u"}, nil} {
+		plan := mustPlan(t, set, s, now)
+		if got := started(plan); !slices.Equal(got, starts) {
+			t.Errorf("starts %v, want %v", got, starts)
+		}
+		if got, want := blockers(plan), []string{"r1/a@a2: bracket_queued"}; !slices.Equal(got, want) {
+			t.Errorf("waits %v, want %v", got, want)
+		}
+		carryOut(plan, rollout.JobInProgress)
+	}
+}
+
+// A host stops between saving a lease and saving its execution, and then a newer group takes the resource over: the lease of the group that
+// never ran there is given back as soon as that is certain. It used to hold its slot for ever.
+func TestLeaseOfAGroupThatNeverRanIsReleased(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate"}},
+		{"resourceConcurrency": {"groupSelector": "true", "limitType": "count", "limitValue": 1}}`))
+	s := fleet(2, "a0", map[string][]string{"a": {"a0", "a1"}})
+	first := mustPlan(t, set, s, t0)
+	saved, err := first.Commit(first.Start, t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved.Executions = nil // this is where the host stopped
+	s.State = saved
+	now := t0.Add(time.Minute)
+	s.Versions = append(s.Versions, rollout.Version{ID: "a2", Deployment: "a", Status: rollout.VersionReady, CreatedAt: now})
+	for range 2 {
+		plan := mustPlan(t, set, s, now)
+		if s.State, err = plan.Commit(plan.Start, now); err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Start) != 1 {
+			t.Fatalf("starts %v, waits %v; want one resource after the other", started(plan), blockers(plan))
+		}
+		add(&s, plan.Start[0], job(plan.Start[0], now, rollout.JobSuccessful))
+	}
+	if plan := mustPlan(t, set, s, now); len(plan.State.Pools[0].Leases) != 0 {
+		t.Errorf("leases %v are left", plan.State.Pools[0].Leases)
+	}
+}
+
+// TestLockedVersionNotYetSeen: a planner whose observation lacks a version that the stored group has locked holds the execution. It would freeze it
+// without that member, and the target would never get the version.
+func TestLockedVersionNotYetSeen(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v2"}})
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
+	s.State = mustPlan(t, set, s, t0).State
+	stale := s
+	stale.Versions = slices.DeleteFunc(slices.Clone(s.Versions), func(v rollout.Version) bool { return v.Deployment == "web" && v.ID == "v2" })
+	plan := mustPlan(t, set, stale, t0.Add(time.Minute))
+	if want := []string{"r1/api@v2: bracket_not_due version_unknown"}; len(plan.Start) != 0 || !slices.Equal(blockers(plan), want) {
+		t.Errorf("without web v2: starts %q, waits %q, want %q", started(plan), blockers(plan), want)
+	}
+	if got := started(mustPlan(t, set, s, t0.Add(time.Minute))); !slices.Equal(got, []string{"r1/api@v2", "r1/web@v2"}) {
+		t.Errorf("with it: starts %q", got)
+	}
+}
+
+// TestRollbackAsksNobody: what failed goes back even if something outside the bracket has moved on meanwhile.
+func TestRollbackAsksNobody(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}})
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"deployment.name == 'api'","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_all"}},
+		{"deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.tag == 'v1'","appliesTo":"deployment.name == 'api'"}}`))
+	plan := mustPlan(t, set, s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r1/api@v2"}) {
+		t.Fatalf("starts %q, waits %q", got, blockers(plan))
+	}
+	carryOut(t, &s, plan, t0, rollout.JobFailure)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v2", Tag: "v2", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0})
+	for i := range s.Targets {
+		if s.Targets[i].Deployment == "db" {
+			s.Targets[i].Current = "v2"
+		}
+	}
+	plan = mustPlan(t, set, s, t0.Add(time.Minute))
+	if len(plan.Start) != 1 || plan.Start[0].Purpose != rollout.PurposeRollback || plan.Start[0].Version != "v1" {
+		t.Errorf("starts %+v, waits %q", plan.Start, blockers(plan))
+	}
+}

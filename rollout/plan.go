@@ -1,0 +1,405 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// Plan is what may start now, and for everything that waits the reason. It is freshly allocated, ordered, and the same for every order
+// of the input. Any subset of its starts may be carried out, in any order, before the next plan.
+type Plan struct {
+	Now time.Time `json:"now"`
+
+	// Start lists the jobs that may be dispatched, in the order in which they were given their slots. They must first be committed
+	// with [PolicySet.Commit] and the state saved; a repeated start carries the same run id, so dispatch is create-if-absent.
+	Start []Start `json:"start,omitempty"`
+
+	// Waiting lists, by resource, environment and deployment, every target whose newest candidate may not start, with all blockers.
+	Waiting []Waiting `json:"waiting,omitempty"`
+
+	// Keep counts the targets for which there is nothing to do.
+	Keep Keep `json:"keep"`
+
+	Pools       []Pool       `json:"pools,omitempty"`       // by key
+	Stuck       []Stuck      `json:"stuck,omitempty"`       // runs and leases without progress for too long
+	Events      []Event      `json:"events,omitempty"`      // what changed in the brackets since the state that went in
+	Diagnostics []Diagnostic `json:"diagnostics,omitempty"` // oddities that did not prevent the plan
+
+	// Next is the earliest instant after Now at which another plan could differ without a new observation. Between the two nothing
+	// changes. Zero: only events can change anything.
+	Next time.Time `json:"next,omitzero"`
+
+	brackets []*bracketWork
+
+	// State goes into the next snapshot if nothing is started; [PolicySet.Commit] returns the one that follows the starts.
+	State State `json:"state,omitzero"`
+}
+
+// Start is a job to dispatch. Where several controllers plan outside brackets from observations of different age, two of them may offer
+// different versions for one target: dispatch only if no other job is active on it.
+type Start struct {
+	TargetID
+	Version string  `json:"version"`
+	Run     string  `json:"run"` // identity of the job; dispatch is create-if-absent by it
+	Purpose Purpose `json:"purpose"`
+
+	// Group holds the slot together with the resource: a bracket's version group, or the release target.
+	Group string `json:"group"`
+
+	// Claims are the leases that the start needs, one per pool, by pool key; whoever acts for the job carries their tokens.
+	Claims []Claim `json:"claims,omitempty"`
+
+	Reason Reason `json:"reason"` // how it got its slot: slot_free, slot_held, slot_already_down or rule_not_applicable
+}
+
+// Purpose says why a job runs.
+type Purpose string
+
+const (
+	PurposeDeploy   Purpose = "deploy"   // towards the chosen version
+	PurposeRollback Purpose = "rollback" // back to the version before, in a bracket that failed
+)
+
+// Claim is a place in a pool, valid at one revision of the pool's record.
+type Claim struct {
+	Pool     string `json:"pool"`
+	Revision uint64 `json:"revision"`
+	Token    uint64 `json:"token"` // greater than that of every earlier lease of the pool
+}
+
+// Waiting is a target whose newest candidate may not start now.
+type Waiting struct {
+	TargetID
+	Version  string    `json:"version,omitempty"` // the candidate; empty if the target itself is held
+	Blockers []Verdict `json:"blockers"`          // all of them, in the order of the rules; shared, do not modify
+}
+
+// Keep counts targets that need nothing now.
+type Keep struct {
+	Current int `json:"current"` // run the newest version they may have
+	Started int `json:"started"` // have a job in progress
+}
+
+// Pool describes a pool after the starts of the plan.
+type Pool struct {
+	Key         string               `json:"key"`
+	Active      int                  `json:"active"` // distinct members that are being disrupted
+	Max         int                  `json:"max"`    // how many may be
+	Total       int                  `json:"total"`  // members
+	Holders     []concurrency.Holder `json:"holders,omitempty"`
+	Quarantined []concurrency.Holder `json:"quarantined,omitempty"`
+	Unavailable []string             `json:"unavailable,omitempty"`
+}
+
+// Stuck is a run or a lease without progress for longer than its rule allows. It keeps its slot.
+type Stuck struct {
+	Resource string    `json:"resource"`
+	Group    string    `json:"group"`
+	Run      string    `json:"run,omitempty"`  // the run, for a bracket's stuckAfterSeconds
+	Pool     string    `json:"pool,omitempty"` // the pool, for that of a concurrency rule
+	Since    time.Time `json:"since"`          // since when it counts as stuck
+}
+
+// Event is a change in a bracket.
+type Event struct {
+	Kind        bracket.EventKind `json:"kind"`
+	Rule        string            `json:"rule"`
+	Environment string            `json:"environment"`
+	Group       string            `json:"group"`
+	Resource    string            `json:"resource,omitempty"` // empty for events of a group
+	At          time.Time         `json:"at"`                 // when it took effect, which may be before Now
+	Status      bracket.Status    `json:"status"`             // of the group or execution afterwards
+	Into        string            `json:"into,omitempty"`     // the group whose execution took this one over
+}
+
+// State is what plans remember between calls: a plain value that goes in and comes out, to be stored as it is or record by record. Its
+// records are immutable: a new State shares those that did not change.
+type State struct {
+	Brackets   []*bracket.GroupRecord     `json:"brackets,omitempty"`   // by rule and environment
+	Executions []*bracket.ExecutionRecord `json:"executions,omitempty"` // by rule and resource
+	Rollouts   []RolloutRecord            `json:"rollouts,omitempty"`   // by rule, environment, deployment, version, group
+	Pools      []concurrency.Record       `json:"pools,omitempty"`      // by key
+}
+
+// Plan decides who may start now and why everybody else waits. It changes nothing: what it would store is in the result.
+//
+// Rules are asked in this order and all blockers are returned: version status, version selectors, approvals, brackets, dependencies,
+// gradual rollouts, retries, busy targets; capacity is asked last and only for what passes everything else, in one batch.
+//
+// The error joins one [*SnapshotError] per contradiction in the snapshot, or is a [*CycleError], or one of package bracket or
+// concurrency about the state; then there is no plan. An expression that fails on a target holds that target only, and is in its blockers.
+//
+// Time and memory grow with the number of targets, plus a sort of what is ranked.
+func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
+	w, err := s.begin(&snapshot, now)
+	if err != nil {
+		return Plan{}, err
+	}
+	if err := w.cycles(); err != nil {
+		return Plan{}, err
+	}
+	for _, cycle := range w.versionCycles() {
+		w.diagnose(DiagnosticVersionCycle, "", cycle.Error(), TargetID{})
+	}
+	w.openPools(&snapshot)
+	if err := w.brackets(&snapshot); err != nil {
+		return Plan{}, err
+	}
+	w.settle(&snapshot)
+	for _, b := range w.plan.brackets {
+		w.report(b)
+	}
+	w.choose()
+	if err := w.admit(); err != nil {
+		return Plan{}, err
+	}
+	w.finish()
+	return w.plan, nil
+}
+
+// begin indexes a snapshot and finds who is governed by what.
+func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
+	x, err := newIndex(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{
+		index: x, set: s, now: now,
+		held:        map[int32][]Verdict{},
+		rollouts:    map[rolloutKey]RolloutRecord{},
+		diagnostics: map[diagnosticKey]*Diagnostic{},
+		providers:   map[dependencyKey]answer{},
+		satisfies:   map[dependencyKey]outcome{},
+		compiled:    map[string]compiledText{},
+		members:     make([]bool, len(x.targets)),
+		waits:       make([]wait, len(x.targets)),
+		vanished:    map[int32]string{},
+		plan:        Plan{Now: now.UTC()},
+	}
+	for _, record := range snapshot.State.Rollouts {
+		w.rollouts[record.key()] = record
+	}
+	w.approve(snapshot.Approvals)
+	w.pair()
+	w.govern()
+	return w, nil
+}
+
+// finish puts everything into its order.
+func (w *work) finish() {
+	w.orphans()
+	w.plan.Diagnostics = w.diagnosed()
+	w.listWaiting()
+	groups := map[string]bool{}
+	for _, record := range w.plan.State.Brackets {
+		for _, group := range record.Closed {
+			groups[group.ID] = true
+		}
+	}
+	for _, record := range w.rollouts {
+		if w.needed(record, groups) {
+			w.plan.State.Rollouts = append(w.plan.State.Rollouts, record)
+		}
+	}
+	slices.SortFunc(w.plan.State.Rollouts, compareRollouts)
+}
+
+// needed reports whether a rollout can still place anybody: its version, or its group, exists.
+func (w *work) needed(record RolloutRecord, groups map[string]bool) bool {
+	if record.Group != "" {
+		return groups[record.Group]
+	}
+	d, known := w.deployment(record.Deployment)
+	return known && w.versions[d].number(record.Version) != missing
+}
+
+// work is one planning: the index and everything derived from it, alive for one call.
+type work struct {
+	*index
+	set *PolicySet
+	now time.Time
+
+	pairs     []pair  // per (environment, deployment)
+	ordinal   []int32 // per target: its number among those of its pair
+	views     views
+	view      []int32             // per target: its view
+	held      map[int32][]Verdict // targets that nothing may start on, because an expression failed
+	approvals map[approvalKey][]Approval
+	rollouts  map[rolloutKey]RolloutRecord // kept and new
+	capacity  capacity
+	members   []bool // per target: it is a member of a bracket
+
+	providers map[dependencyKey]answer
+	satisfies map[dependencyKey]outcome
+	compiled  map[string]compiledText
+
+	waits       []wait           // per target
+	waiting     int              // how many are set
+	blockers    [][]Verdict      // the lists that they refer to
+	vanished    map[int32]string // candidates that the snapshot no longer holds
+	candidates  []candidate
+	idle        []idleLease
+	leaving     []*bracketWork   // brackets whose rule is gone, with open executions
+	closing     map[int32]string // resources on which an execution of a removed rule is open → the rule
+	diagnostics map[diagnosticKey]*Diagnostic
+	verdicts    []Verdict // slab
+	data        []Data    // slab
+	translated  translation
+	conditions  []Condition // slab
+	plan        Plan
+}
+
+// pair is a deployment in an environment.
+type pair struct {
+	targets  []int32 // in order of their resources
+	gates    []*gate
+	blocking []blocking
+	group    string // lease group of its targets outside brackets
+}
+
+func (w *work) pairOf(t *target) int32 { return t.environment*int32(len(w.deployments)) + t.deployment }
+
+func (w *work) pair() {
+	w.pairs = make([]pair, len(w.environments)*len(w.deployments))
+	w.ordinal = make([]int32, len(w.targets))
+	sizes := make([]int32, len(w.pairs))
+	for i := range w.targets {
+		sizes[w.pairOf(&w.targets[i])]++
+	}
+	slab := make([]int32, len(w.targets))
+	for k, size := range sizes {
+		w.pairs[k].targets, slab = slab[:0:size], slab[size:]
+	}
+	for i := range w.targets {
+		p := &w.pairs[w.pairOf(&w.targets[i])]
+		w.ordinal[i] = int32(len(p.targets))
+		p.targets = append(p.targets, int32(i))
+	}
+}
+
+func (v *view) has(rule *compiledRule) bool {
+	return slices.ContainsFunc(v.policies, func(p *compiledPolicy) bool { return slices.Contains(p.rules, rule) })
+}
+
+func (w *work) bound(i int32) bound {
+	t := &w.targets[i]
+	return bound{resource: &w.resources[t.resource], environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
+}
+
+// wake notes an instant at which the plan may change by itself.
+func (w *work) wake(at time.Time) {
+	if at.After(w.now) && (w.plan.Next.IsZero() || at.Before(w.plan.Next)) {
+		w.plan.Next = at
+	}
+}
+
+// also adds a verdict to blockers that may be shared: it never writes into their array.
+func (w *work) also(blockers []Verdict, verdict Verdict) []Verdict {
+	if len(blockers) > 0 {
+		return append(slices.Clip(blockers), verdict)
+	}
+	if len(w.verdicts) == cap(w.verdicts) {
+		w.verdicts = make([]Verdict, 0, min(max(64, 2*cap(w.verdicts)), 8192))
+	}
+	w.verdicts = append(w.verdicts, verdict)
+	n := len(w.verdicts)
+	return w.verdicts[n-1 : n : n]
+}
+
+// datum keeps the data of a verdict in a slab.
+func (w *work) datum(d Data) *Data {
+	if len(w.data) == cap(w.data) {
+		w.data = make([]Data, 0, min(max(64, 2*cap(w.data)), 8192))
+	}
+	w.data = append(w.data, d)
+	return &w.data[len(w.data)-1]
+}
+
+// wait says why the newest candidate of a target does not start.
+func (w *work) wait(i int32, version string, blockers []Verdict) {
+	n := w.versions[w.targets[i].deployment].number(version)
+	if n == missing && w.waits[i].blockers == 0 {
+		w.vanished[i] = version
+	}
+	w.waitNumber(i, n, blockers)
+}
+
+// waitNumber is wait for a version that is known by its number. The first word about a target counts: it is that of the newest candidate.
+func (w *work) waitNumber(i, version int32, blockers []Verdict) {
+	if w.leaves(i) {
+		return
+	}
+	own := &w.waits[i]
+	if own.blockers != 0 {
+		return
+	}
+	// Targets of one resource mostly wait for the same reasons, one after the other.
+	if n := len(w.blockers); n == 0 || &w.blockers[n-1][0] != &blockers[0] || len(w.blockers[n-1]) != len(blockers) {
+		w.blockers = append(w.blockers, blockers)
+	}
+	own.version, own.blockers = version, int32(len(w.blockers))
+	w.waiting++
+}
+
+// wait is what one target waits for, in few bytes: there may be a million.
+type wait struct {
+	version  int32 // number of the candidate; none or missing
+	blockers int32 // one more than the index of the list in work.blockers; 0: the target does not wait
+}
+
+// listWaiting orders the waits by resource, environment and deployment: a counting sort by resource of what is ordered by environment.
+func (w *work) listWaiting() {
+	w.plan.Waiting = make([]Waiting, 0, w.waiting)
+	if len(w.environments) == 1 {
+		for i := range w.waits {
+			w.listWait(int32(i))
+		}
+		return
+	}
+	ends := make([]int32, len(w.resources)+1)
+	for i := range w.targets {
+		ends[w.targets[i].resource+1]++
+	}
+	for r := range w.resources {
+		ends[r+1] += ends[r]
+	}
+	order := make([]int32, len(w.targets))
+	for i := range w.targets {
+		r := w.targets[i].resource
+		order[ends[r]] = int32(i)
+		ends[r]++
+	}
+	for _, i := range order {
+		w.listWait(i)
+	}
+}
+
+func (w *work) listWait(i int32) {
+	wait := w.waits[i]
+	if wait.blockers == 0 {
+		return
+	}
+	own := Waiting{TargetID: w.targets[i].TargetID, Blockers: w.blockers[wait.blockers-1]}
+	switch wait.version {
+	case none:
+	case missing:
+		own.Version = w.vanished[i]
+	default:
+		own.Version = w.versions[w.targets[i].deployment].list[wait.version].ID
+	}
+	w.plan.Waiting = append(w.plan.Waiting, own)
+}
+
+func (w *work) kept(i int32) {
+	if w.leaves(i) || w.waits[i].blockers != 0 {
+		return // the execution of a rule that is gone has spoken of it
+	}
+	if w.targets[i].busy() {
+		w.plan.Keep.Started++
+	} else {
+		w.plan.Keep.Current++
+	}
+}

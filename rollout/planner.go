@@ -1,0 +1,245 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// Planner is the thin shell around [PolicySet.Plan] for hosts that want load, plan and save done for them. Everything it does a host
+// can do itself. Several planners may work on one store: every save is conditional, so a decision that was made on stale state is made again.
+// It is safe for concurrent use if its parts are.
+type Planner struct {
+	Policies   *PolicySet
+	Store      bracket.Store
+	Clock      clock.Clock
+	JobCounter concurrency.JobCounter // nil: only leases count, for hosts whose every job comes from a plan
+}
+
+// attemptsPerPlan bounds how often a plan is made again because somebody else saved first.
+const attemptsPerPlan = 3
+
+// Plan reads the stored state, plans, commits all starts, saves what changed, and returns the plan; its starts are then to be dispatched,
+// create-if-absent by their run ids. The State and Active of the snapshot are ignored and replaced.
+//
+// If another planner saved first it reads and plans again, at most three times in all, and then returns [bracket.ErrConflict]. Any other error of
+// the store or the counter is returned at once. With an error there is no plan and nothing may be dispatched; what was saved by then is
+// found again by the next plan, which offers the same runs.
+func (p *Planner) Plan(ctx context.Context, snapshot Snapshot) (Plan, error) {
+	var conflict error
+	for range attemptsPerPlan {
+		plan, err := p.attempt(ctx, snapshot)
+		if !errors.Is(err, bracket.ErrConflict) {
+			return plan, err
+		}
+		conflict = err
+	}
+	return Plan{}, fmt.Errorf("rollout: gave up after %d attempts: %w", attemptsPerPlan, conflict)
+}
+
+func (p *Planner) attempt(ctx context.Context, snapshot Snapshot) (Plan, error) {
+	now := p.Clock.Now()
+	stored, err := p.load(ctx)
+	if err != nil {
+		return Plan{}, fmt.Errorf("rollout: load state: %w", err)
+	}
+	snapshot.State, snapshot.Active = stored.state, nil
+	if p.JobCounter != nil {
+		if snapshot.Active, err = p.count(ctx, snapshot.Resources); err != nil {
+			return Plan{}, err
+		}
+	}
+	plan, err := p.Policies.Plan(snapshot, now)
+	if err != nil {
+		return Plan{}, err
+	}
+	if plan.State, err = plan.Commit(plan.Start, now); err != nil {
+		return Plan{}, err
+	}
+	if err := p.save(ctx, stored, plan.State); err != nil {
+		return Plan{}, fmt.Errorf("rollout: save state: %w", err)
+	}
+	return plan, nil
+}
+
+func (p *Planner) count(ctx context.Context, resources []Resource) (map[string][]concurrency.Holder, error) {
+	keys, err := p.Policies.PoolKeys(resources)
+	if err != nil {
+		return nil, err
+	}
+	active := make(map[string][]concurrency.Holder, len(keys))
+	for _, key := range keys {
+		if active[key], err = p.JobCounter.Active(ctx, key); err != nil {
+			return nil, fmt.Errorf("rollout: count the jobs of pool %s: %w", key, err)
+		}
+	}
+	return active, nil
+}
+
+// stored is the state with the revision of each record under its key.
+type stored struct {
+	state     State
+	revisions map[string]int64
+}
+
+// Keys of the records in the store. Those of brackets are [bracket.GroupKey] and [bracket.ExecutionKey].
+const (
+	rolloutKeys = "rollout/"
+	poolKeys    = "pool/"
+)
+
+func poolKey(r concurrency.Record) string { return textkey.Join("pool", r.Key) }
+
+func recordKey(r RolloutRecord) string {
+	return textkey.Join("rollout", r.Rule, r.Environment, r.Deployment, r.Version, r.Group)
+}
+
+func (p *Planner) load(ctx context.Context) (stored, error) {
+	s := stored{revisions: map[string]int64{}}
+	groups, executions := bracket.GroupKey("", ""), bracket.ExecutionKey("", "")
+	groups, executions = groups[:len(groups)-1], executions[:len(executions)-1]
+	for _, kind := range []struct {
+		prefix string
+		decode func(bracket.Entry) error
+	}{
+		{groups, func(e bracket.Entry) error { return decode(e, &s.state.Brackets) }},
+		{executions, func(e bracket.Entry) error { return decode(e, &s.state.Executions) }},
+		{rolloutKeys, func(e bracket.Entry) error { return decodeRollout(e, &s.state.Rollouts) }},
+		{poolKeys, func(e bracket.Entry) error {
+			record, err := concurrency.ParseRecord(e.Value)
+			record.Revision = uint64(e.Revision)
+			s.state.Pools = append(s.state.Pools, record)
+			return err
+		}},
+	} {
+		entries, err := p.Store.List(ctx, kind.prefix)
+		if err != nil {
+			return stored{}, err
+		}
+		for _, entry := range entries {
+			if err := kind.decode(entry); err != nil {
+				return stored{}, fmt.Errorf("%s: %w", entry.Key, err)
+			}
+			s.revisions[entry.Key] = entry.Revision
+		}
+	}
+	return s, nil
+}
+
+// decodeRollout refuses what no planner wrote: positions would follow from it without anybody noticing.
+func decodeRollout(entry bracket.Entry, list *[]RolloutRecord) error {
+	if err := decode(entry, list); err != nil {
+		return err
+	}
+	switch record := (*list)[len(*list)-1]; {
+	case record.Schema != 1:
+		return fmt.Errorf("schema %d is unknown: must be 1", record.Schema)
+	case recordKey(record) != entry.Key:
+		return fmt.Errorf("the record belongs under the key %s", recordKey(record))
+	case record.StartAt.IsZero() || record.Founders < 0:
+		return fmt.Errorf("startAt %v and n0 %d: both must be set", record.StartAt, record.Founders)
+	}
+	return nil
+}
+
+func decode[T any](entry bracket.Entry, list *[]T) error {
+	var record T
+	if err := strictjson.Unmarshal(entry.Value, &record); err != nil {
+		return err
+	}
+	*list = append(*list, record)
+	return nil
+}
+
+// save writes what changed: groups, rollouts, executions that ended, leases, executions that began or go on. A lease is given back only after the
+// end of its execution was saved: another planner may have merged a newer group into it meanwhile, and then that save conflicts and the
+// lease stays. A lease is taken before the execution that needs it is saved. A crash between any two writes is repaired by the next plan:
+// what was claimed and never started is offered again, and a lease of what has ended is found and released.
+func (p *Planner) save(ctx context.Context, old stored, next State) error {
+	put := func(key string, record any) error {
+		value, err := json.Marshal(record)
+		if err == nil {
+			_, err = p.Store.Save(ctx, key, value, old.revisions[key])
+		}
+		return err
+	}
+	for _, record := range next.Brackets {
+		if !slices.Contains(old.state.Brackets, record) {
+			if err := put(bracket.GroupKey(record.Rule, record.Environment), record); err != nil {
+				return err
+			}
+		}
+	}
+	for _, record := range next.Rollouts {
+		if key := recordKey(record); old.revisions[key] == 0 {
+			if err := put(key, record); err != nil {
+				return err
+			}
+		}
+	}
+	kept := make(map[*bracket.ExecutionRecord]bool, len(old.state.Executions))
+	for _, record := range old.state.Executions {
+		kept[record] = true
+	}
+	executions := func(open bool) error {
+		for _, record := range next.Executions {
+			if !kept[record] && (record.Open != nil) == open {
+				if err := put(bracket.ExecutionKey(record.Rule, record.Resource), record); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if err := executions(false); err != nil {
+		return err
+	}
+	for _, record := range next.Pools {
+		if recordChanged(record, old.state.Pools) {
+			if err := put(poolKey(record), record); err != nil {
+				return err
+			}
+		}
+	}
+	if err := executions(true); err != nil {
+		return err
+	}
+	return p.forget(ctx, old, next)
+}
+
+// forget deletes the records of rollouts that no version or group needs any more.
+func (p *Planner) forget(ctx context.Context, old stored, next State) error {
+	needed := make(map[rolloutKey]bool, len(next.Rollouts))
+	for _, record := range next.Rollouts {
+		needed[record.key()] = true
+	}
+	for _, record := range old.state.Rollouts {
+		if needed[record.key()] {
+			continue
+		}
+		key := recordKey(record)
+		if err := p.Store.Delete(ctx, key, old.revisions[key]); err != nil && !errors.Is(err, bracket.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordChanged compares by identity: records are immutable values that share their leases until they change.
+func recordChanged(record concurrency.Record, old []concurrency.Record) bool {
+	k, known := slices.BinarySearchFunc(old, record.Key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+	if !known {
+		return len(record.Leases) > 0
+	}
+	before := old[k].Leases
+	return len(before) != len(record.Leases) || old[k].NextToken != record.NextToken || len(before) > 0 && &before[0] != &record.Leases[0]
+}

@@ -1,0 +1,266 @@
+package rollout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/bracket/brackettest"
+	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// recordingStore notes what is written, in order.
+type recordingStore struct {
+	bracket.Store
+	writes []string
+}
+
+func (r *recordingStore) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
+	r.writes = append(r.writes, "save "+key)
+	return r.Store.Save(ctx, key, value, revision)
+}
+
+func (r *recordingStore) Delete(ctx context.Context, key string, revision int64) error {
+	r.writes = append(r.writes, "delete "+key)
+	return r.Store.Delete(ctx, key, revision)
+}
+
+func kinds(writes []string) (list []string) {
+	for _, w := range writes {
+		parts := strings.Split(strings.Replace(w, "bracket/", "", 1), "/")
+		list = append(list, parts[0])
+	}
+	return slices.Compact(list)
+}
+
+// TestPlannerSavesInOrder: groups, rollouts, slots, executions: a crash in between leaves too much claimed, never too little.
+func TestPlannerSavesInOrder(t *testing.T) {
+	store := &recordingStore{Store: &bracket.MemoryStore{}}
+	now := clock.NewFake(day2)
+	planner := rollout.Planner{Policies: compile(t, nodeLifecycle(t)), Store: store, Clock: now}
+	s := nodeFleet(10)
+	plan, err := planner.Plan(context.Background(), s)
+	if err != nil || len(plan.Start) != 1 {
+		t.Fatal(started(plan), err)
+	}
+	if got, want := kinds(store.writes), []string{"save group", "save rollout", "save pool", "save execution"}; !slices.Equal(got, want) {
+		t.Errorf("writes %q, want %q", store.writes, want)
+	}
+	store.writes = nil
+	add(&s, plan.Start[0], job(plan.Start[0], day2, rollout.JobInProgress))
+	plan, err = planner.Plan(context.Background(), s)
+	if err != nil || len(plan.Start) != 0 || len(store.writes) > 1 { // the job that was seen for the first time is noted
+		t.Errorf("nothing new: starts %q, writes %q, %v", started(plan), store.writes, err)
+	}
+	store.writes = nil
+	if plan, err = planner.Plan(context.Background(), s); err != nil || len(plan.Start) != 0 || len(store.writes) != 0 {
+		t.Errorf("nothing changed: starts %q, writes %q, %v", started(plan), store.writes, err)
+	}
+}
+
+// TestPlannerForgets: the record of a rollout goes with its version.
+func TestPlannerForgets(t *testing.T) {
+	store := &recordingStore{Store: &bracket.MemoryStore{}}
+	planner := rollout.Planner{Policies: compile(t, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`)), Store: store, Clock: clock.NewFake(t0)}
+	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+	if _, err := planner.Plan(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	s.Versions = s.Versions[:1]
+	store.writes = nil
+	plan, err := planner.Plan(context.Background(), s)
+	if err != nil || len(plan.State.Rollouts) != 0 || len(store.writes) != 1 || !strings.HasPrefix(store.writes[0], "delete rollout/") {
+		t.Errorf("records %+v, writes %q, %v", plan.State.Rollouts, store.writes, err)
+	}
+}
+
+// TestPlannerConflicts: a decision on state that somebody else changed is made again, three times in all; every other error is returned at once.
+func TestPlannerConflicts(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		faults []brackettest.Fault // of the saves, one after the other
+		tries  int                 // how often a group was to be saved
+		want   error
+	}{
+		{"no conflict", nil, 1, nil},
+		{"one conflict", []brackettest.Fault{brackettest.Conflict}, 2, nil},
+		{"two conflicts", []brackettest.Fault{brackettest.Conflict, brackettest.Conflict}, 3, nil},
+		{"three conflicts: somebody else does the work", []brackettest.Fault{brackettest.Conflict, brackettest.Conflict, brackettest.Conflict}, 3, bracket.ErrConflict},
+		{"a lost save is no conflict", []brackettest.Fault{brackettest.Lose}, 1, brackettest.ErrInjected},
+		{"a lost answer neither", []brackettest.Fault{brackettest.LoseAnswer}, 1, brackettest.ErrInjected},
+		{"a crash", []brackettest.Fault{brackettest.Crash}, 1, brackettest.ErrCrashed},
+	} {
+		faults, tries := row.faults, 0
+		store := brackettest.NewFaultStore(&bracket.MemoryStore{}, func(c brackettest.Call) brackettest.Fault {
+			if c.Method != "Save" {
+				return brackettest.None
+			}
+			if strings.HasPrefix(c.Key, "bracket/group/") {
+				tries++
+			}
+			if len(faults) == 0 {
+				return brackettest.None
+			}
+			fault := faults[0]
+			faults = faults[1:]
+			return fault
+		})
+		planner := rollout.Planner{Policies: compile(t, nodeLifecycle(t)), Store: store, Clock: clock.NewFake(day2)}
+		plan, err := planner.Plan(context.Background(), nodeFleet(10))
+		if !errors.Is(err, row.want) || (err == nil) != (row.want == nil) || tries != row.tries {
+			t.Errorf("%s: %v after %d tries, want %v after %d", row.why, err, tries, row.want, row.tries)
+		}
+		if err != nil && (len(plan.Start) > 0 || !plan.Now.IsZero()) {
+			t.Errorf("%s: an error and a plan: %+v", row.why, plan)
+		}
+		if err == nil && len(plan.Start) != 1 {
+			t.Errorf("%s: starts %q", row.why, started(plan))
+		}
+	}
+}
+
+// TestPlannerCrashes: whatever was saved when the planner died, the next one offers the same run, in the same slot, and only one node is drained.
+func TestPlannerCrashes(t *testing.T) {
+	want := ""
+	for n := 0; ; n++ {
+		inner := &bracket.MemoryStore{}
+		store := brackettest.NewFaultStore(inner, brackettest.CrashAfter(n))
+		set := compile(t, nodeLifecycle(t))
+		_, err := (&rollout.Planner{Policies: set, Store: store, Clock: clock.NewFake(day2)}).Plan(context.Background(), nodeFleet(10))
+		survived := err == nil
+		if !survived && !errors.Is(err, brackettest.ErrCrashed) {
+			t.Fatal(err)
+		}
+		plan, err := (&rollout.Planner{Policies: set, Store: inner, Clock: clock.NewFake(day2.Add(time.Minute))}).Plan(context.Background(), nodeFleet(10))
+		if err != nil || len(plan.Start) != 1 || len(plan.State.Pools) != 1 || len(plan.State.Pools[0].Leases) != 1 {
+			t.Fatalf("crash after %d writes: starts %q, pools %+v, %v", n, started(plan), plan.State.Pools, err)
+		}
+		if want == "" {
+			want = plan.Start[0].Run
+		}
+		if plan.Start[0].Run != want || plan.Start[0].Claims[0].Token != 1 {
+			t.Errorf("crash after %d writes: %+v", n, plan.Start[0])
+		}
+		if survived {
+			if n < 4 {
+				t.Errorf("only %d writes", n)
+			}
+			return
+		}
+	}
+}
+
+// counter answers for a JobCounter.
+type counter struct {
+	holders map[string][]concurrency.Holder
+	err     error
+}
+
+func (c counter) Active(_ context.Context, pool string) ([]concurrency.Holder, error) {
+	return c.holders[pool], c.err
+}
+
+// TestPlannerCounter: jobs that hold no lease take places too, and a counter that cannot answer is an error, never nobody.
+func TestPlannerCounter(t *testing.T) {
+	set := compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":2}}`))
+	s := fleet(4, "", map[string][]string{"api": {"v1"}})
+	for _, row := range []struct {
+		why  string
+		jobs []concurrency.Holder
+		want int
+	}{
+		{"nobody else", nil, 2},
+		{"one place is taken", []concurrency.Holder{{Resource: "r4", Group: "by hand"}}, 2}, // r4 itself is down already and takes none
+		{"somebody who is not started", []concurrency.Holder{{Resource: "r9", Group: "by hand"}}, 1},
+		{"both are taken", []concurrency.Holder{{Resource: "r8", Group: "by hand"}, {Resource: "r9", Group: "by hand"}}, 0},
+		{"two jobs of one resource are one", []concurrency.Holder{{Resource: "r9", Group: "a"}, {Resource: "r9", Group: "b"}}, 1},
+	} {
+		planner := rollout.Planner{Policies: set, Store: &bracket.MemoryStore{}, Clock: clock.NewFake(t0), JobCounter: counter{holders: map[string][]concurrency.Holder{"pool": row.jobs}}}
+		plan, err := planner.Plan(context.Background(), s)
+		if err != nil || len(plan.Start) != row.want {
+			t.Errorf("%s: starts %q, want %d, %v", row.why, started(plan), row.want, err)
+		}
+	}
+	broken := errors.New("no connection")
+	planner := rollout.Planner{Policies: set, Store: &bracket.MemoryStore{}, Clock: clock.NewFake(t0), JobCounter: counter{err: broken}}
+	if plan, err := planner.Plan(context.Background(), s); !errors.Is(err, broken) || len(plan.Start) > 0 {
+		t.Errorf("starts %q, %v", started(plan), err)
+	}
+}
+
+// TestPlannerRace: two planners that saw the same give the last place to one node only.
+func TestPlannerRace(t *testing.T) {
+	store := &bracket.MemoryStore{}
+	set := compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(4, "", map[string][]string{"api": {"v1"}})
+	runs := map[string]bool{}
+	for i := range 2 {
+		plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: clock.NewFake(t0.Add(time.Duration(i) * time.Second))}).Plan(context.Background(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, start := range plan.Start {
+			runs[start.Run] = true
+		}
+	}
+	if len(runs) != 1 {
+		t.Errorf("runs %v", runs)
+	}
+}
+
+// TestPlannerCancelled: a context that is done is the error.
+func TestPlannerCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	planner := rollout.Planner{Policies: compile(t, "[]"), Store: &bracket.MemoryStore{}, Clock: clock.NewFake(t0)}
+	if _, err := planner.Plan(ctx, fleet(1, "", map[string][]string{"api": {"v1"}})); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestPlannerRefusesGarbage: a record that no planner wrote is an error that names its key.
+func TestPlannerRefusesGarbage(t *testing.T) {
+	started := `"rule":"r","environment":"prod","startAt":"2025-01-01T00:00:00Z"`
+	for _, row := range [][2]string{
+		{"rollout/x", `{"schema":99}`}, {"pool/x", `{"schema":99}`}, {bracket.GroupKey("r", "prod"), `{"schema":99}`}, {bracket.ExecutionKey("r", "n"), `{"schema":99}`},
+		{"rollout/r/prod///", `{"schema":2,` + started + `,"n0":1}`}, {"rollout/r/staging///", `{"schema":1,` + started + `,"n0":1}`},
+		{"rollout/r/prod///", `{"schema":1,` + started + `,"n0":-1}`}, {"rollout/r/prod///", `{"schema":1,"rule":"r","environment":"prod","startAt":"0001-01-01T00:00:00Z","n0":1}`},
+		{"rollout/r/prod///", `{"schema":1,` + started + `,"n0":1,"order":[]}`},
+	} {
+		key := row[0]
+		store := &bracket.MemoryStore{}
+		if _, err := store.Save(context.Background(), key, []byte(row[1]), 0); err != nil {
+			t.Fatal(err)
+		}
+		planner := rollout.Planner{Policies: compile(t, "[]"), Store: store, Clock: clock.NewFake(t0)}
+		if _, err := planner.Plan(context.Background(), fleet(1, "", map[string][]string{"api": {"v1"}})); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+func ExamplePlanner_Plan() {
+	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1}}]}`),
+		Store: &bracket.MemoryStore{}, Clock: clock.NewFake(t0)}
+	plan, err := planner.Plan(context.Background(), exampleFleet())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, start := range plan.Start { // saved already: dispatch each, create-if-absent by its run id
+		fmt.Println("start", start.Run, "with token", start.Claims[0].Token)
+	}
+	for _, wait := range plan.Waiting {
+		fmt.Println(wait.Resource, "waits:", wait.Blockers[0])
+	}
+	// Output:
+	// start n1/prod/web/v2/1 with token 1
+	// n2 waits: slot_full, waits for a free slot in web%2FresourceConcurrency%2F0
+}

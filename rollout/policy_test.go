@@ -1,0 +1,242 @@
+package rollout_test
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+func nodeLifecycle(t testing.TB) string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/node-lifecycle.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestRFCPolicyDecodes: the node policy of the bracket RFC is accepted as it is printed there.
+func TestRFCPolicyDecodes(t *testing.T) {
+	policies, err := rollout.ParsePolicies([]byte(nodeLifecycle(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rollout.Compile(policies, newEnv(t)); err != nil {
+		t.Fatal(err)
+	}
+	p := policies[0]
+	var kinds []string
+	for _, r := range p.Rules {
+		kinds = append(kinds, r.Kind())
+	}
+	want := []string{rollout.KindBracket, rollout.KindConcurrency, rollout.KindGradualRollout, rollout.KindDependency, rollout.KindDependency, rollout.KindDependency}
+	if p.Name != "Node Lifecycle" || !slices.Equal(kinds, want) {
+		t.Errorf("%s with rules %v", p.Name, kinds)
+	}
+	if r := p.Rules[0].DeploymentBracket; *r.ReadinessWindowSeconds != 86400 || r.OverlapStrategy != bracket.Queue {
+		t.Errorf("bracket %+v", r)
+	}
+	if got := p.Rules[1].ResourceConcurrency.Max(); got != concurrency.Percent(20) {
+		t.Errorf("limit %v", got)
+	}
+	if r := p.Rules[2].GradualRollout; r.RolloutType != rollout.Linear || *r.TimeScaleInterval != 300 {
+		t.Errorf("curve %+v", r)
+	}
+	if d := p.Rules[4].DeploymentDependency; d.DependsOn != "deployment.name == 'os-patch'" {
+		t.Errorf("dependency %+v", d)
+	}
+}
+
+// TestRFCPolicyWithAND: the second example of the RFC joins conditions with AND, which is not CEL. It is rejected with the position and the
+// remedy, and not taken for a policy that matches nothing.
+func TestRFCPolicyWithAND(t *testing.T) {
+	policies, err := rollout.ParsePolicies([]byte(`[{
+		"name": "Staging Node Lifecycle",
+		"selector": "deployment.metadata['layer'] == 'node' AND resource.metadata['cluster'] == 'staging'",
+		"rules": [
+			{"deploymentBracket": {"readinessMode": "immediate", "deploymentSelector": "deployment.metadata['layer'] == 'node'"}},
+			{"resourceConcurrency": {"groupSelector": "resource.metadata['cluster'] == 'staging'", "limitType": "percentage", "limitValue": 50}}
+		]}, {
+		"name": "Prod Node Lifecycle",
+		"selector": "deployment.metadata['layer'] == 'node' AND resource.metadata['cluster'] == 'prod-east'",
+		"rules": [
+			{"deploymentBracket": {"readinessMode": "collection_window", "readinessWindowSeconds": 86400, "deploymentSelector": "deployment.metadata['layer'] == 'node'"}},
+			{"resourceConcurrency": {"groupSelector": "resource.metadata['cluster'] == 'prod-east'", "limitType": "percentage", "limitValue": 20}}
+		]}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = rollout.Compile(policies, newEnv(t))
+	var paths []string
+	for _, one := range joined(err) {
+		var fault *rollout.PolicyError
+		var position *selector.CompileError
+		if !errors.As(one, &fault) || !errors.As(one, &position) {
+			t.Fatalf("%v is no fault with a path and a position", one)
+		}
+		paths = append(paths, fault.Path)
+		if position.Line != 1 || position.Col != 40 || !strings.Contains(fault.Error(), "&&") {
+			t.Errorf("%v: want line 1, column 40 and the hint &&", fault)
+		}
+	}
+	if want := []string{"[0].selector", "[1].selector"}; !slices.Equal(paths, want) {
+		t.Errorf("faults at %v, want %v", paths, want)
+	}
+}
+
+func joined(err error) []error {
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, one := range list.Unwrap() {
+			all = append(all, joined(one)...)
+		}
+		return all
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// TestBadPolicies: every fault is named with its path and its remedy, all of them at once, and nothing is guessed.
+func TestBadPolicies(t *testing.T) {
+	for _, row := range []struct {
+		why, in string
+		want    []string // path and the beginning of the text
+	}{
+		{"nothing given", `{}`, []string{"name: required", "selector: required", "rules: required"}},
+		{"unknown field", `{"name":"p","selector":"true","rules":[{"gradualRollout":{"rolloutTyp":"linear","timeScaleInterval":1}}]}`,
+			[]string{`rules[0].gradualRollout.rolloutTyp: unknown field; did you mean "rolloutType"?`}},
+		{"unknown kind", policy(`{"deploymentFreeze":{}}`), []string{`rules[0].deploymentFreeze: unknown field`}},
+		{"no kind", policy(`{"id":"x"}`), []string{"rules[0]: must hold exactly one kind"}},
+		{"two kinds", policy(`{"retry":{"maxRetries":1},"anyApproval":{"minApprovals":1}}`), []string{"rules[0]: must hold exactly one kind"}},
+		{"wrong type", policy(`{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":"5"}}`), []string{"rules[0].resourceConcurrency.limitValue: must be"}},
+		{"negative limit", policy(`{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":-5}}`), []string{"rules[0].resourceConcurrency.limitValue: -5"}},
+		{"fraction of a percent", policy(`{"resourceConcurrency":{"groupSelector":"true","limit":"12.5%"}}`), []string{"rules[0].resourceConcurrency.limit: "}},
+		{"negative window", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":-1}}`), []string{"rules[0].deploymentBracket.readinessWindowSeconds: "}},
+		{"window beyond ten years", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":9223372036}}`), []string{"rules[0].deploymentBracket.readinessWindowSeconds: "}},
+		{"window beyond 64 bits", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":99999999999999999999}}`), []string{"rules[0].deploymentBracket.readinessWindowSeconds: must be a whole number"}},
+		{"unknown strategy", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1,"overlapStrategy":"replace"}}`), []string{"rules[0].deploymentBracket.overlapStrategy: "}},
+		{"typo in a selector", policy(`{"resourceConcurrency":{"groupSelector":"resource.knd == 'x'","limit":1}}`), []string{"rules[0].resourceConcurrency.groupSelector: "}},
+		{"a selector that is no condition", `{"name":"p","selector":"resource.name","rules":[{"retry":{"maxRetries":1}}]}`, []string{"selector: "}},
+		{"a group of resources that looks at deployments", policy(`{"resourceConcurrency":{"groupSelector":"deployment.name == 'x'","limit":1}}`),
+			[]string{"rules[0].resourceConcurrency.groupSelector: deployment.name is not known here"}},
+		{"members that look at resources", policy(`{"deploymentBracket":{"deploymentSelector":"resource.name == 'x'","readinessWindowSeconds":1}}`),
+			[]string{"rules[0].deploymentBracket.deploymentSelector: resource.name is not known here"}},
+		{"declared roles that do not compile", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1,"memberRoles":{"pre":"1","post":"x"}}}`),
+			[]string{"rules[0].deploymentBracket.memberRoles.pre: ", "rules[0].deploymentBracket.memberRoles.post: "}},
+		{"groupBy that names no variable", policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"zone"}}`), []string{"rules[0].resourceConcurrency.groupBy: "}},
+		{"two brackets in one policy", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1}},{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1}}`),
+			[]string{"rules[1].deploymentBracket: a policy has at most one bracket"}},
+		{"turns that split a bracket", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":1,"orderKey":"target","orderSalt":"version"}}`),
+			[]string{"rules[1].gradualRollout.orderKey: ", "rules[1].gradualRollout.orderSalt: "}},
+		{"an order by bracket without one", policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":1,"orderKey":"resource_bracket","orderSalt":"group"}}`),
+			[]string{"rules[0].gradualRollout.orderKey: ", "rules[0].gradualRollout.orderSalt: "}},
+		{"every fault of a curve", policy(`{"gradualRollout":{"rolloutType":"cubic","timeScaleInterval":-1,"positionGrowthFactor":2,"waves":[0],"orderKey":"x","orderSalt":"y","orderHash":"z"}}`),
+			[]string{"rules[0].gradualRollout.rolloutType: ", "rules[0].gradualRollout.timeScaleInterval: ", "rules[0].gradualRollout.positionGrowthFactor: ", "rules[0].gradualRollout.waves: ",
+				"rules[0].gradualRollout.waves[0]: ", "rules[0].gradualRollout.orderKey: ", "rules[0].gradualRollout.orderSalt: ", "rules[0].gradualRollout.orderHash: "}},
+		{"curves without what they need", policy(`{"gradualRollout":{"rolloutType":"exponential","timeScaleInterval":1}},{"gradualRollout":{"rolloutType":"waves","timeScaleInterval":9223372037}},{"gradualRollout":{}}`),
+			[]string{"rules[0].gradualRollout.positionGrowthFactor: ", "rules[1].gradualRollout.timeScaleInterval: 9223372037 seconds overflow", "rules[1].gradualRollout.waves: ", "rules[2].gradualRollout.rolloutType: required", "rules[2].gradualRollout.timeScaleInterval: required"}},
+		{"every fault of a retry", policy(`{"retry":{"maxRetries":-1,"backoffSeconds":-1,"maxBackoffSeconds":9223372037,"backoffStrategy":"x","retryOnStatuses":["successful","queued"]}},{"retry":{}}`),
+			[]string{"rules[0].retry.maxRetries: ", "rules[0].retry.backoffSeconds: ", "rules[0].retry.maxBackoffSeconds: ", "rules[0].retry.backoffStrategy: ", "rules[0].retry.retryOnStatuses[0]: ", "rules[0].retry.retryOnStatuses[1]: ", "rules[1].retry.maxRetries: required"}},
+		{"approvals", policy(`{"anyApproval":{}},{"anyApproval":{"minApprovals":-1}}`), []string{"rules[0].anyApproval.minApprovals: required", "rules[1].anyApproval.minApprovals: -1"}},
+		{"dependencies", policy(`{"deploymentDependency":{"match":"most"}}`), []string{"rules[0].deploymentDependency.dependsOn: required", `rules[0].deploymentDependency.match: "most"`}},
+		{"an empty expression matches nothing by mistake", policy(`{"versionSelector":{"selector":""}}`), []string{"rules[0].versionSelector.selector: required"}},
+		{"ids are unique", policy(`{"id":"a","retry":{"maxRetries":1}},{"id":"a","retry":{"maxRetries":1}}`), []string{`rules[1].id: "a" is the id of rules[0] too`}},
+		{"also between policies", `[` + policy(`{"id":"a","retry":{"maxRetries":1}}`) + `,{"name":"q","selector":"true","rules":[{"id":"a","retry":{"maxRetries":1}}]}]`,
+			[]string{`[1].rules[0].id: "a" is the id of [0].rules[0] too`}},
+		{"also derived ones", `[` + policy(`{"retry":{"maxRetries":1}}`) + `,{"name":"q","selector":"true","rules":[{"id":"p/retry/0","retry":{"maxRetries":1}}]}]`,
+			[]string{`[1].rules[0].id: "p/retry/0" is the id of [0].rules[0] too`}},
+		{"policies too", `[` + policy(`{"retry":{"maxRetries":1}}`) + `,{"id":"p","name":"q","selector":"true","rules":[{"retry":{"maxRetries":1}}]}]`,
+			[]string{`[1].id: "p" is the id of [0] too`, `[1].rules[0]: its derived id "p/retry/0" is the id of [0].rules[0]`}},
+		{"rules that share a pool agree", policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1,"sharedPool":"s"}},{"resourceConcurrency":{"groupSelector":"true","limit":2,"sharedPool":"s"}}`),
+			[]string{`rules[1].resourceConcurrency.limit: 2`}},
+		{"a shared pool is not another rule's own", policy(`{"id":"s","resourceConcurrency":{"groupSelector":"true","limit":1}},{"resourceConcurrency":{"groupSelector":"true","limit":1,"sharedPool":"s"}}`),
+			[]string{`rules[1].resourceConcurrency.sharedPool: "s" is the id of rules[0]`}},
+		{"not JSON", `{"name":`, []string{"line 1, column 9"}},
+		{"a disabled policy is checked as well", `{"name":"p","enabled":false,"selector":"resource.knd == 'x'","rules":[{"retry":{"maxRetries":1}}]}`, []string{"selector: "}},
+	} {
+		policies, err := rollout.ParsePolicies([]byte(row.in))
+		if err == nil {
+			_, err = rollout.Compile(policies, newEnv(t))
+		}
+		var got []string
+		for _, one := range joined(err) {
+			var fault *rollout.PolicyError
+			if !errors.As(one, &fault) {
+				t.Errorf("%s: %v (%T) is no *PolicyError", row.why, one, one)
+			}
+			got = append(got, strings.ReplaceAll(one.Error(), "\n", " "))
+		}
+		slices.Sort(got)
+		slices.Sort(row.want)
+		if len(got) != len(row.want) {
+			t.Errorf("%s: got\n\t%s\nwant\n\t%s", row.why, strings.Join(got, "\n\t"), strings.Join(row.want, "\n\t"))
+			continue
+		}
+		for i, want := range row.want {
+			if !strings.HasPrefix(got[i], want) {
+				t.Errorf("%s: got %q, want %q …", row.why, got[i], want)
+			}
+		}
+	}
+}
+
+func TestCompileNeedsACompiler(t *testing.T) {
+	if _, err := rollout.Compile(nil, nil); err == nil {
+		t.Error("compiled without a compiler")
+	}
+}
+
+// TestValidateIsPure: a faulty policy is left as it is, and a sound one has no fault.
+func TestValidateIsPure(t *testing.T) {
+	policies, err := rollout.ParsePolicies([]byte(nodeLifecycle(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := policies[0].Validate(); err != nil {
+		t.Error(err)
+	}
+	if policies[0].Rules[2].GradualRollout.OrderKey != "" {
+		t.Error("Validate wrote a default into its input")
+	}
+	policies[0].Rules = append(policies[0].Rules, rollout.Rule{})
+	if policies[0].Validate() == nil {
+		t.Error("a rule without a kind has no fault")
+	}
+}
+
+func FuzzParsePolicies(f *testing.F) {
+	f.Add([]byte(nodeLifecycle(f)))
+	f.Add([]byte(`[{"name":"p","selector":"true","rules":[{"retry":{"maxRetries":1}}]}]`))
+	f.Add([]byte(policy(`{"gradualRollout":{"rolloutType":"waves","timeScaleInterval":1,"waves":["10%",2]}}`)))
+	env := newEnv(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		policies, err := rollout.ParsePolicies(data)
+		if err != nil {
+			return
+		}
+		set, err := rollout.Compile(policies, env)
+		for _, p := range policies {
+			if p.Validate() != nil && err == nil {
+				t.Fatalf("Compile accepts what Validate refuses: %s", data)
+			}
+		}
+		if err == nil {
+			// I15: what is accepted can be planned with.
+			if _, err := set.Plan(fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}}), t0); err != nil {
+				var cycle *rollout.CycleError
+				if !errors.As(err, &cycle) && !errors.As(err, new(*bracket.CycleError)) && !errors.As(err, new(*bracket.OverlapError)) {
+					t.Fatalf("accepted, but not planned: %v", err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// digest is a running FNV-1a hash of length-prefixed fields: version 1 of the rollout order.
+//
+// The prefixes keep ("ab", "c") and ("a", "bc") apart, which plain concatenation does not, and the finaliser of [digest.sum] spreads keys
+// that differ in their last byte only, which FNV alone leaves in the order of that byte. The values are part of the compatibility
+// promise: another hash would reorder every rollout in progress.
+type digest uint64
+
+const (
+	fnvOffset digest = 14695981039346656037
+	fnvPrime  digest = 1099511628211
+)
+
+func (d digest) raw(text string) digest {
+	for i := range len(text) {
+		d = (d ^ digest(text[i])) * fnvPrime
+	}
+	return d
+}
+
+func (d digest) field(text string) digest {
+	n := uint32(len(text))
+	for shift := 24; shift >= 0; shift -= 8 {
+		d = (d ^ digest(byte(n>>shift))) * fnvPrime
+	}
+	return d.raw(text)
+}
+
+func (d digest) sum() uint64 {
+	h := uint64(d)
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// orderHash computes the sort keys of one population: everything but the ids of its elements is fixed.
+type orderHash struct {
+	key    OrderKey
+	legacy bool
+	salt   string // version id, group id or empty; legacy: the version id, whatever the salt is set to
+	rule   string // bracket rule id, for resource_bracket
+}
+
+// of returns the keys of a whole population in one pass; the fields that come first are hashed once.
+func (h orderHash) of(n int, id func(int) *TargetID) []uint64 {
+	prefix := fnvOffset
+	if !h.legacy {
+		prefix = prefix.field("position/1").field(string(h.key)).field(h.salt)
+	}
+	keys := make([]uint64, n)
+	for i := range keys {
+		e := id(i)
+		switch {
+		case h.legacy && h.key == OrderByBracket:
+			keys[i] = uint64(prefix.raw(e.Resource).raw(h.rule))
+		case h.legacy && h.key == OrderByResource:
+			keys[i] = uint64(prefix.raw(e.Resource))
+		case h.legacy:
+			keys[i] = uint64(prefix.raw(e.Resource).raw("-").raw(e.Environment).raw("-").raw(e.Deployment).raw(h.salt))
+		case h.key == OrderByBracket:
+			keys[i] = prefix.field(e.Resource).field(h.rule).sum()
+		case h.key == OrderByResource:
+			keys[i] = prefix.field(e.Resource).sum()
+		default:
+			keys[i] = prefix.field(e.Resource).field(e.Environment).field(e.Deployment).sum()
+		}
+	}
+	return keys
+}
+
+// place is what decides the position of one element besides its hash.
+type place struct {
+	priority int
+	joined   time.Time // zero: from the start
+}
+
+// rank returns the position of each element: founders first, then those that joined after start, in the order in which they came;
+// within each, by priority descending, hash ascending, and the ids. A late joiner therefore never moves anyone back. The ids must be
+// distinct and given in ascending order, so that the index decides a tie as the ids would.
+func rank(keys []uint64, places []place, start time.Time) []int32 {
+	type entry struct {
+		hash  uint64
+		index int32
+	}
+	entries := make([]entry, len(keys))
+	plain := true
+	for i, key := range keys {
+		entries[i] = entry{key, int32(i)}
+		plain = plain && places[i].priority == 0 && !places[i].joined.After(start)
+	}
+	byHash := func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.index, b.index))
+	}
+	if plain {
+		slices.SortFunc(entries, byHash)
+	} else {
+		joined := func(p place) time.Time {
+			if p.joined.After(start) {
+				return p.joined
+			}
+			return time.Time{}
+		}
+		slices.SortFunc(entries, func(a, b entry) int {
+			pa, pb := places[a.index], places[b.index]
+			return cmp.Or(joined(pa).Compare(joined(pb)), cmp.Compare(pb.priority, pa.priority), byHash(a, b))
+		})
+	}
+	positions := make([]int32, len(keys))
+	for position, e := range entries {
+		positions[e.index] = int32(position)
+	}
+	return positions
+}

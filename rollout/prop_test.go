@@ -1,0 +1,874 @@
+package rollout_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// The properties of this file carry the numbers of the invariants in the package comment. Worlds are small, so that things collide: up to five
+// resources, two environments, three deployments, three versions each, and instants on a grid of whole minutes around t0.
+
+// tally counts outcomes; a property that never saw one of those it is about proves nothing.
+type tally map[string]int
+
+func (c tally) wants(t *testing.T, outcomes ...string) {
+	t.Helper()
+	t.Logf("outcomes: %v", c)
+	if t.Failed() || testing.Short() {
+		return
+	}
+	for _, outcome := range outcomes {
+		if c[outcome] == 0 {
+			t.Errorf("%s never happened", outcome)
+		}
+	}
+}
+
+func minute(n int) time.Time { return t0.Add(time.Duration(n) * time.Minute) }
+
+// uniform draws a number below n. The generator prefers small numbers, which would make the rare branches of a choice frequent and its last
+// ones rare, so the number is mixed; 0 stays 0, so that failures shrink to the first choice.
+func uniform(t *rapid.T, label string, n int) int {
+	v := rapid.Uint64().Draw(t, label)
+	v ^= v >> 33
+	v *= 0xff51afd7ed558ccd
+	v ^= v >> 33
+	return int(v % uint64(n))
+}
+
+func oneOf[T any](t *rapid.T, label string, list ...T) T { return list[uniform(t, label, len(list))] }
+
+func between(t *rapid.T, label string, low, high int) int { return low + uniform(t, label, high-low+1) }
+
+func chance(t *rapid.T, label string, percent int) bool {
+	return uniform(t, label, 100) >= 100-percent
+}
+
+// genFleet draws everything but policies and state.
+func genFleet(t *rapid.T) rollout.Snapshot {
+	var s rollout.Snapshot
+	for k := range between(t, "resources", 1, 5) {
+		r := rollout.Resource{ID: fmt.Sprint("r", k+1), Name: fmt.Sprint("r", k+1), Kind: oneOf(t, "kind", "Node", "VM"), Metadata: map[string]string{}}
+		if zone := oneOf(t, "zone", "a", "b", ""); zone != "" {
+			r.Metadata["zone"] = zone
+		}
+		if n := oneOf(t, "n", "1", "2", "x", ""); n != "" {
+			r.Metadata["n"] = n
+		}
+		s.Resources = append(s.Resources, r)
+	}
+	for _, id := range []string{"prod", "staging"}[:between(t, "environments", 1, 2)] {
+		s.Environments = append(s.Environments, rollout.Environment{ID: id, Name: id})
+	}
+	for k := range between(t, "deployments", 1, 3) {
+		d := rollout.Deployment{ID: string(rune('a' + k)), Name: string(rune('a' + k))}
+		if tier := oneOf(t, "tier", "1", "2", ""); tier != "" {
+			d.Metadata = map[string]string{"tier": tier}
+		}
+		s.Deployments = append(s.Deployments, d)
+		for n := range between(t, "versions", 0, 3) {
+			v := rollout.Version{
+				ID: fmt.Sprint("v", n+1), Tag: fmt.Sprint("v", n+1), Deployment: d.ID, CreatedAt: minute(between(t, "created", -6, 6)),
+				Status: oneOf[rollout.VersionStatus](t, "status", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "paused", "building"),
+			}
+			if chance(t, "needs", 8) {
+				v.Dependencies = []rollout.VersionDependency{{
+					Deployment:      oneOf(t, "needed", "a", "b", "nobody"),
+					VersionSelector: oneOf(t, "needed version", "true", "version.tag == 'v1'", "version.tag != 'v1'", "version.metadata['x'] == 'y'"),
+				}}
+			}
+			s.Versions = append(s.Versions, v)
+		}
+	}
+	for _, r := range s.Resources {
+		for _, e := range s.Environments {
+			for _, d := range s.Deployments {
+				if chance(t, "target", 80) {
+					s.Targets = append(s.Targets, genTarget(t, s, rollout.TargetID{Resource: r.ID, Environment: e.ID, Deployment: d.ID}))
+				}
+			}
+		}
+	}
+	for range between(t, "approvals", 0, 6) {
+		s.Approvals = append(s.Approvals, rollout.Approval{
+			Version: oneOf(t, "approved", "v1", "v2", "v3"), Deployment: oneOf(t, "of", "a", "b"), Environment: oneOf(t, "in", "prod", "staging"),
+			By: oneOf(t, "by", "ann", "bob"), Status: oneOf(t, "word", rollout.Approved, rollout.Approved, rollout.Rejected), At: minute(between(t, "at", -6, 6)),
+		})
+	}
+	if chance(t, "down", 30) {
+		s.Unavailable = []string{oneOf(t, "who", "r1", "r2", "r9")}
+	}
+	for _, pool := range []string{"shared", "p2/resourceConcurrency/0", "p3-0"} {
+		if chance(t, "busy elsewhere", 50) {
+			s.Active = map[string][]concurrency.Holder{pool: {{Resource: oneOf(t, "holder", "r1", "r2"), Group: oneOf(t, "holds for", "target/prod/a", "target/prod/b", "other")}}}
+		}
+	}
+	if chance(t, "gone", 10) {
+		s.DeletedResources = []string{oneOf(t, "which", "r1", "r9")}
+	}
+	return s
+}
+
+func genTarget(t *rapid.T, s rollout.Snapshot, id rollout.TargetID) rollout.Target {
+	target := rollout.Target{TargetID: id, Priority: oneOf(t, "priority", 0, 0, 0, 1, -1)}
+	var versions []string
+	for _, v := range s.Versions {
+		if v.Deployment == id.Deployment {
+			versions = append(versions, v.ID)
+		}
+	}
+	if len(versions) > 0 && chance(t, "runs", 50) {
+		target.Current = versions[0]
+		if chance(t, "unknown", 5) {
+			target.Current = "v0"
+		}
+	}
+	if len(versions) > 0 && chance(t, "has jobs", 30) {
+		for range between(t, "jobs", 1, 3) {
+			at := minute(between(t, "created", -4, 0))
+			job := rollout.Job{Version: oneOf(t, "version", versions...), CreatedAt: at,
+				Status: oneOf[rollout.JobStatus](t, "job", "successful", "failure", "failure", "failure", "cancelled", "inProgress", "queued", "externalRunNotFound", "news")}
+			if job.Status.Terminal() && chance(t, "completed", 80) {
+				job.CompletedAt = at.Add(time.Minute)
+			}
+			target.Jobs = append(target.Jobs, job)
+		}
+	}
+	if chance(t, "joined", 20) {
+		target.JoinedAt = minute(between(t, "joinedAt", -6, 0))
+	}
+	if chance(t, "outdated", 10) {
+		target.OutdatedAt = minute(between(t, "outdatedAt", -6, 6))
+	}
+	return target
+}
+
+func pointer[T any](v T) *T { return &v }
+
+// genRule draws one rule of those that need no bracket.
+func genRule(t *rapid.T) rollout.Rule {
+	switch oneOf(t, "kind", "gradual", "gradual", "pool", "pool", "dependency", "selector", "approval", "retry", "retry") {
+	case "gradual":
+		return rollout.Rule{GradualRollout: genGradual(t, rollout.OrderByTarget, rollout.OrderByResource)}
+	case "pool":
+		return rollout.Rule{ResourceConcurrency: genPool(t)}
+	case "dependency":
+		return rollout.Rule{DeploymentDependency: &rollout.DeploymentDependency{
+			DependsOn: oneOf(t, "depends on", "deployment.name == 'a'", "deployment.name in ['a', 'b']", "deployment.name == 'b' && version.tag == 'v1'", "version.tag == 'v1'",
+				"deployment.metadata['tier'] == '1'", "resource.kind == 'Node' && deployment.name == 'a'", "int(resource.metadata['n']) > 1"),
+			AppliesTo: oneOf(t, "applies to", "", "deployment.name == 'c'", "deployment.name != 'a'", "deployment.metadata['tier'] == '2'", "resource.metadata['zone'] == 'a'"),
+			Match:     oneOf(t, "match", "", rollout.MatchAny, rollout.MatchAll), AnyEnvironment: rapid.Bool().Draw(t, "any environment"),
+		}}
+	case "selector":
+		return rollout.Rule{VersionSelector: &rollout.VersionSelector{Selector: oneOf(t, "version selector",
+			"true", "version.tag != 'v2'", "version.tag == 'v1' || resource.kind == 'Node'", "version.metadata['stable'] == 'yes'", "int(version.tag) > 1",
+			"environment.name == 'prod' || version.tag == 'v3'")}}
+	case "approval":
+		return rollout.Rule{CreatedAt: oneOf(t, "rule created", time.Time{}, minute(-2)), AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(between(t, "approvals", 0, 2))}}
+	}
+	r := &rollout.Retry{MaxRetries: pointer(between(t, "retries", 0, 4)), BackoffSeconds: oneOf[int64](t, "backoff", 0, 60, 120, 600, 600),
+		BackoffStrategy: oneOf(t, "strategy", "", rollout.BackoffLinear, rollout.BackoffExponential)}
+	if chance(t, "capped", 20) {
+		r.MaxBackoffSeconds = pointer[int64](90)
+	}
+	if chance(t, "statuses", 20) {
+		r.RetryOnStatuses = []rollout.JobStatus{rollout.JobFailure, rollout.JobCancelled}
+	}
+	return rollout.Rule{Retry: r}
+}
+
+func genGradual(t *rapid.T, keys ...rollout.OrderKey) *rollout.GradualRollout {
+	g := &rollout.GradualRollout{
+		RolloutType: oneOf(t, "curve", rollout.Linear, rollout.LinearNormalized, rollout.Exponential, rollout.Waves), TimeScaleInterval: pointer(oneOf[int64](t, "interval", 0, 60, 180)),
+		OrderKey: oneOf(t, "order key", keys...), OrderHash: oneOf(t, "hash", "", "", rollout.HashV1, rollout.HashLegacy),
+	}
+	if g.OrderKey == rollout.OrderByTarget || g.OrderKey == rollout.OrderByResource {
+		g.OrderSalt = oneOf(t, "salt", "", rollout.SaltNone)
+		if g.OrderKey == rollout.OrderByTarget {
+			g.OrderSalt = oneOf(t, "salt of targets", "", rollout.SaltNone, rollout.SaltByVersion)
+		}
+	}
+	switch g.RolloutType {
+	case rollout.Exponential:
+		g.PositionGrowthFactor = int64(between(t, "growth", 1, 4))
+	case rollout.Waves:
+		g.Waves = []concurrency.Limit{oneOf(t, "first wave", concurrency.Count(1), concurrency.Percent(20)), oneOf(t, "last wave", concurrency.Count(2), concurrency.Percent(50))}
+	}
+	return g
+}
+
+func genPool(t *rapid.T) *concurrency.Rule {
+	r := &concurrency.Rule{
+		GroupSelector: oneOf(t, "members", "true", "true", "resource.kind == 'Node'", "resource.metadata['zone'] == 'a'", "int(resource.metadata['n']) > 0"),
+		Limit:         oneOf(t, "limit", concurrency.Count(0), concurrency.Count(1), concurrency.Count(2), concurrency.Percent(20), concurrency.Percent(50), concurrency.Percent(100)),
+		Rounding:      oneOf(t, "rounding", concurrency.Ceil, concurrency.Ceil, concurrency.Floor, concurrency.FloorMin1),
+		GroupBy:       oneOf(t, "group by", "", "", "resource.kind", "resource.metadata['zone']"),
+	}
+	if chance(t, "shared", 30) {
+		r.SharedPool, r.Limit, r.Rounding, r.GroupBy = "shared", concurrency.Count(2), concurrency.Ceil, ""
+	}
+	return r
+}
+
+// genPolicies draws policies without brackets.
+func genPolicies(t *rapid.T) []rollout.Policy {
+	var list []rollout.Policy
+	for k := range between(t, "policies", 0, 2) {
+		p := rollout.Policy{Name: fmt.Sprint("p", 3-k), Selector: oneOf(t, "selector",
+			"true", "true", "environment.name == 'prod'", "deployment.name != 'b'", "deployment.metadata['tier'] == '1'", "resource.kind == 'Node'", "true", "true", "int(resource.metadata['n']) < 3 || deployment.name == 'a'")}
+		if chance(t, "disabled", 5) {
+			p.Enabled = pointer(false)
+		}
+		for range between(t, "rules", 1, 3) {
+			p.Rules = append(p.Rules, genRule(t))
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// genState carries out a part of an earlier plan, so that there are leases, rollouts and jobs of the planner's own.
+func genState(t *rapid.T, set *rollout.PolicySet, s *rollout.Snapshot) error {
+	for _, at := range []int{-4, -2}[:between(t, "plans before", 0, 2)] {
+		plan, err := set.Plan(*s, minute(at))
+		if err != nil {
+			return err
+		}
+		starts := subset(t, plan.Start)
+		if s.State, err = plan.Commit(starts, minute(at)); err != nil {
+			return err
+		}
+		for _, start := range starts {
+			if status := oneOf[rollout.JobStatus](t, "ran", "successful", "failure", "failure", "inProgress", "", "", ""); status != "" {
+				j := job(start, minute(at), status)
+				if status.Terminal() {
+					j.CompletedAt = minute(at + 1)
+				}
+				add(s, start, j)
+			}
+		}
+	}
+	return nil
+}
+
+func subset[T any](t *rapid.T, list []T) (some []T) {
+	for _, item := range list {
+		if chance(t, "in", 60) {
+			some = append(some, item)
+		}
+	}
+	return some
+}
+
+// TestReference compares plans without brackets with those of the slow and obvious planner.
+func TestReference(t *testing.T) {
+	env := newEnv(t)
+	seen := tally{}
+	rapid.Check(t, func(t *rapid.T) {
+		fleet := genFleet(t)
+		for range 3 {
+			policies := genPolicies(t)
+			set, err := rollout.Compile(policies, env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := cloneFleet(fleet)
+			err = genState(t, set, &s)
+			for range 3 {
+				now := minute(between(t, "now", -2, 8))
+				var plan rollout.Plan
+				if err == nil {
+					plan, err = set.Plan(s, now)
+				}
+				if cycle := (*rollout.CycleError)(nil); errors.As(err, &cycle) {
+					seen["cycle"]++
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, got := newReference(policies, env).plan(s, now), describe(plan)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("reference (-) and plan (+) differ at %v:\n%s", now, diff)
+				}
+				seen.count(plan)
+			}
+		}
+	})
+	seen.wants(t, "version_not_deployable", "selector_no_match", "selector_missing_key", "selector_error", "approval_missing", "dependency_unmatched", "dependency_unmet",
+		"version_dependency_unmet", "rollout_not_started", "rollout_not_due", "retry_backoff", "retry_exhausted", "target_busy", "version_unknown",
+		"slot_free", "slot_already_down", "rule_not_applicable", "slot_full", "slot_paused")
+}
+
+func (c tally) count(plan rollout.Plan) {
+	for _, w := range plan.Waiting {
+		for _, b := range w.Blockers {
+			c[string(b.Reason)]++
+		}
+	}
+	for _, start := range plan.Start {
+		c[string(start.Reason)]++
+		if strings.HasPrefix(start.Group, "target/") {
+			c["start alone"]++
+		} else {
+			c["start in bracket"]++
+		}
+	}
+}
+
+// cloneFleet copies what tests change.
+func cloneFleet(s rollout.Snapshot) rollout.Snapshot {
+	s.Resources, s.Environments, s.Deployments = slices.Clone(s.Resources), slices.Clone(s.Environments), slices.Clone(s.Deployments)
+	s.Versions, s.Targets, s.Approvals = slices.Clone(s.Versions), slices.Clone(s.Targets), slices.Clone(s.Approvals)
+	s.Unavailable, s.DeletedResources, s.Commands = slices.Clone(s.Unavailable), slices.Clone(s.DeletedResources), slices.Clone(s.Commands)
+	for i := range s.Targets {
+		s.Targets[i].Jobs = slices.Clone(s.Targets[i].Jobs)
+	}
+	return s
+}
+
+// genBracket draws a policy with a bracket over deployments, and what else may stand beside it.
+func genBracket(t *rapid.T, selector, members string) rollout.Policy {
+	rule := &bracket.Rule{
+		DeploymentSelector: members, ReadinessMode: oneOf(t, "mode", bracket.CollectionWindow, bracket.WaitForAll, bracket.Immediate, bracket.Immediate),
+		UnchangedMemberStrategy: oneOf(t, "unchanged", bracket.SkipUnchanged, bracket.SkipUnchanged, bracket.RedeployCurrent),
+		OnMemberFailure:         oneOf(t, "on failure", bracket.Hold, bracket.RunPost, bracket.RollbackMember, bracket.RollbackAll),
+		TriggerOn:               oneOf(t, "trigger", "", bracket.Published),
+	}
+	if rule.ReadinessMode != bracket.Immediate {
+		rule.ReadinessWindowSeconds = pointer(oneOf[int64](t, "window", 0, 60, 180))
+		if chance(t, "all required", 20) {
+			rule.UnchangedMemberStrategy = bracket.RequireAll
+		}
+	}
+	switch oneOf(t, "roles", "none", "derived", "declared") {
+	case "none":
+		rule.MemberRoles = &bracket.MemberRoles{}
+	case "declared":
+		rule.MemberRoles = &bracket.MemberRoles{Pre: "deployment.name == 'a'", Post: "deployment.name == 'c'"}
+	}
+	if chance(t, "merge", 40) {
+		rule.OverlapStrategy, rule.PreparedStatePersists = bracket.Merge, true
+	}
+	p := rollout.Policy{Name: "n" + members, Selector: selector, Rules: []rollout.Rule{{DeploymentBracket: rule}}}
+	for range between(t, "rules beside", 0, 4) {
+		r := genRule(t)
+		if r.GradualRollout != nil {
+			r.GradualRollout = genGradual(t, "", rollout.OrderByResource, rollout.OrderByBracket)
+		}
+		p.Rules = append(p.Rules, r)
+	}
+	if chance(t, "ordered", 60) {
+		p.Rules = append(p.Rules, rollout.Rule{DeploymentDependency: &rollout.DeploymentDependency{DependsOn: "deployment.name == 'a'", AppliesTo: "deployment.name != 'a'"}})
+	}
+	return p
+}
+
+// world is everything a plan is made of.
+type world struct {
+	policies []rollout.Policy
+	set      *rollout.PolicySet
+	s        rollout.Snapshot
+	now      time.Time
+	plan     rollout.Plan
+}
+
+// genWorld draws a world, with or without brackets, and its plan; nil if the policies contradict themselves there.
+func genWorld(t *rapid.T, env *selector.Env, seen tally, brackets bool, adapt func([]rollout.Policy) []rollout.Policy) *world {
+	w := &world{s: genFleet(t), policies: genPolicies(t), now: minute(between(t, "now", -2, 8))}
+	if brackets {
+		switch uniform(t, "brackets", 3) {
+		case 0:
+			w.policies = append(w.policies, genBracket(t, "true", "true"))
+		case 1:
+			w.policies = append(w.policies, genBracket(t, "environment.name == 'prod' || resource.kind == 'Node'", "true"))
+		case 2:
+			w.policies = append(w.policies, genBracket(t, "true", "deployment.name in ['a', 'b']"), genBracket(t, "true", "deployment.name == 'c'"))
+		}
+	}
+	for i := range w.policies {
+		for k := range w.policies[i].Rules { // ids of their own, so that removing one does not rename the others
+			w.policies[i].Rules[k].ID = fmt.Sprint(w.policies[i].Name, "-", k)
+		}
+	}
+	if adapt != nil {
+		w.policies = adapt(w.policies)
+	}
+	var err error
+	if w.set, err = rollout.Compile(w.policies, env); err != nil {
+		t.Fatal(err)
+	}
+	if err = genState(t, w.set, &w.s); err == nil {
+		w.plan, err = w.set.Plan(w.s, w.now)
+	}
+	if contradicts(err) {
+		seen["contradiction"]++
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen.count(w.plan)
+	return w
+}
+
+// checkWorlds checks a property in several worlds at a time.
+func checkWorlds(t *testing.T, env *selector.Env, seen tally, bracketed int, adapt func([]rollout.Policy) []rollout.Policy, property func(*rapid.T, *world)) {
+	rapid.Check(t, func(t *rapid.T) {
+		for range 4 {
+			if w := genWorld(t, env, seen, chance(t, "bracketed", bracketed), adapt); w != nil {
+				property(t, w)
+			}
+		}
+	})
+}
+
+// contradicts reports an error that a drawn world may have: a cycle, a dependency against the roles, a target in two brackets.
+func contradicts(err error) bool {
+	var outside *rollout.CycleError
+	var inside *bracket.CycleError
+	var roles *bracket.RoleError
+	return errors.As(err, &outside) || errors.As(err, &inside) || errors.As(err, &roles)
+}
+
+// without drops the rules of some kinds.
+func without(kinds ...string) func([]rollout.Policy) []rollout.Policy {
+	return func(list []rollout.Policy) []rollout.Policy {
+		var kept []rollout.Policy
+		for _, p := range list {
+			p.Rules = slices.DeleteFunc(slices.Clone(p.Rules), func(r rollout.Rule) bool { return slices.Contains(kinds, r.Kind()) })
+			if len(p.Rules) > 0 {
+				kept = append(kept, p)
+			}
+		}
+		return kept
+	}
+}
+
+func text(t interface{ Fatal(...any) }, plan rollout.Plan) string {
+	data, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func shuffled[T any](r *rand.Rand, list []T) []T {
+	list = slices.Clone(list)
+	r.Shuffle(len(list), func(i, k int) { list[i], list[k] = list[k], list[i] })
+	return list
+}
+
+// TestI1OrderOfInput: shuffling every list of the input changes no byte of the output.
+func TestI1OrderOfInput(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		for range 3 {
+			s := w.s
+			s.Resources, s.Environments, s.Deployments = shuffled(r, s.Resources), shuffled(r, s.Environments), shuffled(r, s.Deployments)
+			s.Versions, s.Targets, s.Approvals = shuffled(r, s.Versions), shuffled(r, s.Targets), shuffled(r, s.Approvals)
+			s.Unavailable, s.DeletedResources = shuffled(r, s.Unavailable), shuffled(r, s.DeletedResources)
+			for i := range s.Targets {
+				s.Targets[i].Jobs = shuffled(r, s.Targets[i].Jobs)
+			}
+			s.State.Brackets, s.State.Executions = shuffled(r, s.State.Brackets), shuffled(r, s.State.Executions)
+			s.State.Rollouts, s.State.Pools = shuffled(r, s.State.Rollouts), shuffled(r, s.State.Pools)
+			set, err := rollout.Compile(shuffled(r, w.policies), env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := set.Plan(s, w.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(text(t, w.plan), text(t, plan)); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	})
+	seen.wants(t, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "slot_full")
+}
+
+// TestI2ApplyAndPlanAgain: whatever part of a plan is carried out, none of it is started again, and all of it leaves nothing to start.
+func TestI2ApplyAndPlanAgain(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
+		all := chance(t, "all", 50)
+		starts := w.plan.Start
+		if !all {
+			starts = subset(t, starts)
+			starts = shuffled(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), starts)
+		}
+		s := cloneFleet(w.s)
+		var err error
+		if s.State, err = w.plan.Commit(starts, w.now); err != nil {
+			t.Fatalf("commit %q: %v", started(rollout.Plan{Start: starts}), err)
+		}
+		for _, start := range starts {
+			add(&s, start, job(start, w.now, rollout.JobInProgress))
+		}
+		again, err := w.set.Plan(s, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, start := range again.Start {
+			if slices.ContainsFunc(starts, func(x rollout.Start) bool { return x.Run == start.Run || x.TargetID == start.TargetID }) {
+				t.Fatalf("%s starts again", start.Run)
+			}
+			seen["more later"]++
+		}
+		if all && len(again.Start) > 0 {
+			t.Fatalf("the whole plan %q was carried out, and %q start\n%v", started(w.plan), started(again), w)
+		}
+		if len(starts) > 0 {
+			seen["applied"]++
+		}
+	})
+	seen.wants(t, "applied", "more later", "start alone", "start in bracket")
+}
+
+// TestI3NeverOlder: no start is older than what the target has or has begun, but for a rollback.
+func TestI3NeverOlder(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
+		r := &reference{s: &w.s}
+		for _, start := range w.plan.Start {
+			target := find(w.s.Targets, func(x rollout.Target) rollout.TargetID { return x.TargetID }, start.TargetID)
+			versions := r.versions(start.Deployment)
+			_, floor := r.floor(target)
+			switch n := place(versions, start.Version) - place(versions, floor); {
+			case start.Purpose == rollout.PurposeRollback:
+				seen["rollback"]++
+			case n < 0 && strings.HasPrefix(start.Group, "target/"):
+				t.Fatalf("%s starts, the target has %s", start.Run, floor)
+			case n < 0 && roleOf(w.plan, start) != bracket.Main:
+				seen["hook"]++ // a hook runs the version that is locked: it is never upgraded, only run
+			case n < 0 && place(versions, start.Version) < place(versions, currentOf(target)):
+				t.Fatalf("%s starts %s, the target runs %s\n%v", start.Run, start.Version, currentOf(target), w)
+			case n == 0:
+				seen["same again"]++
+			default:
+				seen["newer"]++
+			}
+		}
+	})
+	seen.wants(t, "same again", "newer", "start in bracket")
+}
+
+// roleOf is the role of a member in the group of a start.
+func roleOf(plan rollout.Plan, start rollout.Start) bracket.Role {
+	for _, record := range plan.State.Brackets {
+		for _, group := range record.Closed {
+			for _, m := range group.Members {
+				if group.ID == start.Group && m.Deployment == start.Deployment {
+					return m.Role
+				}
+			}
+		}
+	}
+	return bracket.Main
+}
+
+// TestI6NextIsExact: between now and Next a plan says the same, whenever it is asked.
+func TestI6NextIsExact(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
+		w.s.State = w.plan.State
+		settled, err := w.set.Plan(w.s, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := settled.Next
+		if !next.IsZero() && !next.After(w.now) {
+			t.Fatalf("next %v is not after %v", next, w.now)
+		}
+		last := w.now.AddDate(1, 0, 0)
+		if !next.IsZero() {
+			seen["next"]++
+			last = next.Add(-1)
+		}
+		settled.Now = time.Time{}
+		for _, at := range []time.Time{w.now.Add(1), w.now.Add(last.Sub(w.now) / 3), last} {
+			if !at.After(w.now) {
+				continue
+			}
+			plan, err := w.set.Plan(w.s, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan.Now = time.Time{}
+			if diff := cmp.Diff(text(t, settled), text(t, plan)); diff != "" {
+				t.Fatalf("at %v, next is %v:\n%s", at, next, diff)
+			}
+		}
+	})
+	seen.wants(t, "next", "start alone", "start in bracket", "rollout_not_due", "bracket_collecting", "bracket_not_due")
+}
+
+// TestI15EveryWaitCanEnd: every verdict that is pending names an instant after now or an event, nobody waits for nothing, and each target
+// is spoken of once.
+func TestI15EveryWaitCanEnd(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
+		said := map[rollout.TargetID]bool{}
+		for _, start := range w.plan.Start {
+			if said[start.TargetID] {
+				t.Fatalf("%v starts twice", start.TargetID)
+			}
+			said[start.TargetID] = true
+		}
+		for _, wait := range w.plan.Waiting {
+			said[wait.TargetID] = true
+			if len(wait.Blockers) == 0 {
+				t.Fatalf("%v waits for nothing", wait.TargetID)
+			}
+			for _, b := range wait.Blockers {
+				switch {
+				case b.Status == rollout.Allowed:
+					t.Fatalf("%v waits although it is allowed: %v", wait.TargetID, b)
+				case !b.Until.IsZero() && !b.Until.After(w.now):
+					t.Fatalf("%v waits until %v, now is %v: %v", wait.TargetID, b.Until, w.now, b)
+				case b.Status == rollout.Pending && b.Until.IsZero() && len(b.On) == 0:
+					t.Fatalf("%v waits for ever: %v", wait.TargetID, b)
+				case b.Until.After(w.now) && (w.plan.Next.IsZero() || w.plan.Next.After(b.Until)):
+					t.Fatalf("%v waits until %v, next is %v", wait.TargetID, b.Until, w.plan.Next)
+				}
+			}
+		}
+		there := 0
+		for _, target := range w.s.Targets {
+			if !slices.Contains(w.s.DeletedResources, target.Resource) {
+				there++
+			}
+		}
+		if n := len(said) + w.plan.Keep.Current + w.plan.Keep.Started; n != there {
+			t.Fatalf("%d targets, %d start or wait, %+v are kept", len(w.s.Targets), len(said), w.plan.Keep)
+		}
+	})
+	seen.wants(t, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "bracket_waits_for_members", "slot_full", "slot_paused")
+}
+
+// String shows a world that broke a promise.
+func (w *world) String() string {
+	policies, err := json.Marshal(w.policies)
+	if err != nil {
+		return err.Error()
+	}
+	s, err := json.Marshal(w.s)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("at %v\npolicies %s\nsnapshot %s", w.now, policies, s)
+}
+
+// byTarget lists what starts.
+func byTarget(plan rollout.Plan) map[rollout.TargetID]string {
+	starts := map[rollout.TargetID]string{}
+	for _, s := range plan.Start {
+		starts[s.TargetID] = s.Version
+	}
+	return starts
+}
+
+// TestI7JoinersAndLeavers: capacity aside, who comes or goes turns nobody from allowed to waiting.
+func TestI7JoinersAndLeavers(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency), func(t *rapid.T, w *world) {
+		before := byTarget(w.plan)
+		s := cloneFleet(w.s)
+		s.State.Rollouts = w.plan.State.Rollouts // the order is frozen from the first plan on
+		gone := ""
+		if chance(t, "leaves", 50) {
+			gone = oneOf(t, "who", s.Resources...).ID
+			s.Targets = slices.DeleteFunc(s.Targets, func(x rollout.Target) bool { return x.Resource == gone })
+			seen["left"]++
+		} else {
+			s.Resources = append(s.Resources, rollout.Resource{ID: "a-joiner", Kind: "Node"})
+			for _, e := range s.Environments {
+				for _, d := range s.Deployments {
+					s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "a-joiner", Environment: e.ID, Deployment: d.ID}, JoinedAt: w.now.Add(1), Priority: 9})
+				}
+			}
+			seen["joined"]++
+		}
+		plan, err := w.set.Plan(s, w.now)
+		if contradicts(err) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := byTarget(plan)
+		for id, version := range before {
+			if after[id] == "" && id.Resource != gone { // a leaver may move it forward to a newer version
+				t.Fatalf("%v started %s, and now waits\n%v", id, version, w)
+			}
+			seen["allowed"]++
+		}
+	})
+	seen.wants(t, "left", "joined", "allowed")
+}
+
+// TestI10AllBlockers: without the rules that a waiting target names, and only those, it is allowed.
+func TestI10AllBlockers(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency), func(t *rapid.T, w *world) {
+		for _, wait := range w.plan.Waiting {
+			s := cloneFleet(w.s)
+			named := map[string]bool{}
+			for _, b := range wait.Blockers {
+				switch b.Reason {
+				case rollout.ReasonVersionNotDeployable:
+					for i := range s.Versions {
+						if s.Versions[i].Deployment == wait.Deployment && s.Versions[i].ID == wait.Version {
+							s.Versions[i].Status = rollout.VersionReady
+						}
+					}
+				case rollout.ReasonVersionUnmet:
+					for i := range s.Versions {
+						s.Versions[i].Dependencies = nil
+					}
+				case rollout.ReasonTargetBusy:
+					for i := range s.Targets {
+						if s.Targets[i].TargetID == wait.TargetID {
+							for k := range s.Targets[i].Jobs {
+								if j := &s.Targets[i].Jobs[k]; !j.Status.Terminal() {
+									j.Status = rollout.JobCancelled
+								}
+							}
+						}
+					}
+				}
+				named[b.Rule] = true
+			}
+			if wait.Version == "" || named[""] && slices.ContainsFunc(wait.Blockers, func(b rollout.Verdict) bool {
+				return b.Reason == rollout.ReasonRetryExhausted || b.Reason == rollout.ReasonRetryBackoff || b.Rule == "" && b.Reason == rollout.ReasonSelectorError
+			}) || slices.ContainsFunc(wait.Blockers, func(b rollout.Verdict) bool { return strings.HasPrefix(string(b.Reason), "retry_") }) {
+				continue // held as a whole, or by what a removed rule makes stricter
+			}
+			if _, floor := (&reference{s: &s}).floor(find(s.Targets, func(x rollout.Target) rollout.TargetID { return x.TargetID }, wait.TargetID)); floor == wait.Version {
+				continue // to be repeated, which depends on its jobs and not on rules
+			}
+			var policies []rollout.Policy
+			for _, p := range w.policies {
+				p.Rules = slices.DeleteFunc(slices.Clone(p.Rules), func(r rollout.Rule) bool { return named[r.ID] })
+				if len(p.Rules) > 0 {
+					policies = append(policies, p)
+				}
+			}
+			set, err := rollout.Compile(policies, env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := set.Plan(s, w.now)
+			if contradicts(err) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := byTarget(plan)[wait.TargetID]; got != wait.Version {
+				t.Fatalf("%v waited for %s: %v; without these it starts %q and waits %q\n%v", wait.TargetID, wait.Version, wait.Blockers, got, blockers(plan), w)
+			}
+			seen[fmt.Sprint(min(3, len(wait.Blockers)), " blockers")]++
+		}
+	})
+	seen.wants(t, "1 blockers", "2 blockers", "3 blockers")
+}
+
+// TestI11RulesOnlyRestrict: capacity and retries aside, one more rule starts nothing that did not start without it.
+func TestI11RulesOnlyRestrict(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindRetry), func(t *rapid.T, w *world) {
+		rule := genRule(t)
+		if rule.Retry != nil || rule.ResourceConcurrency != nil || len(w.policies) == 0 {
+			return
+		}
+		rule.ID = "added"
+		policies := slices.Clone(w.policies)
+		k := uniform(t, "policy", len(policies))
+		policies[k].Rules = append(slices.Clone(policies[k].Rules), rule)
+		set, err := rollout.Compile(policies, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := set.Plan(w.s, w.now)
+		if contradicts(err) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after := byTarget(w.plan), byTarget(plan)
+		for id := range after {
+			if _, allowed := before[id]; !allowed {
+				t.Fatalf("%v starts because of %+v\n%v", id, rule, w)
+			}
+		}
+		if len(after) < len(before) {
+			seen["fewer"]++
+		} else {
+			seen["as many"]++
+		}
+	})
+	seen.wants(t, "fewer", "as many")
+}
+
+// TestI12ErrorsStayAtHome: capacity aside, an expression that fails on one resource changes nothing for the others, compared with one that has no
+// answer there; and nothing starts where a policy or a pool could not be asked.
+func TestI12ErrorsStayAtHome(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 40, without(rollout.KindConcurrency), func(t *rapid.T, w *world) {
+		plans := map[string]rollout.Plan{}
+		for _, value := range []string{"x", ""} {
+			s := cloneFleet(w.s)
+			s.Resources[0].Metadata = map[string]string{"n": value, "zone": s.Resources[0].Metadata["zone"]}
+			if value == "" {
+				delete(s.Resources[0].Metadata, "n")
+			}
+			plan, err := w.set.Plan(s, w.now)
+			if contradicts(err) {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			others := rollout.Plan{}
+			for _, start := range plan.Start {
+				if start.Resource != s.Resources[0].ID {
+					others.Start = append(others.Start, start)
+				}
+			}
+			for _, wait := range plan.Waiting {
+				if wait.Resource != s.Resources[0].ID {
+					others.Waiting = append(others.Waiting, wait)
+				} else if wait.Version == "" && wait.Blockers[0].Reason == rollout.ReasonSelectorError {
+					seen["held"]++
+					if _, starts := byTarget(plan)[wait.TargetID]; starts {
+						t.Fatalf("%v starts although %v", wait.TargetID, wait.Blockers)
+					}
+				}
+			}
+			plans[value] = others
+		}
+		if diff := cmp.Diff(text(t, plans["x"]), text(t, plans[""])); diff != "" {
+			t.Fatalf("%s\n%v", diff, w)
+		}
+	})
+	seen.wants(t, "held", "start alone", "start in bracket")
+}

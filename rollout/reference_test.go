@@ -1,0 +1,1093 @@
+package rollout_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// reference plans targets outside brackets the slow and obvious way: every rule is asked about every candidate on every target, names stay names,
+// positions are found by counting who comes before, and nothing is remembered from one target to the next but the rollout records.
+type reference struct {
+	policies []rollout.Policy
+	env      *selector.Env
+	compiled map[string]*selector.Selector // the one thing kept: compiling is not what is compared
+
+	s        *rollout.Snapshot
+	now      time.Time
+	next     time.Time
+	rollouts map[string]rollout.RolloutRecord
+	pools    map[string]*referencePool
+	keys     []string // of pools, in the order of their rules
+}
+
+// referencePool is a pool with names.
+type referencePool struct {
+	rule        concurrency.Rule
+	owner       string
+	members     map[string]bool
+	leases      []concurrency.Lease
+	next        uint64
+	unavailable map[string]bool
+	jobs        []concurrency.Holder
+}
+
+// outcome is what is compared of a plan: texts, so that a difference is readable.
+type outcome struct {
+	Start    []string
+	Waiting  []string
+	Keep     rollout.Keep
+	Next     string
+	Rollouts []string
+	Pools    []string
+}
+
+func newReference(policies []rollout.Policy, env *selector.Env) *reference {
+	return &reference{policies: policies, env: env, compiled: map[string]*selector.Selector{}}
+}
+
+// vars are the variables of an expression in a map that is filled anew for each evaluation.
+type vars map[string]any
+
+func (v vars) Lookup(name string) (any, bool) {
+	value, ok := v[name]
+	return value, ok
+}
+
+func (v vars) resource(r rollout.Resource) vars {
+	v["resource.id"], v["resource.name"], v["resource.kind"] = r.ID, r.Name, r.Kind
+	v["resource.identifier"], v["resource.version"], v["resource.metadata"] = r.Identifier, r.Version, r.Metadata
+	return v
+}
+
+func (v vars) environment(e rollout.Environment) vars {
+	v["environment.id"], v["environment.name"], v["environment.metadata"] = e.ID, e.Name, e.Metadata
+	return v
+}
+
+func (v vars) deployment(d rollout.Deployment) vars {
+	v["deployment.id"], v["deployment.name"], v["deployment.slug"], v["deployment.metadata"] = d.ID, d.Name, d.Slug, d.Metadata
+	return v
+}
+
+func (v vars) version(x rollout.Version) vars {
+	v["version.id"], v["version.name"], v["version.tag"] = x.ID, x.Name, x.Tag
+	v["version.status"], v["version.createdAt"], v["version.metadata"] = string(x.Status), x.CreatedAt, x.Metadata
+	return v
+}
+
+// match is three-valued: a missing key is neither yes nor an error.
+func (r *reference) match(expression string, v vars) (ok, missing bool, err error) {
+	s := r.compiled[expression]
+	if s == nil {
+		if s, err = r.env.Compile(expression); err != nil {
+			return false, false, err
+		}
+		r.compiled[expression] = s
+	}
+	ok, err = s.Match(v)
+	if m, is := err.(interface{ MissingKey() string }); is && m.MissingKey() != "" {
+		return false, true, nil
+	}
+	return ok, false, err
+}
+
+func find[T any, K comparable](list []T, id func(T) K, want K) (found T) {
+	for _, item := range list {
+		if id(item) == want {
+			return item
+		}
+	}
+	return found
+}
+
+func (r *reference) resource(id string) rollout.Resource {
+	return find(r.s.Resources, func(x rollout.Resource) string { return x.ID }, id)
+}
+
+func (r *reference) environment(id string) rollout.Environment {
+	return find(r.s.Environments, func(x rollout.Environment) string { return x.ID }, id)
+}
+
+func (r *reference) deployment(id string) rollout.Deployment {
+	return find(r.s.Deployments, func(x rollout.Deployment) string { return x.ID }, id)
+}
+
+func (r *reference) bind(t rollout.Target) vars {
+	return vars{}.resource(r.resource(t.Resource)).environment(r.environment(t.Environment)).deployment(r.deployment(t.Deployment))
+}
+
+// versions of a deployment, oldest first.
+func (r *reference) versions(deployment string) []rollout.Version {
+	var list []rollout.Version
+	for _, v := range r.s.Versions {
+		if v.Deployment == deployment {
+			list = append(list, v)
+		}
+	}
+	slices.SortFunc(list, func(a, b rollout.Version) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return list
+}
+
+func place(list []rollout.Version, id string) int {
+	return slices.IndexFunc(list, func(v rollout.Version) bool { return v.ID == id })
+}
+
+func jobs(t rollout.Target) []rollout.Job {
+	list := slices.Clone(t.Jobs)
+	slices.SortStableFunc(list, func(a, b rollout.Job) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Run, a.Run), cmp.Compare(b.Version, a.Version), cmp.Compare(b.Status, a.Status), b.CompletedAt.Compare(a.CompletedAt))
+	})
+	return list
+}
+
+func currentOf(t rollout.Target) string {
+	if t.Current != "" {
+		return t.Current
+	}
+	for _, job := range jobs(t) {
+		if job.Status == rollout.JobSuccessful {
+			return job.Version
+		}
+	}
+	return ""
+}
+
+func active(t rollout.Target) bool {
+	return slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return !j.Status.Terminal() })
+}
+
+func (r *reference) wake(at time.Time) {
+	if at.After(r.now) && (r.next.IsZero() || at.Before(r.next)) {
+		r.next = at
+	}
+}
+
+// namedRule is a rule with its id.
+type namedRule struct {
+	rollout.Rule
+	id     string
+	policy int
+}
+
+// rulesOf returns the rules of a policy with the ids they get.
+func (r *reference) rulesOf(k int) []namedRule {
+	p := r.policies[k]
+	count := map[string]int{}
+	var rules []namedRule
+	for _, rule := range p.Rules {
+		id := rule.ID
+		if id == "" {
+			id = textkey.Join(cmp.Or(p.ID, p.Name), rule.Kind(), fmt.Sprint(count[rule.Kind()]))
+		}
+		count[rule.Kind()]++
+		rules = append(rules, namedRule{rule, id, k})
+	}
+	return rules
+}
+
+// governing returns the rules of all policies that match a target, and the failures of those that cannot be asked.
+func (r *reference) governing(t rollout.Target) (rules []namedRule, held []string) {
+	order := make([]int, len(r.policies))
+	for i := range order {
+		order[i] = i
+	}
+	id := func(k int) string { return cmp.Or(r.policies[k].ID, r.policies[k].Name) }
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(id(a), id(b)) })
+	for _, k := range order {
+		p := r.policies[k]
+		if p.Enabled != nil && !*p.Enabled {
+			continue
+		}
+		ok, _, err := r.match(p.Selector, r.bind(t))
+		if err != nil {
+			held = append(held, "selector_error "+id(k))
+		} else if ok {
+			rules = append(rules, r.rulesOf(k)...)
+		}
+	}
+	for _, rule := range rules {
+		if c := rule.ResourceConcurrency; c != nil {
+			if _, _, err := r.match(c.GroupSelector, vars{}.resource(r.resource(t.Resource))); err != nil {
+				held = append(held, "selector_error "+rule.id)
+			}
+		}
+	}
+	return rules, held
+}
+
+// sees returns the other targets on the resource that a dependency rule looks at.
+func (r *reference) sees(t rollout.Target, anyEnvironment bool) []rollout.Target {
+	var list []rollout.Target
+	for _, o := range r.s.Targets {
+		if o.Resource == t.Resource && o.Deployment != t.Deployment && (anyEnvironment || o.Environment == t.Environment) {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// dependency says why a rule blocks a target, or nothing.
+func (r *reference) dependency(rule namedRule, t rollout.Target) string {
+	d := rule.DeploymentDependency
+	if d.AppliesTo != "" {
+		ok, missing, err := r.match(d.AppliesTo, r.bind(t))
+		if err != nil {
+			return "selector_error " + rule.id
+		}
+		if !ok && !missing {
+			return ""
+		}
+	}
+	named, satisfied := 0, 0
+	for _, other := range r.sees(t, d.AnyEnvironment) {
+		versions := r.versions(other.Deployment)
+		at := place(versions, currentOf(other))
+		byName, missing, err := r.match(d.DependsOn, r.bind(other)) // with the version unknown
+		switch reads := strings.Contains(d.DependsOn, "version."); {
+		case err == nil && !missing && !byName:
+			continue // whatever the version
+		case !reads && err != nil:
+			return "selector_error " + rule.id
+		case !reads && missing:
+			continue
+		case at < 0:
+			named++
+		case byName:
+			named, satisfied = named+1, satisfied+1
+		default:
+			named++
+			ok, _, err := r.match(d.DependsOn, r.bind(other).version(versions[at]))
+			if err != nil {
+				return "selector_error " + rule.id
+			}
+			if ok {
+				satisfied++
+			}
+		}
+	}
+	switch {
+	case named == 0:
+		return "dependency_unmatched " + rule.id
+	case d.Match == rollout.MatchAll && satisfied == named, d.Match != rollout.MatchAll && satisfied > 0:
+		return ""
+	}
+	return "dependency_unmet " + rule.id
+}
+
+func (r *reference) versionDependency(d rollout.VersionDependency, t rollout.Target) string {
+	for _, other := range r.s.Targets {
+		if other.Resource == t.Resource && other.Environment == t.Environment && other.Deployment == d.Deployment {
+			versions := r.versions(other.Deployment)
+			at := place(versions, currentOf(other))
+			if at < 0 {
+				break
+			}
+			ok, _, err := r.match(d.VersionSelector, r.bind(other).version(versions[at]))
+			if err != nil {
+				return "selector_error"
+			}
+			if ok {
+				return ""
+			}
+		}
+	}
+	return "version_dependency_unmet"
+}
+
+// approvedAt returns when enough people had approved, and whether they have.
+func (r *reference) approvedAt(rule namedRule, v rollout.Version, environment string) (time.Time, bool) {
+	need := *rule.AnyApproval.MinApprovals
+	if need == 0 || v.CreatedAt.Before(rule.CreatedAt) {
+		return v.CreatedAt, true
+	}
+	voices := map[string]time.Time{}
+	for _, a := range r.s.Approvals {
+		if a.Status != rollout.Approved || a.Version != v.ID || a.Deployment != v.Deployment || a.Environment != environment || a.At.After(r.now) {
+			continue
+		}
+		if at, known := voices[a.By]; !known || a.At.Before(at) {
+			voices[a.By] = a.At
+		}
+	}
+	if len(voices) < need {
+		return time.Time{}, false
+	}
+	var instants []time.Time
+	for _, at := range voices {
+		instants = append(instants, at)
+	}
+	slices.SortFunc(instants, time.Time.Compare)
+	return later(instants[need-1], v.CreatedAt), true
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// hashV1 is the frozen order hash, written from its definition: length-prefixed fields, FNV-1a, a finaliser.
+func hashV1(fields ...string) uint64 {
+	h := uint64(14695981039346656037)
+	feed := func(b byte) { h = (h ^ uint64(b)) * 1099511628211 }
+	for _, field := range fields {
+		n := len(field)
+		for _, b := range []byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)} {
+			feed(b)
+		}
+		for _, b := range []byte(field) {
+			feed(b)
+		}
+	}
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// hashLegacy is FNV-1a 64 of a text.
+func hashLegacy(text string) uint64 {
+	h := uint64(14695981039346656037)
+	for _, b := range []byte(text) {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return h
+}
+
+// ranked is one element of a population.
+type ranked struct {
+	id       rollout.TargetID
+	priority int
+	joined   time.Time
+	hash     uint64
+}
+
+// before is the order of a rollout that started at start.
+func (a ranked) before(b ranked, start time.Time) bool {
+	joined := func(x ranked) time.Time {
+		if x.joined.After(start) {
+			return x.joined
+		}
+		return time.Time{}
+	}
+	return cmp.Or(
+		joined(a).Compare(joined(b)), cmp.Compare(b.priority, a.priority), cmp.Compare(a.hash, b.hash),
+		cmp.Compare(a.id.Resource, b.id.Resource), cmp.Compare(a.id.Environment, b.id.Environment), cmp.Compare(a.id.Deployment, b.id.Deployment),
+	) < 0
+}
+
+// population lists what a gradual rule ranks for a version in the environment of a target.
+func (r *reference) population(rule namedRule, t rollout.Target, version string) []ranked {
+	g := rule.GradualRollout
+	byTarget := g.OrderKey != rollout.OrderByResource
+	salt := ""
+	if g.OrderSalt == rollout.SaltByVersion || g.OrderSalt == "" && byTarget {
+		salt = version
+	}
+	legacy := g.OrderHash == rollout.HashLegacy
+	list := map[string]ranked{}
+	for _, o := range r.s.Targets {
+		if o.Environment != t.Environment || byTarget && o.Deployment != t.Deployment {
+			continue
+		}
+		if rules, _ := r.governing(o); !slices.ContainsFunc(rules, func(x namedRule) bool { return x.id == rule.id }) {
+			continue
+		}
+		one := ranked{id: o.TargetID, priority: o.Priority, joined: o.JoinedAt}
+		key := fmt.Sprint(o.TargetID)
+		switch {
+		case byTarget && legacy:
+			one.hash = hashLegacy(o.Resource + "-" + o.Environment + "-" + o.Deployment + version)
+		case byTarget:
+			one.hash = hashV1("position/1", "target", salt, o.Resource, o.Environment, o.Deployment)
+		case legacy:
+			one.hash, key = hashLegacy(o.Resource), o.Resource
+		default:
+			one.hash, key = hashV1("position/1", "resource", salt, o.Resource), o.Resource
+		}
+		if !byTarget {
+			one.id = rollout.TargetID{Resource: o.Resource}
+		}
+		if known, twice := list[key]; twice {
+			one.priority = max(one.priority, known.priority)
+			if known.joined.Before(one.joined) {
+				one.joined = known.joined
+			}
+		}
+		list[key] = one
+	}
+	var all []ranked
+	for _, one := range list {
+		all = append(all, one)
+	}
+	return all
+}
+
+// turn is the due time and the position of a target under a gradual rule.
+func (r *reference) turn(rule namedRule, t rollout.Target, v rollout.Version, base time.Time) (due time.Time, position int, founders int, overflow bool) {
+	population := r.population(rule, t, v.ID)
+	key := fmt.Sprint(rule.id, "|", t.Environment, "|", t.Deployment, "|", v.ID)
+	record, known := r.rollouts[key]
+	if !known {
+		record = rollout.RolloutRecord{Schema: 1, Rule: rule.id, Environment: t.Environment, Deployment: t.Deployment, Version: v.ID, StartAt: base, Founders: len(population)}
+		r.rollouts[key] = record
+	}
+	var self ranked
+	for _, one := range population {
+		if one.id == t.TargetID || rule.GradualRollout.OrderKey == rollout.OrderByResource && one.id.Resource == t.Resource {
+			self = one
+		}
+	}
+	for _, one := range population {
+		if one.before(self, record.StartAt) {
+			position++
+		}
+	}
+	offset, ok := referenceOffset(*rule.GradualRollout, position, record.Founders)
+	if !ok {
+		return due, position, record.Founders, true
+	}
+	return record.StartAt.Add(offset), position, record.Founders, false
+}
+
+// referenceOffset computes a curve with numbers that cannot overflow.
+func referenceOffset(g rollout.GradualRollout, position, n int) (time.Duration, bool) {
+	interval := new(big.Int).Mul(big.NewInt(*g.TimeScaleInterval), big.NewInt(int64(time.Second)))
+	p := big.NewInt(int64(position))
+	result := new(big.Int)
+	switch g.RolloutType {
+	case rollout.Linear:
+		result.Mul(p, interval)
+	case rollout.LinearNormalized:
+		if n > 0 {
+			result.Div(result.Mul(p, interval), big.NewInt(int64(n)))
+		}
+	case rollout.Waves:
+		wave := 0
+		for left := position; ; wave++ {
+			size := max(1, g.Waves[min(wave, len(g.Waves)-1)].Of(n, concurrency.Ceil))
+			if left < size {
+				break
+			}
+			left -= size
+		}
+		result.Mul(big.NewInt(int64(wave)), interval)
+	case rollout.Exponential: // in units of 2^-62, one multiplication at a time in the order that is part of the definition
+		one := new(big.Int).Lsh(big.NewInt(1), 62)
+		base, term := new(big.Int), new(big.Int).Set(one)
+		for k := int64(1); term.Sign() != 0; k++ {
+			if k%2 == 1 {
+				base.Add(base, term)
+			} else {
+				base.Sub(base, term)
+			}
+			term.Div(term, big.NewInt(k*g.PositionGrowthFactor))
+		}
+		mul := func(a, b *big.Int) *big.Int { return new(big.Int).Rsh(new(big.Int).Mul(a, b), 62) }
+		power := one
+		for bits := position; bits != 0; bits >>= 1 {
+			if bits&1 == 1 {
+				power = mul(power, base)
+			}
+			base = mul(base, base)
+		}
+		result.Sub(interval, mul(interval, power))
+	}
+	if !result.IsInt64() {
+		return 0, false
+	}
+	return time.Duration(result.Int64()), true
+}
+
+// attempt is a start that passed everything but capacity.
+type attempt struct {
+	t        rollout.Target
+	version  string
+	run      string
+	group    string
+	due      time.Time
+	position int
+	rules    []namedRule
+}
+
+// candidate asks everything about a version newer than what the target keeps.
+func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []namedRule) (blockers []string, due time.Time, position int) {
+	if v.Status != rollout.VersionReady {
+		blockers = append(blockers, "version_not_deployable")
+	}
+	for _, perResource := range []bool{false, true} { // those that hold for the whole environment come first
+		for _, rule := range rules {
+			if x := rule.VersionSelector; x != nil && strings.Contains(x.Selector, "resource.") == perResource {
+				ok, missing, err := r.match(x.Selector, r.bind(t).version(v))
+				switch {
+				case err != nil:
+					blockers = append(blockers, "selector_error "+rule.id)
+				case missing:
+					blockers = append(blockers, "selector_missing_key "+rule.id)
+				case !ok:
+					blockers = append(blockers, "selector_no_match "+rule.id)
+				}
+			}
+		}
+		if perResource {
+			break
+		}
+		due = v.CreatedAt
+		for _, rule := range rules {
+			if rule.AnyApproval == nil {
+				continue
+			}
+			at, ok := r.approvedAt(rule, v, t.Environment)
+			if !ok {
+				blockers = append(blockers, "approval_missing "+rule.id)
+			}
+			due = later(due, at)
+		}
+	}
+	shut := slices.ContainsFunc(blockers, func(b string) bool { return strings.HasPrefix(b, "approval_missing") })
+	base := due
+	for _, rule := range rules {
+		if rule.DeploymentDependency != nil {
+			if b := r.dependency(rule, t); b != "" {
+				blockers = append(blockers, b)
+			}
+		}
+	}
+	for _, d := range v.Dependencies {
+		if b := r.versionDependency(d, t); b != "" {
+			blockers = append(blockers, b)
+		}
+	}
+	for _, rule := range rules {
+		if rule.GradualRollout == nil {
+			continue
+		}
+		if shut {
+			blockers = append(blockers, "rollout_not_started "+rule.id)
+			continue
+		}
+		at, p, founders, overflow := r.turn(rule, t, v, base)
+		position = max(position, p)
+		switch {
+		case overflow:
+			blockers = append(blockers, "rollout_overflow "+rule.id)
+		case r.now.Before(at):
+			r.wake(at)
+			blockers = append(blockers, fmt.Sprintf("rollout_not_due %s %s %d/%d", rule.id, at.Format(time.RFC3339Nano), p, founders))
+			due = later(due, at)
+		default:
+			due = later(due, at)
+		}
+	}
+	if active(t) {
+		blockers = append(blockers, "target_busy")
+	}
+	return blockers, due, position
+}
+
+// repeat says whether the version that the target keeps needs another job, and what is in the way.
+func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current string) (blockers []string, needed bool) {
+	all := jobs(t)
+	var row []rollout.Job
+	for _, job := range all {
+		if job.Version != floor {
+			break
+		}
+		row = append(row, job)
+	}
+	if len(row) > 0 && !row[0].Status.Terminal() {
+		return nil, false
+	}
+	if floor == current {
+		if t.OutdatedAt.IsZero() {
+			return nil, false
+		}
+		if t.OutdatedAt.After(r.now) {
+			r.wake(t.OutdatedAt)
+			return nil, false
+		}
+		for _, job := range all {
+			if job.Status == rollout.JobSuccessful && job.Version == floor && !job.CreatedAt.Before(t.OutdatedAt) {
+				return nil, false
+			}
+		}
+	}
+	exhausted, until := "", time.Time{}
+	by := ""
+	ask := func(id string, retry rollout.Retry) {
+		n := 0
+		for _, job := range row {
+			counts := job.Status.Terminal() && job.Status != rollout.JobSuccessful && job.Status != rollout.JobCancelled && job.Status != rollout.JobSkipped
+			if len(retry.RetryOnStatuses) > 0 {
+				counts = slices.Contains(retry.RetryOnStatuses, job.Status)
+			}
+			if !counts {
+				break
+			}
+			n++
+		}
+		if n > *retry.MaxRetries {
+			exhausted = "retry_exhausted"
+		}
+		if n > 0 {
+			end := row[0].CompletedAt
+			if end.IsZero() {
+				end = row[0].CreatedAt
+			}
+			if at := end.Add(referenceDelay(retry, n)); at.After(until) {
+				until, by = at, id
+			}
+		}
+	}
+	any := false
+	for _, rule := range rules {
+		if rule.Retry != nil {
+			any = true
+			ask(rule.id, *rule.Retry)
+		}
+	}
+	if !any {
+		ask("", rollout.Retry{MaxRetries: new(int)})
+	}
+	switch {
+	case exhausted != "":
+		blockers = append(blockers, exhausted)
+	case until.After(r.now):
+		r.wake(until)
+		blockers = append(blockers, "retry_backoff "+by+" "+until.Format(time.RFC3339Nano))
+	}
+	if active(t) {
+		blockers = append(blockers, "target_busy")
+	}
+	return blockers, true
+}
+
+// repeatDue is the latest of: the target became outdated, its last job ended, the delay after the failed attempts was over.
+func (r *reference) repeatDue(t rollout.Target, floor string, rules []namedRule) time.Time {
+	due := t.OutdatedAt
+	all := jobs(t)
+	if len(all) == 0 {
+		return due
+	}
+	end := all[0].CompletedAt
+	if end.IsZero() {
+		end = all[0].CreatedAt
+	}
+	if due = later(due, end); all[0].Version != floor {
+		return due
+	}
+	for at := r.now; ; at = at.Add(-time.Minute) { // delays are whole minutes here: go back to where the retry was still to come
+		earlier := *r
+		earlier.now, earlier.next = at, time.Time{}
+		outdated := t
+		outdated.OutdatedAt = time.Time{}
+		blockers, _ := earlier.repeat(outdated, rules, floor, "")
+		if len(blockers) > 0 && strings.HasPrefix(blockers[0], "retry_backoff") {
+			return later(due, earlier.next)
+		}
+		if at.Before(due) {
+			return due
+		}
+	}
+}
+
+// referenceDelay doubles with numbers that cannot overflow.
+func referenceDelay(retry rollout.Retry, n int) time.Duration {
+	delay := new(big.Int).Mul(big.NewInt(retry.BackoffSeconds), big.NewInt(int64(time.Second)))
+	if retry.BackoffStrategy == rollout.BackoffExponential {
+		delay.Lsh(delay, uint(n-1))
+	}
+	if m := retry.MaxBackoffSeconds; m != nil {
+		if limit := new(big.Int).Mul(big.NewInt(*m), big.NewInt(int64(time.Second))); delay.Cmp(limit) > 0 {
+			delay = limit
+		}
+	}
+	if !delay.IsInt64() {
+		return 1<<63 - 1
+	}
+	return time.Duration(delay.Int64())
+}
+
+// openPools lists the pools with their members by name.
+func (r *reference) openPools() {
+	r.pools, r.keys = map[string]*referencePool{}, nil
+	order := make([]int, len(r.policies))
+	for i := range order {
+		order[i] = i
+	}
+	id := func(k int) string { return cmp.Or(r.policies[k].ID, r.policies[k].Name) }
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(id(a), id(b)) })
+	for _, k := range order {
+		if e := r.policies[k].Enabled; e != nil && !*e {
+			continue
+		}
+		for _, rule := range r.rulesOf(k) {
+			if rule.ResourceConcurrency == nil {
+				continue
+			}
+			for _, resource := range r.s.Resources {
+				key, member := r.poolOf(rule, resource)
+				if !member {
+					continue
+				}
+				p := r.pools[key]
+				if p == nil {
+					p = &referencePool{rule: *rule.ResourceConcurrency, owner: rule.id, members: map[string]bool{}, unavailable: map[string]bool{}, next: 1, jobs: r.s.Active[key]}
+					for _, record := range r.s.State.Pools {
+						if record.Key == key {
+							p.leases, p.next = slices.Clone(record.Leases), record.NextToken
+						}
+					}
+					r.pools[key] = p
+					r.keys = append(r.keys, key)
+				}
+				p.members[resource.ID] = true
+				if slices.Contains(r.s.Unavailable, resource.ID) {
+					p.unavailable[resource.ID] = true
+				}
+			}
+		}
+	}
+}
+
+func (r *reference) poolOf(rule namedRule, resource rollout.Resource) (key string, member bool) {
+	c := rule.ResourceConcurrency
+	if ok, _, _ := r.match(c.GroupSelector, vars{}.resource(resource)); !ok {
+		return "", false
+	}
+	value := ""
+	switch c.GroupBy {
+	case "resource.kind":
+		value = resource.Kind
+	case "resource.metadata['zone']":
+		value = resource.Metadata["zone"]
+	}
+	return c.PoolKey(rule.id, value), true
+}
+
+// settle releases what is proved to have ended.
+func (r *reference) settle() {
+	for _, p := range r.pools {
+		p.leases = slices.DeleteFunc(p.leases, func(l concurrency.Lease) bool {
+			if slices.Contains(r.s.DeletedResources, l.Resource) {
+				return true
+			}
+			for _, t := range r.s.Targets {
+				if t.Resource != l.Resource || l.Group != textkey.Join("target", t.Environment, t.Deployment) {
+					continue
+				}
+				fresh := slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return !j.CreatedAt.Before(l.Since) })
+				return fresh && !active(t) && r.finished(t)
+			}
+			return false
+		})
+	}
+}
+
+func (r *reference) finished(t rollout.Target) bool {
+	current, floor := r.floor(t)
+	if floor == "" {
+		return true
+	}
+	rules, _ := r.governing(t)
+	blockers, needed := r.repeat(t, rules, floor, current)
+	return !needed || slices.Contains(blockers, "retry_exhausted")
+}
+
+// floor returns the current version and the newest of current and started.
+func (r *reference) floor(t rollout.Target) (current, floor string) {
+	versions := r.versions(t.Deployment)
+	at := place(versions, currentOf(t))
+	best := at
+	for _, job := range t.Jobs {
+		best = max(best, place(versions, job.Version))
+	}
+	if at >= 0 {
+		current = versions[at].ID
+	}
+	if best >= 0 {
+		floor = versions[best].ID
+	}
+	return current, floor
+}
+
+func (p *referencePool) max() int {
+	return min(len(p.members), p.rule.Max().Of(len(p.members), p.rule.Rounding))
+}
+
+func (p *referencePool) holds(resource, group string) bool {
+	return slices.ContainsFunc(p.leases, func(l concurrency.Lease) bool { return l.Resource == resource && l.Group == group }) ||
+		slices.Contains(p.jobs, concurrency.Holder{Resource: resource, Group: group})
+}
+
+func (p *referencePool) active() map[string]bool {
+	set := map[string]bool{}
+	for _, l := range p.leases {
+		set[l.Resource] = true
+	}
+	for _, h := range p.jobs {
+		set[h.Resource] = true
+	}
+	for id := range p.unavailable {
+		set[id] = true
+	}
+	return set
+}
+
+// plan decides about everything.
+func (r *reference) plan(s rollout.Snapshot, now time.Time) outcome {
+	r.s, r.now, r.next = &s, now, time.Time{}
+	s.Targets = slices.DeleteFunc(slices.Clone(s.Targets), func(t rollout.Target) bool { return slices.Contains(s.DeletedResources, t.Resource) })
+	r.rollouts = map[string]rollout.RolloutRecord{}
+	for _, record := range s.State.Rollouts {
+		r.rollouts[fmt.Sprint(record.Rule, "|", record.Environment, "|", record.Deployment, "|", record.Version)] = record
+	}
+	for _, a := range s.Approvals {
+		if a.Status == rollout.Approved {
+			r.wake(a.At)
+		}
+	}
+	r.openPools()
+	r.settle()
+	targets := slices.Clone(s.Targets)
+	slices.SortFunc(targets, func(a, b rollout.Target) int {
+		return cmp.Or(cmp.Compare(a.Environment, b.Environment), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Deployment, b.Deployment))
+	})
+	var out outcome
+	var asking []attempt
+	waiting := map[rollout.TargetID]string{}
+	for _, t := range targets {
+		text, a := r.decide(t, &out)
+		if text != "" {
+			waiting[t.TargetID] = text
+		}
+		if a != nil {
+			asking = append(asking, *a)
+		}
+	}
+	r.admit(asking, waiting, &out)
+	slices.SortFunc(targets, func(a, b rollout.Target) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Environment, b.Environment), cmp.Compare(a.Deployment, b.Deployment))
+	})
+	for _, t := range targets {
+		if text := waiting[t.TargetID]; text != "" {
+			out.Waiting = append(out.Waiting, fmt.Sprintf("%s/%s/%s %s", t.Resource, t.Environment, t.Deployment, text))
+		}
+	}
+	if !r.next.IsZero() {
+		out.Next = r.next.Format(time.RFC3339Nano)
+	}
+	for _, record := range r.rollouts {
+		if place(r.versions(record.Deployment), record.Version) >= 0 {
+			out.Rollouts = append(out.Rollouts, describeRollout(record))
+		}
+	}
+	slices.Sort(out.Rollouts)
+	for _, key := range r.keys {
+		p := r.pools[key]
+		out.Pools = append(out.Pools, fmt.Sprintf("%s %d of %d of %d", key, len(p.active()), p.max(), len(p.members)))
+	}
+	slices.Sort(out.Pools)
+	return out
+}
+
+// decide returns what the newest candidate of a target waits for, and the start it asks for.
+func (r *reference) decide(t rollout.Target, out *outcome) (waiting string, a *attempt) {
+	rules, held := r.governing(t)
+	if len(held) > 0 {
+		return "@ " + strings.Join(held, "; "), nil
+	}
+	versions := r.versions(t.Deployment)
+	if current := currentOf(t); current != "" && place(versions, current) < 0 {
+		return "@ version_unknown", nil
+	}
+	current, floor := r.floor(t)
+	for n := len(versions) - 1; n > place(versions, floor); n-- {
+		v := versions[n]
+		if v.CreatedAt.After(r.now) {
+			r.wake(v.CreatedAt)
+			continue
+		}
+		blockers, due, position := r.candidate(t, v, rules)
+		if len(blockers) == 0 {
+			return waiting, r.attempt(t, v.ID, due, position, rules)
+		}
+		if waiting == "" {
+			waiting = "@" + v.ID + " " + strings.Join(blockers, "; ")
+		}
+	}
+	if floor != "" {
+		blockers, needed := r.repeat(t, rules, floor, current)
+		switch {
+		case len(blockers) > 0 && waiting == "":
+			return "@" + floor + " " + strings.Join(blockers, "; "), nil
+		case len(blockers) > 0:
+			return waiting, nil
+		case needed:
+			return waiting, r.attempt(t, floor, r.repeatDue(t, floor, rules), 0, rules)
+		}
+	}
+	if waiting == "" {
+		if active(t) {
+			out.Keep.Started++
+		} else {
+			out.Keep.Current++
+		}
+	}
+	return waiting, nil
+}
+
+func (r *reference) attempt(t rollout.Target, version string, due time.Time, position int, rules []namedRule) *attempt {
+	n := 1
+	for _, job := range t.Jobs {
+		if job.Version == version {
+			n++
+		}
+	}
+	return &attempt{
+		t: t, version: version, due: due, position: position, rules: rules,
+		run: textkey.Join(t.Resource, t.Environment, t.Deployment, version, fmt.Sprint(n)), group: textkey.Join("target", t.Environment, t.Deployment),
+	}
+}
+
+// admit gives the places of the pools, first to whom they cost nothing, then in order.
+func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string, out *outcome) {
+	slices.SortFunc(asking, func(a, b attempt) int {
+		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.position, b.position), cmp.Compare(a.t.Resource, b.t.Resource),
+			cmp.Compare(a.t.Environment, b.t.Environment), cmp.Compare(a.t.Deployment, b.t.Deployment))
+	})
+	needs := func(a attempt) (keys []string) {
+		for _, rule := range a.rules {
+			if rule.ResourceConcurrency != nil {
+				if key, member := r.poolOf(rule, r.resource(a.t.Resource)); member && !slices.Contains(keys, key) {
+					keys = append(keys, key)
+				}
+			}
+		}
+		slices.Sort(keys)
+		return keys
+	}
+	admitted := make([]bool, len(asking))
+	take := func(k int) {
+		a := asking[k]
+		admitted[k] = true
+		reason, held := "slot_already_down", false
+		if len(needs(a)) == 0 {
+			reason = "rule_not_applicable"
+		}
+		var claims []string
+		for _, key := range needs(a) {
+			held = held || r.pools[key].holds(a.t.Resource, a.group)
+		}
+		if held {
+			reason = "slot_held"
+		}
+		for _, key := range needs(a) {
+			p := r.pools[key]
+			if !held && !p.active()[a.t.Resource] {
+				reason = "slot_free"
+			}
+			at := slices.IndexFunc(p.leases, func(l concurrency.Lease) bool { return l.Resource == a.t.Resource && l.Group == a.group })
+			if at < 0 {
+				p.leases = append(p.leases, concurrency.Lease{Resource: a.t.Resource, Group: a.group, Token: p.next})
+				p.next++
+				at = len(p.leases) - 1
+			}
+			claims = append(claims, fmt.Sprintf("%s#%d", key, p.leases[at].Token))
+		}
+		out.Start = append(out.Start, fmt.Sprintf("%s@%s %s %s %v", a.run, a.version, a.group, reason, claims))
+	}
+	for k, a := range asking {
+		free := true
+		holder := false
+		for _, key := range needs(a) {
+			p := r.pools[key]
+			free = free && p.active()[a.t.Resource]
+			holder = holder || p.holds(a.t.Resource, a.group)
+		}
+		if free || holder {
+			take(k)
+		}
+	}
+	for k, a := range asking {
+		if admitted[k] {
+			continue
+		}
+		var refused []string
+		for _, key := range needs(a) {
+			p := r.pools[key]
+			switch down := p.active(); {
+			case down[a.t.Resource]:
+			case p.max() == 0:
+				refused = append(refused, "slot_paused "+p.owner+" "+key)
+			case len(down) >= p.max():
+				refused = append(refused, "slot_full "+p.owner+" "+key)
+			}
+		}
+		if len(refused) == 0 {
+			take(k)
+		} else if waiting[a.t.TargetID] == "" {
+			waiting[a.t.TargetID] = "@" + a.version + " " + strings.Join(refused, "; ")
+		}
+	}
+}
+
+func describeRollout(r rollout.RolloutRecord) string {
+	return fmt.Sprintf("%s %s %s %s %s %d", r.Rule, r.Environment, r.Deployment, r.Version, r.StartAt.Format(time.RFC3339Nano), r.Founders)
+}
+
+// describe puts a plan of the library into the same words.
+func describe(p rollout.Plan) outcome {
+	out := outcome{Keep: p.Keep}
+	for _, s := range p.Start {
+		var claims []string
+		for _, c := range s.Claims {
+			claims = append(claims, fmt.Sprintf("%s#%d", c.Pool, c.Token))
+		}
+		slices.Sort(claims)
+		out.Start = append(out.Start, fmt.Sprintf("%s@%s %s %s %v", s.Run, s.Version, s.Group, s.Reason, claims))
+	}
+	for _, w := range p.Waiting {
+		var blockers []string
+		for _, b := range w.Blockers {
+			text := string(b.Reason)
+			if b.Rule != "" && b.Reason != rollout.ReasonRetryExhausted {
+				text += " " + b.Rule
+			}
+			switch {
+			case b.Reason == rollout.ReasonRolloutNotDue:
+				text += fmt.Sprintf(" %s %d/%d", b.Until.Format(time.RFC3339Nano), b.Data.Position, b.Data.Population)
+			case b.Reason == rollout.ReasonRetryBackoff:
+				text += " " + b.Until.Format(time.RFC3339Nano)
+			case len(b.On) > 0 && b.On[0].Pool != "":
+				text += " " + b.On[0].Pool
+			}
+			blockers = append(blockers, text)
+		}
+		out.Waiting = append(out.Waiting, fmt.Sprintf("%s/%s/%s @%s %s", w.Resource, w.Environment, w.Deployment, w.Version, strings.Join(blockers, "; ")))
+	}
+	if !p.Next.IsZero() {
+		out.Next = p.Next.Format(time.RFC3339Nano)
+	}
+	for _, record := range p.State.Rollouts {
+		out.Rollouts = append(out.Rollouts, describeRollout(record))
+	}
+	slices.Sort(out.Rollouts)
+	for _, pool := range p.Pools {
+		out.Pools = append(out.Pools, fmt.Sprintf("%s %d of %d of %d", pool.Key, pool.Active, pool.Max, pool.Total))
+	}
+	return out
+}

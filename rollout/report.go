@@ -1,0 +1,358 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// report turns what a bracket decided into starts that ask for capacity and into waits, one per release target.
+func (w *work) report(b *bracketWork) {
+	environment := w.environments[b.environment].ID
+	for _, e := range b.plan.Events {
+		w.plan.Events = append(w.plan.Events, Event{
+			Kind: e.Kind, Rule: b.id, Environment: environment, Group: e.Group, Resource: e.Resource, At: e.At, Status: e.Status, Into: e.Into,
+		})
+	}
+	for _, s := range b.plan.Stuck {
+		w.plan.Stuck = append(w.plan.Stuck, Stuck{Resource: s.Run.Resource, Group: s.Run.Group, Run: s.Run.String(), Since: s.Since})
+	}
+	settled := make([]bool, len(b.targets)) // targets about which something has been said
+	w.reportStarts(b, settled)
+	w.reportUndispatched(b, settled)
+	w.reportWaits(b, settled)
+	w.reportRest(b, settled)
+}
+
+// find returns the index in b.targets of a member's target, or −1 if it is gone.
+func (b *bracketWork) find(w *work, resource, deployment string) int {
+	k, ok := slices.BinarySearchFunc(b.targets, TargetID{Resource: resource, Deployment: deployment}, func(i int32, id TargetID) int {
+		t := &w.targets[i]
+		return cmp.Or(strings.Compare(t.Resource, id.Resource), strings.Compare(t.Deployment, id.Deployment))
+	})
+	if !ok {
+		return -1
+	}
+	return k
+}
+
+// pendingOn returns the pending resource with this id, or nil.
+func (b *bracketWork) pendingOn(w *work, resource string) *pendingResource {
+	k, ok := slices.BinarySearchFunc(b.pending, resource, func(p pendingResource, id string) int {
+		return strings.Compare(w.resources[p.resource].ID, id)
+	})
+	if !ok {
+		return nil
+	}
+	return &b.pending[k]
+}
+
+func (w *work) reportStarts(b *bracketWork, settled []bool) {
+	for _, start := range b.plan.Start {
+		k := b.find(w, start.Run.Resource, start.Run.Deployment)
+		if k < 0 {
+			continue
+		}
+		i := b.targets[k]
+		c := candidate{
+			target: i, version: start.Version, run: start.Run.String(), group: start.Run.Group, due: start.DueAt,
+			member: &memberStart{bracket: b, start: start},
+		}
+		settled[k] = true
+		if start.First {
+			if p := b.pendingOn(w, start.Run.Resource); p != nil {
+				c.position, c.member.pending = p.position, p
+				for _, run := range b.runs[p.from:p.to] {
+					if at, member := slices.BinarySearch(b.targets, run.target); member {
+						settled[at] = true
+					}
+				}
+				if w.leftover(b, p) {
+					continue
+				}
+			}
+		} else if blockers := w.obstacles(b, nil, i, w.versions[w.targets[i].deployment].number(start.Version), nil, start.Run.Purpose == bracket.Rollback); len(blockers) > 0 {
+			w.wait(i, start.Version, blockers)
+			continue
+		} else {
+			b.starts(i, start.Version)
+		}
+		w.candidates = append(w.candidates, c)
+	}
+}
+
+// reportUndispatched offers the runs again that were saved as started and have no job: the host stopped in between. The run id is the same, so a
+// job that is only not visible yet is not made twice.
+func (w *work) reportUndispatched(b *bracketWork, settled []bool) {
+	environment := w.environments[b.environment].ID
+	for _, record := range b.state.Executions {
+		if record.Open == nil || record.Open.Environment != environment {
+			continue
+		}
+		for k := range record.Open.Members {
+			m := &record.Open.Members[k]
+			if m.Status != bracket.MemberRunning && m.Status != bracket.MemberRollingBack {
+				continue
+			}
+			at := b.find(w, record.Resource, m.Deployment)
+			if at < 0 {
+				continue // the target is gone, and with it whoever could run the job
+			}
+			start := lastStart(record, m)
+			id := start.Run.String()
+			t := &w.targets[b.targets[at]]
+			if slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Run == id }) {
+				continue
+			}
+			settled[at] = true
+			if t.busy() {
+				w.wait(b.targets[at], start.Version, []Verdict{w.busy(t)})
+				continue
+			}
+			b.starts(b.targets[at], start.Version)
+			w.candidates = append(w.candidates, candidate{
+				target: b.targets[at], version: start.Version, run: id, group: start.Run.Group, due: start.DueAt, member: &memberStart{bracket: b, start: start},
+			})
+		}
+	}
+}
+
+// lastStart is the start of the run that a member of an open execution is in.
+func lastStart(record *bracket.ExecutionRecord, m *bracket.ExecutionMember) bracket.Start {
+	open := record.Open
+	start := bracket.Start{
+		Run: bracket.Run{
+			Group: open.Group, Resource: record.Resource, Deployment: m.Deployment, Generation: cmp.Or(m.Generation, open.Generation), Attempt: m.Attempt,
+			Purpose: bracket.Deploy,
+		},
+		Version: cmp.Or(m.RunVersion, m.Version), Role: m.Role, DueAt: open.StartedAt,
+	}
+	if m.Purpose == bracket.Rollback {
+		start.Run.Purpose, start.Version = bracket.Rollback, cmp.Or(m.RunVersion, m.From)
+	}
+	return start
+}
+
+// memberStart is a start that a bracket offers.
+type memberStart struct {
+	bracket *bracketWork
+	start   bracket.Start
+	pending *pendingResource // for the first start of an execution: its resource
+}
+
+// running reports whether a job of this version is active on the target.
+func (t *target) running(version string) bool {
+	return slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Version == version && !job.Status.Terminal() })
+}
+
+// starts notes that a run of the open execution may start.
+func (b *bracketWork) starts(target int32, version string) {
+	if b.started == nil {
+		b.started = map[int32]string{}
+	}
+	b.started[target] = version
+}
+
+// atWork reports whether the version that the next group has for a target starts now or runs there, in the open execution. Hooks have the same
+// version in every group: one that works does not wait.
+func (w *work) atWork(b *bracketWork, run pendingRun) bool {
+	t := &w.targets[run.target]
+	if version, starts := b.started[run.target]; starts && w.versions[t.deployment].number(version) == run.version {
+		return true
+	}
+	return run.version >= 0 && len(t.Jobs) > 0 && t.running(w.versions[t.deployment].list[run.version].ID)
+}
+
+// follow lists the members that wait for others of the execution that starts on their resource.
+func (w *work) follow(b *bracketWork, p *pendingResource, started []string) {
+	for _, run := range b.runs[p.from:p.to] {
+		t := &w.targets[run.target]
+		if slices.Contains(started, t.Deployment) {
+			continue
+		}
+		var on []Condition
+		for _, m := range b.group.Members {
+			if m.Deployment != t.Deployment {
+				continue
+			}
+			for _, need := range m.Needs {
+				if slices.ContainsFunc(b.runs[p.from:p.to], func(r pendingRun) bool { return w.targets[r.target].Deployment == need }) {
+					on = append(on, Condition{Kind: OnMember, Group: b.group.ID, Resource: t.Resource, Deployment: need})
+				}
+			}
+		}
+		w.waitNumber(run.target, run.version, []Verdict{{Status: Pending, Reason: Reason(bracket.ReasonWaitsForMembers), Rule: b.id, On: on}})
+	}
+}
+
+func (w *work) reportWaits(b *bracketWork, settled []bool) {
+	w.blockers = slices.Grow(w.blockers, len(b.pending))
+	next := 0 // in b.pending
+	at := 0   // in b.targets
+	for k := range b.plan.Wait {
+		wait := &b.plan.Wait[k]
+		switch {
+		case wait.Resource == "":
+			// The group collects: said below, per target that has a new version.
+		case wait.Deployment != "":
+			if at := b.find(w, wait.Resource, wait.Deployment); at >= 0 && !settled[at] {
+				settled[at] = true
+				w.wait(b.targets[at], w.frozen(b, wait), []Verdict{w.verdict(b, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, nil)})
+			}
+		default:
+			for next < len(b.pending) && w.resources[b.pending[next].resource].ID < wait.Resource {
+				next++
+			}
+			if next == len(b.pending) || w.resources[b.pending[next].resource].ID != wait.Resource {
+				continue
+			}
+			p := &b.pending[next]
+			blockers := w.also(nil, w.verdict(b, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, p))
+			for _, verdict := range p.blockers {
+				blockers = w.also(blockers, verdict)
+			}
+			for at < len(b.targets) && w.targets[b.targets[at]].resource < p.resource {
+				at++
+			}
+			for _, run := range b.runs[p.from:p.to] {
+				if w.atWork(b, run) {
+					continue
+				}
+				for t := at; t < len(b.targets) && w.targets[b.targets[t]].resource == p.resource; t++ {
+					if b.targets[t] == run.target {
+						settled[t] = true
+					}
+				}
+				w.waitNumber(run.target, run.version, blockers)
+			}
+		}
+	}
+}
+
+// frozen is the version that a member of an open execution waits to run.
+func (w *work) frozen(b *bracketWork, wait *bracket.Wait) string {
+	k, ok := slices.BinarySearchFunc(b.state.Executions, wait.Resource, func(r *bracket.ExecutionRecord, id string) int {
+		return strings.Compare(r.Resource, id)
+	})
+	if ok && b.state.Executions[k].Open != nil {
+		for _, m := range b.state.Executions[k].Open.Members {
+			if m.Deployment == wait.Deployment {
+				return m.Version
+			}
+		}
+	}
+	return ""
+}
+
+// reportRest says what a bracket thinks of the newest version of every target that has not been spoken of. On a resource that never had an
+// execution, and has none ahead, the answer is the same for all targets that run the same version.
+func (w *work) reportRest(b *bracketWork, settled []bool) {
+	type like struct{ deployment, current, candidate, view int32 }
+	answers := map[like][]Verdict{}
+	records, pending := b.state.Executions, b.pending
+	for k, i := range b.targets {
+		if settled[k] {
+			continue
+		}
+		if b.rule == nil {
+			if !b.former[i] {
+				w.kept(i)
+			}
+			continue
+		}
+		t := &w.targets[i]
+		n := w.newest(t)
+		if n < 0 || t.current != missing && n <= t.current || t.running(w.versions[t.deployment].list[n].ID) {
+			w.kept(i)
+			continue
+		}
+		for len(records) > 0 && records[0].Resource < t.Resource {
+			records = records[1:]
+		}
+		for len(pending) > 0 && pending[0].resource < t.resource {
+			pending = pending[1:]
+		}
+		alike := like{t.deployment, t.current, n, w.view[i]}
+		shared := t.OutdatedAt.IsZero() && t.current != missing && len(w.held) == 0 && len(w.gateOf(i, n).perResource) == 0 &&
+			(len(records) == 0 || records[0].Resource != t.Resource) && (len(pending) == 0 || pending[0].resource != t.resource)
+		blockers, known := answers[alike]
+		if !shared || !known {
+			blockers = w.opinion(b, i, n)
+			if shared {
+				answers[alike] = blockers
+			}
+		}
+		if blockers == nil {
+			w.kept(i)
+			continue
+		}
+		w.waitNumber(i, n, blockers)
+	}
+}
+
+// newest is the number of the newest version that exists by now, or none.
+func (w *work) newest(t *target) int32 {
+	versions := w.versions[t.deployment].list
+	n := int32(len(versions)) - 1
+	for n >= 0 && versions[n].CreatedAt.After(w.now) {
+		n--
+	}
+	return n
+}
+
+// opinion is what blocks a version on a bracket's target; nil if nothing does.
+func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
+	t := &w.targets[i]
+	verdict := b.plan.Evaluate(b.state, t.Resource, t.Deployment, w.versions[t.deployment].list[n].ID, w.now)
+	if verdict.Status() == bracket.Allowed {
+		return nil
+	}
+	blockers := slices.Clip(w.gateOf(i, n).blockers)
+	blockers = w.also(blockers, w.verdict(b, verdict, nil))
+	for _, held := range w.held[i] {
+		blockers = w.also(blockers, held)
+	}
+	return blockers
+}
+
+// verdict is a bracket's answer in the words of this package.
+func (w *work) verdict(b *bracketWork, v bracket.Verdict, p *pendingResource) Verdict {
+	verdict := Verdict{Status: Status(v.Status()), Reason: Reason(v.Reason), Rule: b.id, Until: v.Until, On: w.translate(v.On)}
+	if p != nil && p.n > 0 {
+		verdict.Data = w.datum(Data{Position: int(p.position), Population: int(p.n)})
+	}
+	return verdict
+}
+
+// translate puts a bracket's conditions into the words of this package. A list that is shared by neighbours is translated once.
+func (w *work) translate(on []bracket.Condition) []Condition {
+	if len(on) == 0 {
+		return nil
+	}
+	if w.translated.of == &on[0] && len(w.translated.list) == len(on) {
+		return w.translated.list
+	}
+	list := w.slots(len(on))
+	for k, c := range on {
+		list[k] = Condition{Kind: ConditionKind(c.Kind), Rule: c.Rule, Environment: c.Environment, Deployment: c.Deployment, Resource: c.Resource, Group: c.Group}
+	}
+	w.translated.of, w.translated.list = &on[0], list
+	return list
+}
+
+type translation struct {
+	of   *bracket.Condition
+	list []Condition
+}
+
+// slots takes n conditions from the slab.
+func (w *work) slots(n int) []Condition {
+	if len(w.conditions)+n > cap(w.conditions) {
+		w.conditions = make([]Condition, 0, max(n, min(max(16, 2*cap(w.conditions)), 4096)))
+	}
+	from := len(w.conditions)
+	w.conditions = w.conditions[:from+n]
+	return w.conditions[from : from+n : from+n]
+}

@@ -1,0 +1,162 @@
+package rollout
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// BackoffStrategy says how the delay grows with the attempts.
+type BackoffStrategy string
+
+const (
+	BackoffLinear      BackoffStrategy = "linear"      // the base after every attempt; the default
+	BackoffExponential BackoffStrategy = "exponential" // the base, doubled with every further attempt
+)
+
+// Retry repeats failed jobs. Without any retry rule a failed version is not attempted again on its target.
+type Retry struct {
+	MaxRetries        *int            `json:"maxRetries"`                  // required; how many attempts may follow the first, at least 0
+	BackoffSeconds    int64           `json:"backoffSeconds,omitempty"`    // the base delay after the end of an attempt; 0: at once
+	BackoffStrategy   BackoffStrategy `json:"backoffStrategy,omitempty"`   // unset: linear
+	MaxBackoffSeconds *int64          `json:"maxBackoffSeconds,omitempty"` // the longest delay; unset: none
+
+	// RetryOnStatuses are the job statuses that count as attempts. Unset: every terminal one except successful, cancelled and skipped.
+	RetryOnStatuses []JobStatus `json:"retryOnStatuses,omitempty"`
+}
+
+// Validate reports every fault; each is a [*PolicyError] with the field as its path.
+func (r Retry) Validate() error {
+	var f faults
+	switch n := r.MaxRetries; {
+	case n == nil:
+		f.add("maxRetries", "required: how many attempts may follow the first")
+	case *n < 0:
+		f.add("maxRetries", "%d is negative: use at least 0", *n)
+	}
+	seconds := func(field string, n int64) {
+		if n < 0 {
+			f.add(field, "%d is negative: use at least 0 seconds", n)
+		} else if n > maxSeconds {
+			f.add(field, "%d seconds overflow: use at most %d", n, maxSeconds)
+		}
+	}
+	seconds("backoffSeconds", r.BackoffSeconds)
+	if r.MaxBackoffSeconds != nil {
+		seconds("maxBackoffSeconds", *r.MaxBackoffSeconds)
+	}
+	if s := r.BackoffStrategy; s != "" && s != BackoffLinear && s != BackoffExponential {
+		f.add("backoffStrategy", "%q is unknown: use %s or %s", s, BackoffLinear, BackoffExponential)
+	}
+	for i, status := range r.RetryOnStatuses {
+		at := fmt.Sprintf("retryOnStatuses[%d]", i)
+		if !status.Terminal() {
+			f.add(at, "%q is no status of a job that ended", status)
+		} else if status == JobSuccessful {
+			f.add(at, "%q: a success is never repeated", status)
+		}
+	}
+	return f.err()
+}
+
+// Delay returns how long after the end of attempt n, counted from 1, the next one waits. It saturates at MaxBackoffSeconds, and without
+// that at 2⁶³−1 nanoseconds: no attempt number makes it negative.
+func (r Retry) Delay(n int) time.Duration {
+	limit := time.Duration(math.MaxInt64)
+	if r.MaxBackoffSeconds != nil {
+		limit = time.Duration(*r.MaxBackoffSeconds) * time.Second
+	}
+	delay := time.Duration(r.BackoffSeconds) * time.Second
+	if r.BackoffStrategy == BackoffExponential {
+		for i := 1; i < n && delay > 0 && delay < limit; i++ {
+			if delay > math.MaxInt64/2 {
+				delay = math.MaxInt64
+				break
+			}
+			delay *= 2
+		}
+	}
+	return min(delay, limit)
+}
+
+// counts reports whether a job that ended with this status is an attempt that failed.
+func (r Retry) counts(status JobStatus) bool {
+	if len(r.RetryOnStatuses) > 0 {
+		return slices.Contains(r.RetryOnStatuses, status)
+	}
+	return status.Terminal() && status != JobSuccessful && status != JobCancelled && status != JobSkipped
+}
+
+// end is when a job ended; a host that does not record it gets the instant of creation, so that the delay is never unbounded.
+func (j Job) end() time.Time {
+	if j.CompletedAt.IsZero() {
+		return j.CreatedAt
+	}
+	return j.CompletedAt
+}
+
+// attempts is what a rule makes of the attempts so far.
+type attempts struct {
+	failed  int           // newest consecutive attempts that failed
+	allowed int           // attempts in all that are allowed
+	next    time.Time     // when the next one is due; zero if none has failed
+	verdict Reason        // "", retry_backoff or retry_exhausted
+	rule    *compiledRule // the rule that decided
+}
+
+// after judges the newest consecutive jobs of one release under all retry rules that govern it: the smallest number of retries and the
+// longest delay win. Without a rule a single attempt is allowed. jobs are newest first.
+func after(rules []*compiledRule, jobs []Job, now time.Time) attempts {
+	if len(rules) == 0 {
+		rules = []*compiledRule{{retry: &Retry{MaxRetries: new(int)}}}
+	}
+	var worst attempts
+	for i, rule := range rules {
+		a := attempts{allowed: addSaturating(*rule.retry.MaxRetries, 1), rule: rule}
+		for _, job := range jobs {
+			if !rule.retry.counts(job.Status) {
+				break
+			}
+			a.failed++
+		}
+		if a.failed > 0 {
+			a.next = addTime(jobs[0].end(), rule.retry.Delay(a.failed))
+		}
+		switch {
+		case a.failed >= a.allowed:
+			a.verdict = ReasonRetryExhausted
+		case now.Before(a.next):
+			a.verdict = ReasonRetryBackoff
+		}
+		if i == 0 || a.worse(worst) {
+			worst = a
+		}
+	}
+	return worst
+}
+
+func (a attempts) worse(b attempts) bool {
+	if (a.verdict == ReasonRetryExhausted) != (b.verdict == ReasonRetryExhausted) {
+		return a.verdict == ReasonRetryExhausted
+	}
+	return a.next.After(b.next)
+}
+
+func addSaturating(a, b int) int {
+	if a > math.MaxInt-b {
+		return math.MaxInt
+	}
+	return a + b
+}
+
+// addTime adds without wrapping: an instant beyond the range of nanoseconds since 1970 becomes the last one that is within it.
+func addTime(t time.Time, d time.Duration) time.Time {
+	sum := t.Add(d)
+	if sum.After(lastInstant()) || d > 0 && sum.Before(t) {
+		return lastInstant()
+	}
+	return sum
+}
+
+func lastInstant() time.Time { return time.Unix(0, math.MaxInt64).UTC() }

@@ -1,0 +1,17 @@
+// Package rollouttest runs a whole rollout on a virtual clock, in milliseconds: the real planner, an invented world of jobs that take their
+// time, fail or hang, and everything that may come in between. It tells what would happen, checks that the planner keeps its promises at every step, and
+// forecasts when a rollout is done. It deploys nothing and waits for nothing.
+//
+//	world := rollouttest.World{Policies: policies, Fleet: fleet, Job: rollouttest.Durations(durations)}
+//	timeline, err := world.Run(ctx)
+//	fmt.Println(timeline)            // every event and every wait, with its reason
+//	fmt.Println(timeline.Chart(0))   // one row per resource
+//
+// A [World] is a plain value and a [Timeline] is another. [World.Run] wakes only at the instants that a host would wake at: the plan's
+// Next, and its own events. So it also proves that these suffice.
+//
+// [Invariants] are the promises that every plan keeps; [Step.Check] puts one plan of any host to the test. [Forecast] runs a world many
+// times with durations drawn from samples.
+//
+// The package is a kit for tests and for tools that look ahead. It is deterministic: the same world, samples and seed give the same bytes.
+package rollouttest

@@ -1,0 +1,152 @@
+package rollouttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/exp/stats"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// Forecast runs a world so many times and lets the outcome of every job be drawn from the samples of its deployment: how long past jobs
+// took, and which of them failed or hung. Deployments without samples follow World.Job. What is drawn depends on the seed, the trial and
+// the run alone, so the same call gives the same prediction, and two policies are compared on the same draws.
+//
+// The first trial runs as the world says; the others run it as Pure and trust the planner. Each trial has a store of its own, so World.Store
+// must be nil.
+func Forecast(ctx context.Context, world World, samples map[string][]Outcome, trials int, seed uint64) (Prediction, error) {
+	switch {
+	case trials < 1:
+		return Prediction{}, fmt.Errorf("rollouttest: %d trials: at least 1 is needed", trials)
+	case world.Store != nil:
+		return Prediction{}, errors.New("rollouttest: World.Store must be nil in a forecast: every trial begins anew")
+	}
+	p := Prediction{Start: world.Start, Trials: make([]Trial, trials)}
+	job := world.Job
+	if job == nil {
+		job = defaultJob
+	}
+	for i := range trials {
+		world.Job = func(start rollout.Start, attempt int) Outcome {
+			drawn := samples[start.Deployment]
+			if len(drawn) == 0 {
+				return job(start, attempt)
+			}
+			return drawn[draw(seed, uint64(i), start.Run, len(drawn))]
+		}
+		timeline, err := world.Run(ctx)
+		if err != nil {
+			return Prediction{}, fmt.Errorf("rollouttest: trial %d: %w", i, err)
+		}
+		p.Start = timeline.Start
+		if timeline.Finish.IsZero() {
+			timeline.Finish = timeline.Start // there was nothing to do
+		}
+		p.Trials[i] = Trial{Done: timeline.Done, Finish: timeline.Finish, InFlight: timeline.InFlight, Pools: timeline.Pools, Drains: timeline.Drains}
+		world.Trust, world.Pure = true, true
+	}
+	return p, nil
+}
+
+// draw picks one of n for a run in a trial. Each run has a generator of its own: what one job draws does not move the others.
+func draw(seed, trial uint64, run string, n int) int {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d/%s", trial, run)
+	return rand.New(rand.NewPCG(seed, h.Sum64())).IntN(n)
+}
+
+// Prediction is the outcome of a forecast.
+type Prediction struct {
+	Start  time.Time `json:"start"`
+	Trials []Trial   `json:"trials"`
+}
+
+// Trial is one run of the world.
+type Trial struct {
+	Done     bool      `json:"done"`             // nothing was left waiting, running or hanging
+	Finish   time.Time `json:"finish,omitzero"`  // when the last job ended
+	InFlight int       `json:"inFlight"`         // resources in disruption at once, at most
+	Pools    []Peak    `json:"pools,omitempty"`  // see [Timeline.Pools]
+	Drains   int       `json:"drains,omitempty"` // runs of pre members
+}
+
+// Finish is the instant by which a share q of all trials was done; q is from 0 to 1, 0.5 is the median. Where it falls between two trials it
+// is interpolated. It is false if so many trials never were done.
+func (p Prediction) Finish(q float64) (time.Time, bool) {
+	var took []float64
+	for _, trial := range p.Trials {
+		if trial.Done {
+			took = append(took, float64(trial.Finish.Sub(p.Start)))
+		}
+	}
+	n := len(p.Trials)
+	if !(q >= 0 && q <= 1) || n == 0 || math.Ceil(float64(n-1)*q) >= float64(len(took)) {
+		return time.Time{}, false
+	}
+	// Trials that were never done are the latest of all. The quantile does not reach them, so that any late value may stand for them.
+	latest := slices.Max(took)
+	for len(took) < n {
+		took = append(took, latest)
+	}
+	return p.Start.Add(time.Duration(stats.Quantiles(took, q)[0])), true
+}
+
+// DoneBy is the share of the trials, from 0 to 1, that were done at an instant: the chance to be done before a freeze.
+func (p Prediction) DoneBy(at time.Time) float64 {
+	done := 0
+	for _, trial := range p.Trials {
+		if trial.Done && !trial.Finish.After(at) {
+			done++
+		}
+	}
+	return float64(done) / float64(max(1, len(p.Trials)))
+}
+
+// Halted is the share of the trials, from 0 to 1, that never were done: something failed for good, or hung, or waited for somebody.
+func (p Prediction) Halted() float64 {
+	halted := 0
+	for _, trial := range p.Trials {
+		if !trial.Done {
+			halted++
+		}
+	}
+	return float64(halted) / float64(max(1, len(p.Trials)))
+}
+
+// Peak is how many resources were in disruption at once, at most, in a share q of all trials; rounded up, and 0 for a q outside 0 to 1.
+func (p Prediction) Peak(q float64) int {
+	if !(q >= 0 && q <= 1) || len(p.Trials) == 0 {
+		return 0
+	}
+	peaks := make([]float64, len(p.Trials))
+	for i, trial := range p.Trials {
+		peaks[i] = float64(trial.InFlight)
+	}
+	return int(math.Ceil(stats.Quantiles(peaks, q)[0]))
+}
+
+// String tells the median, the 90th percentile and the extremes in a few lines.
+func (p Prediction) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d trials\n", len(p.Trials))
+	for _, row := range []struct {
+		name string
+		q    float64
+	}{{"earliest", 0}, {"median", 0.5}, {"90 %", 0.9}, {"latest", 1}} {
+		if at, ok := p.Finish(row.q); ok {
+			fmt.Fprintf(&b, "done, %-9s %s (+%s), at most %d in flight\n", row.name+":", at.UTC().Format("2006-01-02 15:04:05"), at.Sub(p.Start).Round(time.Second), p.Peak(row.q))
+		} else {
+			fmt.Fprintf(&b, "done, %-9s never, at most %d in flight\n", row.name+":", p.Peak(row.q))
+		}
+	}
+	fmt.Fprintf(&b, "never done: %.0f %%\n", 100*p.Halted())
+	return b.String()
+}

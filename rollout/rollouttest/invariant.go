@@ -1,0 +1,455 @@
+package rollouttest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// Step is one planning as its host sees it, for [Step.Check] in a host's own tests.
+type Step struct {
+	// Snapshot is what was observed before the plan. Its State is not looked at.
+	Snapshot rollout.Snapshot
+
+	// Plan is the plan, with the State that was saved for its starts.
+	Plan rollout.Plan
+
+	// Dispatched are the starts of earlier plans that were carried out, by run id.
+	Dispatched map[string]rollout.Start
+
+	// Lagging says that the observation may be older than the state: then the state is believed about jobs that ended since.
+	Lagging bool
+
+	targets map[rollout.TargetID]int // in Snapshot.Targets; nil: look for them
+}
+
+// Invariant is a promise that every plan keeps, in every state a host can get into.
+type Invariant struct {
+	Name    string // stable, such as "limit"
+	Promise string // what is promised, and under which number packages rollout, bracket and concurrency state it
+	Check   func(Step) error
+}
+
+// Invariants returns the promises that a single plan can be checked against.
+func Invariants() []Invariant {
+	return []Invariant{
+		{"limit", "bracket I18: no start takes a slot in a pool that has none left", checkLimit},
+		{"locked", "bracket I1: only the version frozen for a member is started, or the one it had, under rollback", checkLocked},
+		{"order", "bracket I3: no main starts before every pre, no post before every main, and nothing before what it needs", checkOrder},
+		{"once", "rollout I2, bracket I7: no run is offered twice, and none under the id of another", checkOnce},
+		{"forward", "rollout I3: no target is given a version older than the one it has, except by rollback", checkForward},
+		{"alone", "rollout I13: nothing starts on a target with a job in progress", checkAlone},
+		{"next", "rollout I6: Next lies after now, and no wait lasts until an instant before it", checkNext},
+		{"wakeup", "bracket I11, rollout I15: every pending verdict names an instant after now or an event", checkWakeUp},
+		{"lease", "bracket I10: an open execution holds every slot that its starts claimed, and starts claim what they hold", checkLease},
+		{"complete", "rollout I13: every target starts, waits for stated reasons, or is kept", checkComplete},
+	}
+}
+
+// Violation is a broken promise.
+type Violation struct {
+	Invariant string    // its name
+	At        time.Time // the now of the plan
+	Err       error     // what was found
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("rollouttest: invariant %s is broken at %s: %v", v.Invariant, v.At.UTC().Format(time.RFC3339Nano), v.Err)
+}
+
+func (v *Violation) Unwrap() error { return v.Err }
+
+// Check returns every broken invariant as a joined list of [*Violation], or nil.
+func (s Step) Check() error {
+	s.targets = make(map[rollout.TargetID]int, len(s.Snapshot.Targets))
+	for k := range s.Snapshot.Targets {
+		s.targets[s.Snapshot.Targets[k].TargetID] = k
+	}
+	var broken []error
+	for _, invariant := range Invariants() {
+		if err := invariant.Check(s); err != nil {
+			broken = append(broken, &Violation{Invariant: invariant.Name, At: s.Plan.Now, Err: err})
+		}
+	}
+	return errors.Join(broken...)
+}
+
+// target returns a target of the snapshot, or nil.
+func (s *Step) target(id rollout.TargetID) *rollout.Target {
+	k, known := s.targets[id]
+	if s.targets == nil {
+		k = slices.IndexFunc(s.Snapshot.Targets, func(t rollout.Target) bool { return t.TargetID == id })
+		known = k >= 0
+	}
+	if !known {
+		return nil
+	}
+	return &s.Snapshot.Targets[k]
+}
+
+// current is the version that a target runs, and "" if it runs none.
+func current(t *rollout.Target) string {
+	if t.Current != "" {
+		return t.Current
+	}
+	var newest *rollout.Job
+	for k := range t.Jobs {
+		if job := &t.Jobs[k]; job.Status == rollout.JobSuccessful && (newest == nil || !job.CreatedAt.Before(newest.CreatedAt)) {
+			newest = job
+		}
+	}
+	if newest == nil {
+		return ""
+	}
+	return newest.Version
+}
+
+// execution returns the open execution that a start belongs to, or nil, and the closed group, or nil.
+func (s *Step) execution(resource, group string) (*bracket.Execution, *bracket.Group) {
+	var execution *bracket.Execution
+	for _, record := range s.Plan.State.Executions {
+		if record.Resource == resource && record.Open != nil && record.Open.Group == group {
+			execution = record.Open
+		}
+	}
+	return execution, s.group(group)
+}
+
+func (s *Step) group(id string) *bracket.Group {
+	for _, record := range s.Plan.State.Brackets {
+		for _, g := range record.Closed {
+			if g.ID == id {
+				return g
+			}
+		}
+	}
+	return nil
+}
+
+func memberOf(e *bracket.Execution, deployment string) *bracket.ExecutionMember {
+	for k := range e.Members {
+		if e.Members[k].Deployment == deployment {
+			return &e.Members[k]
+		}
+	}
+	return nil
+}
+
+// checkLimit counts who is in a pool by itself, from the leases that were saved and from the jobs and the claims they were started with, and does
+// not believe what the plan says about it.
+func checkLimit(s Step) error {
+	var faults []error
+	for _, p := range s.Plan.Pools {
+		in := map[string]bool{}
+		for _, record := range s.Plan.State.Pools {
+			if record.Key == p.Key {
+				for _, lease := range record.Leases {
+					in[lease.Resource] = true
+				}
+			}
+		}
+		for _, holder := range s.Snapshot.Active[p.Key] {
+			in[holder.Resource] = true
+		}
+		for _, id := range p.Unavailable {
+			in[id] = true
+		}
+		for k := range s.Snapshot.Targets {
+			t := &s.Snapshot.Targets[k]
+			for _, job := range t.Jobs {
+				if !s.Lagging && !job.Status.Terminal() && claims(s.Dispatched[job.Run], p.Key) {
+					in[t.Resource] = true
+				}
+			}
+		}
+		taken := false
+		for _, start := range s.Plan.Start {
+			if claims(start, p.Key) {
+				in[start.Resource] = true
+				taken = taken || start.Reason == "slot_free"
+			}
+		}
+		// A limit that was lowered, or a node that broke, may leave more in the pool than may be: then nobody else may come in.
+		if taken && len(in) > p.Max+len(p.Quarantined) {
+			faults = append(faults, fmt.Errorf("pool %s has %d members in disruption and admits only %d: %s", p.Key, len(in), p.Max, names(in)))
+		}
+		if p.Active > p.Max && taken {
+			faults = append(faults, fmt.Errorf("pool %s: the plan itself counts %d active and admits only %d", p.Key, p.Active, p.Max))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func claims(start rollout.Start, pool string) bool {
+	return slices.ContainsFunc(start.Claims, func(c rollout.Claim) bool { return c.Pool == pool })
+}
+
+func names(set map[string]bool) string {
+	list := make([]string, 0, len(set))
+	for name := range set {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+func checkLocked(s Step) error {
+	return s.eachMember(func(start rollout.Start, e *bracket.Execution, m *bracket.ExecutionMember) error {
+		if start.Purpose == rollout.PurposeRollback {
+			if start.Version != m.From {
+				return fmt.Errorf("rolls back to %s, it came from %s", start.Version, m.From)
+			}
+			return nil
+		}
+		if start.Version != m.Version {
+			return fmt.Errorf("starts %s, frozen is %s", start.Version, m.Version)
+		}
+		if t := s.target(start.TargetID); t != nil && start.Version == current(t) {
+			return nil
+		}
+		groups := append([]string{e.Group}, e.Merged...)
+		for _, id := range groups {
+			if g := s.group(id); g != nil {
+				for _, own := range g.Members {
+					if own.Deployment == start.Deployment && slices.ContainsFunc(own.Locks, func(v bracket.VersionMark) bool { return v.ID == start.Version }) {
+						return nil
+					}
+				}
+			} else if id != e.Group {
+				return nil // a merged group is kept only while it is the latest one
+			}
+		}
+		return fmt.Errorf("starts %s, which is neither current nor locked by %s", start.Version, strings.Join(groups, ", "))
+	})
+}
+
+// eachMember calls check with every start of a bracket. A start that names a bracket's group without open execution is a fault of its own.
+func (s *Step) eachMember(check func(rollout.Start, *bracket.Execution, *bracket.ExecutionMember) error) error {
+	var faults []error
+	for _, start := range s.Plan.Start {
+		execution, group := s.execution(start.Resource, start.Group)
+		if execution == nil && group == nil {
+			continue
+		}
+		var err error
+		if execution == nil {
+			err = fmt.Errorf("there is no open execution of %s", start.Group)
+		} else if m := memberOf(execution, start.Deployment); m == nil {
+			err = fmt.Errorf("it is no member of the execution of %s", start.Group)
+		} else {
+			err = check(start, execution, m)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s on %s: %w", start.Deployment, start.Resource, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func checkOrder(s Step) error {
+	return s.eachMember(func(start rollout.Start, e *bracket.Execution, m *bracket.ExecutionMember) error {
+		if e.Recovery != "" {
+			return nil // after a failure the members that react to it run, whatever the others did
+		}
+		for k := range e.Members {
+			other := &e.Members[k]
+			before := other.Role == bracket.Pre && m.Role != bracket.Pre || other.Role == bracket.Main && m.Role == bracket.Post
+			if !before && !slices.Contains(m.Needs, other.Deployment) || s.satisfied(start, other, e) {
+				continue
+			}
+			return fmt.Errorf("starts while %s is %s", other.Deployment, other.Status)
+		}
+		return nil
+	})
+}
+
+// satisfied looks for the job that did it: a status alone is only what the planner believes.
+func (s *Step) satisfied(start rollout.Start, m *bracket.ExecutionMember, e *bracket.Execution) bool {
+	switch m.Status {
+	case bracket.MemberSkipped, bracket.MemberCancelled, bracket.MemberRolledBack:
+		return true
+	case bracket.MemberSucceeded:
+		if s.Lagging {
+			return true
+		}
+	default:
+		return false
+	}
+	t := s.target(rollout.TargetID{Resource: start.Resource, Environment: start.Environment, Deployment: m.Deployment})
+	if t == nil {
+		return true // removed since
+	}
+	version := m.Version
+	if m.Role != bracket.Main {
+		version = "" // a merge may leave a pre with the version of a group before
+	}
+	return slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool {
+		return job.Status == rollout.JobSuccessful && (version == "" || job.Version == version) && !job.CreatedAt.Before(e.StartedAt)
+	})
+}
+
+func checkOnce(s Step) error {
+	var faults []error
+	offered := map[string]bool{}
+	for _, start := range s.Plan.Start {
+		if start.Run == "" {
+			faults = append(faults, fmt.Errorf("a start of %s on %s has no run id", start.Deployment, start.Resource))
+		}
+		if offered[start.Run] {
+			faults = append(faults, fmt.Errorf("run %s is offered twice in one plan", start.Run))
+		}
+		offered[start.Run] = true
+		t := s.target(start.TargetID)
+		if t == nil {
+			faults = append(faults, fmt.Errorf("run %s is for a target that does not exist", start.Run))
+			continue
+		}
+		if slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool { return job.Run == start.Run }) {
+			faults = append(faults, fmt.Errorf("run %s is offered although its job was observed", start.Run))
+		}
+		if old, known := s.Dispatched[start.Run]; known && (old.TargetID != start.TargetID || old.Version != start.Version || old.Purpose != start.Purpose) {
+			faults = append(faults, fmt.Errorf("run %s was dispatched for %s %s and is now offered for %s %s", start.Run, old.Deployment, old.Version, start.Deployment, start.Version))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func checkForward(s Step) error {
+	order := map[[2]string]rollout.Version{}
+	for _, v := range s.Snapshot.Versions {
+		order[[2]string{v.Deployment, v.ID}] = v
+	}
+	var faults []error
+	for _, start := range s.Plan.Start {
+		t := s.target(start.TargetID)
+		next, known := order[[2]string{start.Deployment, start.Version}]
+		if t == nil || start.Purpose == rollout.PurposeRollback {
+			continue
+		}
+		if !known && s.Lagging {
+			continue
+		}
+		if !known {
+			faults = append(faults, fmt.Errorf("%s on %s: starts %s, which does not exist", start.Deployment, start.Resource, start.Version))
+			continue
+		}
+		has, known := order[[2]string{start.Deployment, current(t)}]
+		if known && (next.CreatedAt.Before(has.CreatedAt) || next.CreatedAt.Equal(has.CreatedAt) && next.ID < has.ID) {
+			faults = append(faults, fmt.Errorf("%s on %s: starts %s, and has the newer %s", start.Deployment, start.Resource, start.Version, has.ID))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func checkAlone(s Step) error {
+	var faults []error
+	started := map[rollout.TargetID]string{}
+	for _, start := range s.Plan.Start {
+		if first, twice := started[start.TargetID]; twice {
+			faults = append(faults, fmt.Errorf("%s on %s: %s and %s start at once", start.Deployment, start.Resource, first, start.Run))
+		}
+		started[start.TargetID] = start.Run
+		t := s.target(start.TargetID)
+		if t == nil {
+			continue
+		}
+		for _, job := range t.Jobs {
+			if !job.Status.Terminal() && !(s.Lagging && s.Dispatched[job.Run].Group == start.Group) {
+				faults = append(faults, fmt.Errorf("%s on %s: starts while %s is %s", start.Deployment, start.Resource, job.Run, job.Status))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func checkNext(s Step) error {
+	next := s.Plan.Next
+	if !next.IsZero() && !next.After(s.Plan.Now) {
+		return fmt.Errorf("the plan's Next is %s, which is not after now", next.UTC().Format(time.RFC3339Nano))
+	}
+	for _, w := range s.Plan.Waiting {
+		for _, v := range w.Blockers {
+			if v.Until.After(s.Plan.Now) && (next.IsZero() || next.After(v.Until)) {
+				return fmt.Errorf("%s on %s: waits until %s, and Next is %s", w.Deployment, w.Resource, v.Until.UTC().Format(time.RFC3339Nano), next.UTC().Format(time.RFC3339Nano))
+			}
+		}
+	}
+	return nil
+}
+
+func checkWakeUp(s Step) error {
+	for _, w := range s.Plan.Waiting {
+		if len(w.Blockers) == 0 {
+			return fmt.Errorf("%s on %s: waits for no reason", w.Deployment, w.Resource)
+		}
+		for _, v := range w.Blockers {
+			switch {
+			case v.Status == rollout.Allowed:
+				return fmt.Errorf("%s on %s: %s is a reason to wait and allows", w.Deployment, w.Resource, v.Reason)
+			case !v.Until.IsZero() && !v.Until.After(s.Plan.Now):
+				return fmt.Errorf("%s on %s: %s waits until %s, which is not after now", w.Deployment, w.Resource, v.Reason, v.Until.UTC().Format(time.RFC3339Nano))
+			case v.Status == rollout.Pending && v.Until.IsZero() && len(v.On) == 0:
+				return fmt.Errorf("%s on %s: %s names neither an instant nor an event", w.Deployment, w.Resource, v.Reason)
+			}
+		}
+	}
+	return nil
+}
+
+func checkLease(s Step) error {
+	holds := map[[3]string]uint64{} // (pool, resource, group) → token
+	for _, record := range s.Plan.State.Pools {
+		for _, lease := range record.Leases {
+			holds[[3]string{record.Key, lease.Resource, lease.Group}] = lease.Token
+		}
+	}
+	var faults []error
+	for _, start := range s.Plan.Start {
+		for _, claim := range start.Claims {
+			if token, held := holds[[3]string{claim.Pool, start.Resource, start.Group}]; !held || token != claim.Token {
+				faults = append(faults, fmt.Errorf("%s on %s: claims pool %s with token %d, and the saved state has token %d", start.Deployment, start.Resource, claim.Pool, claim.Token, token))
+			}
+		}
+	}
+	// Until its execution ends nothing may take away a slot that one of its runs was started with.
+	for run, start := range s.Dispatched {
+		if e, _ := s.execution(start.Resource, start.Group); e == nil || s.Lagging {
+			continue
+		}
+		for _, claim := range start.Claims {
+			if _, held := holds[[3]string{claim.Pool, start.Resource, start.Group}]; !held {
+				faults = append(faults, fmt.Errorf("%s: its execution is open and its slot in pool %s is gone", run, claim.Pool))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func checkComplete(s Step) error {
+	starts := map[rollout.TargetID]string{}
+	for _, start := range s.Plan.Start {
+		starts[start.TargetID] = start.Version
+	}
+	said := len(starts)
+	waits := map[rollout.TargetID]bool{}
+	for _, w := range s.Plan.Waiting {
+		// An older version may start while the newest one waits, such as that of the next group.
+		version, both := starts[w.TargetID]
+		if both && version == w.Version || waits[w.TargetID] {
+			return fmt.Errorf("%s on %s: %s both starts and waits, or waits twice", w.Deployment, w.Resource, w.Version)
+		}
+		waits[w.TargetID] = true
+		if !both {
+			said++
+		}
+	}
+	if kept := s.Plan.Keep.Current + s.Plan.Keep.Started; said+kept != len(s.Snapshot.Targets) {
+		return fmt.Errorf("of %d targets %d start or wait and %d are kept", len(s.Snapshot.Targets), said, kept)
+	}
+	return nil
+}

@@ -1,0 +1,420 @@
+package rollouttest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// String is [Timeline.Trace], followed by [Timeline.Summary].
+func (t Timeline) String() string { return t.Trace() + t.Summary() }
+
+// Trace tells what happened in order, one line per entry, under a line per day; instants are in UTC. Targets that wait for the same reasons
+// share a line.
+func (t Timeline) Trace() string {
+	var b strings.Builder
+	day := ""
+	for i := 0; i < len(t.Entries); {
+		n := t.together(i)
+		at := t.Entries[i].At.UTC()
+		if d := at.Format("2006-01-02"); d != day {
+			day = d
+			fmt.Fprintf(&b, "%s\n", d)
+		}
+		fmt.Fprintf(&b, "  %s  %s\n", at.Format("15:04:05"), describe(t.Entries[i:i+n]))
+		i += n
+	}
+	return b.String()
+}
+
+// Summary says in a few lines how the world ended, and what it cost.
+func (t Timeline) Summary() string {
+	var b strings.Builder
+	switch {
+	case t.Done && t.Finish.IsZero():
+		b.WriteString("nothing to do\n")
+	case t.Done:
+		fmt.Fprintf(&b, "done at %s\n", t.Finish.Format("2006-01-02 15:04:05"))
+	case t.CutOff:
+		b.WriteString("not done when the world ended\n")
+	default:
+		b.WriteString("not done, and nothing will happen any more\n")
+	}
+	fmt.Fprintf(&b, "at most %s in flight at once\n", count(t.InFlight, "resource"))
+	for _, p := range t.Pools {
+		fmt.Fprintf(&b, "%s: at most %d of %d active, %d allowed\n", poolName(p.Pool), p.Active, p.Total, p.Max)
+	}
+	if t.Drains > 0 {
+		fmt.Fprintf(&b, "drains: %d instead of %d\n", t.Drains, t.Drains+t.DrainsSaved)
+	}
+	if n := len(t.Running); n > 0 {
+		fmt.Fprintf(&b, "still running: %s\n", strings.Join(t.Running[:min(n, 5)], ", ")+more(n-5))
+	}
+	if n := len(t.Left); n > 0 {
+		fmt.Fprintf(&b, "still waiting: %s\n", count(n, "target"))
+	}
+	return b.String()
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func more(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
+}
+
+// together returns how many entries from i on are told in one line: waits of one instant for the same reasons.
+func (t Timeline) together(i int) int {
+	n := 1
+	if t.Entries[i].Kind != Wait {
+		return n
+	}
+	own := waitText(t.Entries[i])
+	for i+n < len(t.Entries) {
+		next := t.Entries[i+n]
+		if next.Kind != Wait || !next.At.Equal(t.Entries[i].At) || waitText(next) != own {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// waitText is what a wait says, apart from whom it is about.
+func waitText(e Entry) string {
+	texts := make([]string, len(e.Blockers))
+	for i, v := range e.Blockers {
+		texts[i] = verdictText(v, e.Deployment)
+	}
+	text := strings.Join(texts, "; ")
+	if n := len(e.Holders); n > 0 {
+		text += ", held by " + strings.Join(e.Holders[:min(n, 10)], ", ") + more(n-10)
+	}
+	return text
+}
+
+// verdictText is shorter than [rollout.Verdict.String]: an instant says more than the events that might come before it.
+func verdictText(v rollout.Verdict, deployment string) string {
+	until, on := v.Until, v.On
+	var needs, pools []string
+	members := 0
+	for _, c := range on {
+		switch c.Kind {
+		case rollout.OnMember:
+			need := c.Deployment
+			if need == deployment {
+				need = "the end of its own run"
+			}
+			members++
+			if !slices.Contains(needs, need) {
+				needs = append(needs, need)
+			}
+		case rollout.OnSlot:
+			pools = append(pools, poolName(c.Pool))
+		}
+	}
+	v.Until = time.Time{}
+	if !until.IsZero() || members+len(pools) == len(on) {
+		v.On = nil
+	}
+	text := v.String()
+	if !until.IsZero() {
+		return text + " until " + until.UTC().Format("2006-01-02 15:04:05")
+	}
+	if v.On == nil && len(needs) > 0 {
+		text += ", needs " + strings.Join(needs, ", ")
+	}
+	if v.On == nil && len(pools) > 0 {
+		text += " in " + strings.Join(pools, ", ")
+	}
+	return text
+}
+
+// poolName is the key of a pool without its escapes: the id of its rule, and the value it stands for.
+func poolName(key string) string {
+	parts, err := textkey.Split(key)
+	if err != nil {
+		return key
+	}
+	return strings.Join(parts, " ")
+}
+
+func describe(same []Entry) string {
+	e := same[0]
+	switch e.Kind {
+	case Arrival:
+		return e.Note
+	case Bracket:
+		if e.Note != "" {
+			return describeEvent(e) + ", " + e.Note
+		}
+		return describeEvent(e)
+	case Start:
+		text := fmt.Sprintf("%s: start %s %s", e.Resource, e.Deployment, e.Version)
+		if e.Purpose == rollout.PurposeRollback {
+			text = fmt.Sprintf("%s: roll %s back to %s", e.Resource, e.Deployment, e.Version)
+		}
+		if e.Attempt > 1 {
+			text += fmt.Sprintf(", attempt %d", e.Attempt)
+		}
+		if e.Reason == "slot_already_down" {
+			text += ", it is down anyway"
+		}
+		return text
+	case End:
+		return fmt.Sprintf("%s: %s %s ended: %s", e.Resource, e.Deployment, e.Version, e.Status)
+	case Wait:
+		return fmt.Sprintf("%s: %s", whom(same), waitText(e))
+	case Stuck:
+		if e.Note != "" {
+			return fmt.Sprintf("%s: stuck, its slot in %s sees no progress", e.Resource, poolName(e.Note))
+		}
+		return fmt.Sprintf("%s: stuck, no outcome of %s", e.Resource, e.Run)
+	}
+	return string(e.Kind)
+}
+
+// whom names the targets of several waits: resources with the same deployments are listed together.
+func whom(waits []Entry) string {
+	var resources []string
+	of := map[string][]string{}
+	for _, e := range waits {
+		if len(of[e.Resource]) == 0 {
+			resources = append(resources, e.Resource)
+		}
+		of[e.Resource] = append(of[e.Resource], strings.TrimSpace(e.Deployment+" "+e.Version))
+	}
+	var parts []string
+	for len(resources) > 0 {
+		what := strings.Join(of[resources[0]], ", ")
+		var same []string
+		resources = slices.DeleteFunc(resources, func(r string) bool {
+			if strings.Join(of[r], ", ") != what {
+				return false
+			}
+			same = append(same, r)
+			return true
+		})
+		who := strings.Join(same[:min(len(same), 10)], ", ") + more(len(same)-10)
+		parts = append(parts, fmt.Sprintf("%s: %s", who, what))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func describeEvent(e Entry) string {
+	group := groupName(e.Group)
+	switch e.Event {
+	case bracket.GroupOpened:
+		return group + " opened"
+	case bracket.GroupClosed:
+		locks := make([]string, 0, len(e.Locks))
+		for deployment, version := range e.Locks {
+			locks = append(locks, deployment+" "+version)
+		}
+		slices.Sort(locks)
+		text := group + " closed"
+		if e.TimedOut {
+			text += ", timed out"
+		}
+		if len(locks) == 0 {
+			return text + ", nothing locked"
+		}
+		return text + ", locked " + strings.Join(locks, ", ")
+	case bracket.GroupMerged:
+		return fmt.Sprintf("%s: %s merged into %s", e.Resource, group, groupName(e.Into))
+	case bracket.ExecutionStarted:
+		return fmt.Sprintf("%s: %s started", e.Resource, group)
+	case bracket.ExecutionEnded:
+		return fmt.Sprintf("%s: %s ended: %s", e.Resource, group, e.Status)
+	}
+	text := strings.ReplaceAll(strings.TrimPrefix(string(e.Event), "group_"), "_", " ")
+	if e.Resource != "" {
+		return fmt.Sprintf("%s: %s %s", e.Resource, group, text)
+	}
+	return group + " " + text
+}
+
+// groupName is the number of a group and what it belongs to, from its id.
+func groupName(id string) string {
+	parts, err := textkey.Split(id)
+	if err != nil || len(parts) != 3 {
+		return "group " + id
+	}
+	return fmt.Sprintf("group %s in %s", parts[2], parts[1])
+}
+
+// Chart draws one row per resource, in the order of their first jobs, and one column per step of time; a letter stands for the job
+// that ran then, # for several at once, and - for a slot that is held between jobs. A step of zero is chosen so that the chart fits a page.
+func (t Timeline) Chart(step time.Duration) string {
+	spans := t.spans()
+	if len(spans) == 0 {
+		return ""
+	}
+	from, to := spans[0].from, spans[0].to
+	for _, s := range spans {
+		if s.to.After(to) {
+			to = s.to
+		}
+	}
+	if step <= 0 {
+		step = fitting(to.Sub(from))
+	}
+	columns := int((to.Sub(from) + step - 1) / step)
+	letters, legend := t.letters()
+	var rows []string
+	cells := map[string][]byte{}
+	width := 0
+	for _, s := range spans {
+		row := cells[s.resource]
+		if row == nil {
+			row = []byte(strings.Repeat(".", columns))
+			cells[s.resource] = row
+			rows = append(rows, s.resource)
+			width = max(width, len(s.resource))
+		}
+		first, last := int(s.from.Sub(from)/step), int((s.to.Sub(from)+step-1)/step)
+		for c := first; c < last; c++ {
+			letter := letters[s.deployment]
+			switch {
+			case s.deployment == "":
+				if row[c] == '.' {
+					row[c] = '-'
+				}
+			case row[c] == '.' || row[c] == '-' || row[c] == letter:
+				row[c] = letter
+			default:
+				row[c] = '#'
+			}
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s = 1 column, from %s\n%s\n", shortDuration(step), from.UTC().Format("2006-01-02 15:04:05"), legend)
+	fmt.Fprintf(&b, "%-*s %s\n", width, "", axis(columns, step))
+	for _, resource := range rows {
+		fmt.Fprintf(&b, "%-*s %s\n", width, resource, cells[resource])
+	}
+	return b.String()
+}
+
+// span is a job, or a bracket execution if it has no deployment, from its start to its end or to the end of the timeline.
+type span struct {
+	resource, deployment string
+	from, to             time.Time
+}
+
+func (t Timeline) spans() []span {
+	var spans []span
+	open := map[string]int{} // run or execution → index
+	until := t.Start
+	for _, e := range t.Entries {
+		if e.At.After(until) {
+			until = e.At
+		}
+		execution := e.Group + " " + e.Resource
+		switch {
+		case e.Kind == Start:
+			if _, known := open[execution]; !known && e.Role != "" {
+				open[execution] = len(spans)
+				spans = append(spans, span{resource: e.Resource, from: e.At})
+			}
+			open[e.Run] = len(spans)
+			spans = append(spans, span{resource: e.Resource, deployment: e.Deployment, from: e.At})
+		case e.Kind == End:
+			if k, known := open[e.Run]; known {
+				spans[k].to = e.At
+			}
+		case e.Event == bracket.ExecutionEnded:
+			if k, known := open[execution]; known {
+				spans[k].to = e.At
+			}
+		}
+	}
+	for k := range spans {
+		if spans[k].to.IsZero() {
+			spans[k].to = until
+		}
+	}
+	return spans
+}
+
+// fitting is the shortest round step that draws a duration in at most 100 columns.
+func fitting(d time.Duration) time.Duration {
+	for _, step := range [...]time.Duration{
+		time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
+		15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour,
+	} {
+		if d <= 100*step {
+			return step
+		}
+	}
+	days := (d + 100*24*time.Hour - 1) / (100 * 24 * time.Hour)
+	return days * 24 * time.Hour
+}
+
+// axis marks every tenth column with the time since the first.
+func axis(columns int, step time.Duration) string {
+	var b strings.Builder
+	for c := 0; c < columns; c += 10 {
+		mark := "+" + shortDuration(time.Duration(c)*step)
+		fmt.Fprintf(&b, "%-10s", mark)
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// shortDuration leaves out zero minutes and seconds at the end.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = text[:len(text)-2]
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = text[:len(text)-2]
+	}
+	return text
+}
+
+// letters gives every deployment that ran one letter: of the first of its words that no other has, if that is free.
+func (t Timeline) letters() (map[string]byte, string) {
+	var names []string
+	words := map[string]int{}
+	for _, e := range t.Entries {
+		if e.Kind == Start && !slices.Contains(names, e.Deployment) {
+			names = append(names, e.Deployment)
+			for _, word := range strings.Split(e.Deployment, "-") {
+				words[word]++
+			}
+		}
+	}
+	letters := map[string]byte{}
+	taken := map[byte]bool{'#': true, '-': true, '.': true}
+	var legend []string
+	for _, name := range names {
+		choices := ""
+		for _, word := range strings.Split(name, "-") {
+			if word != "" && words[word] == 1 {
+				choices += word[:1]
+			}
+		}
+		letters[name] = '?'
+		for _, letter := range []byte(choices + name + "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") {
+			if letter > ' ' && letter < 127 && !taken[letter] {
+				letters[name], taken[letter] = letter, true
+				break
+			}
+		}
+		legend = append(legend, fmt.Sprintf("%c %s", letters[name], name))
+	}
+	return letters, strings.Join(append(legend, "# several", "- slot held"), "  ")
+}

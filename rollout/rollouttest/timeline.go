@@ -1,0 +1,304 @@
+package rollouttest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// Timeline is what happened in a world, in order, and what it cost. It prints itself, see [Timeline.String] and [Timeline.Chart].
+type Timeline struct {
+	Start   time.Time `json:"start"`
+	Entries []Entry   `json:"entries"`
+
+	// Finish is when the last job ended; zero if none did.
+	Finish time.Time `json:"finish,omitzero"`
+
+	// Done says that at the end nothing waited, ran or hung. Otherwise see Left.
+	Done bool `json:"done"`
+
+	// CutOff says that World.End came before the world was at rest.
+	CutOff bool `json:"cutOff,omitempty"`
+
+	// Left lists who still waited at the end, and why.
+	Left []rollout.Waiting `json:"left,omitempty"`
+
+	// Running lists the runs that had not ended at the end, in the order of their start.
+	Running []string `json:"running,omitempty"`
+
+	// Pools gives the greatest use of every pool, by key.
+	Pools []Peak `json:"pools,omitempty"`
+
+	// InFlight is the greatest number of resources that were being disrupted at once, whatever the pools: those with a job in progress
+	// or an open bracket execution.
+	InFlight int `json:"inFlight"`
+
+	// Drains is how many runs of pre members there were, several attempts counted once.
+	Drains int `json:"drains"`
+
+	// DrainsSaved is how many more there would have been if every upgrade of a main member had brought its own.
+	DrainsSaved int `json:"drainsSaved"`
+}
+
+// Peak is the greatest use of a pool.
+type Peak struct {
+	Pool   string    `json:"pool"`
+	Active int       `json:"active"` // members being disrupted, at most
+	Max    int       `json:"max"`    // how many were allowed then
+	Total  int       `json:"total"`  // members then
+	At     time.Time `json:"at"`     // when it was first reached
+}
+
+// Kind says what an entry tells.
+type Kind string
+
+const (
+	Arrival Kind = "arrival" // something came into the world or changed in it: Note
+	Bracket Kind = "bracket" // a bracket event, see Event; Locks if a group closed
+	Start   Kind = "start"   // a job was dispatched
+	End     Kind = "end"     // a job ended, with Status
+	Wait    Kind = "wait"    // a target waits, with Blockers; said again only when these change
+	Stuck   Kind = "stuck"   // a run or a lease without progress for too long; Note names the pool of a lease
+)
+
+// Entry is one line of a timeline. Which fields are set follows from the kind.
+type Entry struct {
+	At          time.Time         `json:"at"` // when it happened
+	Kind        Kind              `json:"kind"`
+	Resource    string            `json:"resource,omitempty"`
+	Environment string            `json:"environment,omitempty"`
+	Deployment  string            `json:"deployment,omitempty"`
+	Version     string            `json:"version,omitempty"`
+	Run         string            `json:"run,omitempty"`
+	Attempt     int               `json:"attempt,omitempty"` // of a start and an end, from 1
+	Purpose     rollout.Purpose   `json:"purpose,omitempty"`
+	Role        bracket.Role      `json:"role,omitempty"`   // of the member that a start or an end is about; empty outside brackets
+	Group       string            `json:"group,omitempty"`  // id of the bracket group, or holder of the slot
+	Reason      rollout.Reason    `json:"reason,omitempty"` // how a start got its slot
+	Event       bracket.EventKind `json:"event,omitempty"`
+	Status      string            `json:"status,omitempty"` // of the job that ended, or of the group or execution after the event
+	Into        string            `json:"into,omitempty"`   // the group that another one was merged into
+	Locks       map[string]string `json:"locks,omitempty"`  // deployment → version that the group locked first
+	TimedOut    bool              `json:"timedOut,omitempty"`
+	Blockers    []rollout.Verdict `json:"blockers,omitempty"`
+	Holders     []string          `json:"holders,omitempty"` // of a wait for a slot: the resources that had the slots when it began
+	Note        string            `json:"note,omitempty"`    // what arrived; the pool of a stuck lease; since when an event holds that is noticed late
+}
+
+// About returns a timeline of the entries that concern one resource: its own, and those that concern no resource.
+func (t Timeline) About(resource string) Timeline {
+	t.Entries = slices.DeleteFunc(slices.Clone(t.Entries), func(e Entry) bool { return e.Resource != "" && e.Resource != resource })
+	return t
+}
+
+// recorder writes the timeline.
+type recorder struct {
+	timeline Timeline
+	waits    map[rollout.TargetID]string // what was said last
+	last     []rollout.Waiting
+	seen     time.Time // the last instant at which everything was said
+	running  []string
+	stuck    map[rollout.Stuck]bool
+	roles    map[string]member          // of dispatched runs
+	drains   map[member]bool            // pre members that ran
+	upgrades map[member]map[string]bool // main members that ran → versions
+	pres     map[[2]string]int          // (group, resource) → pre members of the execution
+}
+
+// member is a member of an execution.
+type member struct {
+	group, resource, deployment string
+	role                        bracket.Role
+}
+
+func (r *recorder) begin(start time.Time) {
+	r.timeline.Start = start
+	r.waits = map[rollout.TargetID]string{}
+	r.stuck = map[rollout.Stuck]bool{}
+	r.roles = map[string]member{}
+	r.drains = map[member]bool{}
+	r.upgrades = map[member]map[string]bool{}
+	r.pres = map[[2]string]int{}
+}
+
+func (r *recorder) entry(e Entry) { r.timeline.Entries = append(r.timeline.Entries, e) }
+
+// observe records what every plan tells: what happened in the brackets, who is stuck, how full the pools are.
+func (r *recorder) observe(plan *rollout.Plan) {
+	for _, e := range plan.Events {
+		entry := Entry{At: e.At, Kind: Bracket, Resource: e.Resource, Environment: e.Environment, Group: e.Group, Event: e.Kind, Status: string(e.Status), Into: e.Into}
+		if e.At.Before(r.seen) {
+			entry.At, entry.Note = plan.Now, "as of "+e.At.UTC().Format("2006-01-02 15:04:05")
+		}
+		if e.Kind == bracket.GroupClosed {
+			entry.Locks, entry.TimedOut = locksOf(plan, e.Group)
+		}
+		r.entry(entry)
+	}
+	for _, s := range plan.Stuck {
+		if !r.stuck[s] {
+			r.stuck[s] = true
+			r.entry(Entry{At: s.Since, Kind: Stuck, Resource: s.Resource, Group: s.Group, Run: s.Run, Note: s.Pool})
+		}
+	}
+	for _, p := range plan.Pools {
+		k, known := slices.BinarySearchFunc(r.timeline.Pools, p.Key, func(peak Peak, key string) int { return strings.Compare(peak.Pool, key) })
+		if !known {
+			r.timeline.Pools = slices.Insert(r.timeline.Pools, k, Peak{Pool: p.Key, Active: -1})
+		}
+		if peak := &r.timeline.Pools[k]; p.Active > peak.Active {
+			*peak = Peak{Pool: p.Key, Active: p.Active, Max: p.Max, Total: p.Total, At: plan.Now}
+		}
+	}
+}
+
+func locksOf(plan *rollout.Plan, id string) (map[string]string, bool) {
+	for _, record := range plan.State.Brackets {
+		for _, g := range record.Closed {
+			if g.ID != id {
+				continue
+			}
+			locks := map[string]string{}
+			for _, m := range g.Members {
+				if len(m.Locks) > 0 {
+					locks[m.Deployment] = m.Locks[0].ID
+				}
+			}
+			return locks, g.TimedOut
+		}
+	}
+	return nil, false
+}
+
+// settled records who waits once nothing more starts at an instant.
+func (r *recorder) settled(plan *rollout.Plan) {
+	waits := make(map[rollout.TargetID]string, len(plan.Waiting))
+	for _, w := range plan.Waiting {
+		text := w.Version + ": " + blockersText(w.Blockers)
+		waits[w.TargetID] = text
+		if r.waits[w.TargetID] != text {
+			r.entry(Entry{
+				At: plan.Now, Kind: Wait, Resource: w.Resource, Environment: w.Environment, Deployment: w.Deployment, Version: w.Version, Blockers: w.Blockers,
+				Holders: holdersOf(plan, w.Blockers),
+			})
+		}
+	}
+	r.waits, r.last, r.seen = waits, plan.Waiting, plan.Now
+}
+
+// holdersOf names the resources that are in the way of whoever waits for a slot.
+func holdersOf(plan *rollout.Plan, blockers []rollout.Verdict) []string {
+	var holders []string
+	for _, v := range blockers {
+		for _, on := range v.On {
+			for _, p := range plan.Pools {
+				if on.Kind != rollout.OnSlot || p.Key != on.Pool {
+					continue
+				}
+				for _, h := range p.Holders {
+					holders = append(holders, h.Resource)
+				}
+				holders = append(holders, p.Unavailable...)
+			}
+		}
+	}
+	slices.Sort(holders)
+	return slices.Compact(holders)
+}
+
+func blockersText(blockers []rollout.Verdict) string {
+	texts := make([]string, len(blockers))
+	for i, v := range blockers {
+		texts[i] = v.String()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (r *recorder) started(plan *rollout.Plan, start rollout.Start, attempt int, now time.Time) {
+	m := r.memberOf(plan, start)
+	r.roles[start.Run] = m
+	if start.Purpose == rollout.PurposeDeploy {
+		switch m.role {
+		case bracket.Pre:
+			r.drains[m] = true
+		case bracket.Main:
+			if r.upgrades[m] == nil {
+				r.upgrades[m] = map[string]bool{}
+			}
+			r.upgrades[m][start.Version] = true
+		}
+	}
+	r.running = append(r.running, start.Run)
+	r.entry(Entry{
+		At: now, Kind: Start, Resource: start.Resource, Environment: start.Environment, Deployment: start.Deployment, Version: start.Version,
+		Run: start.Run, Attempt: attempt, Purpose: start.Purpose, Role: m.role, Group: start.Group,
+		Reason: start.Reason,
+	})
+}
+
+// memberOf finds the member of the execution that a start belongs to, and notes how many pre members that has.
+func (r *recorder) memberOf(plan *rollout.Plan, start rollout.Start) member {
+	for _, record := range plan.State.Executions {
+		if record.Resource != start.Resource || record.Open == nil || record.Open.Group != start.Group {
+			continue
+		}
+		key := [2]string{start.Group, start.Resource}
+		r.pres[key] = 0
+		own := member{}
+		for _, m := range record.Open.Members {
+			if m.Role == bracket.Pre {
+				r.pres[key]++
+			}
+			if m.Deployment == start.Deployment {
+				own = member{start.Group, start.Resource, start.Deployment, m.Role}
+			}
+		}
+		return own
+	}
+	return member{}
+}
+
+func (r *recorder) ended(job rollout.Job, e ending) {
+	m := r.roles[job.Run]
+	r.running = slices.DeleteFunc(r.running, func(run string) bool { return run == job.Run })
+	r.timeline.Finish = e.at.UTC()
+	r.entry(Entry{
+		At: e.at.UTC(), Kind: End, Resource: e.target.Resource, Environment: e.target.Environment, Deployment: e.target.Deployment, Version: job.Version,
+		Run: job.Run, Role: m.role, Group: m.group, Status: string(job.Status),
+	})
+}
+
+// inFlight counts the resources that are being disrupted after the starts of a plan.
+func (r *running) inFlight(plan *rollout.Plan, now time.Time) {
+	disrupted := map[string]bool{}
+	for _, record := range plan.State.Executions {
+		if record.Open != nil {
+			disrupted[record.Resource] = true
+		}
+	}
+	for i := range r.fleet.Targets {
+		t := &r.fleet.Targets[i]
+		for k := range t.Jobs {
+			if !t.Jobs[k].Status.Terminal() {
+				disrupted[t.Resource] = true
+			}
+		}
+	}
+	r.timeline.InFlight = max(r.timeline.InFlight, len(disrupted))
+}
+
+// finish adds up what a run cost.
+func (r *recorder) finish() {
+	t := &r.timeline
+	t.Left, t.Running = r.last, r.running
+	t.Done = !t.CutOff && len(t.Left) == 0 && len(t.Running) == 0
+	t.Drains = len(r.drains)
+	separate := 0
+	for m, versions := range r.upgrades {
+		separate += len(versions) * r.pres[[2]string{m.group, m.resource}]
+	}
+	t.DrainsSaved = max(0, separate-t.Drains)
+}

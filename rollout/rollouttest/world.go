@@ -1,0 +1,375 @@
+package rollouttest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// World is a fleet, the policies over it, and everything that will happen to it. It is a plain value: [World.Run] changes nothing of it,
+// so one world can be run any number of times, and every run gives the same timeline.
+type World struct {
+	// Policies decide who may start. Required.
+	Policies *rollout.PolicySet
+
+	// Fleet is what exists, and what will: a version is unknown to the planner before its CreatedAt, an approval and a command before
+	// their At, a target before its JoinedAt, and so is a resource of which all targets have still to join. Its State and Active must be empty.
+	Fleet rollout.Snapshot
+
+	// Start is the instant of the first plan. Zero: when the oldest version was created.
+	Start time.Time
+
+	// End is the instant after which nothing is done any more. Zero: the world goes on until nothing can happen in it.
+	End time.Time
+
+	// Changes are everything else that happens, in any order; those of one instant happen in the order of the list.
+	Changes []Change
+
+	// Job says what becomes of a job, when it starts. It must be a pure function, or the world does not repeat itself. Attempts count from 1,
+	// per target, version, purpose and group. Nil: every job succeeds after one minute. See [Durations].
+	Job func(start rollout.Start, attempt int) Outcome
+
+	// Pure keeps the state as a value and plans with [rollout.PolicySet.Plan], without the planner and its store around it. The timeline is
+	// the same; what costs the time of a small world is writing and reading records.
+	Pure bool
+
+	// Plan replaces the planner, to try another one or to break it on purpose. It must return the plan of the snapshot at now, with the
+	// state that was saved for its starts. Nil: as Pure says.
+	Plan func(ctx context.Context, snapshot rollout.Snapshot, now time.Time) (rollout.Plan, error)
+
+	// Store is where the planner keeps its state, unless Pure. Nil: a new [bracket.MemoryStore].
+	Store bracket.Store
+
+	// Trust leaves out the checks of the invariants at every step.
+	Trust bool
+}
+
+// Change is something that happens to the fleet at an instant: a node goes down or comes back, leaves, is relabelled, a version is withdrawn.
+type Change struct {
+	At   time.Time
+	What string // for the timeline, such as "node-3 goes down"
+
+	// Do changes the snapshot that it is given. It may set, append to and remove from its lists; what the lists point to, such as
+	// maps, belongs to the world's Fleet and is to be replaced instead of written to. A job on a target that it removes never ends.
+	Do func(*rollout.Snapshot)
+}
+
+// Outcome is what becomes of a job.
+type Outcome struct {
+	After  time.Duration     `json:"after"`            // from start to end, at least 0
+	Status rollout.JobStatus `json:"status,omitempty"` // empty: successful. One that is not terminal: the job hangs with it, for ever
+}
+
+// Durations lets every job succeed, after the time that is given for its deployment; those of unlisted deployments take no time.
+func Durations(perDeployment map[string]time.Duration) func(rollout.Start, int) Outcome {
+	return func(start rollout.Start, _ int) Outcome { return Outcome{After: perDeployment[start.Deployment]} }
+}
+
+func defaultJob(rollout.Start, int) Outcome { return Outcome{After: time.Minute} }
+
+// maxSteps bounds the number of plans, so that a planner that never comes to rest is an error and not a test that never ends.
+const maxSteps = 1_000_000
+
+// Run lets the world take its course: it plans, dispatches what the plan starts, and moves the clock to the next instant at which anything
+// happens, which is [rollout.Plan.Next], the end of a job, or something that arrives. It never looks at any other time, so a
+// plan that forgets to name an instant makes the world stop short.
+//
+// Unless the world trusts its planner every plan is checked against [Invariants], and at every instant it is made sure that planning again
+// starts nothing and that nothing changes before the next wake-up. The error is a [*Violation] then; otherwise it is one of the planner,
+// or it names what is wrong with the world. The timeline reaches as far as the world came.
+func (w World) Run(ctx context.Context) (Timeline, error) {
+	r, err := w.begin()
+	if err != nil {
+		return Timeline{}, fmt.Errorf("rollouttest: %w", err)
+	}
+	err = r.run(ctx)
+	r.finish()
+	return r.timeline, err
+}
+
+// running is a world in motion.
+type running struct {
+	World
+	clock    *clock.Fake
+	fleet    rollout.Snapshot // what exists by now
+	arrivals []Change         // what does not, by time
+	ends     []ending         // of jobs, by time
+
+	targets    map[rollout.TargetID]int // in fleet.Targets
+	dispatched map[string]rollout.Start
+	recorder
+}
+
+type ending struct {
+	at     time.Time
+	target rollout.TargetID
+	run    string
+	status rollout.JobStatus
+}
+
+func (w World) begin() (*running, error) {
+	if w.Policies == nil {
+		return nil, errors.New("World.Policies is required: compile them with rollout.Compile")
+	}
+	if s := &w.Fleet.State; len(s.Brackets)+len(s.Executions)+len(s.Rollouts)+len(s.Pools)+len(w.Fleet.Active) > 0 {
+		return nil, errors.New("World.Fleet.State and Active must be empty: what a planner knows is in World.Store")
+	}
+	if w.Start.IsZero() {
+		for _, v := range w.Fleet.Versions {
+			if !v.CreatedAt.IsZero() && (w.Start.IsZero() || v.CreatedAt.Before(w.Start)) {
+				w.Start = v.CreatedAt
+			}
+		}
+	}
+	w.Start = w.Start.UTC()
+	r := &running{World: w, clock: clock.NewFake(w.Start), dispatched: map[string]rollout.Start{}}
+	if err := r.schedule(); err != nil {
+		return nil, err
+	}
+	if r.Job == nil {
+		r.Job = defaultJob
+	}
+	switch {
+	case r.Plan != nil:
+	case r.Pure:
+		var state rollout.State
+		r.Plan = func(_ context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+			s.State = state
+			plan, err := r.Policies.Plan(s, now)
+			if err == nil {
+				plan.State, err = plan.Commit(plan.Start, now)
+				state = plan.State
+			}
+			return plan, err
+		}
+	default:
+		if r.Store == nil {
+			r.Store = &bracket.MemoryStore{}
+		}
+		planner := &rollout.Planner{Policies: r.Policies, Store: r.Store, Clock: r.clock}
+		r.Plan = func(ctx context.Context, s rollout.Snapshot, _ time.Time) (rollout.Plan, error) {
+			return planner.Plan(ctx, s)
+		}
+	}
+	r.recorder.begin(w.Start)
+	r.index()
+	return r, nil
+}
+
+// schedule divides the fleet into what exists at the start and what arrives later.
+func (r *running) schedule() error {
+	f, s := &r.fleet, r.Fleet
+	r.fleet = s
+	f.Environments, f.Deployments = slices.Clone(s.Environments), slices.Clone(s.Deployments)
+	f.Unavailable, f.DeletedResources = slices.Clone(s.Unavailable), slices.Clone(s.DeletedResources)
+	f.Resources, f.Versions, f.Targets, f.Approvals, f.Commands = nil, nil, nil, nil, nil
+	later := func(at time.Time) bool { return at.After(r.Start) }
+	arrive := func(at time.Time, do func(*rollout.Snapshot), what string, args ...any) {
+		r.arrivals = append(r.arrivals, Change{At: at, What: fmt.Sprintf(what, args...), Do: do})
+	}
+	for _, v := range s.Versions {
+		if !later(v.CreatedAt) {
+			f.Versions = append(f.Versions, v)
+			continue
+		}
+		arrive(v.CreatedAt, func(s *rollout.Snapshot) { s.Versions = append(s.Versions, v) }, "%s %s published", v.Deployment, v.ID)
+	}
+	for _, a := range s.Approvals {
+		if !later(a.At) {
+			f.Approvals = append(f.Approvals, a)
+			continue
+		}
+		arrive(a.At, func(s *rollout.Snapshot) { s.Approvals = append(s.Approvals, a) }, "%s %s %s in %s by %s", a.Deployment, a.Version, a.Status, a.Environment, a.By)
+	}
+	for _, c := range s.Commands {
+		if !later(c.At) {
+			f.Commands = append(f.Commands, c)
+			continue
+		}
+		arrive(c.At, func(s *rollout.Snapshot) { s.Commands = append(s.Commands, c) }, "%s", strings.TrimSpace(fmt.Sprintf("command %s: %s on %s %s", c.ID, c.Kind, c.Resource, c.Deployment)))
+	}
+	joins := map[string]time.Time{} // resources of which no target is there from the start
+	for _, t := range s.Targets {
+		t.Jobs = slices.Clone(t.Jobs)
+		at, known := joins[t.Resource]
+		if !later(t.JoinedAt) {
+			f.Targets = append(f.Targets, t)
+			joins[t.Resource] = time.Time{}
+		} else if !known || !at.IsZero() && t.JoinedAt.Before(at) {
+			joins[t.Resource] = t.JoinedAt
+		}
+	}
+	for _, resource := range s.Resources {
+		if at := joins[resource.ID]; at.IsZero() {
+			f.Resources = append(f.Resources, resource)
+		} else {
+			arrive(at, func(s *rollout.Snapshot) { s.Resources = append(s.Resources, resource) }, "%s joined", resource.ID)
+		}
+	}
+	for _, t := range s.Targets {
+		if later(t.JoinedAt) {
+			t.Jobs = slices.Clone(t.Jobs)
+			arrive(t.JoinedAt, func(s *rollout.Snapshot) { s.Targets = append(s.Targets, t) }, "")
+		}
+	}
+	for i, c := range r.Changes {
+		if c.At.IsZero() || c.Do == nil {
+			return fmt.Errorf("World.Changes[%d]: At and Do must be set", i)
+		}
+		r.arrivals = append(r.arrivals, c)
+	}
+	slices.SortStableFunc(r.arrivals, func(a, b Change) int { return a.At.Compare(b.At) })
+	return nil
+}
+
+func (r *running) index() {
+	r.targets = make(map[rollout.TargetID]int, len(r.fleet.Targets))
+	for i := range r.fleet.Targets {
+		r.targets[r.fleet.Targets[i].TargetID] = i
+	}
+}
+
+func (r *running) run(ctx context.Context) error {
+	fresh := false // the last plan started something, and nothing has happened since
+	for range maxSteps {
+		now := r.clock.Now()
+		if r.happen(now) {
+			fresh = false
+		}
+		snapshot := r.fleet
+		plan, err := r.Plan(ctx, snapshot, now)
+		if err != nil {
+			return fmt.Errorf("rollouttest: plan at %s: %w", now.Format(time.RFC3339Nano), err)
+		}
+		r.observe(&plan)
+		if err := r.check(snapshot, plan, fresh); err != nil {
+			return err
+		}
+		if len(plan.Start) > 0 {
+			if err := r.dispatch(&plan, now); err != nil {
+				return err
+			}
+			fresh = true
+			continue
+		}
+		r.settled(&plan)
+		wake := r.wake(plan.Next)
+		if !r.Trust {
+			if err := r.quiet(snapshot, plan, wake); err != nil {
+				return err
+			}
+		}
+		if wake.IsZero() {
+			return nil
+		}
+		if !r.End.IsZero() && wake.After(r.End) {
+			r.timeline.CutOff = true
+			return nil
+		}
+		fresh = false
+		r.clock.Set(wake)
+	}
+	return fmt.Errorf("rollouttest: the world is not at rest after %d plans, at %s", maxSteps, r.clock.Now().Format(time.RFC3339Nano))
+}
+
+// wake is the earliest instant at which anything can happen, zero if nothing ever will.
+func (r *running) wake(next time.Time) time.Time {
+	earlier := func(at time.Time) {
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	if len(r.arrivals) > 0 {
+		earlier(r.arrivals[0].At)
+	}
+	if len(r.ends) > 0 {
+		earlier(r.ends[0].at)
+	}
+	return next
+}
+
+// happen lets everything happen that is due: jobs end, then things arrive.
+func (r *running) happen(now time.Time) bool {
+	any := false
+	for len(r.ends) > 0 && !r.ends[0].at.After(now) {
+		any = true
+		r.end(r.ends[0])
+		r.ends = r.ends[1:]
+	}
+	for len(r.arrivals) > 0 && !r.arrivals[0].At.After(now) {
+		any = true
+		change := r.arrivals[0]
+		r.arrivals = r.arrivals[1:]
+		change.Do(&r.fleet)
+		r.index()
+		if change.What != "" {
+			r.entry(Entry{At: change.At.UTC(), Kind: Arrival, Note: change.What})
+		}
+	}
+	return any
+}
+
+func (r *running) end(e ending) {
+	i, known := r.targets[e.target]
+	if !known {
+		return // it left, and nobody hears of its job any more
+	}
+	t := &r.fleet.Targets[i]
+	k := slices.IndexFunc(t.Jobs, func(job rollout.Job) bool { return job.Run == e.run })
+	if k < 0 {
+		return // it left and came back as another one
+	}
+	t.Jobs[k].Status, t.Jobs[k].CompletedAt = e.status, e.at
+	if e.status == rollout.JobSuccessful && t.Current != "" {
+		t.Current = t.Jobs[k].Version
+	}
+	r.ended(t.Jobs[k], e)
+}
+
+// dispatch creates the jobs of the plan, if they do not exist yet, and decides how they will end.
+func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
+	for _, start := range plan.Start {
+		if _, known := r.dispatched[start.Run]; known {
+			continue // create-if-absent; a check has spoken of it already
+		}
+		i, known := r.targets[start.TargetID]
+		if !known {
+			return fmt.Errorf("rollouttest: plan at %s starts %s on a target that does not exist", now.Format(time.RFC3339Nano), start.Run)
+		}
+		t := &r.fleet.Targets[i]
+		attempt := 1
+		for _, job := range t.Jobs {
+			if earlier := r.dispatched[job.Run]; earlier.Version == start.Version && earlier.Group == start.Group && earlier.Purpose == start.Purpose {
+				attempt++
+			}
+		}
+		r.dispatched[start.Run] = start
+		outcome := r.Job(start, attempt)
+		if outcome.After < 0 {
+			return fmt.Errorf("rollouttest: World.Job lets attempt %d of %s on %s end %v before it starts", attempt, start.Deployment, start.Resource, -outcome.After)
+		}
+		status := cmp.Or(outcome.Status, rollout.JobSuccessful)
+		job := rollout.Job{Run: start.Run, Version: start.Version, Status: rollout.JobInProgress, CreatedAt: now}
+		if status.Terminal() {
+			at := now.Add(outcome.After)
+			k, _ := slices.BinarySearchFunc(r.ends, at, func(e ending, at time.Time) int {
+				return cmp.Or(e.at.Compare(at), -1) // behind those of the same instant
+			})
+			r.ends = slices.Insert(r.ends, k, ending{at: at, target: start.TargetID, run: start.Run, status: status})
+		} else {
+			job.Status = status
+		}
+		t.Jobs = append(t.Jobs, job)
+		r.started(plan, start, attempt, now)
+	}
+	r.inFlight(plan, now)
+	return nil
+}

@@ -1,0 +1,178 @@
+package rollout
+
+import (
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// Snapshot is everything a plan is made from: what the host knows, all of it from one read, and the state that the last plan left. The
+// order of the lists never matters; sorted input is only faster. A snapshot is not modified and not retained.
+type Snapshot struct {
+	Resources    []Resource    `json:"resources"`
+	Environments []Environment `json:"environments"`
+	Deployments  []Deployment  `json:"deployments"`
+	Versions     []Version     `json:"versions"`
+	Targets      []Target      `json:"targets"`
+	Approvals    []Approval    `json:"approvals,omitempty"`
+
+	// Unavailable lists the ids of resources that are down for whatever reason: not ready, cordoned, being drained by hand. They count
+	// against the limits of their pools, and they may themselves be repaired without taking a further place.
+	Unavailable []string `json:"unavailable,omitempty"`
+
+	// Active lists, per pool key, who is being disrupted according to the host's own jobs, where it keeps no leases. They count besides
+	// the leases of State.
+	Active map[string][]concurrency.Holder `json:"active,omitempty"`
+
+	// DeletedResources lists the ids of resources that are proved gone: what they held is released, and targets on them are ignored. A resource that is merely missing
+	// from Resources keeps its slots.
+	DeletedResources []string `json:"deletedResources,omitempty"`
+
+	// Commands are an operator's instructions to bracket executions. Each takes effect once, however often it is given.
+	Commands []bracket.Command `json:"commands,omitempty"`
+
+	// State is what [Plan.State] or [PolicySet.Commit] returned last; the zero State to begin with.
+	State State `json:"state,omitzero"`
+}
+
+// Resource is a thing that is deployed to: a node, a cluster, a machine. ID is unique and never empty; the rest is what selectors see.
+type Resource struct {
+	ID         string            `json:"id"`
+	Name       string            `json:"name,omitempty"`
+	Kind       string            `json:"kind,omitempty"`
+	Identifier string            `json:"identifier,omitempty"`
+	Version    string            `json:"version,omitempty"`
+	Metadata   map[string]string `json:"metadata,omitempty"`
+}
+
+// Environment is a stage such as staging or prod in which deployments run.
+type Environment struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name,omitempty"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// Deployment is something that has versions: a program, a driver, but also a drain or an uncordon.
+type Deployment struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name,omitempty"`
+	Slug     string            `json:"slug,omitempty"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// Version belongs to one deployment. Versions of a deployment are ordered by CreatedAt, then by ID byte-wise; newer means greater.
+type Version struct {
+	ID         string            `json:"id"` // unique within the deployment
+	Deployment string            `json:"deployment"`
+	Name       string            `json:"name,omitempty"`
+	Tag        string            `json:"tag,omitempty"`
+	Status     VersionStatus     `json:"status"`
+	CreatedAt  time.Time         `json:"createdAt"`
+	Metadata   map[string]string `json:"metadata,omitempty"`
+
+	// Dependencies must all hold before the version starts on a target: on the same resource, in the same environment, the named
+	// deployment runs a version for which the expression is true.
+	Dependencies []VersionDependency `json:"dependencies,omitempty"`
+}
+
+// VersionDependency is one edge from a version to the versions of another deployment that it needs.
+type VersionDependency struct {
+	Deployment      string `json:"deployment"`      // id
+	VersionSelector string `json:"versionSelector"` // CEL on the other deployment's version, such as version.tag == 'v2'
+}
+
+// VersionStatus says whether a version may be deployed. A status that is not listed here, the empty one included, may not.
+type VersionStatus string
+
+const (
+	VersionReady  VersionStatus = "ready"  // deployable
+	VersionPaused VersionStatus = "paused" // deployable only where it is current or started
+)
+
+// TargetID names a release target: deployment × environment × resource.
+type TargetID struct {
+	Resource    string `json:"resource"`
+	Environment string `json:"environment"`
+	Deployment  string `json:"deployment"`
+}
+
+// Target is a release target as observed.
+type Target struct {
+	TargetID
+
+	// Current is the version last deployed successfully. Empty means: see Jobs, the newest successful one of them names it. A host that
+	// prunes its jobs sets it.
+	Current string `json:"current,omitempty"`
+
+	// Jobs are the executions on this target, in any order; they are put in order by CreatedAt, then by Run. Those of the newest version, and of
+	// open bracket executions, must be complete: attempts are counted from them.
+	Jobs []Job `json:"jobs,omitempty"`
+
+	// JoinedAt is when the target came into scope; zero means it was always there. It takes its place behind those that were there when
+	// a rollout started.
+	JoinedAt time.Time `json:"joinedAt,omitzero"`
+
+	// OutdatedAt is since when the target needs a new run of the version it has, for example because its variables changed. Zero: it does not.
+	OutdatedAt time.Time `json:"outdatedAt,omitzero"`
+
+	// Priority moves a target forward among those present at the start of a rollout; higher goes first. A bracket takes the highest of a resource.
+	Priority int `json:"priority,omitempty"`
+}
+
+// Job is one execution on a release target.
+type Job struct {
+	// Run is the run id that [Start] carried. Dispatch is create-if-absent by this id: that is what makes a repeated start harmless.
+	Run string `json:"run,omitempty"`
+
+	Version string    `json:"version"`
+	Status  JobStatus `json:"status"`
+
+	// CreatedAt must not lie before the now of the plan that offered the start.
+	CreatedAt   time.Time `json:"createdAt"`
+	CompletedAt time.Time `json:"completedAt,omitzero"` // zero while active; an ended job without it is taken to have ended when it was created
+}
+
+// JobStatus is the state of a job. Only the statuses listed by [JobStatus.Terminal] are ended; every other one, unknown ones included,
+// counts as active, so that a status invented tomorrow blocks a start rather than doubling it.
+type JobStatus string
+
+const (
+	JobSuccessful          JobStatus = "successful"
+	JobFailure             JobStatus = "failure"
+	JobCancelled           JobStatus = "cancelled"
+	JobSkipped             JobStatus = "skipped"
+	JobInvalidAgent        JobStatus = "invalidJobAgent"
+	JobInvalidIntegration  JobStatus = "invalidIntegration"
+	JobExternalRunNotFound JobStatus = "externalRunNotFound"
+	JobInProgress          JobStatus = "inProgress"
+	JobPending             JobStatus = "pending"
+	JobQueued              JobStatus = "queued"
+)
+
+// Terminal reports whether a job with this status has ended.
+func (s JobStatus) Terminal() bool {
+	switch s {
+	case JobSuccessful, JobFailure, JobCancelled, JobSkipped, JobInvalidAgent, JobInvalidIntegration, JobExternalRunNotFound:
+		return true
+	}
+	return false
+}
+
+// Approval is one person's word on a version in an environment.
+type Approval struct {
+	Version     string         `json:"version"`
+	Deployment  string         `json:"deployment"`
+	Environment string         `json:"environment"`
+	By          string         `json:"by"`
+	Status      ApprovalStatus `json:"status"`
+	At          time.Time      `json:"at"`
+}
+
+// ApprovalStatus is what the person said. Anything but [Approved] approves nothing.
+type ApprovalStatus string
+
+const (
+	Approved ApprovalStatus = "approved"
+	Rejected ApprovalStatus = "rejected"
+)

@@ -1,0 +1,272 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// due says when the latest group may start on each pending resource: when every gradual rollout that governs one of the members to run has
+// come to it, and never while something else keeps one of them from running. So nothing is drained to wait.
+func (w *work) due(b *bracketWork, p bracket.Pending) []time.Time {
+	schedule := w.schedule(b, p.Group)
+	b.group = p.Group
+	unseen := w.unseen(p.Group)
+	instants := make([]time.Time, len(p.Resources))
+	b.pending = make([]pendingResource, len(p.Resources))
+	b.runs = make([]pendingRun, 0, len(b.targets))
+	next := 0 // in b.targets
+	var buffer []bracket.PendingRun
+	for n, id := range p.Resources {
+		for next < len(b.targets) && w.targets[b.targets[next]].Resource < id {
+			next++
+		}
+		from := next
+		for next < len(b.targets) && w.targets[b.targets[next]].Resource == id {
+			next++
+		}
+		own := b.targets[from:next]
+		buffer = p.Runs(n, buffer[:0])
+		pending := pendingResource{resource: w.targets[own[0]].resource, from: int32(len(b.runs))}
+		due := p.Group.ReadyAt
+		for _, run := range buffer {
+			i := sibling(w, own, run.Deployment)
+			b.runs = append(b.runs, pendingRun{target: i, version: w.versions[w.targets[i].deployment].number(run.Version)})
+		}
+		pending.to = int32(len(b.runs))
+		if len(unseen) > 0 {
+			for _, i := range own {
+				if verdict, missing := unseen[w.targets[i].deployment]; missing {
+					pending.blockers = w.also(pending.blockers, verdict)
+				}
+			}
+		}
+		if verdict, open := w.closes(pending.resource); open {
+			pending.blockers = w.also(pending.blockers, verdict)
+		}
+		for k := pending.from; k < pending.to; k++ {
+			run := b.runs[k]
+			at, position, founders, err := schedule.turn(run.target)
+			if err != nil {
+				pending.blockers = w.also(pending.blockers, Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: b.id, On: onConfig(b.id), Data: &Data{Detail: err.Error()}})
+			}
+			if at.After(due) {
+				due = at
+			}
+			pending.position, pending.n = max(pending.position, position), max(pending.n, founders)
+			pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, b.runs[pending.from:pending.to], false)
+		}
+		b.pending[n] = pending
+		if len(pending.blockers) == 0 {
+			instants[n] = due
+		}
+	}
+	return instants
+}
+
+// unseen finds the members of which the snapshot does not hold the locked version. An execution that began now would leave them out for good,
+// and nobody can tell a version that was deleted from one that this host has not read yet.
+func (w *work) unseen(group *bracket.Group) map[int32]Verdict {
+	verdicts := map[int32]Verdict{}
+	for _, m := range group.Members {
+		d, known := w.deployment(m.Deployment)
+		if !known || len(m.Locks) == 0 || w.versions[d].number(m.Locks[0].ID) != missing {
+			continue
+		}
+		verdicts[d] = Verdict{
+			Status: Denied, Reason: ReasonVersionUnknown, On: []Condition{{Kind: OnVersion, Deployment: m.Deployment}}, Data: &Data{Detail: m.Locks[0].ID},
+		}
+	}
+	return verdicts
+}
+
+func sibling(w *work, own []int32, deployment string) int32 {
+	for _, i := range own {
+		if w.targets[i].Deployment == deployment {
+			return i
+		}
+	}
+	return own[0] // unreachable: a bracket runs members that have a target only
+}
+
+// schedule holds the gradual rollouts of one bracket group, per deployment number.
+type schedule struct {
+	w     *work
+	rules []scheduledRule
+}
+
+type scheduledRule struct {
+	rule     *compiledRule
+	rollouts map[int32]*rollout // by deployment number where targets are ranked on their own, else under none
+	err      error
+}
+
+func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
+	s := &schedule{w: w}
+	seen := map[*compiledRule]bool{}
+	views := map[int32]bool{}
+	for _, i := range b.targets {
+		if views[w.view[i]] {
+			continue
+		}
+		views[w.view[i]] = true
+		for _, rule := range w.views.list[w.view[i]].gradual {
+			if !seen[rule] {
+				seen[rule] = true
+				s.rules = append(s.rules, w.scheduleRule(b, rule, group))
+			}
+		}
+	}
+	return s
+}
+
+// scheduleRule ranks what one gradual rule governs, once for the whole group: every member on a resource gets the same turn.
+func (w *work) scheduleRule(b *bracketWork, rule *compiledRule, group *bracket.Group) scheduledRule {
+	environment := w.environments[b.environment].ID
+	key := rolloutKey{rule: rule.id, environment: environment, group: group.ID}
+	s := scheduledRule{rule: rule, rollouts: map[int32]*rollout{}}
+	if rule.gradual.OrderKey != OrderByTarget {
+		population := b.targets
+		if rule.gradual.OrderKey == OrderByResource || rule.bracketID != b.id {
+			population = w.population(rule, b.environment*int32(len(w.deployments)))
+		}
+		s.rollouts[none], s.err = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, population)
+		return s
+	}
+	for _, m := range group.Members {
+		d, known := w.deployment(m.Deployment)
+		if !known {
+			continue
+		}
+		population := w.population(rule, b.environment*int32(len(w.deployments))+d)
+		if len(population) == 0 {
+			continue
+		}
+		version := ""
+		if len(m.Locks) > 0 {
+			version = m.Locks[0].ID
+		}
+		key.deployment = m.Deployment
+		var err error
+		if s.rollouts[d], err = w.begin(rule, key, rule.hash(version, group.ID), group.ReadyAt, population); err != nil {
+			s.err = err
+		}
+	}
+	return s
+}
+
+// turn is when a member's target is due under all rules that govern it.
+func (s *schedule) turn(i int32) (due time.Time, position, founders int32, err error) {
+	w := s.w
+	for k := range s.rules {
+		r := &s.rules[k]
+		if len(w.views.list) > 2 && !w.views.list[w.view[i]].has(r.rule) {
+			continue
+		}
+		if r.err != nil {
+			return due, position, founders, r.err
+		}
+		number := int32(none)
+		if r.rule.gradual.OrderKey == OrderByTarget {
+			number = w.targets[i].deployment
+		}
+		rollout := r.rollouts[number]
+		if rollout == nil {
+			continue
+		}
+		p := rollout.positions[w.element(r.rule, i)]
+		at, err := rollout.due(p)
+		if err != nil {
+			return due, p, int32(rollout.record.Founders), err
+		}
+		if at.After(due) {
+			due, position, founders = at, p, int32(rollout.record.Founders)
+		}
+	}
+	return due, position, founders, nil
+}
+
+// obstacles appends what keeps a member from running besides its bracket, its turn and capacity: a failed expression, a job that is not the
+// bracket's, and, unless the run goes back to what was there before, a dependency outside the bracket. Versions that the same execution will
+// bring count as present.
+func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
+	t := &w.targets[i]
+	if len(w.held) > 0 {
+		for _, verdict := range w.held[i] {
+			blockers = w.also(blockers, verdict)
+		}
+	}
+	if runs != nil && t.current == missing {
+		blockers = w.also(blockers, w.unknownVersion(t))
+	}
+	if !back {
+		blockers = w.dependencies(blockers, i, b)
+		if w.dependent[t.deployment] && version >= 0 {
+			blockers = w.versionDependencies(blockers, i, w.versions[t.deployment].list[version], runs)
+		}
+	}
+	if w.foreign(b, t) {
+		blockers = w.also(blockers, w.busy(t))
+	}
+	return blockers
+}
+
+// foreign reports whether a job is active on a member's target that is no run of the bracket's open execution. Runs of that execution are no
+// obstacle: a group may be merged into it while they are in progress, and the bracket waits for them where it must.
+func (w *work) foreign(b *bracketWork, t *target) bool {
+	if len(t.Jobs) == 0 || !t.busy() {
+		return false
+	}
+	k, ok := slices.BinarySearchFunc(b.state.Executions, t.Resource, func(r *bracket.ExecutionRecord, id string) int {
+		return strings.Compare(r.Resource, id)
+	})
+	if !ok || b.state.Executions[k].Open == nil {
+		return true
+	}
+	prefix := textkey.Join(b.state.Executions[k].Open.Group) + "/"
+	return slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && !strings.HasPrefix(job.Run, prefix) })
+}
+
+// leftover holds back the first start on a resource while a job of an execution that was given up in this very step is still active on one
+// of the targets: until then it was a run of an open execution, and no obstacle.
+func (w *work) leftover(b *bracketWork, p *pendingResource) bool {
+	var blockers []Verdict
+	for _, run := range b.runs[p.from:p.to] {
+		if t := &w.targets[run.target]; w.foreign(b, t) {
+			blockers = w.also(blockers, w.busy(t))
+		}
+	}
+	if len(blockers) == 0 {
+		return false
+	}
+	for _, run := range b.runs[p.from:p.to] {
+		w.waitNumber(run.target, run.version, blockers)
+	}
+	return true
+}
+
+func parseRun(text string) (bracket.Run, error) {
+	parts, err := textkey.Split(text)
+	if err != nil {
+		return bracket.Run{}, err
+	}
+	if len(parts) != 6 {
+		return bracket.Run{}, fmt.Errorf("run id %q has %d parts, not 6", text, len(parts))
+	}
+	generation, err := strconv.Atoi(parts[3])
+	if err != nil {
+		return bracket.Run{}, fmt.Errorf("run id %q: generation: %w", text, err)
+	}
+	attempt, err := strconv.Atoi(parts[4])
+	if err != nil {
+		return bracket.Run{}, fmt.Errorf("run id %q: attempt: %w", text, err)
+	}
+	return bracket.Run{
+		Group: parts[0], Resource: parts[1], Deployment: parts[2], Generation: generation, Attempt: attempt, Purpose: bracket.Purpose(parts[5]),
+	}, nil
+}

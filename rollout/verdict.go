@@ -1,0 +1,149 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Status is the outcome of one rule for one candidate.
+type Status string
+
+const (
+	Allowed Status = "allowed" // the rule does not stand in the way
+	Pending Status = "pending" // not now: time or an event will change it
+	Denied  Status = "denied"  // not this version, unless somebody changes something
+)
+
+// Reason is the stable code of a verdict. Programs branch on it; the text for people is derived from it and the data and may change.
+type Reason string
+
+// Reasons of this package, in the order in which the rules are asked. Those of brackets and slots are the codes of packages bracket and
+// concurrency, unchanged.
+const (
+	ReasonVersionNotDeployable Reason = "version_not_deployable"   // denied: the status of the version
+	ReasonSelectorNoMatch      Reason = "selector_no_match"        // denied: a versionSelector says no
+	ReasonSelectorMissingKey   Reason = "selector_missing_key"     // denied: a versionSelector reads a key that is not there
+	ReasonSelectorError        Reason = "selector_error"           // denied: an expression failed on this target
+	ReasonApprovalMissing      Reason = "approval_missing"         // pending: fewer approvers than needed
+	ReasonDependencyUnmatched  Reason = "dependency_unmatched"     // denied: the rule names no deployment on this resource
+	ReasonDependencyUnmet      Reason = "dependency_unmet"         // denied: a deployment it needs does not run what it needs
+	ReasonVersionUnmet         Reason = "version_dependency_unmet" // denied: a dependency of the version itself
+	ReasonRolloutNotStarted    Reason = "rollout_not_started"      // pending: an approval is missing, so the curve has no start
+	ReasonRolloutNotDue        Reason = "rollout_not_due"          // pending: the turn of the target comes at Until
+	ReasonRolloutOverflow      Reason = "rollout_overflow"         // denied: the turn of the target lies beyond 64 bits of nanoseconds
+	ReasonRetryBackoff         Reason = "retry_backoff"            // pending: the next attempt is due at Until
+	ReasonRetryExhausted       Reason = "retry_exhausted"          // denied: no attempt is left
+	ReasonTargetBusy           Reason = "target_busy"              // denied: a job is active on the target
+	ReasonVersionUnknown       Reason = "version_unknown"          // denied: the target runs, or its bracket locked, a version that the snapshot does not hold
+)
+
+// Verdict is what one rule says about one candidate, and what can change it.
+type Verdict struct {
+	Status Status      `json:"status"`
+	Reason Reason      `json:"reason"`
+	Rule   string      `json:"rule,omitempty"` // id; empty for what holds without any rule
+	Until  time.Time   `json:"until,omitzero"` // looking again at this instant can help; zero: only an event can
+	On     []Condition `json:"on,omitempty"`   // the events that can change it; shared between verdicts, do not modify
+	Data   *Data       `json:"data,omitempty"` // what the reason needs to be understood; shared, do not modify
+}
+
+// Data holds the facts behind a verdict. Which of them are set follows from the reason.
+type Data struct {
+	Position   int      `json:"position"`             // zero-based place in the rollout order
+	Population int      `json:"population,omitempty"` // how many were there when the rollout started
+	Attempt    int      `json:"attempt,omitempty"`    // attempts made so far
+	Allowed    int      `json:"allowed,omitempty"`    // attempts or approvals that the rule asks for
+	Names      []string `json:"names,omitempty"`      // deployments, approvers or members that the verdict is about
+	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the status of a version
+}
+
+// ConditionKind says what kind of event a verdict waits for.
+type ConditionKind string
+
+const (
+	OnApproval     ConditionKind = "approval"      // an approval of Version in Environment
+	OnJob          ConditionKind = "job"           // a job on the target ends
+	OnDependency   ConditionKind = "dependency"    // another deployment succeeds on the resource
+	OnMember       ConditionKind = "member"        // another member of the bracket ends on the resource
+	OnExecutionEnd ConditionKind = "execution_end" // the open execution of Rule on Resource ends
+	OnGroupClose   ConditionKind = "group_close"   // a group of Rule closes in Environment
+	OnSlot         ConditionKind = "slot"          // a place in Pool becomes free
+	OnVersion      ConditionKind = "version"       // a version of Deployment appears or becomes eligible
+	OnConfig       ConditionKind = "config"        // somebody changes the policy, the limit of Pool or the fleet
+	OnOperator     ConditionKind = "operator"      // an operator's command
+)
+
+// Condition is an event that can change a verdict. Which fields are set follows from the kind.
+type Condition struct {
+	Kind        ConditionKind `json:"kind"`
+	Rule        string        `json:"rule,omitempty"`
+	Environment string        `json:"environment,omitempty"`
+	Deployment  string        `json:"deployment,omitempty"`
+	Resource    string        `json:"resource,omitempty"`
+	Version     string        `json:"version,omitempty"`
+	Group       string        `json:"group,omitempty"`
+	Pool        string        `json:"pool,omitempty"`
+}
+
+// String names the event in a few words.
+func (c Condition) String() string {
+	switch c.Kind {
+	case OnApproval:
+		return fmt.Sprintf("an approval of %s in %s", c.Version, c.Environment)
+	case OnJob:
+		return fmt.Sprintf("the end of a job of %s on %s", c.Deployment, c.Resource)
+	case OnDependency, OnMember:
+		return fmt.Sprintf("%s on %s", c.Deployment, c.Resource)
+	case OnExecutionEnd:
+		return fmt.Sprintf("the end of the bracket on %s", c.Resource)
+	case OnGroupClose:
+		return fmt.Sprintf("the next group in %s", c.Environment)
+	case OnSlot:
+		return fmt.Sprintf("a free slot in %s", c.Pool)
+	case OnVersion:
+		return fmt.Sprintf("a version of %s", c.Deployment)
+	case OnConfig:
+		if c.Pool != "" {
+			return fmt.Sprintf("a change of the limit of %s", c.Pool)
+		}
+		return "a change of the policy"
+	case OnOperator:
+		return "an operator"
+	}
+	return string(c.Kind)
+}
+
+// String says it for people: the reason, what it is about, until when and what it waits for.
+func (v Verdict) String() string {
+	var b strings.Builder
+	b.WriteString(string(v.Reason))
+	if d := v.Data; d != nil {
+		switch v.Reason {
+		case ReasonRolloutNotDue, "bracket_not_due":
+			fmt.Fprintf(&b, " (position %d of %d)", d.Position, d.Population)
+		case ReasonRetryBackoff, ReasonRetryExhausted:
+			fmt.Fprintf(&b, " (%d of %d attempts failed)", d.Attempt, d.Allowed)
+		case ReasonApprovalMissing:
+			fmt.Fprintf(&b, " (%d of %d)", d.Attempt, d.Allowed)
+		}
+		if len(d.Names) > 0 {
+			fmt.Fprintf(&b, " %s", strings.Join(d.Names, ", "))
+		}
+		if d.Detail != "" {
+			fmt.Fprintf(&b, ": %s", d.Detail)
+		}
+	}
+	if !v.Until.IsZero() {
+		fmt.Fprintf(&b, " until %s", v.Until.UTC().Format(time.RFC3339))
+	}
+	for i, on := range v.On {
+		if i == 0 {
+			b.WriteString(", waits for ")
+		} else {
+			b.WriteString(" or ")
+		}
+		b.WriteString(on.String())
+	}
+	return b.String()
+}

@@ -1,0 +1,362 @@
+package selector
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/ast"
+	celconfig "github.com/google/cel-go/common/env"
+	"github.com/google/cel-go/common/overloads"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/parser"
+)
+
+// This file and celvalue.go are all that speaks to the CEL library, whose module will change its path.
+
+// library is a CEL environment for one schema.
+type library struct {
+	env     *cel.Env
+	noMacro *cel.Env // the same language without macros, to explain why one does not expand
+
+	declared map[string]bool // names of variables
+	limits   Limits
+}
+
+func newLibrary(variables []Variable, limits Limits) (*library, error) {
+	// dyn would undo all checking of types; it is the one standard function that is left out.
+	standard := cel.StdLib(cel.StdLibSubset(&celconfig.LibrarySubset{ExcludeFunctions: []*celconfig.Function{{Name: overloads.TypeConvertDyn}}}))
+	language := []cel.EnvOption{
+		standard,
+		cel.DefaultUTCTimeZone(true),
+		cel.ParserExpressionSizeLimit(limits.TextBytes),
+		cel.ParserRecursionLimit(limits.Depth),
+		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateHomogeneousAggregateLiterals()),
+		// Tempting, and a panic in this version: cel.RegexProgramSizeLimit. See Env.regex.
+	}
+	celTypes := map[Type]*cel.Type{String: cel.StringType, Int: cel.IntType, Bool: cel.BoolType, Timestamp: cel.TimestampType,
+		StringList: cel.ListType(cel.StringType), StringMap: cel.MapType(cel.StringType, cel.StringType)}
+	l := &library{declared: map[string]bool{}, limits: limits}
+	full := slices.Concat(language, []cel.EnvOption{cel.EnableMacroCallTracking()})
+	for _, v := range variables {
+		full = append(full, cel.Variable(v.Name, celTypes[v.Type]))
+		l.declared[v.Name] = true
+	}
+	var err error
+	if l.env, err = cel.NewCustomEnv(full...); err != nil {
+		return nil, fmt.Errorf("selector: the CEL environment cannot be built: %v", err)
+	}
+	if l.noMacro, err = cel.NewCustomEnv(append(language, cel.ClearMacros())...); err != nil {
+		return nil, fmt.Errorf("selector: the CEL environment cannot be built: %v", err)
+	}
+	return l, nil
+}
+
+// functions lists the names of all functions and operators.
+func (l *library) functions() []string {
+	var names []string
+	for name := range l.env.Functions() {
+		names = append(names, name)
+	}
+	return names
+}
+
+// trouble is what the library has to say against a text.
+type trouble struct {
+	line, col int
+	msg, hint string
+	limit     bool
+}
+
+// syntaxTree is a text parsed, or parsed and checked. A tree that is only parsed must be checked at most once, and never by two
+// goroutines (google/cel-go#881): it lives inside one call of Compile.
+type syntaxTree struct {
+	library *library
+	ast     *cel.Ast
+	root    *expr
+}
+
+func (l *library) parse(text string) (*syntaxTree, *trouble) {
+	parsed, issues := l.env.Parse(text)
+	if t, _ := first(issues); t != nil {
+		if t.line == 0 {
+			// Faults without a place are those of the parser itself, not of the text: it gave up.
+			t.limit, t.msg = true, fmt.Sprintf("the expression is nested deeper than the limit of %d: %s", l.limits.Depth, t.msg)
+		}
+		return nil, t
+	}
+	return &syntaxTree{library: l, ast: parsed}, nil
+}
+
+func (l *library) check(parsed *syntaxTree) (*syntaxTree, *trouble) {
+	tree := parsed.tree()
+	checked, issues := l.env.Check(parsed.ast)
+	if t, id := first(issues); t != nil {
+		tree.walk(func(n *expr) {
+			if n.id == id && comparison(n.name) {
+				t.hint = "both sides must have the same type"
+			}
+		})
+		return nil, t
+	}
+	return &syntaxTree{library: l, ast: checked}, nil
+}
+
+func comparison(op string) bool {
+	switch op {
+	case opEqual, opNotEqual, "_<_", "_<=_", "_>_", "_>=_", opIn:
+		return true
+	}
+	return false
+}
+
+// first returns the first fault that has a place, or else the first, and the node that it is about; nil if there is none.
+func first(issues *cel.Issues) (*trouble, int64) {
+	faults := issues.Errors()
+	if len(faults) == 0 {
+		return nil, 0
+	}
+	for _, f := range faults {
+		if f.Location != common.NoLocation {
+			return &trouble{line: f.Location.Line(), col: f.Location.Column() + 1, msg: strings.TrimSpace(f.Message)}, f.ExprID
+		}
+	}
+	return &trouble{msg: strings.TrimSpace(faults[0].Message)}, faults[0].ExprID
+}
+
+// misusedMacro explains a text that only fails to parse because a macro does not expand.
+func (l *library) misusedMacro(text string) *fault {
+	parsed, issues := l.noMacro.Parse(text)
+	if len(issues.Errors()) > 0 {
+		return nil
+	}
+	var f *fault
+	(&syntaxTree{library: l, ast: parsed}).tree().walk(func(n *expr) {
+		if f != nil || n.kind != kindCall {
+			return
+		}
+		switch {
+		case n.name == "has" && !n.member && len(n.args) == 1 && n.args[0].kind != kindSelect:
+			f = &fault{at: n, msg: "has() takes a selection such as m.key", hint: "write has(m.key) or 'key' in m"}
+		case n.member && (n.name == "all" || n.name == "exists" || n.name == "exists_one" || n.name == "map" || n.name == "filter"):
+			if len(n.args) > 1 && n.args[1].kind != kindName {
+				f = &fault{at: n.args[1], msg: "the loop variable of " + n.name + " must be a simple name", hint: "as in list." + n.name + "(x, x == 'a')"}
+			}
+		}
+	})
+	return f
+}
+
+// canonical prints the checked tree on one line. If what is printed is longer than may be compiled, or is not the same expression when
+// it is parsed again, the text stands as it was written.
+func (l *library) canonical(checked *syntaxTree, text string) string {
+	text = strings.TrimSpace(text)
+	printed, ok := checked.print()
+	if !ok || len(printed) > l.limits.TextBytes {
+		return text
+	}
+	again, trouble := l.parse(printed)
+	if trouble != nil {
+		return text
+	}
+	if twice, _ := again.print(); twice != printed {
+		return text
+	}
+	return printed
+}
+
+func (t *syntaxTree) print() (string, bool) {
+	native := t.ast.NativeRep()
+	printed, err := parser.Unparse(native.Expr(), native.SourceInfo(), parser.WrapOnColumn(math.MaxInt32))
+	return printed, err == nil
+}
+
+// cost is the worst case for data of the promised sizes.
+func (t *syntaxTree) cost() (uint64, error) {
+	estimate, err := t.library.env.EstimateCost(t.ast, t.meter())
+	return estimate.Max, err
+}
+
+// meter is the price list of one expression, for the estimate and for counting. It is the library's own with two prices put right:
+// converting a string costs by its length, and a regular expression by what it compiles to, not by how it is written: (a{1,30}){1,30}
+// is short and 30 times as slow as others of its length.
+type meter struct {
+	*library
+	patterns map[string]uint64 // what each regular expression costs per character of ten
+}
+
+func (t *syntaxTree) meter() *meter {
+	m := &meter{library: t.library, patterns: map[string]uint64{}}
+	t.tree().walk(func(n *expr) {
+		if n.kind == kindCall && n.name == overloads.Matches && len(n.args) == 2 {
+			if pattern, ok := n.args[1].text(); ok {
+				size, _ := programSize(pattern)
+				m.patterns[pattern] = (uint64(max(size, len(pattern))) + perInstruction - 1) / perInstruction
+			}
+		}
+	})
+	return m
+}
+
+const (
+	perCharacter   = common.StringTraversalCostFactor // what looking at one character of a string costs
+	perInstruction = 4                                // instructions of a regular expression that run at the cost of one
+	formatted      = 64                               // bound on the length of what conversions to string write
+)
+
+// EstimateSize promises the sizes of data. What does not come from a declared variable has no promised size: the library then assumes
+// the worst.
+func (m *meter) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
+	if n.Type().Kind() == types.TypeKind {
+		return &checker.SizeEstimate{Min: 1, Max: 1}
+	}
+	path := n.Path()
+	if len(path) == 0 || !m.declared[strings.TrimPrefix(path[0], ".")] {
+		return nil
+	}
+	switch n.Type().Kind() {
+	case types.StringKind:
+		return &checker.SizeEstimate{Max: uint64(m.limits.StringBytes)}
+	case types.ListKind:
+		return &checker.SizeEstimate{Max: uint64(m.limits.ListItems)}
+	}
+	return nil
+}
+
+// EstimateCallCost is the price of a call before it is made; nil leaves it to the library.
+func (m *meter) EstimateCallCost(_, overload string, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+	if target != nil {
+		args = append([]checker.AstNode{*target}, args...)
+	}
+	size := func(n checker.AstNode) checker.SizeEstimate {
+		if s := n.ComputedSize(); s != nil {
+			return *s
+		}
+		return checker.UnknownSizeEstimate()
+	}
+	one := checker.FixedCostEstimate(1)
+	switch overload {
+	case overloads.StringToString:
+		result := size(args[0])
+		return &checker.CallEstimate{CostEstimate: one, ResultSize: &result}
+	case overloads.IntToString, overloads.UintToString, overloads.DoubleToString, overloads.BoolToString, overloads.TimestampToString, overloads.DurationToString:
+		return &checker.CallEstimate{CostEstimate: one, ResultSize: &checker.SizeEstimate{Max: formatted}}
+	case overloads.Matches, overloads.MatchesString:
+		pattern, _ := args[1].Expr().AsLiteral().Value().(string)
+		cost := size(args[0]).MultiplyByCostFactor(perCharacter).Add(one).Multiply(checker.FixedCostEstimate(m.patterns[pattern]))
+		return &checker.CallEstimate{CostEstimate: cost}
+	}
+	if fromString(overload) {
+		return &checker.CallEstimate{CostEstimate: size(args[0]).MultiplyByCostFactor(perCharacter).Add(one)}
+	}
+	return nil
+}
+
+// CallCost is the price of a call that was made, by the same list.
+func (m *meter) CallCost(_, overload string, args []ref.Val, _ ref.Val) *uint64 {
+	text, ok := args[0].(types.String)
+	cost := uint64(math.Ceil(float64(utf8.RuneCountInString(string(text)))*perCharacter)) + 1
+	switch {
+	case !ok:
+		return nil
+	case overload == overloads.Matches || overload == overloads.MatchesString:
+		pattern, _ := args[1].(types.String)
+		cost *= m.patterns[string(pattern)]
+	case !fromString(overload):
+		return nil
+	}
+	return &cost
+}
+
+// fromString reports whether the overload converts a string into something else.
+func fromString(overload string) bool {
+	switch overload {
+	case overloads.StringToBool, overloads.StringToInt, overloads.StringToUint, overloads.StringToDouble,
+		overloads.StringToTimestamp, overloads.StringToDuration:
+		return true
+	}
+	return false
+}
+
+// tree converts the library's tree.
+func (t *syntaxTree) tree() *expr {
+	if t.root == nil {
+		native := t.ast.NativeRep()
+		t.root = (&converter{native}).expr(native.Expr())
+	}
+	return t.root
+}
+
+type converter struct{ *ast.AST }
+
+func (c *converter) expr(e ast.Expr) *expr {
+	// Without a place the library says -1 for both.
+	place := c.SourceInfo().GetStartLocation(e.ID())
+	n := &expr{id: e.ID(), line: max(0, place.Line()), col: place.Column() + 1}
+	if c.IsChecked() {
+		n.typ = typeOf(c.GetType(e.ID()))
+	}
+	add := func(children ...ast.Expr) {
+		for _, child := range children {
+			n.args = append(n.args, c.expr(child))
+		}
+	}
+	switch e.Kind() {
+	case ast.LiteralKind:
+		n.kind, n.value = kindLiteral, e.AsLiteral().Value()
+	case ast.IdentKind:
+		n.kind, n.name = kindName, e.AsIdent()
+	case ast.SelectKind:
+		s := e.AsSelect()
+		n.kind, n.name = kindSelect, s.FieldName()
+		if s.IsTestOnly() {
+			n.kind = kindHas
+		}
+		add(s.Operand())
+	case ast.CallKind:
+		call := e.AsCall()
+		n.kind, n.name, n.member = kindCall, call.FunctionName(), call.IsMemberFunction()
+		if n.member {
+			add(call.Target())
+		}
+		add(call.Args()...)
+	case ast.ListKind:
+		n.kind = kindList
+		add(e.AsList().Elements()...)
+	case ast.MapKind:
+		n.kind = kindMap
+		for _, entry := range e.AsMap().Entries() {
+			add(entry.AsMapEntry().Key(), entry.AsMapEntry().Value())
+		}
+	case ast.StructKind:
+		n.kind, n.name = kindMessage, e.AsStruct().TypeName()
+		for _, entry := range e.AsStruct().Fields() {
+			add(entry.AsStructField().Value())
+		}
+	case ast.ComprehensionKind:
+		comprehension := e.AsComprehension()
+		n.kind, n.name, n.second = kindComprehend, comprehension.IterVar(), comprehension.IterVar2()
+		add(comprehension.IterRange(), comprehension.AccuInit(), comprehension.LoopCondition(), comprehension.LoopStep(), comprehension.Result())
+	}
+	return n
+}
+
+func typeOf(t *types.Type) exprType {
+	switch t.Kind() {
+	case types.StringKind:
+		return typeString
+	case types.IntKind:
+		return typeInt
+	case types.BoolKind:
+		return typeBool
+	case types.DynKind, types.AnyKind, types.ErrorKind, types.TypeParamKind:
+		return typeUnknown
+	}
+	return typeOther
+}

@@ -1,0 +1,236 @@
+package selector
+
+import (
+	"fmt"
+	"regexp/syntax"
+	"slices"
+	"strings"
+)
+
+// fault is a place in a tree and what is wrong there.
+type fault struct {
+	at        *expr
+	msg, hint string
+	limit     bool
+}
+
+// typeValues are names that can stand in an expression as values, as in type(x) == string.
+const typeValues = " bool bytes double int list map null_type string type uint google.protobuf.Duration google.protobuf.Timestamp "
+
+// names finds the first name in a parsed tree that is neither declared nor bound by a macro, and the first function that does not
+// exist. The CEL library finds them too, but tells them apart only in the text of its messages.
+func (e *Env) names(tree *expr) *fault {
+	return e.namesIn(tree, nil)
+}
+
+func (e *Env) namesIn(n *expr, local []string) *fault {
+	if path, ok := n.path(); ok {
+		return e.resolve(n, path, local)
+	}
+	switch n.kind {
+	case kindHas:
+		path, ok := n.args[0].path()
+		if name := strings.Join(append(path, n.name), "."); ok && e.layout.has(name) {
+			return &fault{at: n, msg: "has(" + name + "): a variable always has a value", hint: "has is for keys, as in has(resource.metadata.team)"}
+		}
+	case kindCall:
+		if !e.functions[n.name] {
+			hint := "only the standard functions of CEL are available"
+			if near := nearest(n.name, e.functionNames); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			return &fault{at: n, msg: "there is no function " + n.name, hint: hint}
+		}
+	case kindMessage:
+		return &fault{at: n, msg: "message " + n.name + " cannot be built here", hint: "use strings, numbers, booleans, lists and maps"}
+	case kindOther:
+		return &fault{at: n, msg: "this is not supported"}
+	case kindComprehend:
+		for _, name := range []string{n.name, n.second} {
+			if name != "" && e.layout.hidden(name) {
+				return &fault{at: n, msg: "the loop variable " + name + " hides a declared variable", hint: "give it another name"}
+			}
+		}
+		if f := e.namesIn(n.args[0], local); f != nil {
+			return f
+		}
+		local = append(slices.Clip(local), n.name, n.second)
+		for _, arg := range n.args[1:] {
+			if f := e.namesIn(arg, local); f != nil {
+				return f
+			}
+		}
+		return nil
+	}
+	for _, arg := range n.args {
+		if f := e.namesIn(arg, local); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// resolve checks a chain a.b.c: some beginning of it must be declared.
+func (e *Env) resolve(n *expr, path, local []string) *fault {
+	// Accumulators of macros have names that cannot be written.
+	if slices.Contains(local, path[0]) || strings.HasPrefix(path[0], "@") || strings.HasPrefix(path[0], "__") {
+		return nil
+	}
+	for i := range path {
+		if e.layout.has(strings.Join(path[:i+1], ".")) {
+			return nil
+		}
+	}
+	full := strings.Join(path, ".")
+	if strings.Contains(typeValues, " "+full+" ") {
+		return nil
+	}
+	hint := ""
+	if below := e.layout.below(full); len(below) > 0 {
+		hint = "did you mean one of " + strings.Join(below, ", ") + "?"
+	} else {
+		// The variable may be mistyped in front of keys that are nobody's business here.
+		for i := range path {
+			if near := e.layout.nearest(strings.Join(path[:len(path)-i], ".")); near != "" {
+				hint = "did you mean " + near + "?"
+				break
+			}
+		}
+	}
+	for n.kind == kindSelect {
+		n = n.args[0]
+	}
+	return &fault{at: n, msg: full + " is not declared", hint: hint}
+}
+
+func (l *layout) has(name string) bool {
+	_, ok := l.slots[name]
+	return ok
+}
+
+// below lists the variables inside a name that is no variable itself.
+func (l *layout) below(name string) []string {
+	var names []string
+	for _, v := range l.variables {
+		if strings.HasPrefix(v.Name, name+".") {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// hidden reports whether a loop variable of that name would make a declared one unreachable.
+func (l *layout) hidden(name string) bool {
+	return l.has(name) || len(l.below(name)) > 0
+}
+
+// rules finds the first place of a checked tree that is valid CEL and yet refused.
+func (e *Env) rules(tree *expr) *fault {
+	if f := e.ruled(tree, 0); f != nil {
+		return f
+	}
+	if tree.typ != typeBool {
+		hint := "a selector must say yes or no, as in a comparison"
+		if name, ok := e.layout.variable(tree, String); ok {
+			hint = "compare it, as in " + name + " == 'true'"
+		}
+		return &fault{at: tree, msg: "the result is not a bool", hint: hint}
+	}
+	return nil
+}
+
+func (e *Env) ruled(n *expr, nesting int) *fault {
+	if n.typ == typeUnknown {
+		return &fault{at: n, msg: "the type of this is only known at run time", hint: "use values of one declared type"}
+	}
+	maps := []*expr(nil) // operands at which a map variable may stand
+	switch n.kind {
+	case kindSelect, kindHas:
+		maps = n.args
+	case kindCall:
+		switch {
+		case n.call(opIndex, 2):
+			maps = n.args[:1]
+		case n.call(opIn, 2):
+			maps = n.args[1:]
+		case n.name == "matches":
+			if f := e.regex(n); f != nil {
+				return f
+			}
+		case len(n.args) == 2 && n.member && strings.HasPrefix(n.name, "get"):
+			if f := zone(n.args[1]); f != nil {
+				return f
+			}
+		}
+	case kindComprehend:
+		if nesting++; nesting > e.limits.Nesting {
+			return &fault{at: n, limit: true, msg: fmt.Sprintf("comprehensions are nested %d deep, the limit is %d", nesting, e.limits.Nesting)}
+		}
+	}
+	for _, arg := range n.args {
+		if name, ok := e.layout.variable(arg, StringMap); ok && !slices.Contains(maps, arg) {
+			return &fault{at: arg, msg: name + " can only be asked for keys", hint: fmt.Sprintf("use %s['key'], 'key' in %s or has(%s.key)", name, name, name)}
+		}
+	}
+	for i, arg := range n.args {
+		depth := nesting
+		if n.kind == kindComprehend && i == 0 {
+			depth-- // the range is walked once, before the loop: a.filter(…).all(…) is not nested
+		}
+		if f := e.ruled(arg, depth); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// regex checks the pattern of a call of matches. The size is taken after simplification, which is what the matcher runs: the CEL
+// library's own limit compiles without it and panics on (a{1,100}).
+func (e *Env) regex(call *expr) *fault {
+	pattern := call.args[len(call.args)-1]
+	text, ok := pattern.text()
+	if !ok {
+		return &fault{at: pattern, msg: "the regular expression must be a string literal"}
+	}
+	size, err := programSize(text)
+	if err != nil {
+		return &fault{at: pattern, msg: "invalid regular expression: " + strings.TrimPrefix(err.Error(), "error parsing regexp: "), hint: "the syntax is that of RE2"}
+	}
+	if size > e.limits.RegexProgram {
+		return &fault{at: pattern, limit: true, msg: fmt.Sprintf("the regular expression has %d instructions, the limit is %d", size, e.limits.RegexProgram)}
+	}
+	return nil
+}
+
+// programSize is the number of instructions that a regular expression compiles to.
+func programSize(pattern string) (int, error) {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0, err
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return 0, err
+	}
+	return len(prog.Inst), nil
+}
+
+// zone checks the time zone of getHours and its like: names are looked up in files of the machine on every evaluation, so that two
+// machines could disagree; UTC and fixed offsets cannot.
+func zone(arg *expr) *fault {
+	text, ok := arg.text()
+	if ok && text == "UTC" {
+		return nil
+	}
+	if ok && len(text) == 6 && (text[0] == '+' || text[0] == '-') && text[3] == ':' {
+		hour, minute := text[1:3], text[4:6]
+		if digits(hour) && digits(minute) && hour <= "23" && minute <= "59" {
+			return nil
+		}
+	}
+	return &fault{at: arg, msg: "the time zone must be 'UTC' or an offset", hint: "such as '+01:00'"}
+}
+
+func digits(text string) bool {
+	return strings.Trim(text, "0123456789") == ""
+}

@@ -1,0 +1,246 @@
+package selector_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/selector"
+)
+
+func TestSchemaValidate(t *testing.T) {
+	if err := selector.DefaultSchema().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if err := (selector.Schema{}).Validate(); err == nil || err.Error() != "schema: must declare at least one variable" {
+		t.Error(err)
+	}
+	for _, row := range []struct{ name, want, why string }{
+		{"a", "", "a letter"},
+		{"_a.B_1", "", "an underscore, digits, two parts"},
+		{"a.string", "", "names of types are reserved only in front"},
+		{"", `"" must be identifiers`, "no name"},
+		{"a.", `"a." must be identifiers`, "an empty part"},
+		{"1a", `"1a" must be identifiers`, "a digit in front"},
+		{"a-b", `"a-b" must be identifiers`, "a character that is an operator"},
+		{"é", `"é" must be identifiers`, "a letter that CEL does not take"},
+		{"__a", `"__a" must be identifiers`, "macros use such names"},
+		{"in", `"in": in is a reserved word`, "a keyword"},
+		{"a.in", `"a.in": in is a reserved word`, "a keyword, anywhere"},
+		{"package", `"package": package is a reserved word`, "a word CEL keeps for later"},
+		{"string", `"string": string is a reserved word`, "a type"},
+		{"google.a", `"google.a": google is a reserved word`, "where CEL's own types are"},
+		{"type", `"type": type is a reserved word`, "a type"},
+	} {
+		err := selector.Schema{{Name: row.name, Type: selector.String}}.Validate()
+		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.HasPrefix(err.Error(), "schema[0].name: "+row.want)) {
+			t.Errorf("%q: %v, want %q: %s", row.name, err, row.want, row.why)
+		}
+		// What is accepted must be readable.
+		if env, envErr := selector.NewEnv(selector.Schema{{Name: row.name, Type: selector.String}}, selector.Limits{}); (envErr == nil) != (err == nil) {
+			t.Errorf("%q: %v, %v", row.name, err, envErr)
+		} else if err == nil {
+			if _, err := env.Compile(row.name + " == 'a'"); err != nil {
+				t.Errorf("%q: %v", row.name, err)
+			}
+		}
+	}
+	err := selector.Schema{{Name: "a.b"}, {Name: "a.b", Type: selector.Int}, {Name: "a", Type: selector.Type(7)}, {Name: "a.b.c", Type: selector.Bool}}.Validate()
+	want := `schema[0].type: must be one of string; int; bool; timestamp; list(string); map(string, string), not Type(0)
+schema[1].name: "a.b" is declared already, by schema[0]
+schema[2].type: must be one of string; int; bool; timestamp; list(string); map(string, string), not Type(7)
+schema[0].name: "a.b" lies inside the variable "a" of schema[2]
+schema[1].name: "a.b" lies inside the variable "a" of schema[2]
+schema[3].name: "a.b.c" lies inside the variable "a" of schema[2]
+schema[3].name: "a.b.c" lies inside the variable "a.b" of schema[0]`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestSchemaOnly(t *testing.T) {
+	s, err := selector.DefaultSchema().Only("resource", "version.tag")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := selector.NewEnv(s, selector.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := selector.Schema{{"resource.id", selector.String}, {"resource.identifier", selector.String}, {"resource.kind", selector.String},
+		{"resource.metadata", selector.StringMap}, {"resource.name", selector.String}, {"resource.version", selector.String}, {"version.tag", selector.String}}
+	if diff := cmp.Diff(want, env.Schema()); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := env.Compile("deployment.name == 'a'"); err == nil {
+		t.Error("a restricted schema knows deployments")
+	}
+	if _, err := selector.DefaultSchema().Only("resorce", "version", "vers"); err == nil ||
+		err.Error() != "selector: names[0]: no variable is called \"resorce\" or lies below it\nnames[2]: no variable is called \"vers\" or lies below it" {
+		t.Error(err)
+	}
+}
+
+func TestTypeText(t *testing.T) {
+	for typ, want := range map[selector.Type]string{selector.String: "string", selector.Int: "int", selector.Bool: "bool", selector.Timestamp: "timestamp",
+		selector.StringList: "list(string)", selector.StringMap: "map(string, string)"} {
+		text, err := json.Marshal(selector.Variable{Name: "a", Type: typ})
+		if err != nil || string(text) != `{"name":"a","type":"`+want+`"}` {
+			t.Errorf("%s, %v", text, err)
+		}
+		var back selector.Variable
+		if err := json.Unmarshal(text, &back); err != nil || back.Type != typ {
+			t.Errorf("%s: %v, %v", text, back, err)
+		}
+	}
+	for _, typ := range []selector.Type{0, 7, -1} {
+		if _, err := typ.MarshalText(); err == nil {
+			t.Errorf("%v marshals", typ)
+		}
+	}
+	var typ selector.Type
+	if err := typ.UnmarshalText([]byte("dyn")); err == nil || !strings.Contains(err.Error(), `unknown type "dyn": use one of string; int`) {
+		t.Error(err)
+	}
+}
+
+func TestLimitsValidate(t *testing.T) {
+	if err := selector.DefaultLimits().Validate(); err != nil {
+		t.Error(err)
+	}
+	env := newEnv(t, selector.Limits{TextBytes: 10, EstimatedCost: 20_000})
+	want := selector.DefaultLimits()
+	want.TextBytes, want.EstimatedCost, want.RunCost = 10, 20_000, 20_000
+	if diff := cmp.Diff(want, env.Limits()); diff != "" {
+		t.Error(diff)
+	}
+	most := selector.Limits{TextBytes: 1 << 20, Nodes: 10_000, Depth: 250, Nesting: 4, RegexProgram: 10_000, EstimatedCost: 1e8, StringBytes: 1 << 20, ListItems: 1 << 20, RunCost: 1e8}
+	if err := most.Validate(); err != nil {
+		t.Error(err)
+	}
+	err := selector.Limits{TextBytes: -1, Nodes: 10_001, Depth: 251, Nesting: 5, RegexProgram: -1, EstimatedCost: 1e8 + 1, StringBytes: 1<<20 + 1, ListItems: 1<<20 + 1, RunCost: 1e8 + 2}.Validate()
+	const text = `textBytes: must be from 1 to 1048576, or 0 for the default, not -1
+nodes: must be from 1 to 10000, or 0 for the default, not 10001
+depth: must be from 1 to 250, or 0 for the default, not 251
+nesting: must be from 1 to 4, or 0 for the default, not 5
+regexProgram: must be from 1 to 10000, or 0 for the default, not -1
+stringBytes: must be from 1 to 1048576, or 0 for the default, not 1048577
+listItems: must be from 1 to 1048576, or 0 for the default, not 1048577
+estimatedCost: must be at most 100000000, not 100000001
+runCost: must be at most 100000000, not 100000002`
+	if err == nil || err.Error() != text {
+		t.Errorf("got\n%v\nwant\n%s", err, text)
+	}
+	if err := (selector.Limits{RunCost: 9_999}).Validate(); err == nil || err.Error() != "runCost: must not be below estimatedCost 10000, which expressions are admitted up to, not 9999" {
+		t.Error(err)
+	}
+	for _, limits := range []selector.Limits{{Nodes: -1}, {RunCost: 1}} {
+		if _, err := selector.NewEnv(selector.DefaultSchema(), limits); err == nil || !strings.HasPrefix(err.Error(), "selector: limits: ") {
+			t.Error(err)
+		}
+	}
+	if _, err := selector.NewEnv(nil, selector.Limits{}); err == nil || err.Error() != "selector: schema: must declare at least one variable" {
+		t.Error(err)
+	}
+}
+
+func TestValues(t *testing.T) {
+	env := newEnv(t, selector.Limits{})
+	v := env.NewValues()
+	good := host()
+	good["version.createdAt"] = time.Unix(0, 0)
+	for name := range good {
+		if value, ok := v.Lookup(name); ok {
+			t.Errorf("%s is %v before it is set", name, value)
+		}
+	}
+	for name, value := range good {
+		if err := v.Set(name, value); err != nil {
+			t.Error(err)
+		}
+		if got, ok := v.Lookup(name); !ok || cmp.Diff(value, got) != "" {
+			t.Errorf("%s is %v, %v, want %v", name, got, ok, value)
+		}
+	}
+	for _, row := range []struct {
+		name  string
+		value any
+		want  string
+	}{
+		{"resource.knd", "a", "selector: resource.knd is not declared; did you mean resource.kind?"},
+		{"nothing.near", "a", "selector: nothing.near is not declared"},
+		{"resource.kind", 1, "selector: resource.kind must be string, not int"},
+		{"resource.kind", nil, "selector: resource.kind must be string, not nil"},
+		{"resource.metadata", map[string]any{}, "selector: resource.metadata must be map[string]string, not map[string]interface {}"},
+		{"weight", 1, "selector: weight must be int64, not int"},
+		{"flag", "true", "selector: flag must be bool, not string"},
+		{"tags", []any{}, "selector: tags must be []string, not []interface {}"},
+		{"version.createdAt", "now", "selector: version.createdAt must be time.Time, not string"},
+	} {
+		if err := v.Set(row.name, row.value); err == nil || err.Error() != row.want {
+			t.Errorf("%v, want %s", err, row.want)
+		}
+		if want, ok := good[row.name]; ok {
+			if got, ok := v.Lookup(row.name); !ok || cmp.Diff(want, got) != "" {
+				t.Errorf("a refused Set changed %s to %v", row.name, got)
+			}
+		}
+	}
+	if err := v.SetString("resource.kind", "VM"); err != nil {
+		t.Error(err)
+	}
+	if got, _ := v.Lookup("resource.kind"); got != "VM" {
+		t.Error(got)
+	}
+	for name, want := range map[string]string{"weight": "selector: weight must be int64, not string", "resource.knd": "selector: resource.knd is not declared; did you mean resource.kind?"} {
+		if err := v.SetString(name, "a"); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, ok := v.Lookup("resource.knd"); ok {
+		t.Error("an undeclared variable has a value")
+	}
+	v.Clear()
+	for name := range good {
+		if value, ok := v.Lookup(name); ok {
+			t.Errorf("%s is %v after Clear", name, value)
+		}
+	}
+}
+
+// TestValuesOfAnotherEnv: values are found by name where the places differ.
+func TestValuesOfAnotherEnv(t *testing.T) {
+	small, err := selector.NewEnv(selector.Schema{{"weight", selector.Int}, {"zone", selector.String}, {"resource.kind", selector.String}}, selector.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := small.NewValues()
+	if err := v.Set("resource.kind", "Node"); err != nil {
+		t.Fatal(err)
+	}
+	env := newEnv(t, selector.Limits{})
+	for _, compile := range []func(string) (*selector.Selector, error){env.Compile, env.CompileCEL} {
+		s := must(compile("resource.kind == 'Node'"))
+		if ok, err := s.Match(v); !ok || err != nil {
+			t.Error(ok, err)
+		}
+		if ok, err := must(compile("weight == 1")).Match(v); ok || err == nil {
+			t.Error(ok, err)
+		}
+	}
+	for name, vars := range map[string]selector.Vars{"nil": nil, "nil Values": (*selector.Values)(nil), "LabelMap": selector.LabelMap{}} {
+		ok, err := must(env.Compile("resource.kind == 'Node'")).Match(vars)
+		if ok || err == nil || !strings.Contains(err.Error(), "resource.kind has no value") {
+			t.Errorf("%s: %v, %v", name, ok, err)
+		}
+		if ok, err := must(env.Compile("true")).Match(vars); !ok || err != nil {
+			t.Errorf("%s: %v, %v", name, ok, err)
+		}
+	}
+	if ok, err := new(selector.Selector).Match(v); ok || err == nil {
+		t.Error("a selector that was not compiled matches:", ok, err)
+	}
+}

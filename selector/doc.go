@@ -1,0 +1,36 @@
+// Package selector decides which resources, deployments, environments and versions a rule is about: CEL expressions over declared, typed
+// variables, and Kubernetes label selectors, compiled once and matched often, alone or through an index. It performs no I/O, starts no
+// goroutine, reads no clock, keeps nothing between calls, and never decides what a missing key means to its caller.
+//
+// An [Env] holds the declared variables and the limits. [Env.Compile] turns an expression into a [*Selector], and [Selector.Match] says
+// yes, no, or that a key is missing:
+//
+//	env, err := selector.NewEnv(selector.DefaultSchema(), selector.DefaultLimits())
+//	sel, err := env.Compile("deployment.metadata['layer'] == 'node' && !('canary' in resource.metadata)")
+//	ok, err := sel.Match(vars)
+//
+// # Language
+//
+// CEL with its standard functions and macros. Variables are flat: resource.kind is one variable, not a field of another, and a name that
+// is not declared does not compile. There are no values of unknown type, no extension functions, and no messages; a map can be asked for
+// a key (m['k'], m.k), whether it has one ('k' in m, has(m.k)), and nothing else; a regular expression is a literal; a time zone is 'UTC'
+// or an offset. The result is a bool.
+//
+// A key that is missing is neither a match nor a mismatch: resource.metadata['team'] != 'x' does not hold for a resource without team,
+// and says why ([ErrMissingKey]). The operators || and && need only one side to decide.
+//
+// # Invariants
+//
+// Tests are named after them.
+//
+//	I1   Compile never panics, on any bytes.
+//	I2   The time of a Match is bounded by the limits, on any data.
+//	I3   Match is pure: same input, same verdict, from any number of goroutines.
+//	I4   What is evaluated natively has the verdict of the CEL library, missing keys and errors included.
+//	I5   Terms are sound: what matches is among the candidates.
+//	I6   Cost is never below the actual cost, for data within the promised sizes.
+//	I7   Compile of a selector's String gives an equal selector.
+//	I8   A label selector equals its CEL text, in which absent keys are spelled out.
+//	I9   No exported name, and no error, carries a type of the CEL library, and no other package of this module imports it.
+//	I10  Matching natively allocates nothing.
+package selector

@@ -1,0 +1,200 @@
+package selector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Env compiles expressions over one schema. It is immutable and safe for concurrent use; making one takes about as long as compiling
+// ten expressions, so make it once.
+type Env struct {
+	layout        *layout
+	limits        Limits
+	library       *library
+	functions     map[string]bool
+	functionNames []string
+}
+
+// NewEnv returns an environment for the schema and limits, or all their faults.
+func NewEnv(schema Schema, limits Limits) (*Env, error) {
+	if err := schema.Validate(); err != nil {
+		return nil, fmt.Errorf("selector: %w", err)
+	}
+	if err := limits.Validate(); err != nil {
+		return nil, fmt.Errorf("selector: limits: %w", err)
+	}
+	e := &Env{layout: newLayout(schema), limits: limits.withDefaults()}
+	var err error
+	if e.library, err = newLibrary(e.layout.variables, e.limits); err != nil {
+		return nil, err
+	}
+	e.functions = map[string]bool{}
+	for _, name := range e.library.functions() {
+		e.functions[name] = true
+		if identifier(name) {
+			e.functionNames = append(e.functionNames, name)
+		}
+	}
+	slices.Sort(e.functionNames)
+	return e, nil
+}
+
+// NewValues returns a [Vars] for the environment's schema in which no variable has a value yet.
+func (e *Env) NewValues() *Values {
+	return &Values{layout: e.layout, slots: make([]slot, len(e.layout.variables))}
+}
+
+// Schema returns the declared variables, sorted by name; the slice is the caller's.
+func (e *Env) Schema() Schema { return slices.Clone(e.layout.variables) }
+
+// Limits returns the limits in force, defaults filled in.
+func (e *Env) Limits() Limits { return e.limits }
+
+// Matcher is [Env.Compile] for callers that know only the interface: any package can declare this method, and take an Env for it,
+// without importing this one.
+func (e *Env) Matcher(expression string) (Matcher, error) {
+	s, err := e.Compile(expression)
+	if err != nil {
+		return nil, err // and not s: an interface with a nil pointer inside is not nil
+	}
+	return s, nil
+}
+
+// Compile turns an expression into a selector. The error is a [*CompileError] with the first fault: the text is empty or no CEL, it
+// names something that is not declared, compares values of different types, has a result that is not a bool, asks a map for more than
+// keys, has a regular expression that is invalid or no literal, or exceeds a limit (then errors.Is(err, ErrLimit) as well). It never
+// panics, whatever the text.
+func (e *Env) Compile(expression string) (*Selector, error) {
+	return e.compile(expression, true)
+}
+
+func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
+	refuse := func(line, col int, msg, hint string, limit bool) error {
+		return &CompileError{Expr: cut(expression), Line: line, Col: col, Msg: msg, Hint: hint, limit: limit}
+	}
+	defer func() {
+		// The parser and checker are not ours, and one known panic is documented at Env.regex.
+		if r := recover(); r != nil {
+			s, err = nil, refuse(0, 0, fmt.Sprintf("the CEL compiler failed: %v", r), "simplify the expression", false)
+		}
+	}()
+	switch {
+	case strings.TrimSpace(expression) == "":
+		return nil, refuse(1, 1, "the expression is empty", "write true to match everything", false)
+	case len(expression) > e.limits.TextBytes:
+		return nil, refuse(0, 0, fmt.Sprintf("the expression has %d bytes, the limit is %d", len(expression), e.limits.TextBytes), "", true)
+	case !utf8.ValidString(expression):
+		line, col := place(expression, invalid(expression))
+		return nil, refuse(line, col, "the expression is not valid UTF-8", "", false)
+	}
+	at := func(f *fault) error {
+		return refuse(f.at.line, f.at.begin(expression), f.msg, f.hint, f.limit)
+	}
+
+	parsed, trouble := e.library.parse(expression)
+	if trouble != nil {
+		if trouble.limit {
+			return nil, refuse(trouble.line, trouble.col, trouble.msg, "", true)
+		}
+		if f := e.library.misusedMacro(expression); f != nil {
+			return nil, at(f)
+		}
+		if i, found, instead := slip(expression); i >= 0 {
+			line, col := place(expression, i)
+			return nil, refuse(line, col, "syntax error at "+found, "write "+instead+" for "+found, false)
+		}
+		return nil, refuse(trouble.line, trouble.col, trouble.msg, "", false)
+	}
+	nodes := 0
+	parsed.tree().walk(func(*expr) { nodes++ })
+	if nodes > e.limits.Nodes {
+		return nil, refuse(0, 0, fmt.Sprintf("the expression has %d nodes, the limit is %d", nodes, e.limits.Nodes), "", true)
+	}
+	if f := e.names(parsed.tree()); f != nil {
+		// A word such as AND in front of a parenthesis is a call to the parser.
+		if i, found, instead := slip(expression); i >= 0 && f.at.kind != kindHas && strings.EqualFold(found, f.at.name) {
+			line, col := place(expression, i)
+			return nil, refuse(line, col, "there is no "+found, "write "+instead+" for "+found, false)
+		}
+		return nil, at(f)
+	}
+	checked, trouble := e.library.check(parsed)
+	if trouble != nil {
+		return nil, refuse(trouble.line, trouble.col, trouble.msg, trouble.hint, false)
+	}
+	tree := checked.tree()
+	if f := e.rules(tree); f != nil {
+		return nil, at(f)
+	}
+	cost, err := checked.cost()
+	if err != nil {
+		return nil, refuse(0, 0, "the cost cannot be estimated: "+err.Error(), "", false)
+	}
+	if cost > e.limits.EstimatedCost {
+		return nil, refuse(0, 0, fmt.Sprintf("the estimated cost is %d, the limit is %d", cost, e.limits.EstimatedCost),
+			"use fewer or shorter comparisons, above all inside comprehensions", true)
+	}
+
+	s = &Selector{
+		text:   e.library.canonical(checked, expression),
+		layout: e.layout,
+		limits: e.limits,
+		reads:  e.layout.read(tree),
+		terms:  termsOf(e.layout, tree),
+		cost:   cost,
+	}
+	if native {
+		natively(s, tree)
+	}
+	if s.tests == nil && s.native == nil {
+		if s.plain, err = checked.program(0); err != nil {
+			return nil, refuse(0, 0, "the expression cannot be planned: "+err.Error(), "", false)
+		}
+	}
+	if s.metered, err = checked.program(e.limits.RunCost); err != nil {
+		return nil, refuse(0, 0, "the expression cannot be planned: "+err.Error(), "", false)
+	}
+	return s, nil
+}
+
+// read lists the variables that a tree reads. Loop variables cannot hide declared ones, so names suffice.
+func (l *layout) read(tree *expr) []variable {
+	seen := map[int]bool{}
+	tree.walk(func(n *expr) {
+		if n.kind == kindName {
+			if slot, ok := l.slots[strings.TrimPrefix(n.name, ".")]; ok {
+				seen[slot] = true
+			}
+		}
+	})
+	var reads []variable
+	for slot, v := range l.variables {
+		if seen[slot] {
+			reads = append(reads, variable{Variable: v, slot: slot})
+		}
+	}
+	return reads
+}
+
+// invalid is the offset of the first byte that is not UTF-8.
+func invalid(text string) int {
+	for i := range text {
+		if r, width := utf8.DecodeRuneInString(text[i:]); r == utf8.RuneError && width == 1 {
+			return i
+		}
+	}
+	return len(text)
+}
+
+func cut(text string) string {
+	if len(text) <= 200 {
+		return text
+	}
+	end := 200
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}

@@ -1,0 +1,45 @@
+package selector
+
+import (
+	"flag"
+	"strconv"
+	"testing"
+
+	"github.com/google/cel-go/cel"
+)
+
+// FewChecks reports whether rapid makes too few checks for a property to meet everything.
+func FewChecks() bool {
+	n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
+	return testing.Short() || err != nil || n < 100
+}
+
+// CompileCEL compiles without the native subset: the second opinion on it.
+func (e *Env) CompileCEL(expression string) (*Selector, error) { return e.compile(expression, false) }
+
+// Native reports whether the selector is evaluated without the CEL library.
+func (s *Selector) Native() bool { return s.plain == nil }
+
+// Expression is the CEL text of a label selector.
+func (l LabelSelector) Expression(variable string) string { return l.expression(variable) }
+
+// ActualCost evaluates with the cost of every step counted.
+func (s *Selector) ActualCost(e *Env, vars Vars) (uint64, error) {
+	parsed, trouble := e.library.parse(s.text)
+	if trouble != nil {
+		panic(trouble.msg)
+	}
+	checked, trouble := e.library.check(parsed)
+	if trouble != nil {
+		panic(trouble.msg)
+	}
+	p, err := e.library.env.Program(checked.ast, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostTracking(checked.meter()))
+	if err != nil {
+		panic(err)
+	}
+	_, details, err := p.Eval(&activation{selector: s, in: input{vars: vars}})
+	return *details.ActualCost(), err
+}
+
+// Postings is how many postings the index keeps, those in use and those to be used again.
+func (x *Index) Postings() int { return len(x.postings) }

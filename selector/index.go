@@ -1,0 +1,239 @@
+package selector
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// Index finds, among many elements, the few that a selector can match. Elements are numbered by the host, from 0 and without large gaps;
+// for each, the index knows the values of some variables. It answers in ascending order:
+//
+//	for i, err := range index.Match(sel, func(i int) selector.Vars { return resources[i] }) {
+//		…
+//	}
+//
+// An element for which the selector misses a key is no match, and is not even looked at if it can be avoided. Where a missing key means
+// more than that, look at every element. An Index must not be changed while another goroutine uses it. It keeps the strings it was given.
+type Index struct {
+	variables []string
+	fields    map[field]uint32 // numbers of what values are known for
+	holders   []holders        // by field
+	numbers   map[entry]uint32 // numbers of postings
+	postings  []posting
+	free      []uint32   // numbers of postings without elements
+	elements  [][]uint32 // the postings that an element is in, so that it can be taken out again; nil if it is not there
+	all       posting
+}
+
+// entry is one value of a field.
+type entry struct {
+	field uint32
+	value string
+}
+
+// holders are the elements that have a field at all.
+type holders struct {
+	count    int
+	postings []uint32
+}
+
+// largestGap is how many numbers may be left out: the index has room for them all.
+const largestGap = 1 << 20
+
+// NewIndex returns an empty index of the variables named, which must be of type string or map(string, string). Every key of a map is
+// indexed. Terms about other variables do not narrow the candidates.
+func NewIndex(variables ...string) *Index {
+	return &Index{
+		variables: slices.Compact(slices.Sorted(slices.Values(variables))),
+		fields:    map[field]uint32{},
+		numbers:   map[entry]uint32{},
+	}
+}
+
+// Len is the number of elements.
+func (x *Index) Len() int { return x.all.n }
+
+// Put adds element i, or replaces what is known of it. It takes time in proportion to the element's own keys, not to the size of the
+// index. Variables without a value are left out; one of another type than string or map[string]string, and a number that is negative or
+// more than 1048576 above the largest so far, is an error and changes nothing.
+func (x *Index) Put(i int, vars Vars) error {
+	if i < 0 || i > len(x.elements)+largestGap {
+		return fmt.Errorf("selector: element %d: the number must be from 0 to %d, which is %d more than the largest so far", i, len(x.elements)+largestGap, largestGap+1)
+	}
+	if vars == nil {
+		vars = (*Values)(nil)
+	}
+	count := 0
+	for _, name := range x.variables {
+		switch value, ok := vars.Lookup(name); value := value.(type) {
+		case string:
+			count++
+		case map[string]string:
+			count += len(value)
+		default:
+			if ok {
+				return fmt.Errorf("selector: element %d: %s must be string or map[string]string, not %s", i, name, goTypeOf(value))
+			}
+		}
+	}
+	x.Remove(i)
+	for len(x.elements) <= i {
+		x.elements = append(x.elements, nil)
+	}
+	in := make([]uint32, 0, count)
+	for _, name := range x.variables {
+		value, _ := vars.Lookup(name)
+		switch value := value.(type) {
+		case string:
+			in = append(in, x.number(field{variable: name}, value))
+		case map[string]string:
+			for key, text := range value {
+				in = append(in, x.number(field{variable: name, key: key, keyed: true}, text))
+			}
+		}
+	}
+	for _, n := range in {
+		p := &x.postings[n]
+		p.add(uint32(i))
+		x.holders[p.field].count++
+	}
+	x.elements[i] = in
+	x.all.add(uint32(i))
+	return nil
+}
+
+// Remove takes element i out, if it is there.
+func (x *Index) Remove(i int) {
+	if i < 0 || i >= len(x.elements) || x.elements[i] == nil {
+		return
+	}
+	for _, n := range x.elements[i] {
+		p := &x.postings[n]
+		p.remove(uint32(i))
+		x.holders[p.field].count--
+		if p.n == 0 {
+			x.drop(n)
+		}
+	}
+	x.elements[i] = nil
+	x.all.remove(uint32(i))
+}
+
+// number returns the posting of a value, new if there is none.
+func (x *Index) number(f field, value string) uint32 {
+	at, ok := x.fields[f]
+	if !ok {
+		at = uint32(len(x.holders))
+		x.fields[f] = at
+		x.holders = append(x.holders, holders{})
+	}
+	e := entry{at, value}
+	if n, ok := x.numbers[e]; ok {
+		return n
+	}
+	n := uint32(len(x.postings))
+	if last := len(x.free) - 1; last >= 0 {
+		n, x.free = x.free[last], x.free[:last]
+	} else {
+		x.postings = append(x.postings, posting{})
+	}
+	h := &x.holders[at]
+	x.postings[n] = posting{field: at, place: uint32(len(h.postings)), value: value}
+	h.postings = append(h.postings, n)
+	x.numbers[e] = n
+	return n
+}
+
+// drop forgets a posting without elements, so that values which come and go leave nothing behind.
+func (x *Index) drop(n uint32) {
+	p := x.postings[n]
+	h := &x.holders[p.field]
+	last := h.postings[len(h.postings)-1]
+	h.postings[p.place] = last
+	x.postings[last].place = p.place
+	h.postings = h.postings[:len(h.postings)-1]
+	delete(x.numbers, entry{p.field, p.value})
+	x.postings[n] = posting{}
+	x.free = append(x.free, n)
+}
+
+// Candidates yields the elements that fulfil the most selective of the terms, each once and in ascending order; all elements if no term
+// speaks of an indexed variable. Whatever a selector with these terms matches is among them. The index must not be changed meanwhile.
+func (x *Index) Candidates(terms []Term) iter.Seq[int] {
+	best, size := []*posting{&x.all}, x.all.n
+	var fewest condition
+	for _, t := range terms {
+		c := condition{field: field{variable: t.Variable, key: t.Key, keyed: t.Keyed}, values: t.Values, exists: t.Values == nil}
+		if n := x.count(c); x.knows(c.field) && n < size {
+			fewest, size, best = c, n, nil
+		}
+	}
+	if best == nil {
+		best = x.holding(fewest)
+	}
+	return func(yield func(int) bool) { each(best, size, yield) }
+}
+
+// each yields the elements of disjoint postings, of which there are so many, in ascending order.
+func each(postings []*posting, size int, yield func(int) bool) {
+	if len(postings) == 1 {
+		postings[0].each(yield)
+		return
+	}
+	merged := make([]uint32, 0, size)
+	for _, p := range postings {
+		for _, b := range p.blocks {
+			merged = append(merged, b...)
+		}
+	}
+	slices.Sort(merged)
+	for _, i := range merged {
+		if !yield(int(i)) {
+			return
+		}
+	}
+}
+
+// holding returns the postings for the values of a condition, or for all values if it only asks for one to exist. An element has one
+// value for a key, so they are disjoint.
+func (x *Index) holding(c condition) []*posting {
+	at, ok := x.fields[c.field]
+	if !ok {
+		return nil
+	}
+	var found []*posting
+	if c.exists {
+		for _, number := range x.holders[at].postings {
+			found = append(found, &x.postings[number])
+		}
+		return found
+	}
+	for k, value := range c.values {
+		if k > 0 && value == c.values[k-1] {
+			continue // they are sorted
+		}
+		if number, ok := x.numbers[entry{at, value}]; ok {
+			found = append(found, &x.postings[number])
+		}
+	}
+	return found
+}
+
+// count is the number of elements in what holding returns.
+func (x *Index) count(c condition) int {
+	if at, ok := x.fields[c.field]; ok && c.exists {
+		return x.holders[at].count
+	}
+	n := 0
+	for _, p := range x.holding(c) {
+		n += p.n
+	}
+	return n
+}
+
+// String describes the index in one line.
+func (x *Index) String() string {
+	return fmt.Sprintf("index of %s: %d elements, %d keys, %d values", strings.Join(x.variables, ", "), x.all.n, len(x.fields), len(x.numbers))
+}

@@ -1,0 +1,225 @@
+package selector
+
+import (
+	"errors"
+	"iter"
+	"slices"
+)
+
+// What an index can decide by itself it decides without the elements, whose labels lie all over memory: looking one up there takes
+// longer than everything else. Conditions on a single key are answered by the postings of its values, of which there are usually few;
+// what remains is evaluated.
+
+// condition is a requirement on one string of an element, in one of three forms.
+type condition struct {
+	field   field
+	values  []string                   // one of these
+	hold    func(value string) verdict // or any that this holds for, unless it is nil
+	exists  bool                       // or any at all
+	negated bool                       // the element must not be so; one without the string then fulfils it
+}
+
+// Match yields, in ascending order, the elements that the selector matches, each once and with a nil error. at gives the variables of
+// an element; they must be those that Put was given. It is asked only for candidates that the index cannot decide alone. A candidate
+// for which there is no result, for another reason than a missing key, is yielded with its error. The index must not be changed
+// meanwhile.
+//
+// What cannot match is not looked at, so that errors are not complete; see [Index] for missing keys.
+func (x *Index) Match(s *Selector, at func(i int) Vars) iter.Seq2[int, error] {
+	conditions, complete := s.conditions()
+	return x.search(conditions, complete, func(i int) (bool, error) {
+		ok, err := s.Match(at(i))
+		if errors.Is(err, ErrMissingKey) {
+			err = nil
+		}
+		return ok, err
+	})
+}
+
+// MatchLabels yields, in ascending order, the elements that the label selector matches. The index must be one of [LabelMap] values; at
+// gives the labels of an element, and is asked only for candidates that the index cannot decide alone.
+func (x *Index) MatchLabels(l *Labels, at func(i int) map[string]string) iter.Seq[int] {
+	var conditions []condition
+	for _, r := range l.requirements {
+		conditions = append(conditions, condition{
+			field:   field{variable: LabelsVariable, key: r.key, keyed: true},
+			values:  r.values,
+			exists:  r.operator == Exists || r.operator == DoesNotExist,
+			negated: r.operator == NotIn || r.operator == DoesNotExist,
+		})
+	}
+	found := x.search(conditions, true, func(i int) (bool, error) { return l.Match(at(i)), nil })
+	return func(yield func(int) bool) {
+		for i := range found {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// conditions are what an index may check for the selector, and whether fulfilling all of them is matching.
+func (s *Selector) conditions() (list []condition, complete bool) {
+	if s.tests == nil {
+		for _, t := range s.terms {
+			list = append(list, condition{field: field{variable: t.Variable, key: t.Key, keyed: t.Keyed}, values: t.Values, exists: t.Values == nil})
+		}
+		return list, false
+	}
+	complete = true
+	for i := range s.tests {
+		t := &s.tests[i]
+		c := condition{field: field{variable: t.name, key: t.key, keyed: t.keyed}}
+		switch {
+		case t.op == testHas && t.negated:
+			// Without a value for the map this is an error, and not a match: the index cannot tell.
+			complete = false
+			continue
+		case t.op == testHas:
+			c.exists = true
+		case t.op == testEqual && !t.negated:
+			c.values = []string{t.literal}
+		case (t.op == testListed || t.op == testInSet) && !t.negated:
+			c.values = sorted(t.list)
+		default:
+			c.hold = t.hold
+		}
+		// What is beyond the promised sizes is for the meter to decide.
+		if slices.ContainsFunc(c.values, func(v string) bool { return len(v) > t.tooLong }) {
+			complete = false
+		}
+		list = append(list, c)
+	}
+	return list, complete
+}
+
+// Bounds on how much an index does for a condition before it leaves it to evaluation.
+const (
+	cursors = 16 // postings that each candidate is looked up in
+	fewer   = 4  // values tried, for each candidate that there is
+)
+
+// filter is a condition as postings.
+type filter struct {
+	any     []cursor // the element is in one of these
+	negated bool     // or in none
+}
+
+// search yields the elements that fulfil the conditions, after asking match unless the conditions are complete and all were checked.
+func (x *Index) search(conditions []condition, complete bool, match func(i int) (bool, error)) iter.Seq2[int, error] {
+	// The candidates come from the condition with the fewest.
+	base, size, from := []*posting{&x.all}, x.all.n, -1
+	for k, c := range conditions {
+		if c.hold != nil || c.negated || !x.knows(c.field) {
+			continue
+		}
+		if n := x.count(c); n < size {
+			base, size, from = nil, n, k
+		}
+	}
+	if from >= 0 {
+		base = x.holding(conditions[from])
+	}
+	var filters []filter
+	for k, c := range conditions {
+		if k == from {
+			continue
+		}
+		any, ok := x.postingsOf(c, size)
+		if !ok {
+			complete = false
+			continue
+		}
+		f := filter{negated: c.negated}
+		for _, p := range any {
+			f.any = append(f.any, cursor{posting: p})
+		}
+		filters = append(filters, f)
+	}
+	return func(yield func(int, error) bool) {
+		own := make([]filter, len(filters))
+		for k, f := range filters {
+			own[k] = filter{any: slices.Clone(f.any), negated: f.negated}
+		}
+		each(base, size, func(i int) bool {
+			for k := range own {
+				if !own[k].passes(uint32(i)) {
+					return true
+				}
+			}
+			if complete {
+				return yield(i, nil)
+			}
+			ok, err := match(i)
+			return !ok && err == nil || yield(i, err)
+		})
+	}
+}
+
+func (f *filter) passes(i uint32) bool {
+	for k := range f.any {
+		if f.any[k].has(i) {
+			return !f.negated
+		}
+	}
+	return f.negated
+}
+
+// knows reports whether the index was made for the variable.
+func (x *Index) knows(f field) bool {
+	_, ok := slices.BinarySearch(x.variables, f.variable)
+	return ok
+}
+
+// postingsOf returns the postings whose elements fulfil the condition (or do not, if it is negated), if they are few enough for a
+// number of candidates, and all its values could be decided.
+func (x *Index) postingsOf(c condition, candidates int) ([]*posting, bool) {
+	if !x.knows(c.field) {
+		return nil, false
+	}
+	if c.hold == nil {
+		found := x.holding(c)
+		return found, len(found) <= cursors
+	}
+	at, ok := x.fields[c.field]
+	if !ok {
+		return nil, true
+	}
+	numbers := x.holders[at].postings
+	if len(numbers) > candidates/fewer+cursors {
+		return nil, false
+	}
+	var found []*posting
+	for _, number := range numbers {
+		p := &x.postings[number]
+		switch c.hold(p.value) {
+		case yes:
+			found = append(found, p)
+		case large:
+			return nil, false
+		}
+	}
+	return found, len(found) <= cursors
+}
+
+// cursor looks up ascending numbers in a posting.
+type cursor struct {
+	*posting
+	block, place int
+}
+
+// has reports whether i is in the posting; i must not be below an earlier one.
+func (c *cursor) has(i uint32) bool {
+	for c.block < len(c.blocks) {
+		b := c.blocks[c.block]
+		if b[len(b)-1] < i {
+			c.block++
+			c.place = 0
+			continue
+		}
+		place, there := slices.BinarySearch(b[c.place:], i)
+		c.place += place
+		return there
+	}
+	return false
+}

@@ -1,0 +1,134 @@
+package selector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// LabelsVariable is the name under which [LabelMap] and the terms of [Labels] speak of labels that belong to no schema.
+const LabelsVariable = "labels"
+
+// LabelMap is a plain map of labels as a [Vars] with the one variable [LabelsVariable], for an [Index] over such maps.
+type LabelMap map[string]string
+
+// Lookup implements [Vars].
+func (m LabelMap) Lookup(name string) (any, bool) {
+	return map[string]string(m), name == LabelsVariable
+}
+
+// Labels is a label selector compiled for plain maps: no schema, no limits, no errors. It is immutable.
+type Labels struct {
+	requirements []requirement
+}
+
+// requirement is a condition of which most have one value.
+type requirement struct {
+	key      string
+	operator LabelOperator
+	value    string              // the only value
+	values   []string            // all values, sorted
+	set      map[string]struct{} // the values, if there are many; else nil
+}
+
+// Compile compiles the selector for [Labels.Match], or returns what Validate reports.
+func (l LabelSelector) Compile() (*Labels, error) {
+	if err := l.Validate(); err != nil {
+		return nil, fmt.Errorf("selector: %w", err)
+	}
+	compiled := &Labels{}
+	for _, from := range l.requirements() {
+		r := requirement{key: from.Key, operator: from.Operator, values: from.Values}
+		switch {
+		case len(r.values) == 1:
+			r.value = r.values[0]
+		case len(r.values) > scanned:
+			r.set = make(map[string]struct{}, len(r.values))
+			for _, v := range r.values {
+				r.set[v] = struct{}{}
+			}
+		}
+		compiled.requirements = append(compiled.requirements, r)
+	}
+	return compiled, nil
+}
+
+// scanned is up to how many strings a scan beats hashing.
+const scanned = 8
+
+// Match decides whether the selector matches the labels; nil is no labels. It allocates nothing.
+func (l *Labels) Match(labels map[string]string) bool {
+	for i := range l.requirements {
+		r := &l.requirements[i]
+		value, ok := labels[r.key]
+		switch r.operator {
+		case In:
+			ok = ok && r.lists(value)
+		case NotIn:
+			ok = !ok || !r.lists(value)
+		case DoesNotExist:
+			ok = !ok
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *requirement) lists(value string) bool {
+	if len(r.values) == 1 {
+		return value == r.value
+	}
+	if r.set != nil {
+		_, ok := r.set[value]
+		return ok
+	}
+	for _, v := range r.values {
+		if v == value {
+			return true
+		}
+	}
+	return false
+}
+
+// Terms returns conditions that all matching labels fulfil, over the variable [LabelsVariable]; see [Term]. The slices are the caller's.
+func (l *Labels) Terms() []Term {
+	found := conditions{}
+	for _, r := range l.requirements {
+		f := field{variable: LabelsVariable, key: r.key, keyed: true}
+		values, seen := found[f]
+		switch {
+		case r.operator == In && seen:
+			found[f] = intersection(values, r.values)
+		case r.operator == In:
+			found[f] = slices.Clone(r.values)
+		case r.operator == Exists && !seen:
+			found[f] = nil
+		}
+	}
+	return found.terms()
+}
+
+// String prints the selector as kubectl takes it: a=b,c in (d,e),!f. The empty selector is the empty text.
+func (l *Labels) String() string {
+	parts := make([]string, len(l.requirements))
+	for i, r := range l.requirements {
+		list := "(" + strings.Join(r.values, ",") + ")"
+		switch {
+		case r.operator == In && len(r.values) == 1:
+			parts[i] = r.key + "=" + r.value
+		case r.operator == In:
+			parts[i] = r.key + " in " + list
+		case r.operator == NotIn && len(r.values) == 1:
+			parts[i] = r.key + "!=" + r.value
+		case r.operator == NotIn:
+			parts[i] = r.key + " notin " + list
+		case r.operator == Exists:
+			parts[i] = r.key
+		default:
+			parts[i] = "!" + r.key
+		}
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,186 @@
+package selector
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// LabelSelector is a Kubernetes label selector: all of MatchLabels and all of MatchExpressions must hold. It is two-valued, a missing
+// key is an answer and no error. The zero value matches everything; what an absent selector means is up to whoever has none.
+type LabelSelector struct {
+	MatchLabels      map[string]string  `json:"matchLabels,omitempty"` // keys that must be there, with this value
+	MatchExpressions []LabelRequirement `json:"matchExpressions,omitempty"`
+}
+
+// LabelRequirement is one condition on one label.
+type LabelRequirement struct {
+	Key      string        `json:"key"`
+	Operator LabelOperator `json:"operator"`
+	Values   []string      `json:"values,omitempty"` // for In and NotIn at least one, for the others none
+}
+
+// LabelOperator is how a label is compared with the values of a requirement. The zero value is none and is refused.
+type LabelOperator string
+
+// The operators of Kubernetes.
+const (
+	In           LabelOperator = "In"           // the label is there and its value is listed
+	NotIn        LabelOperator = "NotIn"        // the label is not there, or its value is not listed
+	Exists       LabelOperator = "Exists"       // the label is there
+	DoesNotExist LabelOperator = "DoesNotExist" // the label is not there
+)
+
+// UnmarshalJSON reads the form that Kubernetes writes. Unknown fields, duplicate keys and values of a wrong type are errors, all of them
+// reported, with their paths. It does not do what Validate does.
+func (l *LabelSelector) UnmarshalJSON(data []byte) error {
+	type plain LabelSelector
+	return strictjson.Unmarshal(data, (*plain)(l))
+}
+
+// Validate reports every fault with its path, by the rules of Kubernetes: an unknown operator, values where there must be none or none
+// where there must be some, and keys and values that no label can have.
+func (l LabelSelector) Validate() error {
+	var faults []error
+	fault := func(path, msg string) {
+		if msg != "" {
+			faults = append(faults, fmt.Errorf("%s: %s", path, msg))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(l.MatchLabels)) {
+		path := fmt.Sprintf("matchLabels[%q]", key)
+		fault(path, labelKey(key))
+		fault(path, labelValue(l.MatchLabels[key]))
+	}
+	for i, r := range l.MatchExpressions {
+		path := fmt.Sprintf("matchExpressions[%d]", i)
+		fault(path+".key", labelKey(r.Key))
+		switch r.Operator {
+		case In, NotIn:
+			if len(r.Values) == 0 {
+				fault(path+".values", fmt.Sprintf("must not be empty for %s", r.Operator))
+			}
+		case Exists, DoesNotExist:
+			if len(r.Values) > 0 {
+				fault(path+".values", fmt.Sprintf("must be empty for %s", r.Operator))
+			}
+		default:
+			fault(path+".operator", fmt.Sprintf("must be In, NotIn, Exists or DoesNotExist, not %q", r.Operator))
+		}
+		for j, value := range r.Values {
+			fault(fmt.Sprintf("%s.values[%d]", path, j), labelValue(value))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// labelKey says what is wrong with a label's key: an optional DNS name of at most 253 characters and a slash, then a name.
+func labelKey(key string) string {
+	name := key
+	if prefix, rest, ok := strings.Cut(key, "/"); ok {
+		name = rest
+		if len(prefix) > 253 {
+			return fmt.Sprintf("the prefix of key %q has %d characters, at most 253 are allowed", key, len(prefix))
+		}
+		for _, part := range strings.Split(prefix, ".") {
+			if !framed(part, "-") || strings.ToLower(part) != part {
+				return fmt.Sprintf("the prefix of key %q must be a DNS name such as example.com: lower-case letters, digits, - and .", key)
+			}
+		}
+	}
+	if len(name) > 63 {
+		return fmt.Sprintf("key %q has a name of %d characters, at most 63 are allowed", key, len(name))
+	}
+	if !framed(name, "-_.") {
+		return fmt.Sprintf("key %q must have a name of letters, digits, -, _ and ., beginning and ending with a letter or digit", key)
+	}
+	return ""
+}
+
+func labelValue(value string) string {
+	if len(value) > 63 {
+		return fmt.Sprintf("value %q has %d characters, at most 63 are allowed", value, len(value))
+	}
+	if value != "" && !framed(value, "-_.") {
+		return fmt.Sprintf("value %q must be letters, digits, -, _ and ., beginning and ending with a letter or digit", value)
+	}
+	return ""
+}
+
+// framed reports whether text is not empty, consists of ASCII letters, digits and the extra characters, and has none of the latter at
+// its ends.
+func framed(text, extra string) bool {
+	for i := range len(text) {
+		c := text[i]
+		letter := wordByte(c) && c != '_'
+		if !letter && (strings.IndexByte(extra, c) < 0 || i == 0 || i == len(text)-1) {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// CompileLabels compiles a label selector over a declared variable of type map(string, string), which holds the labels. The result is
+// an ordinary selector, with terms, limits and the text of an expression, that never reports a missing key. The error joins what
+// Validate reports, or is a [*CompileError].
+func (e *Env) CompileLabels(name string, l LabelSelector) (*Selector, error) {
+	if err := l.Validate(); err != nil {
+		return nil, fmt.Errorf("selector: %w", err)
+	}
+	slot, ok := e.layout.slots[name]
+	if !ok {
+		return nil, &CompileError{Expr: name, Msg: name + " is not declared", Hint: strings.TrimPrefix(did(e.layout.nearest(name)), "; ")}
+	}
+	if v := e.layout.variables[slot]; v.Type != StringMap {
+		return nil, &CompileError{Expr: name, Msg: fmt.Sprintf("%s is a %v, labels are a %v", name, v.Type, StringMap)}
+	}
+	return e.Compile(l.expression(name))
+}
+
+// expression writes the selector as CEL over a map variable, absent keys spelled out.
+func (l LabelSelector) expression(variable string) string {
+	var parts []string
+	for _, r := range l.requirements() {
+		present := quote(r.Key) + " in " + variable
+		value := variable + "[" + quote(r.Key) + "]"
+		quoted := make([]string, len(r.Values))
+		for i, v := range r.Values {
+			quoted[i] = quote(v)
+		}
+		listed := value + " in [" + strings.Join(quoted, ", ") + "]"
+		if len(quoted) == 1 {
+			listed = value + " == " + quoted[0]
+		}
+		switch r.Operator {
+		case In:
+			parts = append(parts, present+" && "+listed)
+		case NotIn:
+			parts = append(parts, "!("+present+" && "+listed+")")
+		case Exists:
+			parts = append(parts, present)
+		default:
+			parts = append(parts, "!("+present+")")
+		}
+	}
+	if len(parts) == 0 {
+		return "true"
+	}
+	return strings.Join(parts, " && ")
+}
+
+// requirements lists all conditions in a fixed order: matchLabels by key, then the expressions as they stand.
+func (l LabelSelector) requirements() []LabelRequirement {
+	list := make([]LabelRequirement, 0, len(l.MatchLabels)+len(l.MatchExpressions))
+	for _, key := range slices.Sorted(maps.Keys(l.MatchLabels)) {
+		list = append(list, LabelRequirement{Key: key, Operator: In, Values: []string{l.MatchLabels[key]}})
+	}
+	for _, r := range l.MatchExpressions {
+		r.Values = sorted(r.Values)
+		list = append(list, r)
+	}
+	return list
+}

@@ -1,0 +1,110 @@
+package selector
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Limits bound what an expression may be and what evaluating it may cost. A field that is zero stands for its default; nothing is
+// ever unlimited. Costs are CEL's: about one per operation, a tenth per character looked at.
+type Limits struct {
+	TextBytes     int    `json:"textBytes,omitzero"`     // length of an expression; 4096 by default
+	Nodes         int    `json:"nodes,omitzero"`         // nodes of its syntax tree, macros expanded; 500 by default
+	Depth         int    `json:"depth,omitzero"`         // nesting of its syntax; 50 by default
+	Nesting       int    `json:"nesting,omitzero"`       // comprehensions (all, exists, …) inside one another; 1 by default
+	RegexProgram  int    `json:"regexProgram,omitzero"`  // instructions of one compiled regular expression; 1000 by default
+	EstimatedCost uint64 `json:"estimatedCost,omitzero"` // worst-case cost for data of the sizes below; 10000 by default
+
+	// The sizes of data that the estimate is made for, and up to which evaluation takes the fast path: 256 bytes by default in a
+	// string, 64 strings in a list. Maps are only ever looked up, so their size costs nothing.
+	StringBytes int `json:"stringBytes,omitzero"`
+	ListItems   int `json:"listItems,omitzero"`
+
+	// RunCost bounds the cost of one evaluation that meets larger data; 10000 by default, and never below EstimatedCost. A single
+	// string of more than ten times as many bytes, or list of more items, is refused unread.
+	RunCost uint64 `json:"runCost,omitzero"`
+}
+
+// DefaultLimits returns the limits that zero fields stand for.
+func DefaultLimits() Limits {
+	return Limits{
+		TextBytes:     4096,
+		Nodes:         500,
+		Depth:         50,
+		Nesting:       1,
+		RegexProgram:  1000,
+		EstimatedCost: 10_000,
+		StringBytes:   256,
+		ListItems:     64,
+		RunCost:       10_000,
+	}
+}
+
+// Upper bounds of the limits themselves: beyond them a deeply nested text could exhaust the stack, which no guard can catch, or a cost
+// would no longer bound a time that anybody waits for.
+const (
+	maxTextBytes = 1 << 20
+	maxNodes     = 10_000
+	maxDepth     = 250
+	maxNesting   = 4
+	maxRegex     = 10_000
+	maxData      = 1 << 20
+	maxCost      = 100_000_000 // ten times as much must be an int everywhere
+)
+
+// Validate reports every field that is negative or above what this package can keep, each with its name.
+func (l Limits) Validate() error {
+	var faults []error
+	check := func(name string, value, most int) {
+		if value < 0 || value > most {
+			faults = append(faults, fmt.Errorf("%s: must be from 1 to %d, or 0 for the default, not %d", name, most, value))
+		}
+	}
+	check("textBytes", l.TextBytes, maxTextBytes)
+	check("nodes", l.Nodes, maxNodes)
+	check("depth", l.Depth, maxDepth)
+	check("nesting", l.Nesting, maxNesting)
+	check("regexProgram", l.RegexProgram, maxRegex)
+	check("stringBytes", l.StringBytes, maxData)
+	check("listItems", l.ListItems, maxData)
+	for _, cost := range []struct {
+		name  string
+		value uint64
+	}{{"estimatedCost", l.EstimatedCost}, {"runCost", l.RunCost}} {
+		if cost.value > maxCost {
+			faults = append(faults, fmt.Errorf("%s: must be at most %d, not %d", cost.name, maxCost, cost.value))
+		}
+	}
+	if full := l.withDefaults(); full.RunCost < full.EstimatedCost {
+		faults = append(faults, fmt.Errorf("runCost: must not be below estimatedCost %d, which expressions are admitted up to, not %d",
+			full.EstimatedCost, full.RunCost))
+	}
+	return errors.Join(faults...)
+}
+
+func (l Limits) withDefaults() Limits {
+	d := DefaultLimits()
+	set := func(field *int, value int) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	set(&l.TextBytes, d.TextBytes)
+	set(&l.Nodes, d.Nodes)
+	set(&l.Depth, d.Depth)
+	set(&l.Nesting, d.Nesting)
+	set(&l.RegexProgram, d.RegexProgram)
+	set(&l.StringBytes, d.StringBytes)
+	set(&l.ListItems, d.ListItems)
+	if l.EstimatedCost == 0 {
+		l.EstimatedCost = d.EstimatedCost
+	}
+	if l.RunCost == 0 {
+		l.RunCost = max(d.RunCost, l.EstimatedCost)
+	}
+	return l
+}
+
+// A value beyond these sizes cannot be read within RunCost: a string costs a tenth per byte, a list one per item.
+func (l Limits) refusedBytes() int { return int(l.RunCost) * 10 }
+func (l Limits) refusedItems() int { return int(l.RunCost) }

@@ -1,0 +1,172 @@
+package selector
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Type is the type of a variable. The zero value is none and is refused.
+type Type int
+
+// The types a variable can have, each with the one Go type that Lookup must return for it.
+const (
+	String     Type = iota + 1 // string
+	Int                        // int64
+	Bool                       // bool
+	Timestamp                  // time.Time
+	StringList                 // []string
+	StringMap                  // map[string]string; nil is an empty map
+)
+
+// String returns the name that expressions use for the type.
+func (t Type) String() string {
+	switch t {
+	case String:
+		return "string"
+	case Int:
+		return "int"
+	case Bool:
+		return "bool"
+	case Timestamp:
+		return "timestamp"
+	case StringList:
+		return "list(string)"
+	case StringMap:
+		return "map(string, string)"
+	}
+	return fmt.Sprintf("Type(%d)", int(t))
+}
+
+func (t Type) valid() bool { return String <= t && t <= StringMap }
+
+// allTypes lists the names of all types.
+func allTypes() string {
+	var names []string
+	for t := String; t.valid(); t++ {
+		names = append(names, t.String())
+	}
+	return strings.Join(names, "; ")
+}
+
+// MarshalText returns what String returns; it refuses a type that does not exist.
+func (t Type) MarshalText() ([]byte, error) {
+	if !t.valid() {
+		return nil, fmt.Errorf("selector: there is no type %d", int(t))
+	}
+	return []byte(t.String()), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (t *Type) UnmarshalText(text []byte) error {
+	for known := String; known.valid(); known++ {
+		if known.String() == string(text) {
+			*t = known
+			return nil
+		}
+	}
+	return fmt.Errorf("selector: unknown type %q: use one of %s", text, allTypes())
+}
+
+// Variable declares a name that expressions may read.
+type Variable struct {
+	Name string `json:"name"` // identifiers joined by dots, such as resource.kind
+	Type Type   `json:"type"`
+}
+
+// Schema is all that expressions may read. The order has no meaning. To declare more variables than [DefaultSchema] has, append them:
+//
+//	schema := append(selector.DefaultSchema(), selector.Variable{Name: "resource.zone", Type: selector.String})
+type Schema []Variable
+
+// DefaultSchema returns the variables that rollout policies speak of; the slice is the caller's.
+func DefaultSchema() Schema {
+	return Schema{
+		{"resource.id", String}, {"resource.name", String}, {"resource.kind", String},
+		{"resource.identifier", String}, {"resource.version", String}, {"resource.metadata", StringMap},
+		{"environment.id", String}, {"environment.name", String}, {"environment.metadata", StringMap},
+		{"deployment.id", String}, {"deployment.name", String}, {"deployment.slug", String}, {"deployment.metadata", StringMap},
+		{"version.id", String}, {"version.name", String}, {"version.tag", String}, {"version.status", String},
+		{"version.createdAt", Timestamp}, {"version.metadata", StringMap},
+	}
+}
+
+// Only returns the variables that have one of the names or lie below it, as resource.kind lies below resource: the schema of a call
+// site that knows a resource and nothing else is DefaultSchema().Only("resource"). A name that keeps nothing is an error.
+func (s Schema) Only(names ...string) (Schema, error) {
+	var kept Schema
+	var faults []error
+	for i, name := range names {
+		below := func(v Variable) bool { return v.Name == name || strings.HasPrefix(v.Name, name+".") }
+		if !slices.ContainsFunc(s, below) {
+			faults = append(faults, fmt.Errorf("names[%d]: no variable is called %q or lies below it", i, name))
+		}
+	}
+	for _, v := range s {
+		if slices.ContainsFunc(names, func(name string) bool { return v.Name == name || strings.HasPrefix(v.Name, name+".") }) {
+			kept = append(kept, v)
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("selector: %w", err)
+	}
+	return kept, nil
+}
+
+// Words that no part of a name can be, because CEL reads them as something else or keeps them for later, and words that cannot be the
+// first part, because CEL has a type of that name.
+const (
+	reserved  = " as break const continue else false for function if import in let loop namespace null package return true var void while "
+	typeNames = " bool bytes double duration dyn google int list map null_type string timestamp type uint "
+)
+
+// Validate reports every variable that cannot be declared, with its index: an empty schema, a name that is no dotted identifier, is
+// reserved, is declared twice, or lies inside another one, and a type that does not exist.
+func (s Schema) Validate() error {
+	if len(s) == 0 {
+		return errors.New("schema: must declare at least one variable")
+	}
+	var faults []error
+	fault := func(i int, field, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("schema[%d].%s: %s", i, field, fmt.Sprintf(format, args...)))
+	}
+	first := make(map[string]int, len(s))
+	for i, v := range s {
+		if !v.Type.valid() {
+			fault(i, "type", "must be one of %s, not %v", allTypes(), v.Type)
+		}
+		for j, part := range strings.Split(v.Name, ".") {
+			if !identifier(part) {
+				fault(i, "name", "%q must be identifiers of letters, digits and _, joined by dots", v.Name)
+				break
+			}
+			if word := " " + part + " "; strings.Contains(reserved, word) || j == 0 && strings.Contains(typeNames, word) {
+				fault(i, "name", "%q: %s is a reserved word", v.Name, part)
+			}
+		}
+		if j, twice := first[v.Name]; twice {
+			fault(i, "name", "%q is declared already, by schema[%d]", v.Name, j)
+			continue
+		}
+		first[v.Name] = i
+	}
+	for i, v := range s {
+		for at, r := range v.Name {
+			if j, inside := first[v.Name[:at]]; inside && r == '.' {
+				fault(i, "name", "%q lies inside the variable %q of schema[%d]", v.Name, v.Name[:at], j)
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// identifier reports whether CEL takes the text for one; those that begin with two underscores it uses itself.
+func identifier(text string) bool {
+	for i := range len(text) {
+		if !wordByte(text[i]) || i == 0 && '0' <= text[i] && text[i] <= '9' {
+			return false
+		}
+	}
+	return text != "" && !strings.HasPrefix(text, "__")
+}

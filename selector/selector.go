@@ -1,0 +1,151 @@
+package selector
+
+import (
+	"math"
+	"slices"
+)
+
+// Vars is where an expression finds its variables. It is an alias of a literal, so that any package can declare the same interface
+// without importing this one.
+//
+// Lookup returns the value of a declared variable, with exactly the Go type that [Type] names, and false if the variable has no value
+// here. It is asked for no other names, from the goroutine of the call, and must give the same answer throughout that call. What it
+// returns is read, never kept. [Values] is a ready implementation; for a host's own struct a switch over the names is the fastest.
+type Vars = interface {
+	Lookup(name string) (any, bool)
+}
+
+// Matcher is what a [*Selector] does, as an alias of a literal, for the same reason as [Vars].
+type Matcher = interface {
+	Match(vars interface {
+		Lookup(name string) (any, bool)
+	}) (bool, error)
+}
+
+// Selector is a compiled expression. It is immutable: share it, and keep it for as long as the expression is in use, for there is no
+// cache behind [Env.Compile].
+type Selector struct {
+	text    string
+	layout  *layout
+	limits  Limits
+	reads   []variable // what the expression reads, by name
+	terms   []Term
+	cost    uint64
+	tests   conjunction   // if the expression is one
+	native  node          // if it is none, but within the native subset
+	missing []*missingKey // what the verdicts from firstMissing on stand for
+	plain   *program      // if it is outside the native subset
+	metered *program      // for data beyond the promised sizes
+}
+
+// variable is a declared variable and its place in [Values].
+type variable struct {
+	Variable
+	slot int
+}
+
+// Match decides whether the expression holds for vars. The answer is one of three, and a caller says what the third means to it:
+//
+//	true, nil     it holds
+//	false, nil    it does not
+//	false, err    errors.Is(err, ErrMissingKey): a map lacks a key, and that decided the result;
+//	              else an *EvalError: there is no result for this data
+//
+// The operators || and && ignore a missing key or an error on one side if the other side decides. Of several, the first counts.
+func (s *Selector) Match(vars interface {
+	Lookup(name string) (any, bool)
+}) (bool, error) {
+	in := input{vars: vars}
+	if values, ok := vars.(*Values); ok && values != nil && values.layout == s.layout {
+		in.values = values
+		if s.tests != nil {
+			v := s.tests.onValues(values)
+			if v != yes && v != no {
+				return s.undecided(v, in)
+			}
+			return v == yes, nil
+		}
+	} else if vars == nil {
+		in.vars = (*Values)(nil)
+	}
+	var v verdict
+	switch {
+	case s.tests != nil:
+		v = s.tests.run(in)
+	case s.native != nil:
+		v = s.native(in)
+	case s.plain != nil:
+		return s.plain.match(s, in, false)
+	default:
+		return false, &EvalError{Msg: "the selector was not made by Compile"}
+	}
+	if v != yes && v != no {
+		return s.undecided(v, in)
+	}
+	return v == yes, nil
+}
+
+// undecided turns a verdict that is neither yes nor no into a result.
+func (s *Selector) undecided(v verdict, in input) (bool, error) {
+	switch {
+	case v == large:
+		return s.metered.match(s, in, true)
+	case v >= firstMissing:
+		return false, s.missing[v-firstMissing]
+	}
+	return false, s.faultOf(in.vars, s.layout.variables[firstFault-v])
+}
+
+// String returns the canonical text of the expression: compiled again in the same [Env], it gives an equal selector.
+func (s *Selector) String() string { return s.text }
+
+// Equal reports whether both selectors are the same expression over the same schema and limits.
+func (s *Selector) Equal(other *Selector) bool {
+	if s == nil || other == nil {
+		return s == other
+	}
+	return s.text == other.text && s.limits == other.limits && (s.layout == other.layout || slices.Equal(s.layout.variables, other.layout.variables))
+}
+
+// Cost returns the bound on the cost of one evaluation, in the units of [Limits], for data within the promised sizes.
+func (s *Selector) Cost() uint64 { return s.cost }
+
+// Variables returns the names of all variables that the expression reads, sorted: entities that differ in no other variable share one
+// result. The slice is the caller's.
+func (s *Selector) Variables() []string {
+	names := make([]string, len(s.reads))
+	for i, v := range s.reads {
+		names[i] = v.Name
+	}
+	return names
+}
+
+// Terms returns conditions that every match fulfils, for an [Index]; see [Term]. The slices are the caller's.
+func (s *Selector) Terms() []Term {
+	terms := make([]Term, len(s.terms))
+	for i, t := range s.terms {
+		t.Values = slices.Clone(t.Values)
+		terms[i] = t
+	}
+	return terms
+}
+
+// verdict is the result of evaluating natively: no, yes, a missing key by its number, or a variable at fault by its number.
+type verdict int32
+
+const (
+	no           verdict = 0
+	yes          verdict = 1
+	firstMissing verdict = 2
+	firstFault   verdict = -1            // and downwards, one per variable of the layout
+	large        verdict = math.MinInt32 // data beyond the promised sizes: evaluate again, metered
+)
+
+// faultOf says what is wrong with the value of a variable. The evaluation only notes which one is at fault.
+func (s *Selector) faultOf(vars Vars, v Variable) *EvalError {
+	value, ok := vars.Lookup(v.Name)
+	if !ok {
+		return &EvalError{Expr: s.text, Variable: v.Name, Msg: v.Name + " has no value"}
+	}
+	return &EvalError{Expr: s.text, Variable: v.Name, Msg: v.Name + " must be " + v.Type.goType() + ", not " + goTypeOf(value)}
+}

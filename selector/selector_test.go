@@ -1,0 +1,531 @@
+package selector_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// host is what the rows below are evaluated on.
+func host() hostVars {
+	return hostVars{
+		"resource.id": "r-1", "resource.name": "true", "resource.kind": "Node",
+		"resource.metadata":    map[string]string{"cluster": "prod-east"},
+		"deployment.name":      "kubelet",
+		"deployment.metadata":  map[string]string{"layer": "node"},
+		"version.metadata":     map[string]string{"a": "b"},
+		"environment.metadata": map[string]string(nil),
+		"tags":                 []string{"a", "b"},
+		"version.createdAt":    time.Date(2026, 3, 2, 0, 15, 0, 0, time.FixedZone("east", 3600)),
+		"weight":               int64(3),
+		"flag":                 true,
+	}
+}
+
+func TestMatch(t *testing.T) {
+	env := newEnv(t, selector.Limits{})
+	const missing = "missing: "
+	seen := map[string]bool{}
+	for _, row := range []struct{ expr, want, why string }{
+		{"true", "yes", "a constant compiles"},
+		{"false", "no", "a constant compiles"},
+		{"  true\n", "yes", "white space around an expression means nothing"},
+		{"resource.kind == 'Node'", "yes", "a variable"},
+		{".resource.kind == 'Node'", "yes", "a name may be written absolutely"},
+		{"'Node' == resource.kind", "yes", "either order"},
+		{"resource.metadata['team'] == 'x'", missing + "resource.metadata['team']", "an absent key is no value"},
+		{"resource.metadata['team'] != 'x'", missing + "resource.metadata['team']", "and not unequal to anything either"},
+		{"!(resource.metadata['team'] == 'x')", missing + "resource.metadata['team']", "nor does a negation match by accident"},
+		{"resource.metadata.team == 'x'", missing + "resource.metadata['team']", "both spellings of a key are the same"},
+		{`resource.metadata['it\'s'] == 'x'`, missing + `resource.metadata['it\'s']`, "the key is named as an expression would"},
+		{"environment.metadata['k'] == 'x'", missing + "environment.metadata['k']", "a nil map is an empty map"},
+		{"'team' in resource.metadata", "no", "a test for a key is two-valued"},
+		{"has(resource.metadata.team)", "no", "a test for a key is two-valued"},
+		{"'cluster' in resource.metadata", "yes", "a test for a key"},
+		{"has(resource.metadata.cluster)", "yes", "a test for a key"},
+		{"resource.metadata['team'] == 'x' || true", "yes", "the other side decides"},
+		{"true || resource.metadata['team'] == 'x'", "yes", "the other side decides, in either order"},
+		{"resource.metadata['team'] == 'x' && false", "no", "the other side decides"},
+		{"false && resource.metadata['team'] == 'x'", "no", "the other side decides, in either order"},
+		{"resource.metadata['team'] == 'x' && true", missing + "resource.metadata['team']", "the other side does not decide"},
+		{"resource.metadata['team'] == 'x' || resource.metadata['nope'] == 'y'", missing + "resource.metadata['team']", "of several missing keys the first counts"},
+		{"resource.metadata['team'] == 'x' && resource.metadata['nope'] == 'y'", missing + "resource.metadata['team']", "of several missing keys the first counts"},
+		{"resource.metadata['a'] == 'x' || resource.metadata['b'] == 'x' || resource.metadata['cluster'] == 'prod-east'", "yes", "a chain is one operator"},
+		{"'team' in resource.metadata && resource.metadata['team'] == 'x'", "no", "a tested key is never missing"},
+		{"has(resource.metadata.team) && resource.metadata.team != 'x'", "no", "a tested key is never missing"},
+		{"'cluster' in resource.metadata && resource.metadata['cluster'] == 'prod-east'", "yes", "a tested key that is there"},
+		{"!('team' in resource.metadata) || resource.metadata['team'] == 'x'", "yes", "absence spelled out"},
+		{"!('team' in resource.metadata) && true", "yes", "absence spelled out"},
+		{"int(resource.metadata['cluster']) > 1", "error", "a conversion that fails is no missing key"},
+		{"int(resource.metadata['cluster']) > 1 || true", "yes", "and does not matter if the other side decides"},
+		{"deployment.name in ['kubelet', 'containerd']", "yes", "by value"},
+		{"deployment.name in ['containerd']", "no", "by value"},
+		{"deployment.name in ['a','b','c','d','e','f','g','h','kubelet']", "yes", "a long list is hashed"},
+		{"deployment.name in ['a','b','c','d','e','f','g','h','i']", "no", "a long list is hashed"},
+		{"deployment.name in []", "no", "nothing is in an empty list"},
+		{"resource.id in []", "no", "not even what has no value"},
+		{"version.tag in [] || true", "yes", "the library does not read the left side then, and neither do we"},
+		{"resource.metadata['cluster'].startsWith('prod-')", "yes", "prefix"},
+		{"resource.metadata['cluster'].endsWith('-west')", "no", "suffix"},
+		{"resource.metadata['cluster'].contains('d-e')", "yes", "substring"},
+		{"resource.metadata['cluster'].matches('^prod-(east|west)$')", "yes", "regular expression"},
+		{"matches(resource.metadata['cluster'], 'west')", "no", "the other spelling of a call, not native"},
+		{"resource.name == 'true'", "yes", "a string that says true is a string"},
+		{"flag", "yes", "a bool variable is an expression"},
+		{"!flag", "no", "and can be negated"},
+		{"flag == (weight == 3)", "yes", "bools compare"},
+		{"weight != 3", "no", "ints compare"},
+		{"weight in [1, 2, 3]", "yes", "ints are in lists"},
+		{"weight * 2 > 5", "yes", "arithmetic is the library's"},
+		{"weight / 0 == 1", "error", "division by zero"},
+		{"tags.exists(x, x == 'b')", "yes", "comprehension"},
+		{"tags.all(x, x == 'b')", "no", "comprehension"},
+		{"tags.exists_one(x, x == 'b')", "yes", "comprehension"},
+		{"'a' in tags && size(tags) == 2", "yes", "lists can be measured"},
+		{"tags.all(x, resource.metadata[x] == 'x')", missing + "resource.metadata['a']", "and a missing key inside a comprehension"},
+		{"!(tags.map(x, resource.metadata[x]).exists(x, x == 'a'))", missing + "resource.metadata['a']", "however deep"},
+		{"resource.metadata[resource.id] == 'x'", missing + "resource.metadata['r-1']", "a computed key is named too"},
+		{"resource.metadata.cluster < 'q' && deployment.metadata.layer < 'o' && !(('a' in environment.metadata) || 'b' in version.metadata) && size(tags) == 2", "yes",
+			"as many maps as one likes"},
+		{"(flag ? resource.kind : resource.name) == 'Node'", "yes", "a choice"},
+		{"version.createdAt.getHours() == 23", "yes", "without a zone in UTC, whatever zone the host read its clock in"},
+		{"version.createdAt.getHours('UTC') == 23", "yes", "UTC"},
+		{"version.createdAt.getHours('+01:30') == 0", "yes", "an offset"},
+		{"version.createdAt.getHours('-23:59') == 23", "yes", "an offset of nearly a day"},
+		{"string(version.createdAt) == '2026-03-01T23:15:00Z'", "yes", "printed in UTC"},
+		{"version.createdAt - duration('15m') == timestamp('2026-03-02T00:00:00+01:00')", "yes", "arithmetic"},
+		{"version.tag == 'v1'", "error", "a variable without a value is an error, not a missing key"},
+		{"version.tag == 'v1' || true", "yes", "which does not matter if the other side decides"},
+	} {
+		if row.why == "" || seen[row.expr] {
+			t.Fatalf("%s: row without a why, or twice", row.expr)
+		}
+		seen[row.expr] = true
+		s, err := env.Compile(row.expr)
+		if err != nil {
+			t.Errorf("%s: %v", row.expr, err)
+			continue
+		}
+		library, err := env.CompileCEL(row.expr)
+		if err != nil {
+			t.Errorf("%s: %v", row.expr, err)
+			continue
+		}
+		for name, s := range map[string]*selector.Selector{"selector": s, "library": library} {
+			kind, text := outcome(s.Match(host()))
+			if kind == "missing" {
+				kind = missing + text
+			}
+			if kind != row.want {
+				t.Errorf("%s: %s says %s %s, want %s: %s", row.expr, name, kind, text, row.want, row.why)
+			}
+		}
+	}
+}
+
+func TestNativeSubset(t *testing.T) {
+	env := newEnv(t, selector.Limits{})
+	for _, row := range []struct {
+		expr   string
+		native bool
+		why    string
+	}{
+		{"resource.kind == 'a' && 'k' in resource.metadata && !flag && weight == 1", true, "every type that is native, in a chain"},
+		{"resource.metadata.a.startsWith(resource.kind) || flag != other.flag", true, "two operands"},
+		{"resource.name.matches('^a')", true, "a literal regular expression"},
+		{"true", true, "a constant"},
+		{"weight in [1, 2]", true, "ints in a list"},
+		{"weight < 2", false, "order"},
+		{"size(tags) == 1", false, "lists"},
+		{"'a' in tags", false, "lists"},
+		{"weight + 1 == 2", false, "arithmetic"},
+		{"flag ? true : false", false, "a choice"},
+		{"resource.metadata[resource.kind] == 'a'", false, "a computed key"},
+		{"'a' == 'a'", false, "constants only"},
+		{"resource.kind in [resource.name]", false, "a computed list"},
+		{"weight in [1, 1 + 1]", false, "a computed list"},
+		{"resource.kind == 'a' && weight < 2", false, "one part that is not native takes the whole along"},
+		{"resource.kind == 'a' || weight < 2", false, "one part that is not native takes the whole along"},
+		{"!(weight < 2)", false, "one part that is not native takes the whole along"},
+		{"flag == (weight < 2)", false, "one part that is not native takes the whole along"},
+		{"resource.kind == string(weight)", false, "a computed string"},
+	} {
+		s, err := env.Compile(row.expr)
+		if err != nil {
+			t.Errorf("%s: %v", row.expr, err)
+		} else if s.Native() != row.native {
+			t.Errorf("%s: native is %v, want %v: %s", row.expr, s.Native(), row.native, row.why)
+		}
+	}
+}
+
+func TestCompileErrors(t *testing.T) {
+	env := newEnv(t, selector.Limits{})
+	seen := map[string]bool{}
+	for _, row := range []struct {
+		expr      string
+		line, col int
+		msg, hint string // what they contain
+		why       string
+	}{
+		{"", 1, 1, "empty", "true", "the empty text matches neither everything nor nothing"},
+		{" \n\t", 1, 1, "empty", "true", "nor does white space"},
+		{"resource.kind == 'a' AND resource.name == 'b'", 1, 22, "AND", "&&", "the second example of the bracket RFC"},
+		{"resource.kind == 'a'\n  and resource.name == 'b'", 2, 3, "and", "&&", "lines count"},
+		{"resource.kind == 'a' OR flag", 1, 22, "OR", "||", "SQL"},
+		{"NOT flag", 1, 1, "NOT", "!", "SQL"},
+		{"not (flag)", 1, 1, "not", "!", "to the parser a call"},
+		{"flag and(flag)", 1, 6, "and", "&&", "to the parser a mistake"},
+		{"resource.kind = 'a'", 1, 15, "=", "==", "assignment"},
+		{"resource.kind === 'a'", 1, 15, "===", "==", "JavaScript"},
+		{"resource.kind !== 'a'", 1, 15, "!==", "!=", "JavaScript"},
+		{"resource.kind <> 'a'", 1, 15, "<>", "!=", "SQL"},
+		{"weight => 1", 1, 8, "=>", ">=", "reversed"},
+		{"weight =< 1", 1, 8, "=<", "<=", "reversed"},
+		{"flag & flag", 1, 6, "&", "&&", "one is missing"},
+		{"flag | flag", 1, 6, "|", "||", "one is missing"},
+		{"flag && 'AND' = 'x'", 1, 15, "=", "==", "words in strings are no operators"},
+		{`flag && "it's \" AND" = 'x'`, 1, 23, "=", "==", "escaped quotes do not end a string"},
+		{"flag // AND\n&& = 1", 2, 4, "=", "==", "words in comments are no operators"},
+		{"flag && '''a'b''' = 'x'", 1, 19, "=", "==", "a string in three quotes"},
+		{`flag && r'\' = 'x'`, 1, 14, "=", "==", "a raw string"},
+		{"resource.metadata.and = 'x'", 1, 23, "=", "==", "a key may be called and"},
+		{"flag &&", 1, 8, "", "", "the text ends too early"},
+		{"flag flag // AND", 1, 6, "", "", "a comment may end the text"},
+		{"flag flag <", 1, 6, "", "", "so may an operator"},
+		{"flag flag &&", 1, 6, "", "", "and another"},
+		{"flag 'a", 1, 6, "", "", "and a string that does not end"},
+		{"flag 'a\\", 1, 6, "", "", "even in the middle of an escape"},
+		{"'é' == resource.kind)", 1, 21, "", "", "columns count characters, not bytes"},
+		{"resource.knd == 'a'", 1, 1, "resource.knd", "resource.kind", "a typo"},
+		{"flag && resource.metdata.team == 'a'", 1, 9, "resource.metdata.team", "resource.metadata", "a typo in front of a key"},
+		{"resource.metdata['team'] == 'a'", 1, 1, "resource.metdata", "resource.metadata", "a typo in front of a key"},
+		{"resource == 'a'", 1, 1, "resource is not declared", "resource.kind", "variables are flat"},
+		{"foo.bar == 'x'", 1, 1, "foo.bar", "", "nothing is near"},
+		{"tags.exists(x, y == 'a')", 1, 16, "y is not declared", "", "the loop variable is x"},
+		{"tags.exists(x, x == 'a') && x == 'a'", 1, 29, "x is not declared", "", "a loop variable ends with its loop"},
+		{"tags.exists(flag, flag == 'a')", 1, 12, "hides", "another name", "a loop variable must not hide a declared one"},
+		{"tags.exists(resource, resource == 'a')", 1, 12, "hides", "another name", "nor the names below it"},
+		{"resource.kind.lowerAscii() == 'a'", 1, 15, "lowerAscii", "standard", "extension functions do not exist"},
+		{"sets.contains([1,2],[1])", 1, 1, "sets", "", "extension functions do not exist"},
+		{"resource.kind.startWith('a')", 1, 15, "startWith", "startsWith", "a typo in a function"},
+		{"dyn(resource.kind) == 1", 1, 1, "dyn", "", "dyn would undo the types"},
+		{"google.protobuf.Int64Value{value: 1} == 1", 1, 0, "google.protobuf.Int64Value", "", "messages would undo the types"},
+		{"[].all(x, x == x)", 1, 0, "run time", "", "an empty list has no type of element"},
+		{"resource.kind == 1", 1, 15, "", "same type", "different types"},
+		{"weight == '1'", 1, 8, "", "same type", "different types"},
+		{"weight < 1.5", 1, 8, "", "same type", "different types of numbers"},
+		{"resource.kind in [1]", 1, 15, "", "same type", "different types"},
+		{"resource.kind in ['a', 1]", 1, 24, "", "", "a list of different types"},
+		{"resource.kind == null", 1, 15, "", "same type", "nothing is null"},
+		{"resource.name", 1, 1, "not a bool", "resource.name == 'true'", "a string that may hold true is no answer"},
+		{"resource.metadata['a']", 1, 18, "not a bool", "", "a value that may be true is no answer"},
+		{"1", 1, 1, "not a bool", "", "a number is no answer"},
+		{"null", 1, 1, "not a bool", "", "null is no answer"},
+		{`"T"`, 1, 1, "not a bool", "", "a string is no answer"},
+		{"has(resource.metadata['k'])", 1, 1, "has()", "has(m.key) or 'key' in m", "has takes a selection"},
+		{"has(resource.kind)", 1, 1, "always", "", "has is for keys"},
+		{"tags.exists() && has(resource.metadata['a'])", 1, 18, "has()", "", "a macro without operands is none"},
+		{"tags.exists('x', true)", 1, 13, "loop variable", "", "a loop variable is a name"},
+		{"size(resource.metadata) == 1", 1, 6, "keys", "'key' in resource.metadata", "maps cannot be measured"},
+		{"resource.metadata.size() == 1", 1, 1, "keys", "", "maps cannot be measured"},
+		{"resource.metadata.exists(k, k == 'a')", 1, 1, "keys", "", "maps cannot be walked"},
+		{"resource.metadata == deployment.metadata", 1, 1, "keys", "", "maps cannot be compared"},
+		{"(flag ? resource.metadata : deployment.metadata)['a'] == 'b'", 1, 9, "keys", "", "maps cannot be chosen"},
+		{"[resource.metadata].exists(m, m.a == 'b')", 1, 2, "keys", "", "maps cannot be put into lists"},
+		{"{'a': resource.metadata}['a'].b == 'c'", 1, 7, "keys", "", "maps cannot be put into maps"},
+		{"resource.name.matches('(')", 1, 23, "regular expression", "RE2", "invalid"},
+		{"resource.name.matches('(?=a)')", 1, 23, "regular expression", "RE2", "lookahead is not RE2"},
+		{"matches(resource.name, '(')", 1, 24, "regular expression", "RE2", "invalid, in the other spelling"},
+		{"resource.name.matches(resource.kind)", 1, 23, "literal", "", "a computed pattern could be anything"},
+		{"resource.name.matches('a' + 'b')", 1, 0, "literal", "", "a computed pattern could be anything"},
+		{"version.createdAt.getHours('Europe/Berlin') == 1", 1, 28, "time zone", "+01:00", "zones are looked up on the machine"},
+		{"version.createdAt.getHours('+25:00') == 1", 1, 28, "time zone", "+01:00", "no such offset"},
+		{"version.createdAt.getHours('+01:60') == 1", 1, 28, "time zone", "+01:00", "no such offset"},
+		{"version.createdAt.getHours('01:000') == 1", 1, 28, "time zone", "+01:00", "no sign"},
+		{"version.createdAt.getHours('+0a:00') == 1", 1, 28, "time zone", "+01:00", "no digits"},
+		{"version.createdAt.getHours(resource.name) == 1", 1, 28, "time zone", "+01:00", "computed"},
+		{"version.createdAt < timestamp('yesterday')", 1, 0, "timestamp", "", "no timestamp"},
+		{"duration('1 day') > duration('1h')", 1, 0, "duration", "", "no duration"},
+		{"resource.kind == \xff", 1, 18, "UTF-8", "", "not text"},
+		{"'\ufffd' == resource.kind || '\xff' == 'a'", 1, 26, "UTF-8", "", "a replacement character is text"},
+		{"resource.kind == '\xff'", 1, 19, "UTF-8", "", "not text, in a string"},
+	} {
+		if row.why == "" || seen[row.expr] {
+			t.Fatalf("%q: row without a why, or twice", row.expr)
+		}
+		seen[row.expr] = true
+		s, err := env.Compile(row.expr)
+		var fault *selector.CompileError
+		if s != nil || !errors.As(err, &fault) {
+			t.Errorf("%q: got %v, %v, want a *CompileError: %s", row.expr, s, err, row.why)
+			continue
+		}
+		if fault.Line != row.line || row.col > 0 && fault.Col != row.col || !strings.Contains(fault.Msg, row.msg) || !strings.Contains(fault.Hint, row.hint) {
+			t.Errorf("%q: %v\nwant %d:%d, message with %q, hint with %q: %s", row.expr, err, row.line, row.col, row.msg, row.hint, row.why)
+		}
+		if fault.Expr != row.expr || errors.Is(err, selector.ErrLimit) {
+			t.Errorf("%q: Expr is %q, limit %v", row.expr, fault.Expr, errors.Is(err, selector.ErrLimit))
+		}
+	}
+}
+
+// TestSharedCases replays what other systems do with some expressions, and where this one differs on purpose.
+func TestSharedCases(t *testing.T) {
+	data, err := os.ReadFile("testdata/cases.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Cases []struct {
+			ID, Kind, Library, Note string
+			Input                   struct {
+				Expr string
+				Vars map[string]struct {
+					Name, Kind string
+					Metadata   map[string]string
+				}
+			}
+			Expected struct {
+				Match, Missing bool
+				Error          string
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Cases) != 12 {
+		t.Fatalf("%d cases", len(file.Cases))
+	}
+	for _, c := range file.Cases {
+		t.Run(c.ID, func(t *testing.T) {
+			vars := hostVars{}
+			for entity, v := range c.Input.Vars {
+				vars[entity+".name"], vars[entity+".kind"], vars[entity+".metadata"] = v.Name, v.Kind, v.Metadata
+			}
+			s, err := env.Compile(c.Input.Expr)
+			if c.Library == "differs" || c.Expected.Error != "" {
+				// Extension functions and the empty text, like every other fault, are found when compiling.
+				var fault *selector.CompileError
+				if !errors.As(err, &fault) {
+					t.Fatalf("%q compiles: %v", c.Input.Expr, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			ok, err := s.Match(vars)
+			if ok != c.Expected.Match || errors.Is(err, selector.ErrMissingKey) != c.Expected.Missing || err != nil && !c.Expected.Missing {
+				t.Fatalf("%s: %v, %v, want %+v", s, ok, err, c.Expected)
+			}
+		})
+	}
+}
+
+// TestMatcherNeedsNoImport: what package rollout declares for itself is satisfied, and an error comes with a nil interface.
+func TestMatcherNeedsNoImport(t *testing.T) {
+	type vars = interface{ Lookup(name string) (any, bool) }
+	type matcher = interface {
+		Match(vars vars) (bool, error)
+	}
+	type compiler interface {
+		Matcher(expression string) (matcher, error)
+	}
+	var c compiler = newEnv(t, selector.Limits{})
+	m, err := c.Matcher("resource.kind == 'Node'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := m.Match(host()); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if m, err := c.Matcher("resource.kind = 'Node'"); m != nil || err == nil {
+		t.Fatalf("%v, %v: want an interface that is nil", m, err)
+	}
+	// A consumer tells a missing key without importing this package.
+	m, _ = c.Matcher("resource.metadata['team'] == 'x'")
+	_, err = m.Match(host())
+	var missing interface{ MissingKey() string }
+	if !errors.As(err, &missing) || missing.MissingKey() != "resource.metadata['team']" {
+		t.Fatal(err)
+	}
+}
+
+func TestVariables(t *testing.T) {
+	env := newEnv(t, selector.Limits{})
+	for expr, want := range map[string]string{
+		"true": "",
+		"resource.metadata.a == 'x' && (flag || version.tag in ['a']) && resource.metadata.b == resource.kind": "flag resource.kind resource.metadata version.tag",
+		"tags.exists(t, t == .resource.name)": "resource.name tags",
+		"type(resource.kind) == string":       "resource.kind",
+	} {
+		s, err := env.Compile(expr)
+		if err != nil {
+			t.Errorf("%s: %v", expr, err)
+			continue
+		}
+		if got := strings.Join(s.Variables(), " "); got != want {
+			t.Errorf("%s reads %q, want %q", expr, got, want)
+		}
+	}
+}
+
+func TestEqual(t *testing.T) {
+	env, same := newEnv(t, selector.Limits{}), newEnv(t, selector.Limits{TextBytes: 4096})
+	narrow := newEnv(t, selector.Limits{TextBytes: 100})
+	other, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compile := func(e *selector.Env, text string) *selector.Selector {
+		s, err := e.Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	a := compile(env, "resource.kind=='a'")
+	var none *selector.Selector
+	for _, row := range []struct {
+		b    *selector.Selector
+		want bool
+		why  string
+	}{
+		{a, true, "itself"},
+		{compile(env, ` resource.kind == "a" `), true, "the same expression written otherwise"},
+		{compile(same, "resource.kind == 'a'"), true, "another environment that is the same"},
+		{compile(env, "resource.kind == 'b'"), false, "another expression"},
+		{compile(narrow, "resource.kind == 'a'"), false, "other limits"},
+		{compile(other, "resource.kind == 'a'"), false, "another schema"},
+		{none, false, "none"},
+	} {
+		if a.Equal(row.b) != row.want || row.b != nil && row.b.Equal(a) != row.want {
+			t.Errorf("%s: want %v", row.why, row.want)
+		}
+	}
+	if !none.Equal(nil) || none.Equal(a) {
+		t.Error("none equals only none")
+	}
+}
+
+func TestTerms(t *testing.T) {
+	env := newEnv(t, selector.Limits{})
+	for _, row := range []struct{ expr, want, why string }{
+		{"resource.kind == 'a'", "resource.kind in ['a']", "a variable"},
+		{"'a' == resource.metadata.k", "resource.metadata['k'] in ['a']", "either order, either spelling"},
+		{"resource.metadata['k'] in ['b', 'a', 'b']", "resource.metadata['k'] in ['a', 'b']", "sorted, each once"},
+		{"resource.metadata['k'] in []", "resource.metadata['k'] in []", "nothing matches"},
+		{"'k' in resource.metadata", "'k' in resource.metadata", "a key exists"},
+		{"has(resource.metadata.k)", "'k' in resource.metadata", "a key exists"},
+		{"resource.kind == 'a' && resource.name == 'b'", "resource.kind in ['a'] resource.name in ['b']", "both sides"},
+		{"resource.kind in ['a', 'b', 'c'] && resource.kind in ['b', 'c', 'd']", "resource.kind in ['b', 'c']", "both sides of one variable"},
+		{"resource.kind == 'a' && resource.kind == 'b'", "resource.kind in []", "a contradiction: nothing matches"},
+		{"'k' in resource.metadata && resource.metadata.k == 'a'", "resource.metadata['k'] in ['a']", "a value implies the key"},
+		{"resource.metadata.k == 'a' && 'k' in resource.metadata", "resource.metadata['k'] in ['a']", "a value implies the key"},
+		{"resource.kind == 'b' || resource.kind == 'a'", "resource.kind in ['a', 'b']", "either value"},
+		{"resource.kind == 'a' || resource.name == 'b'", "", "neither is certain"},
+		{"resource.kind == 'a' || flag", "", "neither is certain"},
+		{"resource.metadata.k == 'a' || 'k' in resource.metadata", "'k' in resource.metadata", "the weaker of both"},
+		{"'k' in resource.metadata || resource.metadata.k == 'a'", "'k' in resource.metadata", "the weaker of both"},
+		{"(resource.kind == 'a' && flag) || (resource.kind == 'b' && resource.name == 'c')", "resource.kind in ['a', 'b']", "what both speak of"},
+		{"flag && resource.kind == 'a'", "resource.kind in ['a']", "the other side says nothing"},
+		{"!(resource.kind == 'a')", "", "a negation implies nothing"},
+		{"resource.kind != 'a'", "", "a negation implies nothing"},
+		{"(resource.kind == 'a') == true", "", "not understood"},
+		{"resource.kind == 'a' ? true : false", "", "not understood"},
+		{"resource.kind == resource.name", "", "not understood"},
+		{"resource.metadata[resource.name] == 'a'", "", "the key is not constant"},
+		{"resource.kind in [resource.name]", "", "the list is not constant"},
+		{"resource.kind.startsWith('a')", "", "a prefix is no value"},
+		{"weight == 1", "", "not a string"},
+		{"resource.metadata.a == 'x' && deployment.metadata.a == 'y' && resource.metadata.b == 'z'",
+			"deployment.metadata['a'] in ['y'] resource.metadata['a'] in ['x'] resource.metadata['b'] in ['z']", "sorted by variable and key"},
+		{"false", "", "constants say nothing"},
+	} {
+		s, err := env.Compile(row.expr)
+		if err != nil {
+			t.Errorf("%s: %v", row.expr, err)
+			continue
+		}
+		var got []string
+		for _, term := range s.Terms() {
+			got = append(got, term.String())
+		}
+		if strings.Join(got, " ") != row.want {
+			t.Errorf("%s\n got %v\nwant %s: %s", row.expr, got, row.want, row.why)
+		}
+	}
+	s, _ := env.Compile("resource.kind in ['a', 'b']")
+	s.Terms()[0].Values[0] = "changed"
+	if s.Terms()[0].Values[0] != "a" {
+		t.Error("what Terms returns is not the caller's")
+	}
+}
+
+// TestStringStaysWithinLimits: an expression that is longer when it is printed stands as it was written, so that it compiles again.
+func TestStringStaysWithinLimits(t *testing.T) {
+	for _, row := range []struct {
+		limits    selector.Limits
+		expr, out string
+		why       string
+	}{
+		{selector.Limits{}, " resource.kind  ==  'a' ", `resource.kind == "a"`, "the canonical text has no more space than it needs"},
+		{selector.Limits{}, "((resource.kind == 'a'))", `resource.kind == "a"`, "nor parentheses"},
+		{selector.Limits{}, "(flag && flag) || (flag && !(flag || flag))", `flag && flag || flag && !(flag || flag)`, "but those that matter"},
+		{selector.Limits{}, "// why\nflag\n", "flag", "comments are gone"},
+		{selector.Limits{}, `resource.kind == r'\d"'`, `resource.kind == "\\d\""`, "a raw string is a string"},
+		{selector.Limits{}, "tags.exists(x,x=='a')", `tags.exists(x, x == "a")`, "macros are printed, not what they expand to"},
+		{selector.Limits{}, "has(resource.metadata.a)", "has(resource.metadata.a)", "macros are printed, not what they expand to"},
+		{selector.Limits{TextBytes: 26}, `resource.kind==r'\\\\\\\'`, `resource.kind==r'\\\\\\\'`, "longer when printed than the limit"},
+		{selector.Limits{TextBytes: 20}, "resource.kind=='a'", `resource.kind == "a"`, "exactly as long as the limit"},
+		{selector.Limits{TextBytes: 19}, " resource.kind=='a'", `resource.kind=='a'`, "a byte longer than the limit"},
+	} {
+		env := newEnv(t, row.limits)
+		s, err := env.Compile(row.expr)
+		if err != nil {
+			t.Errorf("%s: %v", row.expr, err)
+			continue
+		}
+		if s.String() != row.out {
+			t.Errorf("%s prints as %s, want %s: %s", row.expr, s, row.out, row.why)
+		}
+		if again, err := env.Compile(s.String()); err != nil || !again.Equal(s) {
+			t.Errorf("%s: %v, %v", s, again, err)
+		}
+	}
+}
+
+func TestCompileErrorText(t *testing.T) {
+	env := newEnv(t, selector.Limits{TextBytes: 1000})
+	_, err := env.Compile("flag\n&& weight")
+	if err == nil || !strings.HasPrefix(err.Error(), "selector: 2:4: ") {
+		t.Error(err)
+	}
+	_, err = env.Compile(strings.Repeat("é", 501))
+	if err == nil || err.Error() != "selector: the expression has 1002 bytes, the limit is 1000" {
+		t.Error(err)
+	}
+	var fault *selector.CompileError
+	if errors.As(err, &fault); fault.Expr != strings.Repeat("é", 100) || fault.Line != 0 || fault.Col != 0 {
+		t.Errorf("%+v", fault)
+	}
+	_, err = env.Compile("a" + strings.Repeat("é", 500))
+	if errors.As(err, &fault); fault.Expr != "a"+strings.Repeat("é", 99) {
+		t.Errorf("a character is cut: %q", fault.Expr)
+	}
+	_, err = env.Compile(strings.Repeat("=", 200))
+	if errors.As(err, &fault); len(fault.Expr) != 200 {
+		t.Errorf("200 bytes are cut to %d", len(fault.Expr))
+	}
+}

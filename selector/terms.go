@@ -1,0 +1,169 @@
+package selector
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Term is a condition that whatever matches a selector fulfils: a variable, or the value of a key in a map variable, is one of some
+// strings. Terms are necessary, not sufficient: an [Index] finds candidates with them, the selector decides.
+type Term struct {
+	Variable string   // variable of type string, or of type map(string, string) if Keyed
+	Key      string   // key in the map
+	Keyed    bool     // whether the term is about a key
+	Values   []string // sorted; empty and not nil: nothing matches. nil, for keys only: the key exists, with any value
+}
+
+// String prints the term as an expression.
+func (t Term) String() string {
+	name := t.Variable
+	if t.Keyed {
+		if t.Values == nil {
+			return quote(t.Key) + " in " + name
+		}
+		name += "[" + quote(t.Key) + "]"
+	}
+	quoted := make([]string, len(t.Values))
+	for i, v := range t.Values {
+		quoted[i] = quote(v)
+	}
+	return name + " in [" + strings.Join(quoted, ", ") + "]"
+}
+
+// field is what a term is about.
+type field struct {
+	variable, key string
+	keyed         bool
+}
+
+// conditions are terms by what they are about; a nil list means "exists".
+type conditions map[field][]string
+
+// termsOf extracts what e implies. Sound and not complete: what it does not understand, above all every negation, contributes nothing.
+func termsOf(l *layout, e *expr) []Term {
+	return l.conditions(e).terms()
+}
+
+func (c conditions) terms() []Term {
+	terms := make([]Term, 0, len(c))
+	for f, values := range c {
+		terms = append(terms, Term{Variable: f.variable, Key: f.key, Keyed: f.keyed, Values: values})
+	}
+	slices.SortFunc(terms, func(a, b Term) int {
+		return cmp.Or(strings.Compare(a.Variable, b.Variable), strings.Compare(a.Key, b.Key))
+	})
+	return terms
+}
+
+func (l *layout) conditions(e *expr) conditions {
+	switch {
+	case e.call(opAnd, 2):
+		// Both sides hold.
+		a, b := l.conditions(e.args[0]), l.conditions(e.args[1])
+		if len(a) == 0 {
+			return b
+		}
+		for f, values := range b {
+			if own, both := a[f]; both {
+				values = intersection(own, values)
+			}
+			a[f] = values
+		}
+		return a
+	case e.call(opOr, 2):
+		// One side holds: only what both speak of is certain.
+		a, b := l.conditions(e.args[0]), l.conditions(e.args[1])
+		for f, values := range a {
+			other, both := b[f]
+			switch {
+			case !both:
+				delete(a, f)
+			case values == nil || other == nil:
+				a[f] = nil
+			default:
+				a[f] = sorted(slices.Concat(values, other))
+			}
+		}
+		return a
+	case e.call(opEqual, 2):
+		left, right := e.args[0], e.args[1]
+		text, ok := right.text()
+		if !ok {
+			left = right
+			text, ok = e.args[0].text()
+		}
+		if f, known := l.field(left); ok && known {
+			return conditions{f: {text}}
+		}
+	case e.call(opIn, 2):
+		if list, ok := texts(e.args[1]); ok {
+			if f, known := l.field(e.args[0]); known {
+				return conditions{f: sorted(list)}
+			}
+		}
+		if key, ok := e.args[0].text(); ok {
+			if name, known := l.variable(e.args[1], StringMap); known {
+				return conditions{field{variable: name, key: key, keyed: true}: nil}
+			}
+		}
+	case e.kind == kindHas:
+		if f, known := l.field(e); known {
+			return conditions{f: nil}
+		}
+	}
+	return nil
+}
+
+// field recognises a string variable, and m['k'], m.k and has(m.k) of a map variable.
+func (l *layout) field(e *expr) (field, bool) {
+	if name, ok := l.variable(e, String); ok {
+		return field{variable: name}, true
+	}
+	key := e.name
+	switch {
+	case e.call(opIndex, 2):
+		var ok bool
+		if key, ok = e.args[1].text(); !ok {
+			return field{}, false
+		}
+	case e.kind != kindSelect && e.kind != kindHas:
+		return field{}, false
+	}
+	name, ok := l.variable(e.args[0], StringMap)
+	return field{variable: name, key: key, keyed: true}, ok
+}
+
+// variable recognises a declared variable of the type.
+func (l *layout) variable(e *expr, want Type) (string, bool) {
+	if e.kind != kindName {
+		return "", false
+	}
+	name := strings.TrimPrefix(e.name, ".")
+	slot, ok := l.slots[name]
+	return name, ok && l.variables[slot].Type == want
+}
+
+// sorted returns the values in order, each once; never nil.
+func sorted(values []string) []string {
+	values = append([]string{}, values...)
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+// intersection of two sorted lists, of which nil stands for every value.
+func intersection(a, b []string) []string {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	both := []string{}
+	for _, v := range a {
+		if _, ok := slices.BinarySearch(b, v); ok {
+			both = append(both, v)
+		}
+	}
+	return both
+}

@@ -1,0 +1,151 @@
+package selector
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// expr is a node of a syntax tree, as far as this package looks at it. It exists so that one file speaks to the CEL library and every
+// other one to this.
+type expr struct {
+	kind      kind
+	id        int64   // the library's number for it
+	line, col int     // 1-based
+	name      string  // variable; field of a selection; function of a call; first loop variable of a comprehension
+	second    string  // second loop variable of a comprehension
+	value     any     // of a literal: string, int64, bool, or anything else that this package does not look into
+	args      []*expr // operands; a method's receiver is the first
+	member    bool    // call written as receiver.function(…)
+	typ       exprType
+}
+
+type kind uint8
+
+const (
+	kindOther      kind = iota // nothing this package knows: refused
+	kindLiteral                // value
+	kindName                   // name: a variable of the schema, a loop variable, or the name of a type
+	kindSelect                 // args[0].name
+	kindHas                    // has(args[0].name)
+	kindCall                   // name(args…)
+	kindList                   // [args…]
+	kindMap                    // {args[0]: args[1], …}
+	kindMessage                // name{…}
+	kindComprehend             // args: range, start, condition, step, result
+)
+
+// exprType is the type of a checked expression, as far as it matters here.
+type exprType uint8
+
+const (
+	typeOther exprType = iota
+	typeUnknown
+	typeString
+	typeInt
+	typeBool
+	typeMap
+	typeList
+)
+
+// Names of CEL's operators, as its syntax tree spells them.
+const (
+	opAnd       = "_&&_"
+	opOr        = "_||_"
+	opNot       = "!_"
+	opEqual     = "_==_"
+	opNotEqual  = "_!=_"
+	opIn        = "@in"
+	opIndex     = "_[_]"
+	opCondition = "_?_:_"
+)
+
+// walk calls visit for e and everything below it, parents first.
+func (e *expr) walk(visit func(*expr)) {
+	visit(e)
+	for _, arg := range e.args {
+		arg.walk(visit)
+	}
+}
+
+// call reports whether e calls the function with so many operands, the receiver included.
+func (e *expr) call(function string, operands int) bool {
+	return e.kind == kindCall && e.name == function && len(e.args) == operands
+}
+
+// flatten lists the operands of a chain of one operator, from left to right: a && (b && c) and (a && b) && c are the same chain.
+func (e *expr) flatten(op string) []*expr {
+	if !e.call(op, 2) {
+		return []*expr{e}
+	}
+	return append(e.args[0].flatten(op), e.args[1].flatten(op)...)
+}
+
+// text returns the value of a string literal.
+func (e *expr) text() (string, bool) {
+	s, ok := e.value.(string)
+	return s, ok && e.kind == kindLiteral
+}
+
+// path returns the names of a chain such as a.b.c, or false if e is no such chain.
+func (e *expr) path() ([]string, bool) {
+	switch e.kind {
+	case kindName:
+		return []string{strings.TrimPrefix(e.name, ".")}, true
+	case kindSelect:
+		if names, ok := e.args[0].path(); ok {
+			return append(names, e.name), true
+		}
+	}
+	return nil, false
+}
+
+// begin is the column at which the reader would say that e begins. The library places a chain of names at its last dot, and a call at
+// its parenthesis.
+func (e *expr) begin(text string) int {
+	name := ""
+	switch e.kind {
+	case kindCall:
+		name = e.name
+	case kindHas:
+		name = "has"
+	case kindName:
+		if dot := strings.LastIndexByte(e.name, '.'); dot > 0 {
+			name = e.name[:dot]
+		}
+	}
+	lines := strings.Split(text, "\n")
+	if name == "" || e.line < 1 || e.line > len(lines) {
+		return e.col
+	}
+	line := []rune(lines[e.line-1])
+	if e.col < 1 || e.col > len(line) {
+		return e.col
+	}
+	if before := strings.TrimRight(string(line[:e.col-1]), " \t"); strings.HasSuffix(before, name) {
+		return utf8.RuneCountInString(before) - utf8.RuneCountInString(name) + 1
+	}
+	return e.col
+}
+
+// quote writes text as a CEL string literal in single quotes.
+func quote(text string) string {
+	var b strings.Builder
+	b.WriteByte('\'')
+	for _, r := range text {
+		switch r {
+		case '\'', '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case '\n':
+			b.WriteString(`\n`)
+		case '\r':
+			b.WriteString(`\r`)
+		case '\t':
+			b.WriteString(`\t`)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('\'')
+	return b.String()
+}

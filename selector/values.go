@@ -1,0 +1,153 @@
+package selector
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// layout numbers the variables of a schema, sorted by name. Selectors and values of one [Env] share it.
+type layout struct {
+	variables []Variable
+	slots     map[string]int
+}
+
+func newLayout(schema Schema) *layout {
+	l := &layout{variables: slices.Clone(schema), slots: make(map[string]int, len(schema))}
+	slices.SortFunc(l.variables, func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
+	for i, v := range l.variables {
+		l.slots[v.Name] = i
+	}
+	return l
+}
+
+// Values is a [Vars] with one place per declared variable. Make it once with [Env.NewValues], set it anew for each entity, and match
+// any number of selectors against it: that allocates nothing. It must not be set while another goroutine matches against it.
+type Values struct {
+	layout *layout
+	slots  []slot
+}
+
+// slot is the value of one variable; only the field of its type is meaningful.
+type slot struct {
+	bound  bool
+	flag   bool
+	number int64
+	text   string
+	labels map[string]string
+	list   []string
+	at     time.Time
+}
+
+// Set gives a declared variable a value, which must have the Go type that its [Type] names. Maps and lists are not copied. It returns
+// an error, and changes nothing, for a name that is not declared and for a value of another type. What is not a map
+// allocates, because it is put into an interface; for strings there is [Values.SetString].
+func (v *Values) Set(name string, value any) error {
+	i, ok := v.layout.slots[name]
+	if !ok {
+		return fmt.Errorf("selector: %s is not declared%s", name, did(v.layout.nearest(name)))
+	}
+	if want := v.layout.variables[i].Type; !want.fits(value) {
+		return fmt.Errorf("selector: %s must be %s, not %s", name, want.goType(), goTypeOf(value))
+	}
+	s := &v.slots[i]
+	switch x := value.(type) {
+	case string:
+		s.text = x
+	case int64:
+		s.number = x
+	case bool:
+		s.flag = x
+	case time.Time:
+		s.at = x
+	case []string:
+		s.list = x
+	case map[string]string:
+		s.labels = x
+	}
+	s.bound = true
+	return nil
+}
+
+// SetString is [Values.Set] for a variable of type string, without an allocation.
+func (v *Values) SetString(name, value string) error {
+	i, ok := v.layout.slots[name]
+	if !ok || v.layout.variables[i].Type != String {
+		return v.Set(name, value)
+	}
+	v.slots[i].text, v.slots[i].bound = value, true
+	return nil
+}
+
+// fits reports whether a value has the one Go type of t.
+func (t Type) fits(value any) bool {
+	var fits bool
+	switch t {
+	case String:
+		_, fits = value.(string)
+	case Int:
+		_, fits = value.(int64)
+	case Bool:
+		_, fits = value.(bool)
+	case Timestamp:
+		_, fits = value.(time.Time)
+	case StringList:
+		_, fits = value.([]string)
+	case StringMap:
+		_, fits = value.(map[string]string)
+	}
+	return fits
+}
+
+// Clear takes all values away.
+func (v *Values) Clear() { clear(v.slots) }
+
+// Lookup implements [Vars].
+func (v *Values) Lookup(name string) (any, bool) {
+	if v == nil {
+		return nil, false
+	}
+	i, ok := v.layout.slots[name]
+	if !ok || !v.slots[i].bound {
+		return nil, false
+	}
+	s := &v.slots[i]
+	switch v.layout.variables[i].Type {
+	case String:
+		return s.text, true
+	case Int:
+		return s.number, true
+	case Bool:
+		return s.flag, true
+	case Timestamp:
+		return s.at, true
+	case StringList:
+		return s.list, true
+	default:
+		return s.labels, true
+	}
+}
+
+// goType is the Go type that values of the type have.
+func (t Type) goType() string {
+	switch t {
+	case Int:
+		return "int64"
+	case Timestamp:
+		return "time.Time"
+	case StringList:
+		return "[]string"
+	case StringMap:
+		return "map[string]string"
+	}
+	return t.String()
+}
+
+func goTypeOf(value any) string {
+	if value == nil {
+		return "nil"
+	}
+	return reflect.TypeOf(value).String()
+}

@@ -1,0 +1,400 @@
+package surge_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/surge"
+)
+
+// play prints each state with its plan, carries plans out as a whole, and lets one event after the other happen when there is
+// nothing to do: "3 ready" or "3 gone".
+func play(spec surge.Spec, state string, events ...string) {
+	slots, err := surge.ParseSlots(state)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 100 {
+		plan := surge.Plan(spec, slots)
+		line := surge.FormatSlots(slots) + " "
+		for _, action := range plan.Actions {
+			move, _, _ := strings.Cut(action.String(), " ")
+			line += " " + move
+		}
+		switch {
+		case plan.Converged:
+			fmt.Println(line, "converged")
+			return
+		case len(plan.Actions) > 0:
+			slots = surge.Apply(slots, plan.Actions)
+		case len(events) == 0:
+			fmt.Println(line, plan.Blocked)
+			return
+		default:
+			line += " " + events[0]
+			for _, one := range strings.Split(events[0], ", ") {
+				var index int
+				var what string
+				fmt.Sscan(one, &index, &what)
+				slots[index] = map[string]surge.Slot{"ready": surge.TargetAvailable, "gone": surge.Absent}[what]
+			}
+			events = events[1:]
+		}
+		fmt.Println(line)
+	}
+}
+
+// A set of three that may grow by one and must not shrink: the surge comes first, serves while the base is replaced one by
+// one, and goes last. The same happens to the pods of a PodClique and to the replicas of a scaling group, whatever its
+// base gang.
+func ExamplePlan() {
+	spec := surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
+	play(spec, "OOO.", "3 ready", "0 gone", "0 ready", "1 gone", "1 ready", "2 gone", "2 ready", "3 gone")
+	// Output:
+	// OOO.  +3
+	// OOOn  3 ready
+	// OOON  -0
+	// tOON  0 gone
+	// .OON  +0
+	// nOON  0 ready
+	// NOON  -1
+	// NtON  1 gone
+	// N.ON  +1
+	// NnON  1 ready
+	// NNON  -2
+	// NNtN  2 gone
+	// NN.N  +2
+	// NNnN  2 ready
+	// NNNN  -3
+	// NNNt  3 gone
+	// NNN.  converged
+}
+
+// With the default of one unavailable replica beside the surge, the update runs in two waves.
+func ExamplePlan_surgeAndBudget() {
+	spec := surge.Spec{Replicas: 3, MinAvailable: 2, MaxSurge: concurrency.Count(1)}
+	play(spec, "OOO.", "0 gone", "0 ready", "3 ready", "1 gone", "2 gone", "1 ready", "3 gone", "2 ready")
+	// Output:
+	// OOO.  -0 +3
+	// tOOn  0 gone
+	// .OOn  +0
+	// nOOn  0 ready
+	// NOOn  -1
+	// NtOn  3 ready
+	// NtON  -2
+	// NttN  1 gone
+	// N.tN  +1
+	// NntN  2 gone
+	// Nn.N  +2
+	// NnnN  1 ready
+	// NNnN  -3
+	// NNnt  3 gone
+	// NNn.  2 ready
+	// NNN.  converged
+}
+
+// Whole replicas of a set are planned by the same rules: here two of them with one surge.
+func ExamplePlan_two() {
+	spec := surge.Spec{Replicas: 2, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
+	play(spec, "OO.", "2 ready", "0 gone", "0 ready", "1 gone", "1 ready", "2 gone")
+	// Output:
+	// OO.  +2
+	// OOn  2 ready
+	// OON  -0
+	// tON  0 gone
+	// .ON  +0
+	// nON  0 ready
+	// NON  -1
+	// NtN  1 gone
+	// N.N  +1
+	// NnN  1 ready
+	// NNN  -2
+	// NNt  2 gone
+	// NN.  converged
+}
+
+// Both at once: fast, and nothing serves meanwhile.
+func ExamplePlan_bothAtOnce() {
+	play(surge.Spec{Replicas: 2, MaxUnavailable: concurrency.Count(2)}, "OO", "0 gone", "1 gone", "0 ready", "1 ready")
+	// Output:
+	// OO  -0 -1
+	// tt  0 gone
+	// .t  +0
+	// nt  1 gone
+	// n.  +1
+	// nn  0 ready
+	// Nn  1 ready
+	// NN  converged
+}
+
+// Without any configuration, one replica after the other.
+func ExamplePlan_defaults() {
+	play(surge.Spec{Replicas: 2}, "OO", "0 gone", "0 ready", "1 gone", "1 ready")
+	play(surge.Spec{Replicas: 3}, "OOO", "0 gone", "0 ready", "1 gone", "1 ready", "2 gone", "2 ready")
+	// Output:
+	// OO  -0
+	// tO  0 gone
+	// .O  +0
+	// nO  0 ready
+	// NO  -1
+	// Nt  1 gone
+	// N.  +1
+	// Nn  1 ready
+	// NN  converged
+	// OOO  -0
+	// tOO  0 gone
+	// .OO  +0
+	// nOO  0 ready
+	// NOO  -1
+	// NtO  1 gone
+	// N.O  +1
+	// NnO  1 ready
+	// NNO  -2
+	// NNt  2 gone
+	// NN.  +2
+	// NNn  2 ready
+	// NNN  converged
+}
+
+// Two at a time: a replica that comes back is used at once, whichever it is.
+func ExamplePlan_twoAtATime() {
+	spec := surge.Spec{Replicas: 4, MaxUnavailable: concurrency.Count(2)}
+	play(spec, "OOOO", "0 gone", "1 gone", "1 ready", "0 ready", "2 gone", "2 ready", "3 gone", "3 ready")
+	// Output:
+	// OOOO  -0 -1
+	// ttOO  0 gone
+	// .tOO  +0
+	// ntOO  1 gone
+	// n.OO  +1
+	// nnOO  1 ready
+	// nNOO  -2
+	// nNtO  0 ready
+	// NNtO  -3
+	// NNtt  2 gone
+	// NN.t  +2
+	// NNnt  2 ready
+	// NNNt  3 gone
+	// NNN.  +3
+	// NNNn  3 ready
+	// NNNN  converged
+}
+
+// The surge pays for a third replica at a time, and is retired before the update is over.
+func ExamplePlan_status() {
+	spec := surge.Spec{Replicas: 5, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(2)}
+	play(spec, "OOOOO.", "0 gone", "1 gone", "5 ready", "0 ready", "1 ready", "2 gone", "2 ready", "5 gone", "3 gone", "4 gone", "3 ready", "4 ready")
+	// Output:
+	// OOOOO.  -0 -1 +5
+	// ttOOOn  0 gone
+	// .tOOOn  +0
+	// ntOOOn  1 gone
+	// n.OOOn  +1
+	// nnOOOn  5 ready
+	// nnOOON  -2
+	// nntOON  0 ready
+	// NntOON  -3
+	// NnttON  1 ready
+	// NNttON  -4
+	// NNtttN  2 gone
+	// NN.ttN  +2
+	// NNnttN  2 ready
+	// NNNttN  -5
+	// NNNttt  5 gone
+	// NNNtt.  3 gone
+	// NNN.t.  +3
+	// NNNnt.  4 gone
+	// NNNn..  +4
+	// NNNnn.  3 ready
+	// NNNNn.  4 ready
+	// NNNNN.  converged
+}
+
+// A new revision came while index 0 was updated and the surge served: all three are old now. The surge stays a buffer to the
+// end and is not recycled.
+func ExamplePlan_newRevision() {
+	spec := surge.Spec{Replicas: 2, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
+	play(spec, "OOO", "0 gone", "0 ready", "1 gone", "1 ready", "2 gone")
+	// Output:
+	// OOO  -0
+	// tOO  0 gone
+	// .OO  +0
+	// nOO  0 ready
+	// NOO  -1
+	// NtO  1 gone
+	// N.O  +1
+	// NnO  1 ready
+	// NNO  -2
+	// NNt  2 gone
+	// NN.  converged
+}
+
+// A surge that does not become ready blocks an update that may not take anything down. The plan says so.
+func ExamplePlan_stuck() {
+	spec := surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
+	slots, _ := surge.ParseSlots("OOOn")
+	fmt.Println(surge.Plan(spec, slots))
+	unscheduled := func(index int) bool { return index == 3 }
+	fmt.Println(surge.Diagnose(spec, slots, unscheduled))
+	// Output:
+	// blocked: BudgetExhausted WaitingForSurge
+	// SurgeUnscheduled [3]: make room for the surge, or give it up with maxSurge 0 and maxUnavailable 1
+}
+
+// playSet is play for a set: when there is nothing to do, all that is terminating goes, or else all that is created gets ready.
+func playSet(spec surge.SetSpec, text string) {
+	var state surge.SetState
+	for _, replica := range strings.Split(text, " | ") {
+		var components []surge.Units
+		for _, component := range strings.Fields(replica) {
+			slots, _ := surge.ParseSlots(component)
+			components = append(components, surge.Units{Slots: slots})
+		}
+		state = append(state, components)
+	}
+	for range 100 {
+		plan, err := surge.PlanSet(spec, state)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		line := formatSet(state) + " "
+		if plan.Converged {
+			fmt.Println(line, "converged")
+			return
+		}
+		if !plan.Empty() {
+			for r, replica := range plan.Replicas {
+				for c, component := range replica.Components {
+					for _, action := range component.Actions {
+						move, _, _ := strings.Cut(action.String(), " ")
+						line += fmt.Sprintf(" %d/%d %s", r, c, move)
+					}
+				}
+			}
+			state = state.Apply(plan)
+		} else {
+			from, to, what := surge.TargetUnavailable, surge.TargetAvailable, " ready"
+			if strings.Contains(formatSet(state), "t") {
+				from, to, what = surge.Terminating, surge.Absent, " gone"
+			}
+			line += what
+			for _, replica := range state {
+				for _, component := range replica {
+					for i, slot := range component.Slots {
+						if slot == from {
+							component.Slots[i] = to
+						}
+					}
+				}
+			}
+		}
+		fmt.Println(line)
+	}
+}
+
+// One replica of the set after the other; inside, a frontend that loses one pod at a time beside a decode group that keeps
+// its capacity with a surge. Terminating surges do not hold the next replica back.
+func ExamplePlanSet() {
+	var spec surge.SetSpec
+	err := json.Unmarshal([]byte(`{
+		"replicas": 2,
+		"updateStrategy": {"type": "RollingUpdate"},
+		"components": [
+			{"name": "frontend", "kind": "PodClique", "replicas": 2},
+			{"name": "decode", "kind": "PodCliqueScalingGroup", "replicas": 2, "updateStrategy": {"maxUnavailable": 0, "maxSurge": 1}}
+		]}`), &spec)
+	if err != nil {
+		fmt.Println(err)
+	}
+	playSet(spec, "OO OO. | OO OO.")
+	// Output:
+	// OO OO. | OO OO.  0/0 -0 0/1 +2
+	// tO OOn | OO OO.  gone
+	// .O OOn | OO OO.  0/0 +0
+	// nO OOn | OO OO.  ready
+	// NO OON | OO OO.  0/0 -1 0/1 -0
+	// Nt tON | OO OO.  gone
+	// N. .ON | OO OO.  0/0 +1 0/1 +0
+	// Nn nON | OO OO.  ready
+	// NN NON | OO OO.  0/1 -1
+	// NN NtN | OO OO.  gone
+	// NN N.N | OO OO.  0/1 +1
+	// NN NnN | OO OO.  ready
+	// NN NNN | OO OO.  0/1 -2
+	// NN NNt | OO OO.  1/0 -0 1/1 +2
+	// NN NNt | tO OOn  gone
+	// NN NN. | .O OOn  1/0 +0
+	// NN NN. | nO OOn  ready
+	// NN NN. | NO OON  1/0 -1 1/1 -0
+	// NN NN. | Nt tON  gone
+	// NN NN. | N. .ON  1/0 +1 1/1 +0
+	// NN NN. | Nn nON  ready
+	// NN NN. | NN NON  1/1 -1
+	// NN NN. | NN NtN  gone
+	// NN NN. | NN N.N  1/1 +1
+	// NN NN. | NN NnN  ready
+	// NN NN. | NN NNN  1/1 -2
+	// NN NN. | NN NNt  gone
+	// NN NN. | NN NN.  converged
+}
+
+// Whole replicas of the set: all components of one go and come together, so that no replica ever mixes revisions.
+func ExamplePlanSet_replicaRecreate() {
+	playSet(surge.SetSpec{
+		Replicas: 2,
+		UpdateStrategy: surge.SetUpdateStrategy{
+			Type:          surge.ReplicaRecreate,
+			RollingUpdate: surge.UpdateStrategy{MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)},
+		},
+		Components: []surge.Component{{Name: "leader", Replicas: 1}, {Name: "workers", Replicas: 2}},
+	}, "O OO | O OO | . ..")
+	// Output:
+	// O OO | O OO | . ..  2/0 +0 2/1 +0 2/1 +1
+	// O OO | O OO | n nn  ready
+	// O OO | O OO | N NN  0/0 -0 0/1 -0 0/1 -1
+	// t tt | O OO | N NN  gone
+	// . .. | O OO | N NN  0/0 +0 0/1 +0 0/1 +1
+	// n nn | O OO | N NN  ready
+	// N NN | O OO | N NN  1/0 -0 1/1 -0 1/1 -1
+	// N NN | t tt | N NN  gone
+	// N NN | . .. | N NN  1/0 +0 1/1 +0 1/1 +1
+	// N NN | n nn | N NN  ready
+	// N NN | N NN | N NN  2/0 -0 2/1 -0 2/1 -1
+	// N NN | N NN | t tt  gone
+	// N NN | N NN | . ..  converged
+}
+
+// Every fault is reported with its path and the remedy.
+func ExampleSpec_Validate() {
+	fmt.Println(surge.Spec{Replicas: -1, MaxUnavailable: concurrency.Count(0), Order: "random"}.Validate())
+	// Output:
+	// replicas: -1: must not be negative
+	// maxUnavailable: 0: maxSurge is 0 too, so nothing could ever be updated: raise one of them
+	// order: "random": must be "ascending" or "descending"
+}
+
+// A host that reads its observation in any order arranges it by index. Two replicas on one index cannot be planned for.
+func ExampleArrange() {
+	slots, err := surge.Arrange([]surge.Replica{{Index: 3, Slot: surge.TargetAvailable}, {Index: 0, Slot: surge.OldAvailable}})
+	fmt.Println(surge.FormatSlots(slots), err)
+	_, err = surge.Arrange([]surge.Replica{{Index: 3, Slot: surge.TargetAvailable}, {Index: 3, Slot: surge.OldAvailable}, {Index: -1}})
+	fmt.Println(err)
+	// Output:
+	// O..N <nil>
+	// replicas[2].index: -1: must be within 0 and 33554431
+	// replicas[1].index: 3: given twice, first by replicas[0]: an index has one occupant
+}
+
+// The status of Grove: two replicas in replacement, none finished, and since when.
+func ExampleProgress() {
+	spec := surge.Spec{Replicas: 5, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(2)}
+	slots, _ := surge.ParseSlots("NtOOOn")
+	progress := surge.Project(spec, slots, surge.Plan(spec, slots))
+	selected, _ := json.Marshal(progress.Names(func(index int) string { return fmt.Sprint("frontend-", index) }))
+	fmt.Println(progress.UpdatedReplicas, string(selected))
+	// Output:
+	// 1 {"current":["frontend-1","frontend-2"],"completed":["frontend-0"]}
+}

@@ -1,0 +1,62 @@
+package surge
+
+// Member is one part of a whole that is planned as one slot: a clique of a scaling group's replica, or a component of a
+// PodCliqueSet replica under ReplicaRecreate.
+type Member struct {
+	Slots        []Slot // its units; those at or above Replicas count, too
+	Replicas     int    // units it should have
+	MinAvailable int    // units it needs, at least 1 unless it has none; what exceeds Replicas is not needed
+}
+
+// need is how many available units the member must have for the whole to be available.
+func (m Member) need() int { return max(min(m.Replicas, max(m.MinAvailable, 1)), 0) }
+
+// Fold makes one slot of many units. The whole is absent or terminating only if no unit is live, old as long as one old unit
+// lives, available if every member has what it needs, and unscheduled if it is old, not available and all its live units
+// are old ones that were never scheduled.
+func Fold(members []Member) Slot {
+	f := folding{enough: true}
+	for _, member := range members {
+		f.add(member, count(member.Slots, 0, len(member.Slots)))
+	}
+	return f.slot()
+}
+
+// folding is a whole of which some members were seen.
+type folding struct {
+	all    counts
+	enough bool // every member has what it needs
+}
+
+func (f *folding) add(member Member, units counts) {
+	for slot, n := range units {
+		f.all[slot] += n
+	}
+	f.enough = f.enough && units.available() >= member.need()
+}
+
+// old counts live units of another revision than the target.
+func (f *folding) old() int {
+	return f.all[OldUnscheduled] + f.all[OldUnavailable] + f.all[OldAvailable]
+}
+
+// unscheduled reports whether all live units are old ones that were never scheduled.
+func (f *folding) unscheduled() bool { return f.all[OldUnscheduled] == f.all.live() }
+
+func (f *folding) slot() Slot {
+	switch {
+	case f.all.live() == 0 && f.all[Terminating] > 0:
+		return Terminating
+	case f.all.live() == 0:
+		return Absent
+	case f.old() > 0 && f.enough:
+		return OldAvailable
+	case f.old() > 0 && f.unscheduled():
+		return OldUnscheduled
+	case f.old() > 0:
+		return OldUnavailable
+	case f.enough:
+		return TargetAvailable
+	}
+	return TargetUnavailable
+}

@@ -1,0 +1,139 @@
+package surge
+
+import "strconv"
+
+// Gang is a group of indices that is scheduled together: the base gang holds the indices [0, minAvailable), and every
+// index above is a scaled gang of its own, which waits until the base gang is there. A surge replica lies at or above
+// the number of replicas, which is never below minAvailable, so it is always scaled.
+type Gang struct {
+	Base    bool `json:"base"`    // the base gang; false for a scaled one
+	Ordinal int  `json:"ordinal"` // of a scaled gang: index minus minAvailable; 0 for the base gang
+	First   int  `json:"first"`   // its indices are [First, End)
+	End     int  `json:"end"`
+}
+
+// String returns "base" or "scaled-1".
+func (g Gang) String() string {
+	if g.Base {
+		return "base"
+	}
+	return "scaled-" + strconv.Itoa(g.Ordinal)
+}
+
+// Placement returns the gang that an index belongs to. Negative arguments count as 0; with minAvailable 0 there is no
+// base gang.
+func Placement(index, minAvailable int) Gang {
+	index, minAvailable = max(index, 0), max(minAvailable, 0)
+	if index < minAvailable {
+		return Gang{Base: true, End: minAvailable}
+	}
+	return Gang{Ordinal: index - minAvailable, First: index, End: plus(index, 1)}
+}
+
+// Gangs lists the gangs that a set needs, the base gang first, then the scaled ones in order. It goes up to the highest
+// index in use and not up to Replicas: a caller that enumerated by Replicas would remove the gang of a surge as excess. A gang is
+// listed even while its index is a hole within Replicas; above, the gangs of absent indices are left out.
+func Gangs(spec Spec, slots []Slot) []Gang {
+	r := spec.Resolve()
+	var list []Gang
+	if r.MinAvailable > 0 {
+		list = append(list, Placement(0, r.MinAvailable))
+	}
+	for i := r.MinAvailable; i < max(r.Replicas, len(slots)); i++ {
+		if i < r.Replicas || slots[i].normal() != Absent {
+			list = append(list, Placement(i, r.MinAvailable))
+		}
+	}
+	return list
+}
+
+// PodGang is a gang of one replica of a set: the base gang, or the scaled gang of one unit of a scaling group.
+type PodGang struct {
+	Replica   int          `json:"replica"`   // of the set
+	Component int          `json:"component"` // of a scaled gang; -1 for the base gang
+	Ordinal   int          `json:"ordinal"`   // of a scaled gang, within its component; 0 for the base gang
+	Members   []GangMember `json:"members"`   // by component; the base gang may have none
+}
+
+// GangMember is the part of a gang that belongs to one component: its units [First, End).
+type GangMember struct {
+	Component int `json:"component"`
+	First     int `json:"first"`
+	End       int `json:"end"`
+}
+
+// SetGangs lists the gangs of every replica of a set, surge replicas and surge units included, by replica, the base gang first.
+// The base gang holds all pods of the standalone cliques, surge pods too, and of each scaling group the units below its
+// MinAvailable; every other unit of a scaling group is a scaled gang of its own. As in [Gangs], what is listed is what is desired and,
+// above, what exists.
+func SetGangs(spec SetSpec, state SetState) []PodGang {
+	var list []PodGang
+	desired := spec.flat().Resolve().Replicas
+	for r := range max(desired, len(state)) {
+		base := PodGang{Replica: r, Component: -1}
+		var scaled []PodGang
+		exists := r < desired
+		for c, component := range spec.Components {
+			flat, slots := component.flat(), state.units(r, c).Slots
+			if r >= desired {
+				flat.Replicas, flat.MinAvailable = 0, 0 // nothing is desired here, only what exists counts
+			}
+			used := flat.Resolve().Replicas
+			for i, slot := range slots {
+				if slot.normal() != Absent {
+					used, exists = max(used, i+1), true
+				}
+			}
+			if component.Kind != PodCliqueScalingGroup {
+				if used > 0 {
+					base.Members = append(base.Members, GangMember{Component: c, End: used})
+				}
+				continue
+			}
+			limit := max(component.MinAvailable, 0)
+			if in := min(limit, used); in > 0 {
+				base.Members = append(base.Members, GangMember{Component: c, End: in})
+			}
+			for i := limit; i < used; i++ {
+				if i < flat.Replicas || slots[i].normal() != Absent {
+					scaled = append(scaled, PodGang{Replica: r, Component: c, Ordinal: i - limit, Members: []GangMember{{Component: c, First: i, End: i + 1}}})
+				}
+			}
+		}
+		if exists {
+			list = append(append(list, base), scaled...)
+		}
+	}
+	return list
+}
+
+// FreeIndices returns the n lowest indices from 0 on that are not in used, ascending. Used may be in any order and hold
+// an index twice; negative entries are no indices. It is what an index tracker must hand out, with one rule: a
+// terminating replica still uses its index. The result is nil if n is not positive.
+func FreeIndices(used []int, n int) []int {
+	if n <= 0 {
+		return nil
+	}
+	taken := make(map[int]bool, len(used))
+	for _, index := range used {
+		taken[index] = true
+	}
+	free := make([]int, 0, min(n, maxIndex))
+	for index := 0; len(free) < n; index++ {
+		if !taken[index] {
+			free = append(free, index)
+		}
+	}
+	return free
+}
+
+// Holes returns the absent indices of [0, replicas), ascending; nil if there are none.
+func Holes(slots []Slot, replicas int) []int {
+	var holes []int
+	for i := range replicas {
+		if i >= len(slots) || slots[i] == Absent {
+			holes = append(holes, i)
+		}
+	}
+	return holes
+}

@@ -1,0 +1,178 @@
+package surge
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// ParsePodCliqueSet reads a PodCliqueSet as Grove nests it, in JSON: a whole manifest, or {"spec": …} alone. Cliques that no
+// scaling group names are standalone components and come first, scaling groups after them, both in the order of the document.
+//
+// The counts of a clique are read where the update strategy's design writes them, beside its name, or where the released API
+// has them, under its spec. What is left out defaults as in Grove: replicas to 1, except those of the set, to 0; the
+// minAvailable of a clique to its replicas, that of a scaling group to 1. Fields of the API that have no influence on an update,
+// pod specs above all, are not looked into; a field that Grove does not know is an error.
+//
+// The result is validated. All faults are reported, joined, with their paths in the document, such as
+// spec.template.cliques[1].updateStrategy.maxSurge: values of the wrong form first, and if there are none, each violation of a
+// rule as a *[FieldError].
+func ParsePodCliqueSet(data []byte) (SetSpec, error) {
+	var document manifest
+	if err := strictjson.Unmarshal(data, &document); err != nil {
+		return SetSpec{}, err
+	}
+	return document.spec()
+}
+
+type manifest struct {
+	APIVersion any         `json:"apiVersion"`
+	Kind       string      `json:"kind"`
+	Metadata   any         `json:"metadata"`
+	Status     any         `json:"status"`
+	Spec       manifestSet `json:"spec"`
+}
+
+type manifestSet struct {
+	Replicas       int               `json:"replicas"`
+	UpdateStrategy SetUpdateStrategy `json:"updateStrategy"`
+	Partition      int               `json:"partition"`
+	Paused         bool              `json:"paused"`
+	Template       struct {
+		Cliques       []manifestClique `json:"cliques"`
+		ScalingGroups []manifestGroup  `json:"podCliqueScalingGroups"`
+
+		StartupType        any `json:"cliqueStartupType"`
+		PriorityClassName  any `json:"priorityClassName"`
+		HeadlessService    any `json:"headlessServiceConfig"`
+		TopologyConstraint any `json:"topologyConstraint"`
+		TerminationDelay   any `json:"terminationDelay"`
+	} `json:"template"`
+}
+
+type manifestCounts struct {
+	Replicas     *int `json:"replicas"`
+	MinAvailable *int `json:"minAvailable"`
+}
+
+type manifestClique struct {
+	manifestCounts
+	Name           string          `json:"name"`
+	UpdateStrategy *UpdateStrategy `json:"updateStrategy"`
+	Spec           *struct {
+		manifestCounts
+		RoleName          any `json:"roleName"`
+		PodSpec           any `json:"podSpec"`
+		StartsAfter       any `json:"startsAfter"`
+		AutoScalingConfig any `json:"autoScalingConfig"`
+	} `json:"spec"`
+
+	Labels             any `json:"labels"`
+	Annotations        any `json:"annotations"`
+	TopologyConstraint any `json:"topologyConstraint"`
+}
+
+type manifestGroup struct {
+	manifestCounts
+	Name           string          `json:"name"`
+	CliqueNames    []string        `json:"cliqueNames"`
+	UpdateStrategy *UpdateStrategy `json:"updateStrategy"`
+
+	ScaleConfig        any `json:"scaleConfig"`
+	TopologyConstraint any `json:"topologyConstraint"`
+}
+
+// place is where a component or a clique was written, and the prefix of its counts.
+type place struct{ path, counts string }
+
+func (m manifest) spec() (SetSpec, error) {
+	var faults faults
+	if m.Kind != "" && m.Kind != "PodCliqueSet" {
+		faults.add("kind", strconv.Quote(m.Kind), `must be "PodCliqueSet"`)
+	}
+	template := m.Spec.Template
+	spec := SetSpec{Replicas: m.Spec.Replicas, UpdateStrategy: m.Spec.UpdateStrategy, Partition: m.Spec.Partition, Paused: m.Spec.Paused}
+
+	cliques := make([]Clique, len(template.Cliques))
+	places := make([]place, len(template.Cliques))
+	group := make([]string, len(template.Cliques)) // that names the clique
+	for i, c := range template.Cliques {
+		cliques[i], places[i] = c.clique(fmt.Sprintf("spec.template.cliques[%d]", i), &faults)
+	}
+	var groups []Component
+	var groupPlaces []place
+	var members [][]place
+	for i, g := range template.ScalingGroups {
+		path := fmt.Sprintf("spec.template.podCliqueScalingGroups[%d]", i)
+		c := Component{Name: g.Name, Kind: PodCliqueScalingGroup, Replicas: or(g.Replicas, 1), MinAvailable: or(g.MinAvailable, 1), UpdateStrategy: g.UpdateStrategy}
+		var inside []place
+		for j, name := range g.CliqueNames {
+			at := fmt.Sprintf("%s.cliqueNames[%d]", path, j)
+			k := slices.IndexFunc(cliques, func(c Clique) bool { return c.Name == name })
+			switch {
+			case k < 0:
+				faults.add(at, strconv.Quote(name), "is no clique of the template")
+			case group[k] != "":
+				faults.add(at, strconv.Quote(name), "is a member of "+group[k]+" already")
+			default:
+				group[k] = path
+				c.Cliques = append(c.Cliques, cliques[k])
+				inside = append(inside, places[k])
+			}
+		}
+		groups, groupPlaces, members = append(groups, c), append(groupPlaces, place{path, path + "."}), append(members, inside)
+	}
+
+	var at []place
+	for i, c := range cliques {
+		if group[i] == "" {
+			spec.Components = append(spec.Components, Component{
+				Name: c.Name, Kind: PodClique, Replicas: c.Replicas, MinAvailable: c.MinAvailable, UpdateStrategy: c.UpdateStrategy})
+			at = append(at, places[i])
+		}
+	}
+	standalone := len(at)
+	spec.Components, at = append(spec.Components, groups...), append(at, groupPlaces...)
+	spec.validate(&faults, paths{
+		set:       "spec.",
+		component: func(i int) (string, string) { return at[i].path, at[i].counts },
+		clique: func(i, j int) (string, string) {
+			return members[i-standalone][j].path, members[i-standalone][j].counts
+		},
+	})
+	if err := faults.err(); err != nil {
+		return SetSpec{}, err
+	}
+	return spec, nil
+}
+
+// clique reads the counts from one of their two places.
+func (c manifestClique) clique(path string, faults *faults) (Clique, place) {
+	at, counts := place{path, path + "."}, c.manifestCounts
+	if c.Spec != nil {
+		at.counts = path + ".spec."
+		if c.Replicas != nil && c.Spec.Replicas != nil {
+			faults.add(path+".replicas", strconv.Itoa(*c.Replicas), "is given in spec, too")
+		}
+		if c.MinAvailable != nil && c.Spec.MinAvailable != nil {
+			faults.add(path+".minAvailable", strconv.Itoa(*c.MinAvailable), "is given in spec, too")
+		}
+		if counts.Replicas == nil {
+			counts.Replicas = c.Spec.Replicas
+		}
+		if counts.MinAvailable == nil {
+			counts.MinAvailable = c.Spec.MinAvailable
+		}
+	}
+	replicas := or(counts.Replicas, 1)
+	return Clique{Name: c.Name, Replicas: replicas, MinAvailable: or(counts.MinAvailable, max(replicas, 0)), UpdateStrategy: c.UpdateStrategy}, at
+}
+
+func or(value *int, otherwise int) int {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}

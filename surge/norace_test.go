@@ -1,0 +1,5 @@
+//go:build !race
+
+package surge_test
+
+const raceEnabled = false

@@ -1,0 +1,209 @@
+package surge_test
+
+import (
+	"testing"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/surge"
+)
+
+// budget is replicas, maxSurge and maxUnavailable.
+func budget(replicas, surges, unavailable int) surge.Spec {
+	return surge.Spec{Replicas: replicas, MaxSurge: concurrency.Count(surges), MaxUnavailable: concurrency.Count(unavailable)}
+}
+
+func change(spec surge.Spec, edit func(*surge.Spec)) surge.Spec {
+	edit(&spec)
+	return spec
+}
+
+// planRow is one state with the whole plan that it must lead to.
+type planRow struct {
+	name  string
+	spec  surge.Spec
+	state string
+	want  string // as Result.String prints it
+	why   string
+}
+
+func runRows(t *testing.T, rows []planRow) {
+	t.Helper()
+	names := map[string]bool{}
+	for _, row := range rows {
+		if row.why == "" || names[row.name] {
+			t.Errorf("row %q needs a name of its own and a reason", row.name)
+		}
+		names[row.name] = true
+		t.Run(row.name, func(t *testing.T) {
+			if got := surge.Plan(row.spec, parse(t, row.state)).String(); got != row.want {
+				t.Errorf("%s of %+v\ngot:\n%s\nwant:\n%s\nbecause %s", row.state, row.spec, got, row.want, row.why)
+			}
+		})
+	}
+}
+
+// TestPeers holds shortest counter-examples of other systems: the state goes in, their wrong move must not come out.
+func TestPeers(t *testing.T) {
+	runRows(t, []planRow{
+		{"LeaderWorkerSet spends one budget twice", budget(4, 3, 2), "OONtnNN",
+			"-0 Outdated\n-1 Outdated\n-4 SurplusSurge\n-6 SurplusSurge\nblocked: Terminating",
+			"partition and reclaim took 0, 1, 5 and 6: one is left of a floor of 2"},
+		{"LeaderWorkerSet reclaims by index", budget(2, 2, 0), "oNnN", "-0 OutdatedUnavailable\n-2 SurplusSurge\nblocked: Terminating",
+			"it deleted 3, which serves, and kept 2, which does not"},
+		{"LeaderWorkerSet waits for the tail", budget(3, 1, 1), "OONn", "-0 Outdated\nblocked: Terminating BudgetExhausted WaitingForSurge",
+			"maxUnavailable is free, whatever the surge does"},
+		{"LeaderWorkerSet stops at a broken low ordinal", budget(2, 0, 1), "oO", "-0 OutdatedUnavailable\nblocked: Terminating BudgetExhausted",
+			"replacing what does not serve costs nothing"},
+		{"LeaderWorkerSet keeps the surge under a partition", change(budget(2, 1, 0), func(s *surge.Spec) { s.Partition = 1 }), "ONN",
+			"-2 SurplusSurge\nblocked: Terminating", "nothing eligible is outdated, so nothing needs the surge"},
+		{"RBG recycles a serving stale surge", budget(1, 1, 0), "tO", "blocked: Terminating", "it serves, and nobody else does"},
+		{"RBG removes the last cover", change(budget(2, 1, 0), func(s *surge.Spec) { s.Partition = 1 }), "oNN", "blocked: ProtectedDown",
+			"with 2 gone one would be available, the floor is 2"},
+		{"StatefulSet counts broken old pods against the budget", budget(1, 0, 1), "o", "-0 OutdatedUnavailable\nblocked: Terminating",
+			"or a fix could never be rolled out"},
+		{"Kruise stops at the first healthy outdated ordinal", change(budget(2, 0, 1), func(s *surge.Spec) { s.Order = surge.Descending }), "oO",
+			"-0 OutdatedUnavailable\nblocked: Terminating BudgetExhausted", "the order is one among equals: 0 does not serve, 1 does"},
+		{"Grove takes all that are not ready and one more", change(budget(2, 0, 1), func(s *surge.Spec) { s.MinAvailable = 1 }), "oO",
+			"-0 OutdatedUnavailable\nblocked: Terminating BudgetExhausted", "1 is all that serves"},
+		{"Grove counts its excess", budget(2, 0, 1), "NN.N", "-3 Condemned\nblocked: Terminating", "the excess of three over two is index 3, not a count of one from 2 on"},
+		{"Grove reuses the index of a terminating pod", budget(2, 1, 0), "tON", "blocked: Terminating BudgetExhausted",
+			"two pods would have one hostname"},
+		{"newest first deletes a base index", budget(1, 1, 0), "NN", "-1 SurplusSurge\nblocked: Terminating", "or the set would end with a hole at 0"},
+		{"Kthena leaves a hole behind a high ordinal", budget(3, 0, 1), "O....O", "+1 Hole\n+2 Hole\nblocked: BudgetExhausted WaitingForBase",
+			"what is missing is filled in [0, replicas); the leftover at 5 serves until then"},
+		{"count-based ones forget what is terminating", budget(2, 1, 0), "OOt", "blocked: Terminating BudgetExhausted",
+			"a second surge beside a terminating one would be four on three indices"},
+	})
+}
+
+// TestSpecialCases holds what may happen to a running update.
+func TestSpecialCases(t *testing.T) {
+	partition := func(p int) func(*surge.Spec) { return func(s *surge.Spec) { s.Partition = p } }
+	paused := func(s *surge.Spec) { s.Paused = true }
+	runRows(t, []planRow{
+		{"surge stuck", budget(3, 1, 0), "OOOn", "blocked: BudgetExhausted WaitingForSurge", "without budget only the surge can help"},
+		{"surge stuck beside a budget", budget(3, 1, 1), "OOOn", "-0 Outdated\nblocked: Terminating BudgetExhausted WaitingForSurge", "the base rolls with maxUnavailable"},
+		{"maxSurge set to 0 to unblock", budget(3, 0, 0), "OOOn", "-0 Outdated\n-3 Condemned\nblocked: Terminating BudgetExhausted",
+			"both budgets 0 resolve to one unavailable; the stuck surge is above the range and goes free"},
+		{"stuck surge deleted by hand", budget(3, 1, 0), "OOO.", "+3 Surge\nblocked: BudgetExhausted WaitingForSurge", "it is still needed"},
+		{"unhealthy replica, healthy surge", budget(3, 1, 0), "OoON", "-1 OutdatedUnavailable\nblocked: Terminating BudgetExhausted", "the broken one is replaced for nothing"},
+		{"all old replicas broken", budget(4, 1, 1), "oooo.", "-0 OutdatedUnavailable\n-1 OutdatedUnavailable\nblocked: Terminating RepairWindow",
+			"as many at a time as both budgets together, and no surge, since nothing waits that serves"},
+		{"all broken, forced", change(budget(4, 1, 1), func(s *surge.Spec) { s.Force = true }), "oooo.",
+			"-0 OutdatedUnavailable\n-1 OutdatedUnavailable\n-2 OutdatedUnavailable\n-3 OutdatedUnavailable\nblocked: Terminating", "force lifts the window"},
+		{"repair window with the share of the surge", budget(2, 1, 1), "on.", "-0 OutdatedUnavailable\nblocked: Terminating WaitingForBase",
+			"with maxUnavailable alone it would wait for a replica that may never come"},
+		{"updated replica crashes at rest", budget(3, 1, 0), "NnN", "blocked: WaitingForBase", "not an update; whoever restarts it will"},
+		{"scale to zero", budget(0, 0, 0), "NoN", "-0 Condemned\n-1 Condemned\n-2 Condemned\nblocked: Terminating", "the floor is 0"},
+		{"from zero", budget(2, 1, 0), "", "+0 Hole\n+1 Hole\nblocked: WaitingForBase", "holes are filled at the target, no surge"},
+		{"no replicas, nothing there", surge.Spec{}, "", "converged", "the zero Spec is valid"},
+		{"sparse leftovers", budget(1, 0, 1), "N.O..n", "-2 Condemned\n-5 Condemned\nblocked: Terminating", "all above the range go, by index and not by count"},
+		{"leftover is the only one that serves", budget(1, 0, 0), ".O", "+0 Hole\n-1 Condemned\nblocked: Terminating WaitingForBase",
+			"0 and 0 allow one unavailable of one, so the floor is 0"},
+		{"leftover above a floor", budget(2, 0, 1), ".oO", "+0 Hole\nblocked: WaitingForBase RepairWindow", "2 stays until the base serves, and the new 0 fills the window"},
+		{"partition lowered", change(budget(4, 1, 0), partition(0)), "OONN.", "+4 Surge\nblocked: BudgetExhausted WaitingForSurge", "the rollout resumes, surge again"},
+		{"protected replica down, no surge", change(budget(3, 0, 1), partition(2)), "oOO", "blocked: BudgetExhausted ProtectedDown", "the protected one has used the budget up"},
+		{"protected replica down, surge", change(budget(3, 1, 0), partition(2)), "oOO.", "+3 Surge\nblocked: BudgetExhausted WaitingForSurge ProtectedDown", "a surge is tried"},
+		{"protected hole", change(budget(3, 0, 1), partition(2)), ".ON", "~0 Hole\nblocked: ProtectedDown", "it comes back at the stable revision"},
+		{"partition above replicas", change(budget(2, 1, 0), partition(9)), "OO", "converged", "clamped: nothing is eligible"},
+		{"paused", change(budget(3, 1, 0), paused), "OO.n", "+2 Hole\nblocked: Paused WaitingForBase", "the hole is filled, the surge stays, nothing old goes"},
+		{"paused, no surge is created", change(budget(3, 1, 0), paused), "OOO.", "blocked: Paused", "a pause that still surges is none"},
+		{"paused, a scale-in is finished", change(budget(2, 1, 0), paused), "NNNNo", "-3 Condemned\n-4 Condemned\nblocked: Paused Terminating", "what lies above the surge range goes"},
+		{"paused, unavailable ones stay", change(budget(2, 1, 1), paused), "ouo", "blocked: Paused", "no repair either, members of a gang included"},
+		{"paused, gang", change(budget(2, 1, 1), func(s *surge.Spec) { s.Paused, s.MinAvailable = true, 2 }), "ouo", "blocked: Paused", "no repair either, members of a gang included"},
+		{"paused at rest", change(budget(2, 1, 0), paused), "NN", "converged", "nothing is outdated"},
+		{"unscheduled before unavailable before available", budget(4, 0, 1), "oOuO", "-2 OutdatedUnscheduled\nblocked: Terminating BudgetExhausted RepairWindow",
+			"what never ran is lost least"},
+		{"descending repairs", change(budget(4, 0, 1), func(s *surge.Spec) { s.Order = surge.Descending }), "oOoO", "-2 OutdatedUnavailable\nblocked: Terminating BudgetExhausted RepairWindow",
+			"the order holds within a class"},
+		{"descending gang", change(budget(4, 0, 1), func(s *surge.Spec) { s.Order, s.MinAvailable = surge.Descending, 2 }), "ooou",
+			"-0 OutdatedUnavailable\n-1 OutdatedUnavailable\n-3 OutdatedUnscheduled\nblocked: Terminating RepairWindow", "the window takes 3, the gang needs none"},
+		{"stale surge before a current one", budget(3, 2, 0), "NNnON", "-3 SurplusSurge\nblocked: Terminating WaitingForBase", "one unit of budget, and the superseded revision is worth less"},
+		{"a surge of no use is not kept for its revision", budget(3, 1, 0), "NNNO", "-3 SurplusSurge\nblocked: Terminating", "an available stale surge is a buffer only while one is needed"},
+		{"unavailable stale surge", budget(2, 1, 0), "OOo", "-2 StaleSurge\nblocked: Terminating BudgetExhausted", "a surge of a superseded revision that does not serve never will be needed"},
+	})
+}
+
+// TestTotal plans what Validate would refuse.
+func TestTotal(t *testing.T) {
+	if got := surge.Plan(surge.Spec{Replicas: -1, Partition: -2, MinAvailable: -3}, parse(t, "No")).String(); got != "-0 Condemned\n-1 Condemned\nblocked: Terminating" {
+		t.Errorf("a negative number of replicas counts as none:\n%s", got)
+	}
+	strange := []surge.Slot{surge.OldAvailable, 200}
+	if got := surge.Plan(budget(2, 1, 0), strange).String(); got != "+2 Surge\nblocked: Terminating BudgetExhausted WaitingForSurge" {
+		t.Errorf("a slot that is not understood is taken and left alone:\n%s", got)
+	}
+	if got := surge.Plan(change(budget(2, 0, 1), func(s *surge.Spec) { s.Order = "sideways" }), parse(t, "OO")).Actions[0].Index; got != 0 {
+		t.Errorf("an unknown order counts as ascending, got %d first", got)
+	}
+	huge := surge.Spec{Replicas: 1, MaxSurge: concurrency.Count(2147483647), MaxUnavailable: concurrency.Count(0)}
+	if got := surge.Plan(huge, parse(t, "Ott")).String(); got != "+3 Surge\nblocked: Terminating BudgetExhausted WaitingForSurge" {
+		t.Errorf("a huge surge range is not walked through:\n%s", got)
+	}
+}
+
+func TestApply(t *testing.T) {
+	slots := parse(t, "Ot.n")
+	actions := []surge.Action{
+		{Index: 0, Op: surge.Delete}, {Index: 1, Op: surge.Delete}, {Index: 2, Op: surge.Delete}, {Index: 3, Op: surge.Create, Revision: surge.Target},
+		{Index: 5, Op: surge.Create, Revision: surge.Stable}, {Index: 6, Op: surge.Create, Revision: surge.Target}, {Index: -1, Op: surge.Create},
+		{Index: 9, Op: surge.Delete}, {Index: 1 << 40, Op: surge.Create}, {Index: 2, Op: surge.Op(9)},
+	}
+	if got := surge.FormatSlots(surge.Apply(slots, actions)); got != "tt.n.on" {
+		t.Errorf("got %s", got)
+	}
+	if surge.FormatSlots(slots) != "Ot.n" {
+		t.Error("the input was modified")
+	}
+	if got := surge.Apply(nil, nil); got == nil || len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestDiagnose holds the stuck scenarios of Grove's design.
+func TestDiagnose(t *testing.T) {
+	never := func(which ...int) func(int) bool {
+		return func(index int) bool {
+			for _, one := range which {
+				if one == index {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	gang := func(m int) func(*surge.Spec) { return func(s *surge.Spec) { s.MinAvailable = m } }
+	for _, row := range []struct {
+		why         string
+		spec        surge.Spec
+		state       string
+		unscheduled func(int) bool
+		want        surge.Stuck
+		indices     string
+	}{
+		{"PodClique: the surge pod cannot be scheduled", budget(3, 1, 0), "OOOn", never(3), surge.SurgeUnscheduled, "[3]"},
+		{"PodClique: the surge pod is scheduled and not ready", budget(3, 1, 0), "OOOn", never(), surge.SurgeNotReady, "[3]"},
+		{"nobody knows whether it is scheduled", budget(3, 1, 0), "OOOn", nil, surge.SurgeNotReady, "[3]"},
+		{"one of two surges cannot be scheduled", budget(3, 2, 0), "OOOnn", never(4), surge.SurgeUnscheduled, "[4]"},
+		{"scaling group: the surge waits for a base gang that is updating", change(budget(3, 2, 0), gang(2)), "nOONn", never(4), surge.SurgeGated, "[0]"},
+		{"the base gang serves, so the gate is open", change(budget(3, 2, 0), gang(2)), "NOOnn", never(4), surge.SurgeUnscheduled, "[4]"},
+		{"no gang, no gate", budget(3, 2, 0), "nOONn", never(4), surge.SurgeUnscheduled, "[4]"},
+		{"a broken revision uses the budgets up", budget(3, 1, 0), "nOON", nil, surge.TargetNotReady, "[0]"},
+		{"ReplicaRecreate: existing replicas that may not be replaced are unhealthy", change(budget(3, 0, 1), func(s *surge.Spec) { s.Partition = 1 }), "oOO", nil, surge.ReplicasUnhealthy, "[0]"},
+		{"existing replicas that may be replaced are", budget(3, 0, 1), "oOO", nil, surge.NotStuck, "[]"},
+		{"the surge is on its way out", budget(3, 1, 0), "OOOt", nil, surge.NotStuck, "[]"},
+		{"there is something to do", budget(3, 1, 0), "OOO.", nil, surge.NotStuck, "[]"},
+		{"done", budget(3, 1, 0), "NNN", nil, surge.NotStuck, "[]"},
+		{"paused", change(budget(3, 1, 0), func(s *surge.Spec) { s.Paused = true }), "NOON", nil, surge.UpdatePaused, "[1 2 3]"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			got := surge.Diagnose(row.spec, parse(t, row.state), row.unscheduled)
+			if got.Stuck != row.want || sprint(got.Indices) != row.indices {
+				t.Errorf("got %v", got)
+			}
+			if (got.Remedy == "") != (row.want == surge.NotStuck) {
+				t.Errorf("remedy %q", got.Remedy)
+			}
+		})
+	}
+}

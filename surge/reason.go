@@ -1,0 +1,218 @@
+package surge
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Action is one step that may be taken now. Plans compose: any subset may be carried out, in any order.
+type Action struct {
+	Index    int      `json:"index"`
+	Op       Op       `json:"op"`
+	Revision Revision `json:"revision,omitzero"` // of a creation; NoRevision for a deletion
+	Reason   Reason   `json:"reason"`
+}
+
+// String returns the action as "+3 Surge", "-0 Outdated" or, for a creation at the stable revision, "~0 Hole".
+func (a Action) String() string {
+	sign := "+"
+	if a.Op == Delete {
+		sign = "-"
+	} else if a.Revision == Stable {
+		sign = "~"
+	}
+	return sign + strconv.Itoa(a.Index) + " " + a.Reason.String()
+}
+
+// Op says what to do with an index.
+type Op uint8
+
+const (
+	Create Op = iota + 1 // make a replica on a free index
+	Delete               // remove a live replica
+)
+
+// Revision says what a created replica runs.
+type Revision uint8
+
+const (
+	NoRevision Revision = iota // of a deletion
+	Target                     // the revision that the update leads to
+	Stable                     // the revision that the replica had: below the partition, or in a held replica of a set
+)
+
+// Reason says why an action is in a plan. The text is stable.
+type Reason uint8
+
+const (
+	Hole                Reason = iota + 1 // create: a base index is absent
+	Surge                                 // create: an extra replica is needed to keep the floor
+	Outdated                              // delete: available and old, it is its turn, and budget was spent
+	OutdatedUnscheduled                   // delete: old and never scheduled, so nothing is lost
+	OutdatedUnavailable                   // delete: old and not serving, so nothing is lost
+	StaleSurge                            // delete: a surge of another revision that does not serve
+	SurplusSurge                          // delete: a surge above what is needed
+	Condemned                             // delete: above the surge range, left behind by a larger configuration
+)
+
+// Blocked is the set of reasons for which more cannot be done after a plan: what the next step waits for. Nothing in this
+// package depends on time, so no instant is attached: a change of a slot can help for all but [BlockedPaused], a
+// change of the Spec for all.
+type Blocked uint16
+
+const (
+	// BlockedPaused: the Spec is paused and something is outdated or lives at or above Replicas.
+	BlockedPaused Blocked = 1 << iota
+	// BlockedTerminating: some index is taken by a replica on its way out.
+	BlockedTerminating
+	// BlockedBudgetExhausted: an available outdated replica must wait, because availability is at the floor.
+	BlockedBudgetExhausted
+	// BlockedWaitingForSurge: as BlockedBudgetExhausted, and a surge exists that is not available yet.
+	BlockedWaitingForSurge
+	// BlockedWaitingForBase: a base replica at the target revision is not available.
+	BlockedWaitingForBase
+	// BlockedProtectedDown: a replica below the partition runs an old revision and is not available.
+	BlockedProtectedDown
+	// BlockedRepairWindow: an unavailable outdated replica must wait, because as many as may be are in replacement.
+	BlockedRepairWindow
+	// BlockedWaitingForReplica: in a set under RollingUpdate, another replica is the current one.
+	BlockedWaitingForReplica
+)
+
+// codes returns the texts of an enum by value, so that no package variable is needed. The empty text is no value.
+func (Op) codes() []string { return []string{Create: "create", Delete: "delete"} }
+
+func (Revision) codes() []string {
+	return []string{NoRevision: "none", Target: "target", Stable: "stable"}
+}
+
+func (Reason) codes() []string {
+	return []string{Hole: "Hole", Surge: "Surge", Outdated: "Outdated", OutdatedUnscheduled: "OutdatedUnscheduled",
+		OutdatedUnavailable: "OutdatedUnavailable", StaleSurge: "StaleSurge", SurplusSurge: "SurplusSurge", Condemned: "Condemned"}
+}
+
+// codes of a set are by position of the bit.
+func (Blocked) codes() []string {
+	return []string{"Paused", "Terminating", "BudgetExhausted", "WaitingForSurge", "WaitingForBase", "ProtectedDown",
+		"RepairWindow", "WaitingForReplica"}
+}
+
+func codeText(codes []string, value uint8, kind string) (string, error) {
+	if int(value) >= len(codes) || codes[value] == "" {
+		text := kind + "(" + strconv.Itoa(int(value)) + ")"
+		return text, &FieldError{Value: text, Hint: "has no text: it is none of the constants"}
+	}
+	return codes[value], nil
+}
+
+func codeValue(codes []string, text string) (uint8, error) {
+	for value, code := range codes {
+		if code == text && text != "" {
+			return uint8(value), nil
+		}
+	}
+	return 0, &FieldError{Value: strconv.Quote(text), Hint: "unknown code"}
+}
+
+// String returns "create" or "delete".
+func (o Op) String() string { text, _ := codeText(o.codes(), uint8(o), "Op"); return text }
+
+// MarshalText returns the text of String; a value that is none of the constants is a *[FieldError].
+func (o Op) MarshalText() ([]byte, error) {
+	text, err := codeText(o.codes(), uint8(o), "Op")
+	return []byte(text), err
+}
+
+// UnmarshalText reads what MarshalText writes; an unknown text is a *[FieldError].
+func (o *Op) UnmarshalText(text []byte) error {
+	value, err := codeValue(o.codes(), string(text))
+	if err == nil {
+		*o = Op(value)
+	}
+	return err
+}
+
+// String returns "target", "stable" or "none".
+func (r Revision) String() string { text, _ := codeText(r.codes(), uint8(r), "Revision"); return text }
+
+// MarshalText returns the text of String; a value that is none of the constants is a *[FieldError].
+func (r Revision) MarshalText() ([]byte, error) {
+	text, err := codeText(r.codes(), uint8(r), "Revision")
+	return []byte(text), err
+}
+
+// UnmarshalText reads what MarshalText writes; an unknown text is a *[FieldError].
+func (r *Revision) UnmarshalText(text []byte) error {
+	value, err := codeValue(r.codes(), string(text))
+	if err == nil {
+		*r = Revision(value)
+	}
+	return err
+}
+
+// String returns the stable code, such as "Outdated".
+func (r Reason) String() string { text, _ := codeText(r.codes(), uint8(r), "Reason"); return text }
+
+// MarshalText returns the code; a value that is none of the constants is a *[FieldError].
+func (r Reason) MarshalText() ([]byte, error) {
+	text, err := codeText(r.codes(), uint8(r), "Reason")
+	return []byte(text), err
+}
+
+// UnmarshalText reads a code; an unknown one is a *[FieldError].
+func (r *Reason) UnmarshalText(text []byte) error {
+	value, err := codeValue(r.codes(), string(text))
+	if err == nil {
+		*r = Reason(value)
+	}
+	return err
+}
+
+// Has reports whether all reasons of other are in the set.
+func (b Blocked) Has(other Blocked) bool { return b&other == other }
+
+// Codes returns the stable codes of the set in the order of the constants; nil if it is empty. Bits that are none of
+// the constants have none.
+func (b Blocked) Codes() []string {
+	var list []string
+	for bit, code := range b.codes() {
+		if b.Has(1 << bit) {
+			list = append(list, code)
+		}
+	}
+	return list
+}
+
+// String returns the codes, separated by blanks; empty for the empty set.
+func (b Blocked) String() string { return strings.Join(b.Codes(), " ") }
+
+// MarshalJSON returns the list of codes; the empty set is an empty list.
+func (b Blocked) MarshalJSON() ([]byte, error) {
+	if b >= 1<<len(b.codes()) {
+		return nil, &FieldError{Value: fmt.Sprintf("Blocked(%d)", uint16(b)), Hint: "holds bits that are none of the constants"}
+	}
+	if b == 0 {
+		return []byte("[]"), nil
+	}
+	return json.Marshal(b.Codes())
+}
+
+// UnmarshalJSON reads a list of codes in any order; an unknown one is a *[FieldError] and leaves the set unchanged.
+func (b *Blocked) UnmarshalJSON(data []byte) error {
+	var list []string
+	if err := json.Unmarshal(data, &list); err != nil {
+		return &FieldError{Value: string(data), Hint: "must be a list of codes"}
+	}
+	set := Blocked(0)
+	for _, code := range list {
+		bit, err := codeValue(b.codes(), code)
+		if err != nil {
+			return err
+		}
+		set |= 1 << bit
+	}
+	*b = set
+	return nil
+}

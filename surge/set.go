@@ -1,0 +1,217 @@
+package surge
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// SetSpec configures a PodCliqueSet: numbered replicas that each hold the same components, which in turn are numbered sets
+// of units. The JSON names are those of Grove; [ParsePodCliqueSet] reads Grove's own nesting of them.
+type SetSpec struct {
+	// Replicas is the desired number of set replicas. At most [MaxReplicas].
+	Replicas int `json:"replicas"`
+	// UpdateStrategy says how the replicas of the set are updated. Unset means RollingUpdate, one replica at a time.
+	UpdateStrategy SetUpdateStrategy `json:"updateStrategy,omitzero"`
+	// Partition is the lowest set replica that is updated; zero updates all.
+	Partition int `json:"partition,omitempty"`
+	// Paused starts no further update; holes are still filled.
+	Paused bool `json:"paused,omitempty"`
+	// Components are what each replica holds, in the order of the state.
+	Components []Component `json:"components"`
+}
+
+// SetUpdateStrategy is the update strategy of a PodCliqueSet.
+type SetUpdateStrategy struct {
+	Type StrategyType `json:"type,omitempty"`
+	// RollingUpdate holds the budgets of ReplicaRecreate, in replicas of the set. Under the type RollingUpdate it can say nothing
+	// but what is the default: MaxUnavailable 1 and MaxSurge 0.
+	RollingUpdate UpdateStrategy `json:"rollingUpdate,omitzero"`
+}
+
+// StrategyType says how the replicas of a set are updated.
+type StrategyType string
+
+const (
+	// RollingUpdate updates one replica of the set at a time, inside, each component by its own strategy. It is the default.
+	RollingUpdate StrategyType = "RollingUpdate"
+	// ReplicaRecreate deletes and recreates whole replicas of the set, so that no replica ever mixes revisions.
+	ReplicaRecreate StrategyType = "ReplicaRecreate"
+)
+
+// UpdateStrategy holds the two budgets; [Spec] says what they mean.
+type UpdateStrategy struct {
+	MaxUnavailable concurrency.Limit `json:"maxUnavailable,omitzero"`
+	MaxSurge       concurrency.Limit `json:"maxSurge,omitzero"`
+}
+
+// Component is a standalone PodClique, whose units are pods, or a PodCliqueScalingGroup, whose units are replicas of all its
+// cliques together.
+type Component struct {
+	Name         string `json:"name"`                   // unique in the set
+	Kind         Kind   `json:"kind,omitempty"`         // unset means PodClique
+	Replicas     int    `json:"replicas"`               // units at rest
+	MinAvailable int    `json:"minAvailable,omitempty"` // units of the base gang; 0 means no gang
+	// UpdateStrategy is nil if the component has none, which is not the same as an empty one: under ReplicaRecreate it must
+	// be nil.
+	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
+	// Cliques are the members of a scaling group; the planner needs them for nothing but to refuse what they must not carry.
+	Cliques []Clique `json:"cliques,omitempty"`
+}
+
+// Kind says what the units of a component are.
+type Kind string
+
+const (
+	PodClique             Kind = "PodClique"             // pods, the default
+	PodCliqueScalingGroup Kind = "PodCliqueScalingGroup" // replicas of a group of cliques
+)
+
+// Clique is a member of a scaling group. One unit of the group is the [Fold] of its cliques.
+type Clique struct {
+	Name         string `json:"name"`
+	Replicas     int    `json:"replicas"`
+	MinAvailable int    `json:"minAvailable,omitempty"`
+	// UpdateStrategy must be nil: a member is updated with its group. The field exists to be refused with a reason.
+	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
+}
+
+// UnmarshalJSON reads a SetSpec strictly: unknown fields, repeated fields and malformed values are errors, all of them
+// reported with their paths; the fault of a limit is a *[concurrency.LimitError]. It does not validate. On error the
+// SetSpec is unchanged.
+func (s *SetSpec) UnmarshalJSON(data []byte) error {
+	type plain SetSpec
+	var read plain
+	if err := strictjson.Unmarshal(data, &read); err != nil {
+		return err
+	}
+	*s = SetSpec(read)
+	return nil
+}
+
+// recreate reports whether whole replicas are recreated.
+func (s SetSpec) recreate() bool { return s.UpdateStrategy.Type == ReplicaRecreate }
+
+// flat is the set as a flat set of whole replicas, for ReplicaRecreate.
+func (s SetSpec) flat() Spec {
+	return Spec{
+		Replicas: s.Replicas, Partition: s.Partition, Paused: s.Paused,
+		MaxSurge: s.UpdateStrategy.RollingUpdate.MaxSurge, MaxUnavailable: s.UpdateStrategy.RollingUpdate.MaxUnavailable,
+	}
+}
+
+// flat is the component as a flat set of its units.
+func (c Component) flat() Spec {
+	spec := Spec{Replicas: c.Replicas, MinAvailable: c.MinAvailable}
+	if c.UpdateStrategy != nil {
+		spec.MaxSurge, spec.MaxUnavailable = c.UpdateStrategy.MaxSurge, c.UpdateStrategy.MaxUnavailable
+	}
+	return spec
+}
+
+// Validate reports every fault of the set, joined, each a *[FieldError]: what [Spec.Validate] reports at each level against
+// that level's replicas, and what a level must not carry. Budgets of the set belong to ReplicaRecreate, strategies
+// of components to RollingUpdate; the members of a scaling group have none at all.
+func (s SetSpec) Validate() error {
+	var faults faults
+	s.validate(&faults, paths{
+		component: func(i int) (string, string) {
+			path := "components[" + strconv.Itoa(i) + "]"
+			return path, path + "."
+		},
+		clique: func(i, j int) (string, string) {
+			path := "components[" + strconv.Itoa(i) + "].cliques[" + strconv.Itoa(j) + "]"
+			return path, path + "."
+		},
+	})
+	return faults.err()
+}
+
+// paths says where the parts of a set were written: the set itself, as a prefix; a component or a clique, and the prefix of its
+// counts.
+type paths struct {
+	set       string
+	component func(i int) (path, counts string)
+	clique    func(i, j int) (path, counts string)
+}
+
+func (s SetSpec) validate(faults *faults, at paths) {
+	s.validateStrategy(faults, at.set)
+	names := map[string]string{}
+	name := func(path, name string) {
+		if name == "" {
+			faults.add(path+".name", "", "must not be empty")
+		} else if first, twice := names[name]; twice {
+			faults.add(path+".name", strconv.Quote(name), "is the name of "+first+" too")
+		} else {
+			names[name] = path
+		}
+	}
+	for i, c := range s.Components {
+		path, counts := at.component(i)
+		name(path, c.Name)
+		c.flat().validate(faults, counts, path+".updateStrategy.")
+		if s.recreate() && c.UpdateStrategy != nil {
+			faults.add(path+".updateStrategy", "", "must be left out under ReplicaRecreate, which recreates all components together")
+		}
+		switch c.Kind {
+		case PodCliqueScalingGroup, PodClique, "":
+		default:
+			faults.add(path+".kind", strconv.Quote(string(c.Kind)), `must be "PodClique" or "PodCliqueScalingGroup"`)
+		}
+		if len(c.Cliques) > 0 && c.Kind != PodCliqueScalingGroup {
+			faults.add(path+".cliques", "", `only a "PodCliqueScalingGroup" has member cliques`)
+		}
+		for j, member := range c.Cliques {
+			path, counts := at.clique(i, j)
+			name(path, member.Name)
+			Spec{Replicas: member.Replicas, MinAvailable: member.MinAvailable}.validate(faults, counts, path+".")
+			if member.UpdateStrategy != nil {
+				faults.add(path+".updateStrategy", "", fmt.Sprintf("must be left out: the clique is updated with its scaling group, %q", c.Name))
+			}
+		}
+	}
+}
+
+// validateStrategy appends the faults of the level of the set.
+func (s SetSpec) validateStrategy(faults *faults, set string) {
+	strategy, flat := s.UpdateStrategy, s.flat()
+	budgets := set + "updateStrategy.rollingUpdate."
+	if strategy.Type == ReplicaRecreate {
+		flat.validate(faults, set, budgets)
+		return
+	}
+	flat.MaxSurge, flat.MaxUnavailable = concurrency.Limit{}, concurrency.Limit{}
+	flat.validate(faults, set, budgets)
+	if strategy.Type != "" && strategy.Type != RollingUpdate {
+		hint := `must be "RollingUpdate" or "ReplicaRecreate"`
+		if strategy.Type == "OnDelete" {
+			hint += "; what Grove calls OnDelete is paused: true"
+		}
+		faults.add(set+"updateStrategy.type", strconv.Quote(string(strategy.Type)), hint)
+		return
+	}
+	const hint = "a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"
+	if v := strategy.RollingUpdate.MaxUnavailable; !v.IsZero() && v != concurrency.Count(1) {
+		faults.add(budgets+"maxUnavailable", v.String(), hint)
+	}
+	if v := strategy.RollingUpdate.MaxSurge; v.Value() != 0 {
+		faults.add(budgets+"maxSurge", v.String(), hint)
+	}
+}
+
+// Warnings lists what is legal and remarkable at each level, as [Spec.Warnings] does. Under ReplicaRecreate the budgets of
+// components play no part.
+func (s SetSpec) Warnings() []Warning {
+	var list []Warning
+	if s.recreate() {
+		return s.flat().warnings("", "updateStrategy.rollingUpdate.")
+	}
+	for i, c := range s.Components {
+		path := "components[" + strconv.Itoa(i) + "]."
+		list = append(list, c.flat().warnings(path, path+"updateStrategy.")...)
+	}
+	return list
+}

@@ -1,0 +1,467 @@
+package surge_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/surge"
+)
+
+func TestSetValidate(t *testing.T) {
+	strategy := func(surges, unavailable int) *surge.UpdateStrategy {
+		b := budgets(surges, unavailable)
+		return &b
+	}
+	unset := surge.UpdateStrategy{}
+	for _, row := range []struct {
+		why  string
+		spec surge.SetSpec
+		want []string
+	}{
+		{"the zero value", surge.SetSpec{}, nil},
+		{"defaults written out under RollingUpdate", set(surge.RollingUpdate, 2, budgets(0, 1), units(2, 1, 1, 0)), nil},
+		{"no type means RollingUpdate", set("", 2, unset, units(2, 1, 1, 0)), nil},
+		{"ReplicaRecreate with budgets of the set", set(surge.ReplicaRecreate, 2, budgets(5, 0), plain(2, 1)), nil},
+		{"0% is zero", set("", 2, surge.UpdateStrategy{MaxSurge: concurrency.Percent(0)}, plain(2, 1)), nil},
+		{"budgets of the set under RollingUpdate", set("", 9, budgets(1, 2), plain(2, 1)), []string{
+			"updateStrategy.rollingUpdate.maxUnavailable: 2: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate",
+			"updateStrategy.rollingUpdate.maxSurge: 1: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
+		{"100% of one is one, and still no count of 1", set("", 1, surge.UpdateStrategy{MaxUnavailable: concurrency.Percent(100)}, plain(2, 1)), []string{
+			"updateStrategy.rollingUpdate.maxUnavailable: 100%: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
+		{"none may be missing under RollingUpdate", set("", 2, surge.UpdateStrategy{MaxUnavailable: concurrency.Count(0)}, plain(2, 1)), []string{
+			"updateStrategy.rollingUpdate.maxUnavailable: 0: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
+		{"strategies of components under ReplicaRecreate, defaults and empty ones included",
+			set(surge.ReplicaRecreate, 2, unset, units(2, 1, 0, 1), surge.Component{UpdateStrategy: &surge.UpdateStrategy{}}), []string{
+				"components[0].updateStrategy: must be left out under ReplicaRecreate, which recreates all components together",
+				"components[1].updateStrategy: must be left out under ReplicaRecreate, which recreates all components together"}},
+		{"both zero at the set", set(surge.ReplicaRecreate, 2, budgets(0, 0), plain(1, 1)), []string{
+			"updateStrategy.rollingUpdate.maxUnavailable: 0: maxSurge is 0 too, so nothing could ever be updated: raise one of them"}},
+		{"a strategy of a member of a scaling group", set("", 1, unset, surge.Component{Kind: surge.PodCliqueScalingGroup, Replicas: 1,
+			Cliques: []surge.Clique{{Name: "leader", Replicas: 1}, {Name: "worker", Replicas: 2, MinAvailable: 3, UpdateStrategy: strategy(0, 1)}}}), []string{
+			"components[0].cliques[1].minAvailable: 3: must be at most replicas, 2",
+			`components[0].cliques[1].updateStrategy: must be left out: the clique is updated with its scaling group, "component0"`}},
+		{"members of a standalone clique", set("", 1, unset, surge.Component{Replicas: 1, Cliques: []surge.Clique{{Name: "a"}}}), []string{
+			`components[0].cliques: only a "PodCliqueScalingGroup" has member cliques`}},
+		{"every level against its own replicas", set(surge.RollingUpdate, -1, unset, units(2, 3, 1, 3)), []string{
+			"replicas: -1: must not be negative", "components[0].maxUnavailable: 3: must be at most replicas, 2", "components[0].minAvailable: 3: must be at most replicas, 2"}},
+		{"released types", set("OnDelete", 1, unset), []string{
+			`updateStrategy.type: "OnDelete": must be "RollingUpdate" or "ReplicaRecreate"; what Grove calls OnDelete is paused: true`}},
+		{"unknown type and kind", set("rollingupdate", 1, unset, surge.Component{Kind: "Pod"}), []string{
+			`updateStrategy.type: "rollingupdate": must be "RollingUpdate" or "ReplicaRecreate"`, `components[0].kind: "Pod": must be "PodClique" or "PodCliqueScalingGroup"`}},
+		{"names", surge.SetSpec{Components: []surge.Component{{Name: "a"}, {}, {Name: "b", Kind: surge.PodCliqueScalingGroup, Cliques: []surge.Clique{{Name: "a"}}}}}, []string{
+			"components[1].name: must not be empty", `components[2].cliques[0].name: "a": is the name of components[0] too`}},
+	} {
+		err := row.spec.Validate()
+		want := strings.ReplaceAll(strings.Join(row.want, "\n"), "components[0].maxUnavailable", "components[0].updateStrategy.maxUnavailable")
+		if got := strings.Join(lines(err), "\n"); got != want {
+			t.Errorf("%s: %s", row.why, gocmp.Diff(want, got))
+		}
+		var fault *surge.FieldError
+		if err != nil && !errors.As(err, &fault) {
+			t.Errorf("%s: %v is no *FieldError", row.why, err)
+		}
+	}
+}
+
+func TestSetWarnings(t *testing.T) {
+	rolling := set("", 3, surge.UpdateStrategy{}, units(3, 1, 1, 0), plain(2, 2))
+	var got []string
+	for _, warning := range rolling.Warnings() {
+		got = append(got, warning.Code+" "+warning.Path)
+	}
+	if diff := gocmp.Diff([]string{"BelowMinAvailable components[1].minAvailable"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	rolling.Components[1].UpdateStrategy = &surge.UpdateStrategy{MaxUnavailable: concurrency.Percent(1), MaxSurge: concurrency.Count(1)}
+	if list := rolling.Warnings(); len(list) != 1 || list[0].Path != "components[1].updateStrategy.maxUnavailable" {
+		t.Errorf("got %v", list)
+	}
+	recreate := set(surge.ReplicaRecreate, 3, budgets(0, 3), plain(2, 2))
+	if list := recreate.Warnings(); len(list) != 1 || list[0].Path != "updateStrategy.rollingUpdate.maxUnavailable" || list[0].Code != "WholeSetDown" {
+		t.Errorf("got %v", list)
+	}
+}
+
+func TestSetJSON(t *testing.T) {
+	doc := `{"replicas":2,"updateStrategy":{"type":"ReplicaRecreate","rollingUpdate":{"maxUnavailable":0,"maxSurge":"50%"}},"partition":1,"paused":true,` +
+		`"components":[{"name":"a","kind":"PodClique","replicas":2,"minAvailable":1,"updateStrategy":{}},{"name":"b","kind":"PodCliqueScalingGroup","replicas":1,` +
+		`"cliques":[{"name":"c","replicas":3,"minAvailable":2,"updateStrategy":{"maxSurge":1}}]}]}`
+	var spec surge.SetSpec
+	if err := json.Unmarshal([]byte(doc), &spec); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(spec)
+	if err != nil || string(data) != doc {
+		t.Errorf("%v\n%s\n%s", err, data, doc)
+	}
+	before := spec
+	err = json.Unmarshal([]byte(`{"components":[{"name":"a","replicas":1,"partition":1,"paused":true,"order":"descending","updateStrategy":{"maxSurge":"x"}}]}`), &spec)
+	want := []string{"components[0].partition: unknown field", "components[0].paused: unknown field", "components[0].order: unknown field",
+		`components[0].updateStrategy.maxSurge: "x": must be a count`}
+	got := lines(err)
+	if len(got) != len(want) {
+		t.Fatalf("got %v", err)
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("got %s, want %s", got[i], want[i])
+		}
+	}
+	if !reflect.DeepEqual(before, spec) {
+		t.Error("the SetSpec changed")
+	}
+}
+
+// setRow is a state of a set and the plan that it must lead to, as SetResult.String prints it.
+type setRow struct {
+	name  string
+	spec  surge.SetSpec
+	state []string
+	want  string
+	why   string
+}
+
+func TestPlanSet(t *testing.T) {
+	rolling, recreate, unset := surge.RollingUpdate, surge.ReplicaRecreate, surge.UpdateStrategy{}
+	one, two := units(1, 1, 0, 1), units(2, 1, 0, 1)
+	partition := func(p int) func(*surge.SetSpec) { return func(s *surge.SetSpec) { s.Partition = p } }
+	paused := func(s *surge.SetSpec) { s.Paused = true }
+	names := map[string]bool{}
+	for _, row := range []setRow{
+		{"nothing", surge.SetSpec{}, nil, "converged", "the zero value is a set of nothing"},
+		{"components without units", set(rolling, 2, unset, plain(0, 0)), []string{".", "."}, "converged", "a replica of nothing is complete"},
+		{"recreate without units", set(recreate, 1, unset, plain(0, 0)), nil, "converged", "a replica of nothing need not be created"},
+		{"recreate without units any more", set(recreate, 1, unset, plain(0, 0)), []string{"N"}, "0/0: -0 Condemned\nblocked: Terminating", "what is left goes"},
+		{"broken before healthy", set(rolling, 3, unset, two), []string{"OO", "OO", "oo"}, "2/0: -0 OutdatedUnavailable\ncurrent: 2\nblocked: Terminating RepairWindow WaitingForReplica",
+			"a replica below its minimum is updated before one that serves"},
+		{"degraded before healthy", set(rolling, 2, unset, two), []string{"OO", "Oo"}, "1/0: -1 OutdatedUnavailable\ncurrent: 1\nblocked: Terminating BudgetExhausted WaitingForReplica",
+			"a replica that has what it needs and misses a unit goes before a whole one"},
+		{"both lack something", set(rolling, 2, unset, units(2, 2, 0, 1), one), []string{"OO o", "oO O"}, "0/0: -0 Outdated\n0/1: -0 OutdatedUnavailable\ncurrent: 0\nblocked: Terminating BudgetExhausted ProtectedDown WaitingForReplica",
+			"both lack what a component needs, so the lower index goes"},
+		{"lacking before degraded", set(rolling, 2, unset, units(3, 2, 0, 1)), []string{"OOo", "Ooo"}, "1/0: -1 OutdatedUnavailable\ncurrent: 1\nblocked: Terminating BudgetExhausted ProtectedDown RepairWindow WaitingForReplica",
+			"one available unit is below the minimum, two are not"},
+		{"degraded in any component", set(rolling, 2, unset, two, one), []string{"OO O", "Oo O"}, "1/0: -1 OutdatedUnavailable\n1/1: -0 Outdated\ncurrent: 1\nblocked: Terminating BudgetExhausted WaitingForReplica",
+			"the last component is whole, the first is not"},
+		{"paused below the partition", with(with(set(rolling, 2, unset, two), partition(1)), paused), []string{"OO", "NN"}, "converged", "nothing that is paused is outdated"},
+		{"a held replica is repaired at its own revision", set(rolling, 2, unset, two), []string{"NO", "O."}, "0/0: -1 Outdated\n1/0: ~1 Hole\ncurrent: 0\nblocked: Terminating ProtectedDown WaitingForReplica",
+			"the target would make a second mixed replica"},
+		{"held, but already at the target first", set(rolling, 3, unset, two), []string{"NO", "N.", "NO"}, "0/0: -1 Outdated\n1/0: +1 Hole\ncurrent: 0\nblocked: Terminating WaitingForBase WaitingForReplica", "replica 1 has no old unit: it is completed; replica 2 is mixed and waits"},
+		{"a held mixed replica is repaired at the revision of its first unit", set(rolling, 2, unset, units(3, 1, 0, 1)), []string{"NOO", "N.O"}, "0/0: -1 Outdated\n1/0: +1 Hole\ncurrent: 0\nblocked: Terminating BudgetExhausted WaitingForBase WaitingForReplica",
+			"unit 0 runs the target"},
+		{"and of its first unit if that is old", set(rolling, 2, unset, units(3, 1, 0, 1)), []string{"NOO", "O.N"}, "0/0: -1 Outdated\n1/0: ~1 Hole\ncurrent: 0\nblocked: Terminating BudgetExhausted ProtectedDown WaitingForReplica",
+			"unit 0 runs an old revision"},
+		{"a held mixed replica with a broken old unit", set(rolling, 2, unset, units(3, 1, 0, 1)), []string{"NOO", "N.o"}, "0/0: -1 Outdated\n1/0: +1 Hole\ncurrent: 0\nblocked: Terminating BudgetExhausted WaitingForBase ProtectedDown WaitingForReplica",
+			"the hole comes back at the target, the broken unit is protected"},
+		{"surges of a held replica are retired", set(rolling, 2, unset, units(1, 1, 1, 0)), []string{"NO", "OO"}, "0/0: -1 SurplusSurge\n1/0: -1 SurplusSurge\ncurrent: 0\nblocked: Terminating WaitingForReplica", "only the current one needs any"},
+		{"a mixed replica before one with a leftover", set(rolling, 2, unset, one), []string{"OO", "NO"}, "0/0: -1 Condemned\n1/0: -1 Condemned\ncurrent: 1\nblocked: Terminating WaitingForReplica", "a component that shrank must not start a second replica"},
+		{"fresh before untouched", set(rolling, 3, unset, two), []string{"OO", "nn", "uu"}, "current: 1\nblocked: WaitingForBase ProtectedDown WaitingForReplica", "a replica that comes up is unfinished work"},
+		{"unscheduled before lacking", set(rolling, 2, unset, two), []string{"oo", "uu"}, "1/0: -0 OutdatedUnscheduled\ncurrent: 1\nblocked: Terminating ProtectedDown RepairWindow WaitingForReplica", "what never ran is lost least"},
+		{"partition", with(set(rolling, 3, unset, two), partition(2)), []string{"OO", "OO", "OO"}, "2/0: -0 Outdated\ncurrent: 2\nblocked: Terminating BudgetExhausted", "only replica 2 is eligible"},
+		{"partition done", with(set(rolling, 3, unset, two), partition(2)), []string{"OO", "OO", "NN"}, "converged", "the others stay"},
+		{"partition done, protected one down", with(set(rolling, 2, unset, two), partition(1)), []string{"oO", "NN"}, "blocked: ProtectedDown", "nothing replaces it"},
+		{"protected replica gone", with(set(rolling, 2, unset, two), partition(1)), []string{"..", "NN"}, "0/0: ~0 Hole, ~1 Hole\nblocked: ProtectedDown", "it comes back at the stable revision"},
+		{"protected replica at the target", with(set(rolling, 2, unset, two), partition(1)), []string{"N.", "NN"}, "0/0: +1 Hole\nblocked: WaitingForBase", "it runs the target, so it is repaired with it"},
+		{"paused", with(set(rolling, 2, unset, two), paused), []string{"NO", "O."}, "1/0: ~1 Hole\nblocked: Paused ProtectedDown", "no replica is current; holes are filled"},
+		{"paused, fresh", with(set(rolling, 2, unset, two), paused), []string{"NN", ".."}, "1/0: +0 Hole, +1 Hole\nblocked: WaitingForBase", "a replica without an old unit is born at the target"},
+		{"paused and done", with(set(rolling, 1, unset, two), paused), []string{"NN"}, "converged", "nothing is outdated"},
+		{"scale-in takes the highest", set(rolling, 1, unset, one), []string{"N", "O", "N"}, "1/0: -0 Condemned\n2/0: -0 Condemned\nblocked: Terminating", "the first alone is enough"},
+		{"scale-in keeps what serves", set(rolling, 2, unset, one), []string{"n", ".", "N", "N"}, "1/0: +0 Hole\n3/0: -0 Condemned\ncurrent: 0\nblocked: Terminating WaitingForBase", "one available replica stays while the base has none"},
+		{"a leftover of which nothing serves", set(rolling, 2, unset, two), []string{"nn", "nn", "o.", ".t"}, "2/0: -0 Condemned\ncurrent: 0\nblocked: Terminating WaitingForBase", "no hole of it is filled"},
+		{"a held leftover", set(rolling, 2, unset, two), []string{"nn", "nn", "O."}, "2/0: ~1 Hole\ncurrent: 0\nblocked: WaitingForBase ProtectedDown", "it is all that serves, so it is repaired"},
+		{"leftovers of nothing", set(rolling, 0, unset, one), []string{"N"}, "0/0: -0 Condemned\nblocked: Terminating", "a set of no replicas needs none"},
+		{"recreate, half deleted", set(recreate, 2, budgets(0, 1), plain(2, 1)), []string{"tO", "OO"}, "0/0: -1 Outdated\nblocked: Terminating BudgetExhausted", "a call that failed half-way: it is deleted to the end"},
+		{"recreate, half created", set(recreate, 2, budgets(0, 1), plain(2, 2)), []string{"n.", "OO"}, "0/0: +1 Hole\nblocked: BudgetExhausted WaitingForBase", "the rest is created at the target"},
+		{"recreate, a hole in an old replica", set(recreate, 2, budgets(1, 0), plain(2, 1)), []string{"O.", "OO", "nn"}, "0/0: ~1 Hole\nblocked: BudgetExhausted WaitingForSurge WaitingForBase ProtectedDown", "its own revision, until its turn comes"},
+		{"recreate, surge left over", set(recreate, 2, budgets(1, 0), plain(1, 1)), []string{"N", "N", "N"}, "2/0: -0 SurplusSurge\nblocked: Terminating", "the surge replica goes as a whole"},
+		{"recreate, protected replica gone", with(set(recreate, 2, budgets(0, 1), plain(1, 1)), partition(1)), []string{".", "N"}, "0/0: ~0 Hole\nblocked: ProtectedDown", "it comes back at the stable revision"},
+		{"recreate, a unit above a kept replica", set(recreate, 1, budgets(0, 1), plain(1, 1)), []string{"NN"}, "0/0: -1 SurplusSurge\nblocked: Terminating", "a component that shrank is finished"},
+		{"recreate, a unit above that is needed", set(recreate, 1, budgets(0, 1), plain(1, 1)), []string{"nN"}, "blocked: WaitingForBase", "it makes the replica available; so it stays"},
+		{"recreate, many units above", set(recreate, 1, budgets(0, 1), plain(1, 1)), []string{"nNnN"}, "0/0: -2 Condemned, -3 Condemned\nblocked: Terminating WaitingForBase", "one of them is enough"},
+		{"recreate, scale-in", set(recreate, 1, budgets(0, 1), plain(1, 1)), []string{"O", "t", "O"}, "0/0: -0 Outdated\n2/0: -0 Condemned\nblocked: Terminating", "planned flat, floor 0"},
+		{"recreate, paused", with(set(recreate, 2, budgets(1, 0), plain(1, 1)), paused), []string{"O", "."}, "1/0: +0 Hole\nblocked: Paused WaitingForBase", "a hole is filled, nothing old goes"},
+		{"an unknown type rolls", set("Sideways", 2, unset, one), []string{"O", "O"}, "0/0: -0 Outdated\ncurrent: 0\nblocked: Terminating WaitingForReplica", "Validate refuses it; a plan is total"},
+	} {
+		if row.why == "" || names[row.name] {
+			t.Errorf("row %q needs a name of its own and a reason", row.name)
+		}
+		names[row.name] = true
+		t.Run(row.name, func(t *testing.T) {
+			if got := planSet(t, row.spec, parseSet(t, row.state)).String(); got != row.want {
+				t.Errorf("%q of %+v\ngot:\n%s\nwant:\n%s\nbecause %s", row.state, row.spec, got, row.want, row.why)
+			}
+		})
+	}
+}
+
+func TestPlanSetRevisions(t *testing.T) {
+	spec := set("", 2, surge.UpdateStrategy{}, units(3, 1, 0, 1))
+	old := func(state string, revisions ...string) []surge.Units {
+		return []surge.Units{{Slots: parse(t, state), Revisions: revisions}}
+	}
+	plan := planSet(t, spec, surge.SetState{old("OOO"), old("OO.", "v1", "v2")})
+	if plan.Current != 1 || plan.Replicas[1].Revision != "v1" {
+		t.Errorf("a replica of two old revisions was started:\n%v", plan)
+	}
+	plan = planSet(t, spec, surge.SetState{old("OOO", "v1", "v1", "v1"), old("O.O", "v2", "ignored", "v2")})
+	if plan.Current != 1 || plan.Replicas[0].Revision != "v1" || plan.Replicas[1].Revision != "v2" {
+		t.Errorf("neither is mixed, the second misses a unit:\n%v", plan)
+	}
+	state := surge.SetState{old("NOO", "", "v1", "v1"), old(".OO", "", "v2", "v2")}
+	plan = planSet(t, spec, state)
+	next := state.Apply(plan)
+	if got := formatSet(next); got != "NtO | oOO" || next[1][0].Revisions[0] != "v2" {
+		t.Errorf("%s, %v", got, next[1][0].Revisions)
+	}
+	next[0][0].Slots[0], next[1][0].Revisions[1] = surge.Absent, "changed"
+	if formatSet(state) != "NOO | .OO" || state[1][0].Revisions[1] != "v2" {
+		t.Error("Apply shares memory with its input")
+	}
+
+	_, err := surge.PlanSet(spec, surge.SetState{nil, {{}, {}}, {{Revisions: []string{"v1"}}}})
+	want := []string{"state[1]: 2 components: the set has 1: keep a removed component with 0 replicas until its units are gone",
+		"state[2][0].revisions: 1 entries: there are 0 slots"}
+	if diff := gocmp.Diff(want, lines(err)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := formatSet(surge.SetState{old("OO")}.Apply(surge.SetResult{})); got != "OO" {
+		t.Errorf("an empty plan changes nothing, got %s", got)
+	}
+}
+
+func TestSetProgress(t *testing.T) {
+	spec := set("", 3, surge.UpdateStrategy{}, units(2, 1, 0, 1))
+	p := planSet(t, spec, parseSet(t, []string{"NN", "NO", "OO", "OO"})).Progress(spec)
+	if p.UpdatedReplicas != 1 || sprint(p.Updating) != "[1]" || sprint(p.Updated) != "[0]" || p.AvailableReplicas != 4 || p.Replicas != 4 {
+		t.Errorf("got %+v", p)
+	}
+	if p := planSet(t, spec, parseSet(t, []string{"NN", "NN", "NN"})).Progress(spec); p.UpdatedReplicas != 3 || p.Updating != nil {
+		t.Errorf("got %+v", p)
+	}
+	spec = set(surge.ReplicaRecreate, 3, budgets(0, 2), plain(2, 1))
+	p = planSet(t, spec, parseSet(t, []string{"N.", "NN", "OO"})).Progress(spec)
+	if p.UpdatedReplicas != 1 || sprint(p.Updating) != "[2]" || sprint(p.Updated) != "[1]" {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestProgressStarted(t *testing.T) {
+	early := time.Date(2025, 1, 15, 10, 0, 0, 0, time.UTC)
+	now := early.Add(5 * time.Minute)
+	p := surge.Progress{Updating: []int{0, 1}, Updated: []int{2}}
+	got := p.Started([]surge.Updating{{ReplicaIndex: 0, UpdateStartedAt: early}, {ReplicaIndex: 4, UpdateStartedAt: early}}, now)
+	data, err := json.Marshal(got)
+	if want := `[{"replicaIndex":0,"updateStartedAt":"2025-01-15T10:00:00Z"},{"replicaIndex":1,"updateStartedAt":"2025-01-15T10:05:00Z"}]`; err != nil || string(data) != want {
+		t.Errorf("got %s, want %s", data, want)
+	}
+	if (surge.Progress{}).Started(got, now) != nil {
+		t.Error("nothing is updating")
+	}
+	data, err = json.Marshal(struct {
+		A surge.Selected[int] `json:"readyReplicaIndicesSelectedToUpdate"`
+		B surge.Selected[int] `json:"empty"`
+	}{A: p.Indices()})
+	if want := `{"readyReplicaIndicesSelectedToUpdate":{"current":[0,1],"completed":[2]},"empty":{}}`; err != nil || string(data) != want {
+		t.Errorf("got %s, want %s", data, want)
+	}
+	// Surges and what lies above never count, and of the protected ones only those that serve at the target.
+	spec := change(budget(4, 1, 0), func(s *surge.Spec) { s.Partition = 2 })
+	slots := parse(t, "Nn.tNN")
+	q := surge.Project(spec, slots, surge.Plan(spec, slots))
+	if q.UpdatedReplicas != 1 || sprint(q.Updating) != "[2 3]" || q.AvailableReplicas != 3 || q.Replicas != 4 {
+		t.Errorf("got %+v", q)
+	}
+}
+
+func TestParsePodCliqueSet(t *testing.T) {
+	manifest := `{
+		"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "inference"},
+		"spec": {
+			"replicas": 2,
+			"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
+			"template": {
+				"cliqueStartupType": "CliqueStartupTypeAnyOrder", "terminationDelay": "4h",
+				"cliques": [
+					{"name": "leader", "spec": {"roleName": "leader", "podSpec": {"containers": []}, "replicas": 1}},
+					{"name": "frontend", "labels": {"a": "b"}, "spec": {"replicas": 3, "minAvailable": 2, "podSpec": {}}, "updateStrategy": {"maxSurge": "34%"}},
+					{"name": "worker", "replicas": 4},
+					{"name": "router"}
+				],
+				"podCliqueScalingGroups": [
+					{"name": "decode", "cliqueNames": ["worker", "leader"], "replicas": 2, "scaleConfig": {"maxReplicas": 5}, "updateStrategy": {"maxUnavailable": 0, "maxSurge": 1}},
+					{"name": "prefill"}
+				]}}}`
+	got, err := surge.ParsePodCliqueSet([]byte(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := budgets(1, 0)
+	want := surge.SetSpec{
+		Replicas:       2,
+		UpdateStrategy: surge.SetUpdateStrategy{Type: surge.RollingUpdate, RollingUpdate: budgets(0, 1)},
+		Components: []surge.Component{
+			{Name: "frontend", Kind: surge.PodClique, Replicas: 3, MinAvailable: 2, UpdateStrategy: &surge.UpdateStrategy{MaxSurge: concurrency.Percent(34)}},
+			{Name: "router", Kind: surge.PodClique, Replicas: 1, MinAvailable: 1},
+			{Name: "decode", Kind: surge.PodCliqueScalingGroup, Replicas: 2, MinAvailable: 1, UpdateStrategy: &b, Cliques: []surge.Clique{
+				{Name: "worker", Replicas: 4, MinAvailable: 4}, {Name: "leader", Replicas: 1, MinAvailable: 1}}},
+			{Name: "prefill", Kind: surge.PodCliqueScalingGroup, Replicas: 1, MinAvailable: 1},
+		},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	if options, err := surge.ParsePodCliqueSet([]byte(`{"spec":{"replicas":3,"partition":2,"paused":true,"template":{}}}`)); err != nil || options.Partition != 2 || !options.Paused {
+		t.Errorf("got %+v, %v", options, err)
+	}
+
+	for _, row := range []struct {
+		why, doc string
+		want     []string
+	}{
+		{"wrong forms, all at once", `{"spec":{"replicas":"2","template":{"cliques":[{"name":"a","updateStrategy":{"maxSurge":"5","maxUnavailable":-1}},{"nam":"b"}]}}}`, []string{
+			"spec.replicas: must be a whole number of at most 63 bits, not a string",
+			`spec.template.cliques[0].updateStrategy.maxSurge: "5": must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
+			`spec.template.cliques[0].updateStrategy.maxUnavailable: -1: must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
+			`spec.template.cliques[1].nam: unknown field; did you mean "name"?`}},
+		{"another kind", `{"kind":"Deployment","spec":{}}`, []string{`kind: "Deployment": must be "PodCliqueSet"`}},
+		{"a strategy on a member", `{"spec":{"template":{"cliques":[{"name":"a","updateStrategy":{}}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a"]}]}}}`, []string{
+			`spec.template.cliques[0].updateStrategy: must be left out: the clique is updated with its scaling group, "g"`}},
+		{"strategies under ReplicaRecreate", `{"spec":{"replicas":1,"updateStrategy":{"type":"ReplicaRecreate"},"template":{"cliques":[{"name":"a","updateStrategy":{"maxUnavailable":1}}],"podCliqueScalingGroups":[{"name":"g","updateStrategy":{}}]}}}`, []string{
+			"spec.template.cliques[0].updateStrategy: must be left out under ReplicaRecreate, which recreates all components together",
+			"spec.template.podCliqueScalingGroups[0].updateStrategy: must be left out under ReplicaRecreate, which recreates all components together"}},
+		{"budgets under RollingUpdate", `{"spec":{"replicas":4,"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":1}},"template":{}}}`, []string{
+			"spec.updateStrategy.rollingUpdate.maxSurge: 1: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
+		{"counts at their place", `{"spec":{"replicas":-1,"template":{"cliques":[{"name":"a","spec":{"replicas":2,"minAvailable":3}},{"name":"b","replicas":2,"minAvailable":3,"updateStrategy":{"maxUnavailable":3}}],"podCliqueScalingGroups":[{"name":"g","replicas":-1,"cliqueNames":["c"]},{"name":"h","cliqueNames":["d"]}]}}}`, []string{
+			`spec.template.podCliqueScalingGroups[0].cliqueNames[0]: "c": is no clique of the template`,
+			`spec.template.podCliqueScalingGroups[1].cliqueNames[0]: "d": is no clique of the template`,
+			"spec.replicas: -1: must not be negative",
+			"spec.template.cliques[0].spec.minAvailable: 3: must be at most replicas, 2",
+			"spec.template.cliques[1].updateStrategy.maxUnavailable: 3: must be at most replicas, 2",
+			"spec.template.cliques[1].minAvailable: 3: must be at most replicas, 2",
+			"spec.template.podCliqueScalingGroups[0].replicas: -1: must not be negative"}},
+		{"the counts of a member", `{"spec":{"template":{"cliques":[{"name":"x"},{"name":"a","spec":{"replicas":-2}}],"podCliqueScalingGroups":[{"name":"f"},{"name":"g","cliqueNames":["a"]}]}}}`, []string{
+			"spec.template.cliques[1].spec.replicas: -2: must not be negative"}},
+		{"a clique in two groups", `{"spec":{"template":{"cliques":[{"name":"a"}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a"]},{"name":"h","cliqueNames":["a"]}]}}}`, []string{
+			`spec.template.podCliqueScalingGroups[1].cliqueNames[0]: "a": is a member of spec.template.podCliqueScalingGroups[0] already`}},
+		{"counts twice", `{"spec":{"template":{"cliques":[{"name":"a","replicas":1,"minAvailable":1,"spec":{"replicas":1,"minAvailable":1}}]}}}`, []string{
+			"spec.template.cliques[0].replicas: 1: is given in spec, too", "spec.template.cliques[0].minAvailable: 1: is given in spec, too"}},
+		{"names twice", `{"spec":{"template":{"cliques":[{"name":"a"},{"name":"a"}]}}}`, []string{`spec.template.cliques[1].name: "a": is the name of spec.template.cliques[0] too`}},
+	} {
+		spec, err := surge.ParsePodCliqueSet([]byte(row.doc))
+		if diff := gocmp.Diff(row.want, lines(err)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", row.why, diff)
+		}
+		var field *surge.FieldError
+		var form *strictjson.Error
+		if !errors.As(err, &field) && !errors.As(err, &form) {
+			t.Errorf("%s: %v has no type", row.why, err)
+		}
+		if !reflect.DeepEqual(spec, surge.SetSpec{}) {
+			t.Errorf("%s: got %+v beside the error", row.why, spec)
+		}
+	}
+}
+
+func TestSetGangs(t *testing.T) {
+	spec := set("", 2, surge.UpdateStrategy{}, surge.Component{Replicas: 2}, surge.Component{Replicas: 3, MinAvailable: 2, Kind: surge.PodCliqueScalingGroup})
+	for _, row := range []struct{ why, state, want string }{
+		{"at rest", "NN NNN|NN NNN", "0 base 0[0,2) 1[0,2); 0 scaled 1-0 1[2,3); 1 base 0[0,2) 1[0,2); 1 scaled 1-0 1[2,3)"},
+		{"nothing exists yet, and is listed all the same", "", "0 base 0[0,2) 1[0,2); 0 scaled 1-0 1[2,3); 1 base 0[0,2) 1[0,2); 1 scaled 1-0 1[2,3)"},
+		{"a surge pod belongs to the base gang, a surge unit to a scaled one", "NNn NNNn|NN NNN", "0 base 0[0,3) 1[0,2); 0 scaled 1-0 1[2,3); 0 scaled 1-1 1[3,4); 1 base 0[0,2) 1[0,2); 1 scaled 1-0 1[2,3)"},
+		{"absent units above are not listed", "NN NNN.t|NN NNN", "0 base 0[0,2) 1[0,2); 0 scaled 1-0 1[2,3); 0 scaled 1-2 1[4,5); 1 base 0[0,2) 1[0,2); 1 scaled 1-0 1[2,3)"},
+		{"a surge replica", "NN NNN|NN NNN|n. nnn|. .", "0 base 0[0,2) 1[0,2); 0 scaled 1-0 1[2,3); 1 base 0[0,2) 1[0,2); 1 scaled 1-0 1[2,3); 2 base 0[0,1) 1[0,2); 2 scaled 1-0 1[2,3)"},
+		{"no surge replica", "NN NNN|NN NNN|. .", "0 base 0[0,2) 1[0,2); 0 scaled 1-0 1[2,3); 1 base 0[0,2) 1[0,2); 1 scaled 1-0 1[2,3)"},
+		{"a leftover of one gang member", "NN NNN|NN NNN|. n", "0 base 0[0,2) 1[0,2); 0 scaled 1-0 1[2,3); 1 base 0[0,2) 1[0,2); 1 scaled 1-0 1[2,3); 2 base 1[0,1)"},
+	} {
+		var state []string
+		if row.state != "" {
+			state = strings.Split(row.state, "|")
+		}
+		var got []string
+		for _, gang := range surge.SetGangs(spec, parseSet(t, state)) {
+			text := fmt.Sprintf("%d base", gang.Replica)
+			if gang.Component >= 0 {
+				text = fmt.Sprintf("%d scaled %d-%d", gang.Replica, gang.Component, gang.Ordinal)
+			}
+			for _, m := range gang.Members {
+				text += fmt.Sprintf(" %d[%d,%d)", m.Component, m.First, m.End)
+			}
+			got = append(got, text)
+		}
+		if diff := gocmp.Diff(row.want, strings.Join(got, "; ")); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", row.why, diff)
+		}
+	}
+	empty := set("", 1, surge.UpdateStrategy{}, surge.Component{Replicas: -1, MinAvailable: -1, Kind: surge.PodCliqueScalingGroup})
+	if got := surge.SetGangs(empty, nil); len(got) != 1 || got[0].Members != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestSetRecord: what was observed and what was planned can be stored and read again.
+func TestSetRecord(t *testing.T) {
+	spec := set("", 2, surge.UpdateStrategy{}, units(2, 1, 1, 0))
+	state := surge.SetState{{{Slots: parse(t, "NO."), Revisions: []string{"", "v1"}}}, {{Slots: parse(t, "O.")}}}
+	plan := planSet(t, spec, state)
+	for want, value := range map[string]any{
+		`[[{"slots":["N","O","."],"revisions":["","v1"]}],[{"slots":["O","."]}]]`: state,
+		`{"current":0,"replicas":[` +
+			`{"role":"current","slot":"O","complete":false,"blocked":["BudgetExhausted","WaitingForSurge"],"components":[` +
+			`{"actions":[{"index":2,"op":"create","revision":"target","reason":"Surge"}],"blocked":["BudgetExhausted","WaitingForSurge"],"updated":false,"converged":false}]},` +
+			`{"role":"held","slot":"O","complete":false,"blocked":["ProtectedDown","WaitingForReplica"],"components":[` +
+			`{"actions":[{"index":1,"op":"create","revision":"stable","reason":"Hole"}],"blocked":["ProtectedDown"],"updated":true,"converged":false}]}],` +
+			`"blocked":["BudgetExhausted","WaitingForSurge","ProtectedDown","WaitingForReplica"],"updated":false,"converged":false}`: plan,
+	} {
+		data, err := json.Marshal(value)
+		if diff := gocmp.Diff(want, string(data)); err != nil || diff != "" {
+			t.Errorf("%v, -want +got:\n%s", err, diff)
+		}
+		back := reflect.New(reflect.TypeOf(value))
+		if err := json.Unmarshal(data, back.Interface()); err != nil || !reflect.DeepEqual(back.Elem().Interface(), value) {
+			t.Errorf("came back as %+v, %v", back.Elem(), err)
+		}
+	}
+}
+
+// TestRoles: how each replica is treated, and what it waits for.
+func TestRoles(t *testing.T) {
+	rolling := set("", 3, surge.UpdateStrategy{}, plain(1, 1), plain(1, 1))
+	recreate := set(surge.ReplicaRecreate, 3, budgets(0, 1), plain(1, 1), plain(1, 1))
+	for _, row := range []struct {
+		spec  surge.SetSpec
+		state []string
+		want  string
+	}{
+		{rolling, []string{"O O", "O O", "N N", "o t"}, "current held target condemned"},
+		{recreate, []string{"N N", "O O", "O O", "o t"}, "target recreated held condemned"},
+		{recreate, []string{"N N", ". .", "O O"}, "target recreated held"},
+	} {
+		plan := planSet(t, row.spec, parseSet(t, row.state))
+		var roles []string
+		for _, replica := range plan.Replicas {
+			roles = append(roles, string(replica.Role))
+		}
+		if got := strings.Join(roles, " "); got != row.want {
+			t.Errorf("%q: got %s, want %s", row.state, got, row.want)
+		}
+		if len(plan.Replicas) == 4 && plan.Replicas[3].Components[1].Blocked != surge.BlockedTerminating {
+			t.Errorf("%q: a unit on its way out is not waited for", row.state)
+		}
+	}
+	plan := planSet(t, rolling, parseSet(t, []string{"O O", "O O", "O O"}))
+	if p := plan.Progress(rolling); sprint(p.Updating) != "[0]" {
+		t.Errorf("got %+v", p)
+	}
+	hollow := set(surge.ReplicaRecreate, 1, budgets(0, 1), plain(1, 1), plain(0, 0))
+	if c := planSet(t, hollow, nil).Replicas[0].Components[1]; !c.Converged || c.Blocked != 0 {
+		t.Errorf("a component of nothing is created as %v", c)
+	}
+}

@@ -1,0 +1,351 @@
+package surge
+
+import (
+	"slices"
+
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// PlanSet decides for every replica of a set and every component what may be created and deleted now. Like [Plan] it is pure,
+// any part of a plan may be carried out in any order, and everything is read from the state.
+//
+// Under RollingUpdate one replica at a time is current; it stays current until it is complete, whatever happens elsewhere,
+// because among the incomplete replicas those come first that run more than one revision, then those with a surge, then those
+// without an old unit, then never scheduled, broken, degraded and healthy ones, by index. Under ReplicaRecreate each
+// replica is folded to one slot and planned flat with the set's budgets; component strategies play no part.
+//
+// The error is about the state alone, joined *[FieldError]: it lists more components than the Spec. A Spec that was never validated
+// is clamped as in Plan, and an unknown type counts as RollingUpdate.
+func PlanSet(spec SetSpec, state SetState) (SetResult, error) {
+	if err := state.check(len(spec.Components)); err != nil {
+		return SetResult{}, err
+	}
+	p := newSetPlan(spec, state)
+	if spec.recreate() {
+		p.recreate()
+	} else {
+		p.roll()
+	}
+	for i := range p.result.Replicas {
+		p.result.Blocked |= p.result.Replicas[i].Blocked
+	}
+	return p.result, nil
+}
+
+// setPlan is a plan in the making.
+type setPlan struct {
+	spec      SetSpec
+	state     SetState
+	replicas  int // of the Spec, clamped
+	partition int
+	facts     []facts
+	result    SetResult
+}
+
+func newSetPlan(spec SetSpec, state SetState) *setPlan {
+	r := spec.flat().Resolve()
+	p := &setPlan{spec: spec, state: state, replicas: r.Replicas, partition: r.Partition}
+	p.result.Current = -1
+	p.grow(max(p.replicas, len(state)))
+	return p
+}
+
+// grow adds replicas up to the given number. All their component plans share one array.
+func (p *setPlan) grow(to int) {
+	n, width := to-len(p.facts), len(p.spec.Components)
+	plans := make([]Result, n*width)
+	p.facts = slices.Grow(p.facts, n)
+	p.result.Replicas = slices.Grow(p.result.Replicas, n)
+	for range n {
+		f := inspect(p.spec, p.state, len(p.facts))
+		p.facts = append(p.facts, f)
+		p.result.Replicas = append(p.result.Replicas, ReplicaResult{
+			Slot: f.slot(), Complete: f.complete, Revision: f.revision, Components: plans[:width:width],
+		})
+		plans = plans[width:]
+	}
+}
+
+// facts is what the choice of the current replica and the treatment of the others depend on.
+type facts struct {
+	folding
+	complete bool
+	mixed    bool   // live units run more than one revision
+	surged   bool   // a unit lives at or above its component's replicas
+	degraded bool   // a base unit is not available
+	revision string // of the first live unit, empty if that is the target
+	oldFirst bool   // the first live unit is old
+}
+
+func inspect(spec SetSpec, state SetState, replica int) facts {
+	f := facts{folding: folding{enough: true}, complete: true}
+	first := true
+	for i, component := range spec.Components {
+		units := state.units(replica, i)
+		base := max(component.Replicas, 0)
+		within := count(units.Slots, 0, base)
+		above := count(units.Slots, base, max(base, len(units.Slots)))
+		f.complete = f.complete && within[TargetAvailable] == base && above.live() == 0
+		f.surged = f.surged || above.live() > 0
+		f.degraded = f.degraded || within.available() < base
+		both := within
+		for slot, n := range above {
+			both[slot] += n
+		}
+		f.add(Member{Replicas: component.Replicas, MinAvailable: component.MinAvailable}, both)
+		if f.mixed || both.live() == 0 {
+			continue
+		}
+		for j, slot := range units.Slots {
+			if !slot.Live() {
+				continue
+			}
+			revision, old := units.revision(j)
+			if first {
+				f.revision, f.oldFirst, first = revision, old, false
+			} else if revision != f.revision || old != f.oldFirst {
+				f.mixed = true
+				break
+			}
+		}
+	}
+	return f
+}
+
+// rank orders the replicas that are not complete; the lowest is current.
+//
+// H1: a mixed replica goes before everything else, or a second one could be started: whatever else may be wrong elsewhere, a
+// surge left behind by a smaller component included. A replica without an old unit goes before every untouched one, even
+// while its units are all on their way out, or a set of single-unit replicas would lose the second one call after the first.
+func (f *facts) rank() int {
+	switch {
+	case f.mixed:
+		return 0
+	case f.surged:
+		return 1
+	case f.old() == 0:
+		return 2
+	case f.unscheduled():
+		return 3
+	case !f.enough:
+		return 4
+	case f.degraded:
+		return 5
+	}
+	return 6
+}
+
+// roll plans a RollingUpdate.
+func (p *setPlan) roll() {
+	result := &p.result
+	result.Updated = true
+	for i := p.partition; i < p.replicas; i++ {
+		f := &p.facts[i]
+		if f.complete {
+			continue
+		}
+		result.Updated = false
+		if !p.spec.Paused && (result.Current < 0 || f.rank() < p.facts[result.Current].rank()) {
+			result.Current = i
+		}
+	}
+	result.Converged = result.Updated
+	for i := range p.replicas {
+		f, replica := &p.facts[i], &result.Replicas[i]
+		switch {
+		case i == result.Current:
+			replica.Role = RoleCurrent
+			p.toTarget(i)
+		case f.old() == 0 && (i >= p.partition || f.all.live() > 0):
+			replica.Role = RoleTarget
+			p.toTarget(i)
+		default:
+			p.hold(i, Component.flat)
+			if i >= p.partition && p.spec.Paused {
+				replica.Blocked |= BlockedPaused
+			} else if i >= p.partition {
+				replica.Blocked |= BlockedWaitingForReplica
+			}
+		}
+		for _, component := range replica.Components {
+			result.Converged = result.Converged && component.Converged
+		}
+	}
+
+	available := 0
+	for i := range p.facts {
+		if p.facts[i].slot().Available() {
+			available++
+		}
+	}
+	for i := len(p.facts) - 1; i >= p.replicas; i-- {
+		slot := p.facts[i].slot()
+		result.Converged = result.Converged && slot == Absent
+		switch {
+		case !slot.Live():
+			p.hold(i, gone)
+		case !slot.Available():
+			p.removeAll(i, RoleCondemned, Condemned)
+		case available > p.replicas-1:
+			available--
+			p.removeAll(i, RoleCondemned, Condemned)
+		default:
+			p.hold(i, Component.flat)
+		}
+	}
+}
+
+// recreate plans a ReplicaRecreate.
+func (p *setPlan) recreate() {
+	slots := make([]Slot, len(p.facts))
+	for i := range p.facts {
+		slots[i] = p.facts[i].slot()
+	}
+	flat := p.spec.flat()
+	if p.hollow() {
+		flat = Spec{Paused: p.spec.Paused}
+	}
+	whole := Plan(flat, slots)
+	if n := len(whole.Actions); n > 0 {
+		p.grow(max(len(p.facts), whole.Actions[n-1].Index+1))
+	}
+	result := &p.result
+	result.Whole, result.Blocked = whole, whole.Blocked
+	result.Updated, result.Converged = whole.Updated, whole.Converged
+	actions := whole.Actions
+	for i := range p.facts {
+		if len(actions) > 0 && actions[0].Index == i {
+			action := actions[0]
+			actions = actions[1:]
+			switch {
+			case action.Op == Create:
+				p.createAll(i, action)
+			case i < p.replicas:
+				p.removeAll(i, RoleRecreated, action.Reason)
+			default:
+				p.removeAll(i, RoleCondemned, action.Reason)
+			}
+			continue
+		}
+		if f := &p.facts[i]; f.all.live() == 0 {
+			p.hold(i, gone)
+			continue
+		}
+		p.hold(i, keptWhole)
+		replica := &result.Replicas[i]
+		if p.facts[i].old() == 0 {
+			replica.Role = RoleTarget
+		}
+		for _, component := range replica.Components {
+			result.Converged = result.Converged && component.Converged
+		}
+	}
+}
+
+// hollow reports whether a replica at rest has no unit at all. Such a replica cannot be told from an absent one, so the set is
+// planned as if it had no replicas, or it would be created for ever.
+func (p *setPlan) hollow() bool {
+	for _, component := range p.spec.Components {
+		if component.Replicas > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// keptWhole is a component of a replica that is kept whole. Nothing in it may go that counts: its floor is all its replicas, so
+// only what is left above them is removed.
+func keptWhole(c Component) Spec {
+	return Spec{Replicas: c.Replicas, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
+}
+
+// gone is a component of a replica that exists no more: nothing is created.
+func gone(Component) Spec { return Spec{} }
+
+// toTarget plans each component of a replica with its own budgets.
+func (p *setPlan) toTarget(i int) {
+	replica := &p.result.Replicas[i]
+	for c, component := range p.spec.Components {
+		replica.Components[c] = Plan(component.flat(), p.state.units(i, c).Slots)
+		replica.Blocked |= replica.Components[c].Blocked
+	}
+}
+
+// hold plans each component of a replica as if its partition were its replicas, the stable revision being the one that the
+// replica runs.
+func (p *setPlan) hold(i int, spec func(Component) Spec) {
+	replica, f := &p.result.Replicas[i], &p.facts[i]
+	replica.Role = RoleHeld
+	atTarget := f.all.live() > 0 && !f.oldFirst
+	for c, component := range p.spec.Components {
+		held := spec(component)
+		held.Partition = held.Replicas
+		plan := Plan(held, p.state.units(i, c).Slots)
+		if atTarget {
+			plan.restate(held, p.state.units(i, c).Slots)
+		}
+		replica.Components[c] = plan
+		replica.Blocked |= plan.Blocked
+	}
+}
+
+// restate turns creations at the stable revision into creations at the target, because that is what the replica runs.
+func (r *Result) restate(spec Spec, slots []Slot) {
+	restated := false
+	for i := range r.Actions {
+		if r.Actions[i].Op == Create {
+			r.Actions[i].Revision = Target
+			restated = true
+		}
+	}
+	if !restated {
+		return
+	}
+	base := count(slots, 0, spec.Resolve().Replicas)
+	r.Blocked |= BlockedWaitingForBase
+	if base[OldUnscheduled]+base[OldUnavailable] == 0 {
+		r.Blocked &^= BlockedProtectedDown
+	}
+}
+
+// removeAll deletes every live unit of a replica.
+func (p *setPlan) removeAll(i int, role Role, reason Reason) {
+	replica := &p.result.Replicas[i]
+	replica.Role = role
+	for c := range p.spec.Components {
+		var actions []Action
+		terminating := false
+		for j, slot := range p.state.units(i, c).Slots {
+			terminating = terminating || slot.normal() == Terminating
+			if slot.Live() {
+				actions = append(actions, Action{Index: j, Op: Delete, Reason: reason})
+			}
+		}
+		plan := Result{Actions: actions}
+		if terminating || len(actions) > 0 {
+			plan.Blocked = BlockedTerminating
+		}
+		replica.Components[c] = plan
+		replica.Blocked |= plan.Blocked
+	}
+}
+
+// createAll creates every base unit of a replica of which nothing is left.
+func (p *setPlan) createAll(i int, whole Action) {
+	replica := &p.result.Replicas[i]
+	replica.Role = RoleRecreated
+	for c, component := range p.spec.Components {
+		plan := Result{Blocked: BlockedWaitingForBase}
+		if whole.Revision == Stable {
+			plan.Blocked = BlockedProtectedDown
+		}
+		for j := range max(component.Replicas, 0) {
+			plan.Actions = append(plan.Actions, Action{Index: j, Op: Create, Revision: whole.Revision, Reason: whole.Reason})
+		}
+		if len(plan.Actions) == 0 {
+			plan = Result{Updated: true, Converged: true}
+		}
+		replica.Components[c] = plan
+		replica.Blocked |= plan.Blocked
+	}
+}

@@ -1,0 +1,121 @@
+package surge
+
+import (
+	"fmt"
+	"strings"
+)
+
+// SetResult is a plan for a whole set.
+type SetResult struct {
+	// Current is the set replica that a RollingUpdate is at, -1 if there is none, as always under ReplicaRecreate.
+	Current int `json:"current"`
+	// Replicas has one entry per set replica, by index: those of the Spec and those that exist above.
+	Replicas []ReplicaResult `json:"replicas"`
+	// Whole is the plan over whole replicas under ReplicaRecreate; the zero value under RollingUpdate.
+	Whole Result `json:"whole,omitzero"`
+	// Blocked is the union over the replicas, of the components and of whole replicas.
+	Blocked Blocked `json:"blocked"`
+	// Updated means that every replica in [Partition, Replicas) is complete, or under ReplicaRecreate serves at the target.
+	Updated bool `json:"updated"`
+	// Converged means Updated, all units of every replica in place and available, and nothing else left.
+	Converged bool `json:"converged"`
+}
+
+// ReplicaResult is the plan for one replica of a set.
+type ReplicaResult struct {
+	Role Role `json:"role"`
+	// Slot is the replica as one slot, before the plan.
+	Slot Slot `json:"slot"`
+	// Complete means that every base unit serves at the target and no other unit lives.
+	Complete bool `json:"complete"`
+	// Revision names what the actions of this replica call [Stable]: the revision that the replica runs, by its live unit of the lowest
+	// component and index. It is empty if that is the target, if nothing lives, or if the state names no revisions.
+	Revision string `json:"revision,omitempty"`
+	// Blocked is the union over the components, and what the replica itself waits for.
+	Blocked Blocked `json:"blocked"`
+	// Components holds one plan per component of the Spec. A unit created at Stable runs Revision; below the partition
+	// with nothing living, the set's stable revision.
+	Components []Result `json:"components"`
+}
+
+// Role says how a replica of a set is treated in a plan.
+type Role string
+
+const (
+	// RoleHeld: nothing old is replaced; holes are filled at the replica's own revision, surges are retired.
+	RoleHeld Role = "held"
+	// RoleCurrent: each component is updated with its own budgets. Only a RollingUpdate has a current replica.
+	RoleCurrent Role = "current"
+	// RoleTarget: no old unit lives; what is missing is created at the target.
+	RoleTarget Role = "target"
+	// RoleRecreated: the whole replica is deleted, or created, by a ReplicaRecreate.
+	RoleRecreated Role = "recreated"
+	// RoleCondemned: the whole replica is deleted for good.
+	RoleCondemned Role = "condemned"
+)
+
+// Empty reports whether there is nothing to do.
+func (r SetResult) Empty() bool {
+	for _, replica := range r.Replicas {
+		for _, component := range replica.Components {
+			if len(component.Actions) > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// String returns one line per component with actions, such as "0/1: -0 Outdated, +2 Surge" for component 1 of replica 0, then
+// the current replica, what blocks, and "converged", each where it applies.
+func (r SetResult) String() string {
+	var lines []string
+	for at, replica := range r.Replicas {
+		for i, component := range replica.Components {
+			var actions []string
+			for _, action := range component.Actions {
+				actions = append(actions, action.String())
+			}
+			if len(actions) > 0 {
+				lines = append(lines, fmt.Sprintf("%d/%d: %s", at, i, strings.Join(actions, ", ")))
+			}
+		}
+	}
+	if r.Current >= 0 {
+		lines = append(lines, fmt.Sprintf("current: %d", r.Current))
+	}
+	if r.Blocked != 0 {
+		lines = append(lines, "blocked: "+r.Blocked.String())
+	}
+	if r.Converged {
+		lines = append(lines, "converged")
+	}
+	if len(lines) == 0 {
+		return "nothing"
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Progress returns what a status shows of the update of a set: under RollingUpdate the current replica is updating, under
+// ReplicaRecreate every eligible replica in replacement; complete replicas below Replicas are updated.
+func (r SetResult) Progress(spec SetSpec) Progress {
+	slots := make([]Slot, len(r.Replicas))
+	for i, replica := range r.Replicas {
+		slots[i] = replica.Slot
+	}
+	p := Project(spec.flat(), slots, r.Whole)
+	p.UpdatedReplicas, p.Updated = 0, nil
+	for i, replica := range r.Replicas[:min(max(spec.Replicas, 0), len(r.Replicas))] {
+		if replica.Complete {
+			p.UpdatedReplicas++
+			p.Updated = append(p.Updated, i)
+		}
+	}
+	if !spec.recreate() {
+		p.Updating = nil
+		if r.Current >= 0 {
+			p.Updating = []int{r.Current}
+		}
+	}
+	return p
+}

@@ -1,0 +1,99 @@
+package surge
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// SetState is what exists of a set: one entry per set replica, by index, which holds one entry per component, in the order of
+// [SetSpec.Components]. Replicas and components beyond the end are absent.
+type SetState [][]Units
+
+// Units is what exists of one component in one set replica.
+type Units struct {
+	// Slots of the units by index.
+	Slots []Slot `json:"slots"`
+	// Revisions names the revision of each old unit, by index, in any naming that the caller likes. It is needed only when more
+	// than one old revision may be about, to see that a replica runs two of them; nil means that all old units run the same.
+	// Entries of units that are not old are not read.
+	Revisions []string `json:"revisions,omitempty"`
+}
+
+// revision of a live unit; old says that it is not the target.
+func (u Units) revision(i int) (name string, old bool) {
+	if !u.Slots[i].Old() {
+		return "", false
+	}
+	if i < len(u.Revisions) {
+		name = u.Revisions[i]
+	}
+	return name, true
+}
+
+// check refuses a state that has components which the set does not have: their units could not be planned.
+func (s SetState) check(components int) error {
+	var faults faults
+	for r, replica := range s {
+		if len(replica) > components {
+			faults.add("state["+strconv.Itoa(r)+"]", strconv.Itoa(len(replica))+" components",
+				"the set has "+strconv.Itoa(components)+": keep a removed component with 0 replicas until its units are gone")
+		}
+		for i, units := range replica {
+			if len(units.Revisions) > len(units.Slots) {
+				faults.add(fmt.Sprintf("state[%d][%d].revisions", r, i), strconv.Itoa(len(units.Revisions))+" entries",
+					"there are "+strconv.Itoa(len(units.Slots))+" slots")
+			}
+		}
+	}
+	return faults.err()
+}
+
+// units returns one component of one replica; what the state does not list is absent.
+func (s SetState) units(replica, component int) Units {
+	if replica < len(s) && component < len(s[replica]) {
+		return s[replica][component]
+	}
+	return Units{}
+}
+
+// Apply returns what the set looks like once the calls for a plan are accepted, as [Apply] does for each component. A unit
+// created at the own revision of a held replica is old, unless that revision is the target; it carries the name of
+// its replica's revision. The result shares no memory with s.
+func (s SetState) Apply(plan SetResult) SetState {
+	next := make(SetState, max(len(s), len(plan.Replicas)))
+	for r := range next {
+		var components int
+		if r < len(s) {
+			components = len(s[r])
+		}
+		if r < len(plan.Replicas) {
+			components = max(components, len(plan.Replicas[r].Components))
+		}
+		next[r] = make([]Units, components)
+		for i := range next[r] {
+			units := s.units(r, i)
+			var actions []Action
+			var revision string
+			if r < len(plan.Replicas) && i < len(plan.Replicas[r].Components) {
+				actions, revision = plan.Replicas[r].Components[i].Actions, plan.Replicas[r].Revision
+			}
+			next[r][i] = units.apply(actions, revision)
+		}
+	}
+	return next
+}
+
+func (u Units) apply(actions []Action, revision string) Units {
+	next := Units{Slots: Apply(u.Slots, actions), Revisions: slices.Clone(u.Revisions)}
+	if revision == "" && u.Revisions == nil {
+		return next
+	}
+	next.Revisions = append(next.Revisions, make([]string, max(len(next.Slots)-len(next.Revisions), 0))...)
+	for _, action := range actions {
+		if action.Op == Create && action.Revision == Stable && action.Index < len(next.Revisions) && action.Index >= 0 {
+			next.Revisions[action.Index] = revision
+		}
+	}
+	return next
+}

@@ -1,0 +1,375 @@
+package surge_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/surge"
+)
+
+func sprint(v any) string { return fmt.Sprint(v) }
+
+// lines splits an error made of several.
+func lines(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return strings.Split(err.Error(), "\n")
+}
+
+func TestResolve(t *testing.T) {
+	for _, row := range []struct {
+		why  string
+		spec surge.Spec
+		want surge.Resolved
+	}{
+		{"surge up, unavailable down", surge.Spec{Replicas: 10, MaxSurge: concurrency.Percent(25), MaxUnavailable: concurrency.Percent(25)}, surge.Resolved{Replicas: 10, Surge: 3, Unavailable: 2}},
+		{"one of two surges, none may be missing", surge.Spec{Replicas: 2, MaxSurge: concurrency.Percent(1), MaxUnavailable: concurrency.Percent(25)}, surge.Resolved{Replicas: 2, Surge: 1}},
+		{"fencepost", surge.Spec{Replicas: 2, MaxSurge: concurrency.Percent(0), MaxUnavailable: concurrency.Percent(1)}, surge.Resolved{Replicas: 2, Unavailable: 1}},
+		{"one replica", surge.Spec{Replicas: 1, MaxSurge: concurrency.Percent(25), MaxUnavailable: concurrency.Percent(25)}, surge.Resolved{Replicas: 1, Surge: 1}},
+		{"clamp", surge.Spec{Replicas: 2, MaxUnavailable: concurrency.Count(5)}, surge.Resolved{Replicas: 2, Unavailable: 2}},
+		{"surge is not clamped", surge.Spec{Replicas: 3, MaxSurge: concurrency.Percent(200), MaxUnavailable: concurrency.Count(0)}, surge.Resolved{Replicas: 3, Surge: 6}},
+		{"nothing", surge.Spec{MaxUnavailable: concurrency.Count(0)}, surge.Resolved{}},
+		{"default of one unavailable", surge.Spec{Replicas: 3}, surge.Resolved{Replicas: 3, Unavailable: 1}},
+		{"the default, too, is clamped", surge.Spec{}, surge.Resolved{}},
+		{"negative counts are none", surge.Spec{Replicas: 3, Partition: -1, MinAvailable: -1}, surge.Resolved{Replicas: 3, Unavailable: 1}},
+		{"partition and gang are clamped", surge.Spec{Replicas: 3, Partition: 7, MinAvailable: 8}, surge.Resolved{Replicas: 3, Unavailable: 1, Partition: 3, MinAvailable: 3}},
+		{"exact without floating point", surge.Spec{Replicas: 4e18, MaxSurge: concurrency.Percent(25)}, surge.Resolved{Replicas: 4e18, Surge: 1e18, Unavailable: 1}},
+		{"no overflow", surge.Spec{Replicas: math.MaxInt, MaxSurge: concurrency.Percent(1000), MaxUnavailable: concurrency.Percent(100)}, surge.Resolved{Replicas: math.MaxInt, Surge: math.MaxInt, Unavailable: math.MaxInt}},
+	} {
+		if got := row.spec.Resolve(); got != row.want {
+			t.Errorf("%s: got %+v, want %+v", row.why, got, row.want)
+		}
+	}
+	if got := (surge.Resolved{Replicas: 5, Unavailable: 2}).Floor(); got != 3 {
+		t.Errorf("floor %d", got)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, row := range []struct {
+		why  string
+		spec surge.Spec
+		want []string
+	}{
+		{"the zero value", surge.Spec{}, nil},
+		{"everything at its bound", surge.Spec{Replicas: 3, MaxSurge: concurrency.Percent(1000), MaxUnavailable: concurrency.Count(3), MinAvailable: 3, Partition: 9, Order: surge.Descending}, nil},
+		{"a percentage at its bound", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(100), Order: surge.Ascending}, nil},
+		{"a percentage that rounds to nothing is not zero as written", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(1)}, nil},
+		{"scaled to nothing, the rest stays", surge.Spec{MaxUnavailable: concurrency.Count(5), MinAvailable: 2}, nil},
+		{"the largest set", surge.Spec{Replicas: surge.MaxReplicas}, nil},
+		{"every count negative", surge.Spec{Replicas: -1, Partition: -2, MinAvailable: -3}, []string{
+			"replicas: -1: must not be negative", "partition: -2: must not be negative", "minAvailable: -3: must not be negative"}},
+		{"larger than can be planned", surge.Spec{Replicas: surge.MaxReplicas + 1}, []string{"replicas: 16777217: must be at most 16777216"}},
+		{"both zero", surge.Spec{Replicas: 3, MaxSurge: concurrency.Percent(0), MaxUnavailable: concurrency.Percent(0)}, []string{
+			"maxUnavailable: 0%: maxSurge is 0 too, so nothing could ever be updated: raise one of them"}},
+		{"both zero, one by default", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Count(0)}, []string{
+			"maxUnavailable: 0: maxSurge is 0 too, so nothing could ever be updated: raise one of them"}},
+		{"above all replicas", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Count(4), MinAvailable: 4}, []string{
+			"maxUnavailable: 4: must be at most replicas, 3", "minAvailable: 4: must be at most replicas, 3"}},
+		{"above all replicas in percent", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(101)}, []string{"maxUnavailable: 101%: must be at most 100%"}},
+		{"unknown order", surge.Spec{Order: "Ascending"}, []string{`order: "Ascending": must be "ascending" or "descending"`}},
+	} {
+		err := row.spec.Validate()
+		if diff := gocmp.Diff(row.want, lines(err)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", row.why, diff)
+		}
+		var fault *surge.FieldError
+		if err != nil && (!errors.As(err, &fault) || fault.Path == "" || fault.Hint == "") {
+			t.Errorf("%s: %v is no *FieldError with a path", row.why, err)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	for _, row := range []struct {
+		why  string
+		spec surge.Spec
+		want []string
+	}{
+		{"nothing to say", surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0), MinAvailable: 3}, nil},
+		{"no replicas", surge.Spec{MaxSurge: concurrency.Count(1)}, nil},
+		{"Grove's default clique", surge.Spec{Replicas: 3, MinAvailable: 3}, []string{
+			"minAvailable: the update itself goes down to 2 available, below 3: suspend gang termination while it runs (BelowMinAvailable)"}},
+		{"at the minimum", surge.Spec{Replicas: 3, MinAvailable: 2}, nil},
+		{"gated surge", surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MinAvailable: 3}, []string{
+			"minAvailable: the update itself goes down to 2 available, below 3: suspend gang termination while it runs (BelowMinAvailable)",
+			"maxSurge: surge replicas wait for a base gang of all 3 replicas, which maxUnavailable lets the update take apart (SurgeGated)"}},
+		{"rounds to nothing", surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Percent(33)}, []string{
+			"maxUnavailable: 33% of 3 is 0 (RoundsToZero)"}},
+		{"both round to nothing", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(33)}, []string{
+			"maxUnavailable: 33% of 3 is 0 (RoundsToZero)", "maxUnavailable: both budgets resolve to 0, so one replica may be unavailable (Fencepost)"}},
+		{"all at once", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(100)}, []string{
+			"maxUnavailable: all 3 replicas may be down at once (WholeSetDown)"}},
+		{"a set of one", surge.Spec{Replicas: 1}, []string{"maxUnavailable: all 1 replicas may be down at once (WholeSetDown)"}},
+	} {
+		var got []string
+		for _, warning := range row.spec.Warnings() {
+			got = append(got, warning.String())
+		}
+		if diff := gocmp.Diff(row.want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", row.why, diff)
+		}
+	}
+}
+
+func TestSpecJSON(t *testing.T) {
+	full := surge.Spec{Replicas: 4, MaxSurge: concurrency.Percent(25), MaxUnavailable: concurrency.Count(0), Partition: 1, MinAvailable: 2,
+		Order: surge.Descending, Force: true, Paused: true}
+	for want, spec := range map[string]surge.Spec{
+		`{"replicas":0}`: {},
+		`{"replicas":4,"maxSurge":"25%","maxUnavailable":0,"partition":1,"minAvailable":2,"order":"descending","force":true,"paused":true}`: full,
+	} {
+		data, err := json.Marshal(spec)
+		if err != nil || string(data) != want {
+			t.Errorf("got %s, %v, want %s", data, err, want)
+		}
+		var back surge.Spec
+		if err := json.Unmarshal(data, &back); err != nil || back != spec {
+			t.Errorf("%s came back as %+v, %v", data, back, err)
+		}
+	}
+	for _, row := range []struct{ doc, want string }{
+		{`{"replicas":3,"maxSurge":-1,"maxUnavailable":"101x"}`, "maxSurge: -1: must be a count"},
+		{`{"replicas":3,"maxSurge":-1,"maxUnavailable":"101x"}`, `maxUnavailable: "101x": must be a count`},
+		{`{"replicas":3,"maxSurge":"5"}`, `maxSurge: "5": must be a count`},
+		{`{"replicas":3,"maxSurge":"-5%"}`, `maxSurge: "-5%": must be a count`},
+		{`{"replicas":3,"maxSurge":1.5}`, `maxSurge: 1.5: must be a count`},
+		{`{"replicas":"3"}`, "replicas: must be a whole number"},
+		{`{"replicas":3,"maxsurge":1}`, `maxsurge: unknown field; did you mean "maxSurge"?`},
+		{`{"replicas":3,"replicas":4}`, "replicas: given twice"},
+		{`[]`, "must be an object"},
+	} {
+		spec := surge.Spec{Replicas: 7}
+		err := strictjson.Unmarshal([]byte(row.doc), &spec)
+		if err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: got %v, want %s", row.doc, err, row.want)
+		}
+		var at *strictjson.Error
+		if !errors.As(err, &at) {
+			t.Errorf("%s: %v has no path", row.doc, err)
+		}
+		var limit *concurrency.LimitError
+		if strings.Contains(row.want, "count") && !errors.As(err, &limit) {
+			t.Errorf("%s: %v hides the fault of the limit", row.doc, err)
+		}
+		if spec.Replicas != 7 {
+			t.Errorf("%s: the Spec changed", row.doc)
+		}
+	}
+}
+
+func TestSlots(t *testing.T) {
+	all := ".tuoOnN"
+	slots := parse(t, all)
+	if got := surge.FormatSlots(slots); got != all {
+		t.Errorf("got %s", got)
+	}
+	for i, want := range []struct{ live, available, old bool }{
+		{}, {}, {true, false, true}, {true, false, true}, {true, true, true}, {true, false, false}, {true, true, false},
+	} {
+		slot := slots[i]
+		if slot.Live() != want.live || slot.Available() != want.available || slot.Old() != want.old {
+			t.Errorf("%s: got %v %v %v", slot, slot.Live(), slot.Available(), slot.Old())
+		}
+		text, err := slot.MarshalText()
+		var back surge.Slot
+		if err != nil || back.UnmarshalText(text) != nil || back != slot {
+			t.Errorf("%s: %q, %v came back as %v", slot, text, err, back)
+		}
+	}
+	strange := surge.Slot(7)
+	if strange.String() != "?" || strange.Live() || strange.Available() || strange.Old() {
+		t.Error("an unknown slot is nothing")
+	}
+	if _, err := strange.MarshalText(); err == nil {
+		t.Error("an unknown slot has no text")
+	}
+	for _, text := range []string{"", "NN", "x"} {
+		slot := surge.OldAvailable
+		if slot.UnmarshalText([]byte(text)) == nil || slot != surge.OldAvailable {
+			t.Errorf("%q is read as %s", text, slot)
+		}
+	}
+	_, err := surge.ParseSlots("OxN é")
+	if diff := gocmp.Diff([]string{`slots[1]: 'x': must be one of .tuoOnN`, `slots[3]: ' ': must be one of .tuoOnN`, `slots[4]: 'é': must be one of .tuoOnN`}, lines(err)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestArrange(t *testing.T) {
+	N, O := surge.TargetAvailable, surge.OldAvailable
+	for _, row := range []struct {
+		why      string
+		replicas []surge.Replica
+		want     string
+		faults   []string
+	}{
+		{"nothing", nil, "", nil},
+		{"any order", []surge.Replica{{2, N}, {0, O}}, "O.N", nil},
+		{"absent ones at the end are left out", []surge.Replica{{5, surge.Absent}, {0, O}}, "O", nil},
+		{"a duplicate", []surge.Replica{{2, N}, {0, O}, {2, surge.Terminating}}, "", []string{"replicas[2].index: 2: given twice, first by replicas[0]: an index has one occupant"}},
+		{"a negative and a huge index", []surge.Replica{{-1, N}, {1 << 30, O}}, "", []string{
+			"replicas[0].index: -1: must be within 0 and 33554431", "replicas[1].index: 1073741824: must be within 0 and 33554431"}},
+		{"just too high", []surge.Replica{{33554432, N}}, "", []string{"replicas[0].index: 33554432: must be within 0 and 33554431"}},
+		{"no slot", []surge.Replica{{1, 9}}, "", []string{"replicas[0].slot: 9: is no slot"}},
+	} {
+		slots, err := surge.Arrange(row.replicas)
+		if got := surge.FormatSlots(slots); got != row.want {
+			t.Errorf("%s: got %q", row.why, got)
+		}
+		if diff := gocmp.Diff(row.faults, lines(err)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", row.why, diff)
+		}
+	}
+	if slots, err := surge.Arrange([]surge.Replica{{33554431, N}}); err != nil || len(slots) != 33554432 {
+		t.Errorf("the highest index: %d, %v", len(slots), err)
+	}
+}
+
+func TestCodes(t *testing.T) {
+	action := surge.Action{Index: 3, Op: surge.Create, Revision: surge.Target, Reason: surge.Surge}
+	data, err := json.Marshal([]surge.Action{action, {Index: 0, Op: surge.Delete, Reason: surge.Outdated}})
+	if err != nil || string(data) != `[{"index":3,"op":"create","revision":"target","reason":"Surge"},{"index":0,"op":"delete","reason":"Outdated"}]` {
+		t.Errorf("got %s, %v", data, err)
+	}
+	var back []surge.Action
+	if err := json.Unmarshal(data, &back); err != nil || back[0] != action {
+		t.Errorf("came back as %v, %v", back, err)
+	}
+	for reason, want := range map[surge.Reason]string{
+		surge.Hole: "Hole", surge.Surge: "Surge", surge.Outdated: "Outdated", surge.OutdatedUnscheduled: "OutdatedUnscheduled",
+		surge.OutdatedUnavailable: "OutdatedUnavailable", surge.StaleSurge: "StaleSurge", surge.SurplusSurge: "SurplusSurge", surge.Condemned: "Condemned",
+		0: "Reason(0)", 9: "Reason(9)",
+	} {
+		var read surge.Reason
+		text, err := reason.MarshalText()
+		if reason.String() != want || (err == nil) != (reason > 0 && reason < 9) || (err == nil) != (read.UnmarshalText(text) == nil && read == reason) {
+			t.Errorf("%s: %q, %v, %v", want, text, err, read)
+		}
+	}
+	for op, want := range map[surge.Op]string{surge.Create: "create", surge.Delete: "delete", 0: "Op(0)", 3: "Op(3)"} {
+		var read surge.Op
+		text, err := op.MarshalText()
+		if op.String() != want || (err == nil) != (op == 1 || op == 2) || (err == nil) != (read.UnmarshalText(text) == nil && read == op) {
+			t.Errorf("%s: %q, %v, %v", want, text, err, read)
+		}
+	}
+	for revision, want := range map[surge.Revision]string{surge.NoRevision: "none", surge.Target: "target", surge.Stable: "stable", 3: "Revision(3)"} {
+		var read surge.Revision
+		text, err := revision.MarshalText()
+		if revision.String() != want || (err == nil) != (revision < 3) || (err == nil) != (read.UnmarshalText(text) == nil && read == revision) {
+			t.Errorf("%s: %q, %v, %v", want, text, err, read)
+		}
+	}
+	var reason surge.Reason
+	if err := reason.UnmarshalText(nil); err == nil || err.Error() != `"": unknown code` {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBlocked(t *testing.T) {
+	all := surge.Blocked(0)
+	for bit, want := range []string{"Paused", "Terminating", "BudgetExhausted", "WaitingForSurge", "WaitingForBase", "ProtectedDown", "RepairWindow", "WaitingForReplica"} {
+		one := surge.Blocked(1 << bit)
+		all |= one
+		if one.String() != want {
+			t.Errorf("got %s, want %s", one, want)
+		}
+	}
+	both := surge.BlockedTerminating | surge.BlockedProtectedDown
+	if !both.Has(surge.BlockedTerminating) || both.Has(both|surge.BlockedPaused) || !both.Has(0) {
+		t.Error("Has wants all of them")
+	}
+	for set, want := range map[surge.Blocked]string{0: "[]", both: `["Terminating","ProtectedDown"]`} {
+		data, err := json.Marshal(set)
+		var back surge.Blocked
+		if err != nil || string(data) != want || json.Unmarshal(data, &back) != nil || back != set {
+			t.Errorf("%v: got %s, %v, %v", set, data, err, back)
+		}
+	}
+	if _, err := json.Marshal(all + 1); err == nil {
+		t.Error("an unknown bit has no code")
+	}
+	for _, doc := range []string{`["Nothing"]`, `"Paused"`, `[1]`, `[""]`} {
+		set := both
+		if err := json.Unmarshal([]byte(doc), &set); err == nil || set != both {
+			t.Errorf("%s: %v, %v", doc, set, err)
+		}
+	}
+}
+
+func TestResultString(t *testing.T) {
+	for want, result := range map[string]surge.Result{
+		"nothing":                               {},
+		"converged":                             {Converged: true},
+		"~0 Hole\n-2 Outdated\nblocked: Paused": {Actions: []surge.Action{{0, surge.Create, surge.Stable, surge.Hole}, {2, surge.Delete, 0, surge.Outdated}}, Blocked: surge.BlockedPaused},
+	} {
+		if got := result.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestGangs(t *testing.T) {
+	format := func(gangs []surge.Gang) string {
+		var list []string
+		for _, g := range gangs {
+			list = append(list, fmt.Sprintf("%s[%d,%d)", g, g.First, g.End))
+		}
+		return strings.Join(list, " ")
+	}
+	for _, row := range []struct {
+		why                    string
+		replicas, minAvailable int
+		state, want            string
+	}{
+		{"a surge has a scaled gang, although it lies above replicas", 3, 2, "NNNn", "base[0,2) scaled-0[2,3) scaled-1[3,4)"},
+		{"all in the base gang but the surge", 3, 3, "NNNn", "base[0,3) scaled-0[3,4)"},
+		{"holes within replicas keep their gang", 3, 1, "N", "base[0,1) scaled-0[1,2) scaled-1[2,3)"},
+		{"absent indices above have none", 2, 1, "NN..n.", "base[0,1) scaled-0[1,2) scaled-3[4,5)"},
+		{"a terminating surge still has one", 1, 1, "Nt", "base[0,1) scaled-0[1,2)"},
+		{"no base gang", 2, 0, "", "scaled-0[0,1) scaled-1[1,2)"},
+		{"nothing", 0, 2, "", ""},
+	} {
+		spec := surge.Spec{Replicas: row.replicas, MinAvailable: row.minAvailable}
+		if got := format(surge.Gangs(spec, parse(t, row.state))); got != row.want {
+			t.Errorf("%s: got %s, want %s", row.why, got, row.want)
+		}
+	}
+	for want, got := range map[string]surge.Gang{
+		"scaled-0[0,1)": surge.Placement(-5, -1),
+		"base[0,2)":     surge.Placement(1, 2),
+		"scaled-0[2,3)": surge.Placement(2, 2),
+	} {
+		if format([]surge.Gang{got}) != want {
+			t.Errorf("got %s, want %s", format([]surge.Gang{got}), want)
+		}
+	}
+	if g := surge.Placement(math.MaxInt, 0); g.End != math.MaxInt {
+		t.Errorf("got %+v", g)
+	}
+}
+
+func TestIndices(t *testing.T) {
+	if got := surge.FreeIndices([]int{3, 0, 1, 1, -7}, 2); sprint(got) != "[2 4]" {
+		t.Errorf("got %v", got)
+	}
+	if surge.FreeIndices(nil, 0) != nil || surge.FreeIndices(nil, -1) != nil {
+		t.Error("none are wanted")
+	}
+	if got := surge.Holes(parse(t, ".Nt.n"), 7); sprint(got) != "[0 3 5 6]" {
+		t.Errorf("got %v", got)
+	}
+	if surge.Holes(parse(t, "N."), 1) != nil || surge.Holes(nil, -1) != nil {
+		t.Error("there is no hole")
+	}
+}

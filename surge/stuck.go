@@ -1,0 +1,100 @@
+package surge
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Stuck names what an update waits for once nothing is left to do or to arrive: the stuck scenarios of Grove's design, and
+// the ones that it leaves out.
+type Stuck string
+
+const (
+	// NotStuck: the plan is not empty, something is terminating, or the set has converged.
+	NotStuck Stuck = ""
+	// SurgeGated: a surge waits behind a base gang of which a member is not available. If the update took that member down, it
+	// resolves itself; the scaled gang of the surge and the base gang never wait for each other for good.
+	SurgeGated Stuck = "SurgeGated"
+	// SurgeUnscheduled: a surge that the update needs was never scheduled.
+	SurgeUnscheduled Stuck = "SurgeUnscheduled"
+	// SurgeNotReady: a surge that the update needs does not become available.
+	SurgeNotReady Stuck = "SurgeNotReady"
+	// TargetNotReady: replicas at the target revision do not become available and use up the budgets. No further replica
+	// is moved to that revision.
+	TargetNotReady Stuck = "TargetNotReady"
+	// ReplicasUnhealthy: old replicas below the partition, which the update may not replace, are not available.
+	ReplicasUnhealthy Stuck = "ReplicasUnhealthy"
+	// UpdatePaused: the Spec is paused.
+	UpdatePaused Stuck = "UpdatePaused"
+)
+
+// Diagnosis is a scenario with the indices that it is about, ascending.
+type Diagnosis struct {
+	Stuck   Stuck  `json:"stuck"`
+	Indices []int  `json:"indices,omitempty"`
+	Remedy  string `json:"remedy,omitempty"` // for people
+}
+
+// String returns "scenario [indices]: remedy", or "not stuck".
+func (d Diagnosis) String() string {
+	if d.Stuck == NotStuck {
+		return "not stuck"
+	}
+	indices := make([]string, len(d.Indices))
+	for i, index := range d.Indices {
+		indices[i] = strconv.Itoa(index)
+	}
+	return fmt.Sprintf("%s [%s]: %s", d.Stuck, strings.Join(indices, " "), d.Remedy)
+}
+
+// Diagnose says in which scenario an update is if its plan is empty and the state does not change any more. No clock is read, so a
+// replica that is about to become ready looks like one that never will: the caller decides how long is too long.
+//
+// The notation does not tell whether a replica at the target was ever scheduled; unscheduled does, for the callers that know. It
+// may be nil. If several scenarios apply, the first in this order is returned: UpdatePaused, SurgeGated, SurgeUnscheduled,
+// SurgeNotReady, TargetNotReady, ReplicasUnhealthy.
+func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnosis {
+	plan := Plan(spec, slots)
+	if len(plan.Actions) > 0 || plan.Converged || plan.Blocked.Has(BlockedTerminating) {
+		return Diagnosis{}
+	}
+	r := spec.Resolve()
+	which := func(from, to int, holds func(int, Slot) bool) []int {
+		var list []int
+		for i := from; i < min(to, len(slots)); i++ {
+			if holds(i, slots[i]) {
+				list = append(list, i)
+			}
+		}
+		return list
+	}
+	down := func(_ int, slot Slot) bool { return slot.Live() && !slot.Available() }
+	pending := func(_ int, slot Slot) bool { return slot == TargetUnavailable }
+
+	if plan.Blocked.Has(BlockedPaused) {
+		outdated := which(0, len(slots), func(i int, slot Slot) bool {
+			return i >= r.Partition && slot.Old() || i >= r.Replicas && slot.Live()
+		})
+		return Diagnosis{UpdatePaused, outdated, "resume the update"}
+	}
+	if plan.Blocked.Has(BlockedWaitingForSurge) {
+		end := plus(r.Replicas, r.Surge)
+		if gate := which(0, r.MinAvailable, down); len(gate) > 0 {
+			return Diagnosis{SurgeGated, gate, "make these members of the base gang available: the surge is scheduled after them"}
+		}
+		if unscheduled != nil {
+			never := which(r.Replicas, end, func(i int, slot Slot) bool { return slot == TargetUnavailable && unscheduled(i) })
+			if len(never) > 0 {
+				return Diagnosis{SurgeUnscheduled, never,
+					"make room for the surge, or give it up with maxSurge 0 and maxUnavailable 1"}
+			}
+		}
+		return Diagnosis{SurgeNotReady, which(r.Replicas, end, pending),
+			"make the surge available, publish a working revision, or give the surge up with maxSurge 0 and maxUnavailable 1; if it is only deleted, it is created again"}
+	}
+	if stuck := which(0, r.Replicas, pending); len(stuck) > 0 {
+		return Diagnosis{TargetNotReady, stuck, "publish a working revision, or go back to the old one"}
+	}
+	return Diagnosis{ReplicasUnhealthy, which(0, r.Partition, down), "repair these replicas, or lower the partition to replace them"}
+}

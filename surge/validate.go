@@ -1,0 +1,132 @@
+package surge
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// FieldError is one fault of a configuration or an observation. Everything in this package that reports faults reports
+// all of them, joined: errors.As finds the first.
+type FieldError struct {
+	Path  string // the field, such as components[1].updateStrategy.maxSurge; empty if it is the value itself
+	Value string // the offending value as it was written; empty if the place itself is the fault
+	Hint  string // what is wrong with it, and what to write instead
+}
+
+// Error returns "path: value: hint", without the parts that are empty.
+func (e *FieldError) Error() string {
+	text := e.Hint
+	if e.Value != "" {
+		text = e.Value + ": " + text
+	}
+	if e.Path != "" {
+		text = e.Path + ": " + text
+	}
+	return text
+}
+
+type faults []error
+
+func (f *faults) add(path, value, hint string) {
+	*f = append(*f, &FieldError{Path: path, Value: value, Hint: hint})
+}
+
+func (f faults) err() error { return errors.Join(f...) }
+
+// Validate reports every fault of the Spec, joined, each a *[FieldError]. What can move later (Replicas under an
+// autoscaler) is clamped when planning, so a Spec that was valid once can always be planned with.
+//
+// Counts must not be negative and Replicas not above [MaxReplicas]; MaxSurge and MaxUnavailable must not both be zero
+// as written ("0%" is zero, "1%" of 3 is not); MaxUnavailable must not exceed Replicas or 100 %, and MinAvailable not
+// Replicas. The comparisons with Replicas are not made while Replicas is 0, so that a set can be scaled to nothing and back.
+func (s Spec) Validate() error {
+	var faults faults
+	s.validate(&faults, "", "")
+	return faults.err()
+}
+
+// validate appends the faults. The budgets may sit deeper than the other fields; both prefixes end in a dot or are empty.
+func (s Spec) validate(faults *faults, fields, budgets string) {
+	count := func(name string, value int) {
+		if value < 0 {
+			faults.add(fields+name, strconv.Itoa(value), "must not be negative")
+		}
+	}
+	count("replicas", s.Replicas)
+	count("partition", s.Partition)
+	count("minAvailable", s.MinAvailable)
+	if s.Replicas > MaxReplicas {
+		faults.add(fields+"replicas", strconv.Itoa(s.Replicas), "must be at most "+strconv.Itoa(MaxReplicas))
+	}
+	unavailable := s.maxUnavailable()
+	if unavailable.Value() == 0 && s.MaxSurge.Value() == 0 {
+		faults.add(budgets+"maxUnavailable", unavailable.String(),
+			"maxSurge is 0 too, so nothing could ever be updated: raise one of them")
+	}
+	if unavailable.IsPercent() && unavailable.Value() > 100 {
+		faults.add(budgets+"maxUnavailable", unavailable.String(), "must be at most 100%")
+	}
+	if s.Replicas > 0 {
+		if !unavailable.IsPercent() && unavailable.Value() > s.Replicas {
+			faults.add(budgets+"maxUnavailable", unavailable.String(), fmt.Sprintf("must be at most replicas, %d", s.Replicas))
+		}
+		if s.MinAvailable > s.Replicas {
+			faults.add(fields+"minAvailable", strconv.Itoa(s.MinAvailable), fmt.Sprintf("must be at most replicas, %d", s.Replicas))
+		}
+	}
+	switch s.Order {
+	case "", Ascending, Descending:
+	default:
+		faults.add(fields+"order", strconv.Quote(string(s.Order)), `must be "ascending" or "descending"`)
+	}
+}
+
+// Warning is a legal configuration that its author may not have meant. It is never a reason to refuse.
+type Warning struct {
+	Code string `json:"code"` // stable: BelowMinAvailable, SurgeGated, RoundsToZero, WholeSetDown, Fencepost
+	Path string `json:"path"` // the field to look at
+	Text string `json:"text"` // for people
+}
+
+// String returns "path: text (code)".
+func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + w.Code + ")" }
+
+// Warnings lists what is legal and remarkable, in a fixed order: BelowMinAvailable (the update itself goes below the
+// base gang's minimum, so whatever acts on a broken minimum must be suspended while it runs), SurgeGated (surges wait for a
+// base gang that the same update takes apart), RoundsToZero (a percentage resolves to nothing), WholeSetDown (all
+// replicas may be down at once), Fencepost (both budgets resolve to nothing, so one replica may be unavailable).
+func (s Spec) Warnings() []Warning { return s.warnings("", "") }
+
+func (s Spec) warnings(fields, budgets string) []Warning {
+	var list []Warning
+	add := func(code, path, format string, args ...any) {
+		list = append(list, Warning{Code: code, Path: path, Text: fmt.Sprintf(format, args...)})
+	}
+	r := s.Resolve()
+	if r.Floor() < r.MinAvailable {
+		add("BelowMinAvailable", fields+"minAvailable",
+			"the update itself goes down to %d available, below %d: suspend gang termination while it runs", r.Floor(), r.MinAvailable)
+	}
+	if r.Surge > 0 && r.Unavailable > 0 && r.MinAvailable == r.Replicas && r.Replicas > 0 {
+		add("SurgeGated", budgets+"maxSurge",
+			"surge replicas wait for a base gang of all %d replicas, which maxUnavailable lets the update take apart", r.Replicas)
+	}
+	if r.Replicas > 0 {
+		if v := s.MaxSurge; v.Value() > 0 && v.Of(r.Replicas, concurrency.Ceil) == 0 {
+			add("RoundsToZero", budgets+"maxSurge", "%s of %d is 0", v, r.Replicas)
+		}
+		if v := s.maxUnavailable(); v.Value() > 0 && v.Of(r.Replicas, concurrency.Floor) == 0 {
+			add("RoundsToZero", budgets+"maxUnavailable", "%s of %d is 0", v, r.Replicas)
+		}
+		if r.Unavailable == r.Replicas {
+			add("WholeSetDown", budgets+"maxUnavailable", "all %d replicas may be down at once", r.Replicas)
+		}
+		if r.Surge == 0 && s.maxUnavailable().Of(r.Replicas, concurrency.Floor) == 0 {
+			add("Fencepost", budgets+"maxUnavailable", "both budgets resolve to 0, so one replica may be unavailable")
+		}
+	}
+	return list
+}
