@@ -251,11 +251,17 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 	return own, progress, running
 }
 
-// finished reports whether a target has no job to repeat outside brackets.
+// finished reports whether a target outside brackets has no job to repeat or to take back, and none that is being verified.
 func (w *work) finished(i int32) bool {
 	floor := w.targets[i].floor()
 	if floor < 0 || w.members[i] {
 		return true
+	}
+	if w.targets[i].verifying() {
+		return false
+	}
+	if s := w.setbackOf(i, floor); s != nil {
+		return s.done || s.stuck || s.to < 0
 	}
 	blockers, needed := w.repeat(i, floor)
 	return !needed || slices.ContainsFunc(blockers, func(v Verdict) bool { return v.Reason == ReasonRetryExhausted })
