@@ -118,7 +118,8 @@ func TestChangesOfTheClock(t *testing.T) {
 		{"no such date", "Pacific/Apia", "fri", `"start":"10:00","end":"12:00"`, allow, []string{}, "Samoa left out Friday 2011-12-30"},
 		{"night into a date that is left out", "Pacific/Apia", "thu", `"start":"22:00","end":"04:00"`, allow, []string{"2011-12-30T08:00:00Z 2011-12-30T10:00:00Z"}, "at midnight it is Saturday, past Friday 04:00"},
 		{"the day after", "Pacific/Apia", "sat", `"start":"00:00","end":"02:00"`, allow, []string{"2011-12-30T10:00:00Z 2011-12-30T12:00:00Z"}, "Saturday begins where Thursday ends"},
-		{"gap over midnight", "America/Scoresbysund", "sat", `"start":"23:30","end":"01:00"`, allow, []string{"2024-03-31T00:30:00Z 2024-03-31T02:00:00Z"}, "only the morning after is changed: the clock goes from 00:00 to 01:00... see want"},
+		{"gap up to midnight", "America/Nuuk", "sat", `"start":"23:30"},"durationMinutes":60,"x":{`, allow, []string{"2024-03-31T01:00:00Z 2024-03-31T02:00:00Z"}, "23:30 on Saturday is skipped: Saturday's occurrence starts with Sunday"},
+		{"gap at midnight", "America/Havana", "sun", `"start":"00:30","end":"02:00"`, allow, []string{"2026-03-08T05:00:00Z 2026-03-08T06:00:00Z"}, "the date begins at 01:00"},
 		{"whole day", "Europe/Berlin", "sun", `"start":"00:00","end":"24:00"`, allow, []string{"2026-03-28T23:00:00Z 2026-03-29T22:00:00Z"}, "23 hours"},
 		{"end is start", "Europe/Berlin", "sun", `"start":"12:00","end":"12:00"`, allow, []string{"2026-10-25T11:00:00Z 2026-10-26T11:00:00Z"}, "an end at the start is that of the next day"},
 	} {
@@ -130,8 +131,10 @@ func TestChangesOfTheClock(t *testing.T) {
 			switch {
 			case row.zone == "Pacific/Apia":
 				middle = at("2011-12-30T10:00:00Z")
-			case row.zone == "America/Scoresbysund":
+			case row.zone == "America/Nuuk":
 				middle = at("2024-03-31T01:00:00Z")
+			case row.zone == "America/Havana":
+				middle = at("2026-03-08T05:00:00Z")
 			case strings.Contains(row.name, "friday"):
 				middle = at("2026-06-06T00:00:00Z")
 			case row.zone == "America/New_York" && (strings.Contains(row.name, "spring") || strings.Contains(row.name, "gap")):

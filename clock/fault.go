@@ -3,6 +3,7 @@ package clock
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -50,7 +51,8 @@ type faults struct {
 }
 
 func (f *faults) add(field string, code Code, format string, args ...any) {
-	f.list = append(f.list, &CalendarError{Path: f.prefix + field, Code: code, Hint: fmt.Sprintf(format, args...)})
+	path := strings.TrimSuffix(f.prefix+field, ".") // a fault of the window itself has no field
+	f.list = append(f.list, &CalendarError{Path: path, Code: code, Hint: fmt.Sprintf(format, args...)})
 }
 
 func (f *faults) err() error { return errors.Join(f.list...) }
