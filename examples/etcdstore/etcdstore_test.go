@@ -12,6 +12,7 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/concurrency/concurrencytest"
 	"github.com/tranche-dev/tranche/examples/internal/controller"
+	"github.com/tranche-dev/tranche/examples/internal/controller/controllertest"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	code := m.Run()
+	code := controllertest.Main(m, open)
 	stopShared()
 	os.Exit(code)
 }

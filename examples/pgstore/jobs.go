@@ -144,25 +144,27 @@ func (j *Jobs) Put(ctx context.Context, job controller.Job) error {
 
 // Report implements controller.Jobs.
 func (j *Jobs) Report(ctx context.Context, run string, status rollout.JobStatus, at time.Time) error {
-	return j.transaction(ctx, "report job", run, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT `+columns+` FROM release_job WHERE run = $1 FOR UPDATE`, run)
-		if err != nil {
-			return err
-		}
-		job, err := pgx.CollectExactlyOneRow(rows, scan)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("run %s: %w", run, bracket.ErrNotFound)
-		}
-		if err != nil {
-			return err
-		}
-		next, changed, err := job.Reported(status, at)
-		if err != nil || !changed {
-			return err
-		}
-		_, err = tx.Exec(ctx, `UPDATE release_job SET status = $2, completed_ns = $3 WHERE run = $1`, run, string(next.Status), nanoseconds(next.CompletedAt))
+	return j.transaction(ctx, "report job", run, func(ctx context.Context, tx pgx.Tx) error { return report(ctx, tx, run, status, at) })
+}
+
+func report(ctx context.Context, tx pgx.Tx, run string, status rollout.JobStatus, at time.Time) error {
+	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM release_job WHERE run = $1 FOR UPDATE`, run)
+	if err != nil {
 		return err
-	})
+	}
+	job, err := pgx.CollectExactlyOneRow(rows, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("run %s: %w", run, bracket.ErrNotFound)
+	}
+	if err != nil {
+		return err
+	}
+	next, changed, err := job.Reported(status, at)
+	if err != nil || !changed {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE release_job SET status = $2, completed_ns = $3 WHERE run = $1`, run, string(next.Status), nanoseconds(next.CompletedAt))
+	return err
 }
 
 // Dispatch implements controller.Jobs. The records of the claimed pools are locked while the job is created: a lease is there until it

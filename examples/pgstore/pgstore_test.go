@@ -10,11 +10,12 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/concurrency/concurrencytest"
 	"github.com/tranche-dev/tranche/examples/internal/controller"
+	"github.com/tranche-dev/tranche/examples/internal/controller/controllertest"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := controllertest.Main(m, open)
 	stopShared()
 	os.Exit(code)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -125,7 +123,7 @@ func (s *server) start() error {
 func (s *server) answers() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	pool, err := s.connect(ctx, s.dir, "public")
+	pool, err := connect(ctx, s.dir, "public")
 	if err != nil {
 		return err
 	}
@@ -149,10 +147,6 @@ func (s *server) stop() {
 }
 
 // connect returns connections through the socket in a directory, which may be that of a proxy, to work in a schema.
-func (s *server) connect(ctx context.Context, dir, schema string) (*pgxpool.Pool, error) {
-	return connect(ctx, dir, schema)
-}
-
 func connect(ctx context.Context, dir, schema string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(fmt.Sprintf("host=%s user=postgres dbname=postgres sslmode=disable search_path=%s", dir, schema))
 	if err != nil {
@@ -199,7 +193,7 @@ var schemas atomic.Int64
 func newSchema(tb testing.TB, s *server) (pool *pgxpool.Pool, schema string) {
 	tb.Helper()
 	schema = fmt.Sprintf("test_%d_%d", os.Getpid(), schemas.Add(1))
-	pool, err := s.connect(tb.Context(), s.dir, schema)
+	pool, err := connect(tb.Context(), s.dir, schema)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -212,8 +206,3 @@ func newSchema(tb testing.TB, s *server) (pool *pgxpool.Pool, schema string) {
 	}
 	return pool, schema
 }
-
-var (
-	_ = fs.ErrNotExist
-	_ net.Conn
-)

@@ -130,6 +130,11 @@ type Controller struct {
 	Jobs     Jobs
 	Clock    clock.Clock
 	Fleet    rollout.Snapshot // what exists, without jobs
+
+	// Grace is how long a lease must have been called an orphan, in every plan, before it is given back; 0 means [DefaultGrace].
+	Grace time.Duration
+
+	suspects map[lease]time.Time // since when they are called orphans
 }
 
 // Turn is what one turn did.
@@ -138,6 +143,7 @@ type Turn struct {
 	Dispatched []string // runs whose jobs this turn created
 	Repeated   []string // runs whose jobs existed
 	Refused    []error  // one per start whose job was refused: ErrFenced, ErrBusy or ErrConflict
+	Released   []string // orphaned leases that were given back
 	Conflicts  int      // saves that met a newer revision; more than the planner's attempts allow is ErrConflict
 }
 
@@ -173,7 +179,7 @@ func (c *Controller) Turn(ctx context.Context) (Turn, error) {
 			turn.Repeated = append(turn.Repeated, start.Run)
 		}
 	}
-	return turn, nil
+	return turn, c.release(ctx, &turn, jobs, turn.Plan.Now)
 }
 
 // meter counts the conflicts that the planner deals with by itself.
