@@ -111,6 +111,8 @@ func TestChangesOfTheClock(t *testing.T) {
 		{"start in a gap", "America/New_York", "sun", `"start":"02:30"},"durationMinutes":60,"x":{`, allow, []string{"2026-03-08T07:00:00Z 2026-03-08T08:00:00Z"}, "from 03:00 EDT: neither left out nor an hour early"},
 		{"start in an overlap", "America/New_York", "sun", `"start":"01:30"},"durationMinutes":60,"x":{`, allow, []string{"2026-11-01T05:30:00Z 2026-11-01T06:30:00Z"}, "once, not twice"},
 		{"start in an overlap, last", "America/New_York", "sun", `"start":"01:30"},"durationMinutes":60,"overlap":"last","x":{`, allow, []string{"2026-11-01T06:30:00Z 2026-11-01T07:30:00Z"}, "the second 01:30"},
+		{"set back to exactly the start, last", "America/New_York", "sun", `"start":"01:00"},"durationMinutes":60,"overlap":"last","x":{`, allow, []string{"2026-11-01T06:00:00Z 2026-11-01T07:00:00Z"}, "01:00 is shown at 05:00 and at 06:00, though the clock is never before it in between"},
+		{"set back to exactly the end, deny", "America/New_York", "sun", `"start":"00:30","end":"01:00"`, deny, []string{"2026-11-01T04:30:00Z 2026-11-01T05:00:00Z"}, "no reading before 01:00 comes back"},
 		{"end in an overlap, allow", "America/New_York", "sun", `"start":"00:30","end":"01:30"`, allow, []string{"2026-11-01T04:30:00Z 2026-11-01T05:30:00Z"}, "the first 01:30 ends it"},
 		{"end in an overlap, deny", "America/New_York", "sun", `"start":"00:30","end":"01:30"`, deny, []string{"2026-11-01T04:30:00Z 2026-11-01T06:30:00Z"}, "only the second 01:30 ends it"},
 		{"friday night", "Europe/Berlin", "fri", `"start":"22:00","end":"04:00"`, allow, []string{"2026-06-05T20:00:00Z 2026-06-06T02:00:00Z"}, "the day is that of the start"},

@@ -150,7 +150,9 @@ func (r *repeated) startOf(s slot) (int64, bool) {
 		return first, !r.skip && !missing
 	}
 	if r.last {
-		return r.zone.last(x), true
+		// The last second that shows x. Not Last of x itself: where the clock is set back to exactly x, it is never again before x from
+		// the first pass on.
+		return r.zone.last(x+1) - 1, true
 	}
 	return first, true
 }
