@@ -188,9 +188,10 @@ func (c Calendar) NextClose(t time.Time) time.Time {
 // use [Calendar.Walk].
 func (c Calendar) AddOpen(t time.Time, d time.Duration) (time.Time, error) {
 	var buffer [inline]state
-	w := Walk{cursor: cursor{sets: c.sets, states: c.states(buffer[:])}, start: t.Round(0).UTC(), limit: c.limit(t)}
-	w.rewind()
-	return w.AddOpen(d)
+	k := cursor{sets: c.sets, states: c.states(buffer[:])}
+	p := pass{start: t.Round(0).UTC(), limit: c.limit(t)}
+	p.rewind(&k)
+	return p.addOpen(&k, d)
 }
 
 // OpenBetween returns how long the calendar is open within [a, b); 0 if b is not after a. It looks at all of that range, whatever the
@@ -275,8 +276,8 @@ func (c Calendar) intervals(from, to time.Time, yield func(start, end time.Time)
 
 // Walk begins a walk at t: it answers what [Calendar.AddOpen] answers for t, many times over.
 func (c Calendar) Walk(t time.Time) *Walk {
-	w := &Walk{cursor: cursor{sets: c.sets, states: make([]state, c.rules)}, start: t.Round(0).UTC(), limit: c.limit(t)}
-	w.rewind()
+	w := &Walk{cursor: cursor{sets: c.sets, states: make([]state, c.rules)}, pass: pass{start: t.Round(0).UTC(), limit: c.limit(t)}}
+	w.pass.rewind(&w.cursor)
 	return w
 }
 

@@ -71,75 +71,96 @@ type slot struct {
 
 func (r *repeated) covers(t time.Time) (bool, error) {
 	at := t.Unix() // rounds down, and boundaries are whole seconds
-	s, start := r.startedLast(at)
-	return at < r.endOf(s, start), nil
+	p := r.zone.at(at)
+	s, start := r.startedLast(at, p)
+	return at < r.endOf(s, start, p), nil
 }
 
 func (r *repeated) at(t time.Time) (bool, time.Time, error) {
 	at := t.Unix()
-	s, start := r.startedLast(at)
-	if end := r.endOf(s, start); at < end {
+	p := r.zone.at(at)
+	s, start := r.startedLast(at, p)
+	if end := r.endOf(s, start, p); at < end {
 		return true, instant(end), nil
 	}
-	return false, instant(r.nextAfter(at, s)), nil
+	return false, instant(r.nextAfter(at, s, p)), nil
 }
 
 func instant(t int64) time.Time { return time.Unix(min(t, lastInstant), 0).UTC() }
 
-// startedLast returns the last occurrence that started at or before t, with its start.
-func (r *repeated) startedLast(t int64) (slot, int64) {
-	p := r.zone.at(t)
-	date, _ := civil(t + p.offset)
-	if t-p.start < 2*reach {
-		date += 3 // the clock was set back lately, so a reading ahead of the present one may have been shown already
+// startedLast returns the last occurrence that started at or before t, with its start; p is the piece of t.
+func (r *repeated) startedLast(t int64, p piece) (slot, int64) {
+	date, second := civil(t + p.offset)
+	if p.start > date*day-3*reach || (date+1)*day+reach >= p.end {
+		return r.startedLastNearChange(t, p)
 	}
-	date = r.onOrBefore(date)
+	// No change is near, so what has started can be read off the clock.
+	on := r.onOrBefore(date)
+	if on == date && r.times[0] > second {
+		on = r.onOrBefore(date - 1)
+	}
+	s := slot{on, len(r.times) - 1}
+	if on == date {
+		s.index = r.lastTime(func(i int) bool { return r.times[i] <= second })
+	}
+	if start, ok := r.startOf(s, p); ok {
+		return s, start
+	}
+	return r.startedLastNearChange(t, p)
+}
+
+// lastTime returns the last index for which started holds, which it does for 0 and for none after the first for which it does not.
+func (r *repeated) lastTime(started func(i int) bool) int {
+	low, high := 0, len(r.times)
+	for high-low > 1 {
+		if middle := int(uint(low+high) >> 1); started(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// startedLastNearChange is startedLast by the starts alone, since what the clock shows at t says little.
+func (r *repeated) startedLastNearChange(t int64, p piece) (slot, int64) {
+	date, _ := civil(t + p.offset)
+	date += 3 // the clock may have been set back, so a reading ahead of the present one may have been shown already
+	started := func(i int) bool {
+		start, _ := r.startOf(slot{date, i}, p)
+		return start <= t
+	}
 	for {
-		start, ok := r.startOf(slot{date, 0})
-		for start > t {
+		for date = r.onOrBefore(date); !started(0); {
 			date = r.onOrBefore(date - 1)
-			start, ok = r.startOf(slot{date, 0})
 		}
-		// Binary search: times[low] has started, times[high] has not.
-		low, high := 0, len(r.times)
-		for high-low > 1 {
-			middle := int(uint(low+high) >> 1)
-			if s, k := r.startOf(slot{date, middle}); s <= t {
-				low, start, ok = middle, s, k
-			} else {
-				high = middle
+		for i := r.lastTime(started); i >= 0; i-- {
+			if start, ok := r.startOf(slot{date, i}, p); ok {
+				return slot{date, i}, start
 			}
 		}
-		for ; !ok && low > 0; low-- {
-			start, ok = r.startOf(slot{date, low - 1})
-			if ok {
-				return slot{date, low - 1}, start
-			}
-		}
-		if ok {
-			return slot{date, low}, start
-		}
-		date = r.onOrBefore(date - 1) // everything on this date was dropped
+		date-- // everything on this date was left out
 	}
 }
 
 // nextAfter returns the start of the first occurrence that starts after t, given one that does not or a dropped one before it.
-func (r *repeated) nextAfter(t int64, s slot) int64 {
+func (r *repeated) nextAfter(t int64, s slot, p piece) int64 {
 	for {
 		if s.index++; s.index == len(r.times) {
 			s = slot{date: r.onOrAfter(s.date + 1)}
 		}
-		start, ok := r.startOf(s)
+		start, ok := r.startOf(s, p)
 		if ok && start > t || start >= lastInstant {
 			return start
 		}
 	}
 }
 
-// startOf returns the start of the occurrence in s, or false and a place to keep the order if there is none.
-func (r *repeated) startOf(s slot) (int64, bool) {
+// startOf returns the start of the occurrence in s, or false and a place to keep the order if there is none. p is a piece that may be the
+// right one.
+func (r *repeated) startOf(s slot, p piece) (int64, bool) {
 	x := s.date*day + r.times[s.index]
-	if start, ok := r.zone.plain(x); ok {
+	if start, ok := r.zone.plain(x, p); ok {
 		return start, true
 	}
 	first := r.zone.first(x)
@@ -157,12 +178,12 @@ func (r *repeated) startOf(s slot) (int64, bool) {
 	return first, true
 }
 
-func (r *repeated) endOf(s slot, start int64) int64 {
+func (r *repeated) endOf(s slot, start int64, p piece) int64 {
 	if r.length > 0 {
 		return start + r.length
 	}
 	x := s.date*day + r.end
-	if end, ok := r.zone.plain(x); ok {
+	if end, ok := r.zone.plain(x, p); ok {
 		return end
 	}
 	if r.endLast {
@@ -181,8 +202,10 @@ func (r *repeated) onOrBefore(date int64) int64 {
 		return date
 	}
 	number, on := mondayWeek(date), weekday(date)
-	if over := floorMod(number-r.phase, r.interval); over > 0 {
-		number, on = number-over, week-1
+	if r.interval > 1 {
+		if over := floorMod(number-r.phase, r.interval); over > 0 {
+			number, on = number-over, week-1
+		}
 	}
 	below := r.days & (1<<(on+1) - 1)
 	if below == 0 {
@@ -199,8 +222,10 @@ func (r *repeated) onOrAfter(date int64) int64 {
 		return date
 	}
 	number, on := mondayWeek(date), weekday(date)
-	if missing := floorMod(r.phase-number, r.interval); missing > 0 {
-		number, on = number+missing, 0
+	if r.interval > 1 {
+		if missing := floorMod(r.phase-number, r.interval); missing > 0 {
+			number, on = number+missing, 0
+		}
 	}
 	above := r.days >> on << on
 	if above == 0 {

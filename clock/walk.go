@@ -9,53 +9,62 @@ import (
 // million due times come from one walk; a duration below the one before begins a new pass. It must not be shared or copied.
 type Walk struct {
 	cursor cursor
-	start  time.Time
-	limit  time.Time
-
-	// The stretch [at, until) is open throughout or closed throughout, and spent is the open time before it.
-	at, until time.Time
-	open      bool
-	spent     time.Duration
-	err       error // of a host's recurrence, met at at
+	pass   pass
 }
 
 // AddOpen returns the first open instant, in UTC, such that the calendar is open for at least d since the walk's start. See [Calendar.AddOpen].
-func (w *Walk) AddOpen(d time.Duration) (time.Time, error) {
+func (w *Walk) AddOpen(d time.Duration) (time.Time, error) { return w.pass.addOpen(&w.cursor, d) }
+
+// pass is a search for open time from start on. It is apart from the cursor so that a single question can keep that on the stack.
+type pass struct {
+	start time.Time
+	limit time.Time
+
+	// The stretch [at, until) is open throughout or closed throughout; spent is the open time before it, and usable the open time in it
+	// before the limit.
+	at, until     time.Time
+	spent, usable time.Duration
+	err           error // of a host's recurrence, met at at
+}
+
+func (p *pass) addOpen(k *cursor, d time.Duration) (time.Time, error) {
 	if d < 0 {
 		return time.Time{}, negative(d)
 	}
-	if d < w.spent {
-		w.rewind()
+	if d < p.spent {
+		p.rewind(k)
 	}
-	for w.at.Before(w.limit) && w.err == nil {
-		length := w.until.Sub(w.at) // saturates only if until is past the limit
-		if left := d - w.spent; w.open && left < length {
-			if u := w.at.Add(left); u.Before(w.limit) {
-				return u, nil
-			}
-			break
+	for {
+		if left := d - p.spent; left < p.usable {
+			return p.at.Add(left), nil
 		}
-		if !w.until.Before(w.limit) {
-			break
+		if p.err != nil {
+			return time.Time{}, p.err
 		}
-		if w.open {
-			w.spent += length
+		if !p.until.Before(p.limit) {
+			return time.Time{}, fmt.Errorf("clock: %v of open time from %s on, searched until %s: %w", d, stamp(p.start), stamp(p.limit), ErrNeverOpen)
 		}
-		w.at = w.until
-		w.open, w.until, w.err = w.cursor.at(w.at)
+		p.spent += p.usable // at most d
+		p.at = p.until
+		p.look(k)
 	}
-	if w.err != nil {
-		return time.Time{}, w.err
-	}
-	return time.Time{}, fmt.Errorf("clock: %v of open time from %s on, searched until %s: %w", d, stamp(w.start), stamp(w.limit), ErrNeverOpen)
 }
 
 // rewind returns to the start.
-func (w *Walk) rewind() {
-	clear(w.cursor.states)
-	w.at, w.until, w.open, w.spent, w.err = later(w.start, first()), never(), false, 0, nil
-	if w.at.Before(w.limit) {
-		w.open, w.until, w.err = w.cursor.at(w.at)
+func (p *pass) rewind(k *cursor) {
+	clear(k.states)
+	p.at, p.until, p.spent, p.usable, p.err = later(p.start, first()), never(), 0, 0, nil
+	if p.at.Before(p.limit) {
+		p.look(k)
+	}
+}
+
+// look finds out what begins at at.
+func (p *pass) look(k *cursor) {
+	var open bool
+	open, p.until, p.err = k.at(p.at)
+	if p.usable = 0; open {
+		p.usable = earlier(p.until, p.limit).Sub(p.at)
 	}
 }
 
