@@ -378,7 +378,7 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 	pools := w.capacity.snapshot.Pools
 	for _, admitted := range result.Admitted {
 		c := &w.candidates[admitted.Candidate]
-		if pool, is := w.borrowed(c, admitted.Claims, counted); is {
+		if pool, is := w.borrowed(c, admitted.Claims, counted); is && result.Pools[pool].Active > result.Pools[pool].Max {
 			w.waitFor(c, []Verdict{w.slotVerdict(concurrency.Refusal{Pool: pool, Reason: concurrency.SlotFull})})
 			continue
 		}

@@ -203,7 +203,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	if t.busy() {
 		blockers = append(blockers, w.busy(t))
 	}
-	return w.let(blockers, i, floor), true
+	return blockers, true // with overrides heeded already: one of a retry rule forgives, it does not repeat without end
 }
 
 // repeatDue is when a version that a target keeps became due for another job. It is an instant of the past and not now, or else the order

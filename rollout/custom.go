@@ -14,8 +14,8 @@ type CustomRule interface {
 	ID() string
 
 	// Judge must be a pure function of its argument: the same candidate gives the same verdict, and nothing but the passing of Verdict.Until
-	// may change it between two plans on the same snapshot. A pending verdict names an instant after now or an event. What breaks this, or
-	// has no known status, denies with [ReasonCustomInvalid]. Rule may be left empty; the reason is the rule's own code.
+	// may change it between two plans on the same snapshot. Until is after now, or zero, and a pending verdict without it names an event. What
+	// breaks this, or has no known status, denies with [ReasonCustomInvalid]. Rule may be left empty; the reason is the rule's own code.
 	Judge(candidate Candidate) Verdict
 }
 
@@ -54,8 +54,10 @@ func (w *work) judged(rule CustomRule, i, n int32) Verdict {
 		invalid = fmt.Sprintf("the status %q is unknown", verdict.Status)
 	case verdict.Reason == "":
 		invalid = "a verdict without reason"
-	case verdict.Status == Pending && !verdict.Until.After(w.now) && len(verdict.On) == 0:
-		invalid = "a pending verdict without a later instant or an event"
+	case !verdict.Until.IsZero() && !verdict.Until.After(w.now):
+		invalid = "a verdict until an instant that is not after now"
+	case verdict.Status == Pending && verdict.Until.IsZero() && len(verdict.On) == 0:
+		invalid = "a pending verdict without an instant or an event"
 	}
 	if invalid != "" {
 		return Verdict{Status: Denied, Reason: ReasonCustomInvalid, Rule: verdict.Rule, On: onConfig(verdict.Rule), Data: &Data{Detail: invalid}}

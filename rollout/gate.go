@@ -84,8 +84,8 @@ func (w *work) opened(g *gate, environment, resource string) (blockers []Verdict
 		own := &g.asked[k]
 		since := own.since
 		if own.rule != "" {
-			if o := w.overridden(own.rule, g.created, environment, resource); o != nil {
-				since = o.satisfied(g.created)
+			if o := w.overridden(own.rule, g.created, environment, resource); o != nil && (since.IsZero() || o.satisfied(g.created).Before(since)) {
+				since = o.satisfied(g.created) // never later than without: an override delays nobody
 			}
 		}
 		switch {

@@ -235,7 +235,9 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 				fresh = true
 				running = running || !job.Status.Terminal()
 				for _, at := range [...]time.Time{job.CreatedAt, job.CompletedAt} {
-					if at.After(progress) && !at.After(w.now) {
+					if at.After(w.now) {
+						w.wake(at)
+					} else if at.After(progress) {
 						progress = at
 					}
 				}

@@ -9,10 +9,11 @@ import (
 )
 
 // Override lets one version past one rule, for a time: the hotfix that must not wait for the window. It is active from CreatedAt to before
-// ExpiresAt; the rule then counts as satisfied at CreatedAt, or when the version was created if that is later. What was started under an
-// override stays when it expires. (Policy skips of ctrlplane.)
+// ExpiresAt; the rule then counts as satisfied at CreatedAt, or when the version was created if that is later, or as soon as it was without the
+// override. What was started under an override stays when it expires. (Policy skips of ctrlplane.)
 //
-// An override of a concurrency rule starts the target although the pool is full; its lease counts all the same. One of a retry rule lets the
+// An override of a deployment window that allows stands for that window being open, so other allowing windows of the policy are not in the way
+// either. An override of a concurrency rule starts the target although the pool is full; its lease counts all the same. One of a retry rule lets the
 // attempts before CreatedAt be forgotten. One of a bracket rule has no effect and is a diagnostic: letting a member out of its bracket would
 // drain the resource once more.
 type Override struct {

@@ -182,6 +182,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		waits:       make([]wait, len(x.targets)),
 		vanished:    map[int32]string{},
 		scopes:      map[*Version]*scope{},
+		hours:       map[overriddenHours]*hours{},
 		scoped:      make([]bool, len(x.deployments)),
 		plan:        Plan{Now: now.UTC()},
 	}
@@ -241,9 +242,11 @@ type work struct {
 	held      map[int32][]Verdict // targets that nothing may start on, because an expression failed
 	approvals map[approvalKey][]Approval
 	overrides map[overrideKey][]*Override // that are active
-	narrowed  bool                        // one of them names a resource
-	named     map[int32]bool              // resources that one of them names
-	scoped    []bool                      // per deployment: not every version is for every target
+	hours     map[overriddenHours]*hours  // that overrides leave
+	meetings  []*meeting
+	narrowed  bool           // one of them names a resource
+	named     map[int32]bool // resources that one of them names
+	scoped    []bool         // per deployment: not every version is for every target
 	scopes    map[*Version]*scope
 	rollouts  map[rolloutKey]RolloutRecord // kept and new
 	capacity  capacity

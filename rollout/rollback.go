@@ -159,7 +159,11 @@ func (t *target) verifying() bool {
 // failedBy reports whether a rollback rule takes an ended run of a bracket's member for a failure that no retry mends, and whether a run that
 // succeeded is still to be judged.
 func (w *work) failedBy(i int32, job *Job) (final, judging bool) {
+	n := w.versions[w.targets[i].deployment].number(job.Version)
 	for _, rule := range w.views.list[w.view[i]].rollbacks {
+		if w.overriddenAt(rule.id, i, n) != nil {
+			continue
+		}
 		final = final || rule.rollback.triggeredBy(job)
 		judging = judging || rule.rollback.OnVerificationFailure && job.Status == JobSuccessful && job.Verification != "" && job.Verification != VerificationPassed && job.Verification != VerificationFailed
 	}

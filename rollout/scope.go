@@ -18,10 +18,10 @@ const (
 
 // scope is the targetSelector of one version, ready to be asked.
 type scope struct {
-	matcher      Matcher
-	err          error
-	readsTarget  bool     // it reads the resource
-	environments []answer // per environment, where it does not read the resource; undecided: not asked yet
+	matcher Matcher
+	err     error
+	alike   bool     // it does not read the resource: the targets of an environment have one answer
+	answers []answer // per target, or per environment where these are alike; undecided: not asked yet
 }
 
 // inScope reports whether version n exists for target i. It is asked before every rule.
@@ -38,25 +38,30 @@ func (w *work) inScope(i, n int32) bool {
 		return true
 	}
 	s := w.scopeOf(v)
-	if s.err != nil {
-		return w.scopeFailed(DiagnosticScopeInvalid, v, s.err.Error(), t)
+	at := i
+	if s.alike {
+		at = t.environment
 	}
-	if !s.readsTarget && s.environments[t.environment] != undecided {
-		return s.environments[t.environment] == yes
+	if s.answers[at] == undecided { // asked once: choice, positions, progressions and explanations all want to know, and diagnostics are counted
+		s.answers[at] = no
+		if w.scopeAllows(s, v, i) {
+			s.answers[at] = yes
+		}
+	}
+	return s.answers[at] == yes
+}
+
+func (w *work) scopeAllows(s *scope, v *Version, i int32) bool {
+	if s.err != nil {
+		return w.scopeFailed(s, DiagnosticScopeInvalid, v, s.err.Error(), i)
 	}
 	b := w.bound(i)
 	b.version = v
 	ok, err := s.matcher.Match(&b)
 	if key, missing := missingKey(err); missing {
-		ok = w.scopeFailed(DiagnosticScopeMissingKey, v, key, t)
+		return w.scopeFailed(s, DiagnosticScopeMissingKey, v, key, i)
 	} else if err != nil {
-		ok = w.scopeFailed(DiagnosticScopeInvalid, v, err.Error(), t)
-	}
-	if !s.readsTarget {
-		s.environments[t.environment] = no
-		if ok {
-			s.environments[t.environment] = yes
-		}
+		return w.scopeFailed(s, DiagnosticScopeInvalid, v, err.Error(), i)
 	}
 	return ok
 }
@@ -74,17 +79,25 @@ func (w *work) scopeOf(v *Version) *scope {
 	s := w.scopes[v]
 	if s == nil {
 		s = &scope{}
-		if s.matcher, s.err = w.expression(v.TargetSelector); s.err == nil {
-			s.readsTarget = reads(s.matcher, ofResource)
-			s.environments = slices.Repeat([]answer{undecided}, len(w.environments))
+		s.matcher, s.err = w.expression(v.TargetSelector)
+		size := len(w.targets)
+		if s.alike = s.err == nil && !reads(s.matcher, ofResource); s.alike {
+			size = len(w.environments)
 		}
+		s.answers = slices.Repeat([]answer{undecided}, size)
 		w.scopes[v] = s
 	}
 	return s
 }
 
-func (w *work) scopeFailed(code DiagnosticCode, v *Version, detail string, t *target) bool {
-	w.diagnose(code, "", fmt.Sprintf("%s@%s: %s", v.Deployment, v.ID, detail), t.TargetID)
+func (w *work) scopeFailed(s *scope, code DiagnosticCode, v *Version, detail string, i int32) bool {
+	targets := []int32{i}
+	if s.alike {
+		targets = w.pairs[w.pairOf(&w.targets[i])].targets
+	}
+	for _, i := range targets {
+		w.diagnose(code, "", fmt.Sprintf("%s@%s: %s", v.Deployment, v.ID, detail), w.targets[i].TargetID)
+	}
 	return w.set.scopeErrors == ScopeInclude
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
@@ -112,22 +113,56 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending pendingResource
 	if at.Before(w.now) {
 		at = w.now
 	}
+	at, shut, err := w.together(all, at)
+	if err != nil {
+		pending.blockers = w.also(pending.blockers, Verdict{
+			Status: Pending, Reason: ReasonWindowClosed, Rule: shut.rules[0].id, On: onConfig(shut.rules[0].id), Data: &Data{Detail: err.Error()},
+		})
+		return due, pending
+	}
+	return at, pending
+}
+
+// meeting is what is known about calendars that have to be open together.
+type meeting struct {
+	hours []*hours
+	from  time.Time // they never are, from this instant on
+	shut  *hours    // the one that said so
+	err   error     // nil: nobody has searched in vain yet
+}
+
+// together is the first instant from at on at which several calendars are open, each for as long as it asks; if there is none, one of those that
+// are in the way. Two that are never open at the same time would send each other from one opening to the next for ever, so the search ends
+// with the horizon; that it was in vain holds for all later instants, too.
+func (w *work) together(all []*hours, at time.Time) (opens time.Time, shut *hours, err error) {
+	k := slices.IndexFunc(w.meetings, func(m *meeting) bool { return slices.Equal(m.hours, all) })
+	if k < 0 {
+		k = len(w.meetings)
+		w.meetings = append(w.meetings, &meeting{hours: all})
+	}
+	m := w.meetings[k]
+	if m.err != nil && !at.Before(m.from) {
+		return at, m.shut, m.err
+	}
+	opens = at
+	limit := at.Add(clock.DefaultHorizon)
 	for moved := true; moved; {
 		moved = false
 		for _, h := range all {
-			opens, err := h.calendar.NextFit(at, h.longest)
-			if err != nil {
-				pending.blockers = w.also(pending.blockers, Verdict{
-					Status: Pending, Reason: ReasonWindowClosed, Rule: h.rules[0].id, On: onConfig(h.rules[0].id), Data: &Data{Detail: err.Error()},
-				})
-				return due, pending
+			next, err := h.calendar.NextFit(opens, h.longest)
+			if err == nil && next.After(limit) {
+				err = clock.ErrNeverFits
 			}
-			if opens.After(at) {
-				at, moved = opens, true
+			if err != nil {
+				m.from, m.shut, m.err = at, h, err
+				return at, h, err
+			}
+			if next.After(opens) {
+				opens, moved = next, true
 			}
 		}
 	}
-	return at, pending
+	return opens, nil, nil
 }
 
 func sibling(w *work, own []int32, deployment string) int32 {

@@ -3,6 +3,7 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -59,8 +60,8 @@ func (d *DeploymentWindow) remaining() time.Duration {
 type hours struct {
 	rules    []*compiledRule // of all policies
 	calendar clock.Calendar
-	longest  time.Duration // the greatest minimumRemaining
-	once     bool          // made for one target, because of an override
+	longest  time.Duration            // the greatest minimumRemaining
+	opened   map[*compiledPolicy]bool // policies of which an override lets a version past an allowing window: as if that one were open
 
 	known bool // now has been found out
 	now   hoursNow
@@ -137,22 +138,57 @@ func (s *PolicySet) calendar(rules []*compiledRule) (clock.Calendar, error) {
 
 // newHours intersects the calendars of several policies, each given by its rules; nil if there are none.
 func newHours(policies [][]*compiledRule, calendar func(k int) clock.Calendar) *hours {
-	var h *hours
+	h := &hours{}
+	var calendars []clock.Calendar
 	for k, rules := range policies {
 		if len(rules) == 0 {
 			continue
 		}
-		if h == nil {
-			h = &hours{calendar: calendar(k)}
-		} else {
-			h.calendar = clock.Intersect(h.calendar, calendar(k))
-		}
+		calendars = append(calendars, calendar(k))
 		h.rules = append(h.rules, rules...)
 		for _, rule := range rules {
 			h.longest = max(h.longest, rule.window.remaining())
 		}
 	}
+	if len(h.rules) == 0 {
+		return nil
+	}
+	h.calendar = clock.Intersect(calendars...)
 	return h
+}
+
+// without puts hours together from which some rules are taken away: it is open where the others let it be. Taking away one of several
+// allowing windows of a policy leaves it as open as if that one were open, since any of them will do.
+func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, error) {
+	opened := maps.Clone(h.opened)
+	if opened == nil {
+		opened = map[*compiledPolicy]bool{}
+	}
+	for _, rule := range h.rules {
+		if rule.window.allows() && gone(rule) {
+			opened[rule.policy] = true
+		}
+	}
+	var policies [][]*compiledRule
+	var calendars []clock.Calendar
+	for rules := h.rules; len(rules) > 0; {
+		own := rules[0].policy
+		n := 1
+		for n < len(rules) && rules[n].policy == own {
+			n++
+		}
+		kept := slices.DeleteFunc(slices.Clone(rules[:n]), gone)
+		calendar, err := s.calendar(slices.DeleteFunc(slices.Clone(kept), func(rule *compiledRule) bool { return opened[own] && rule.window.allows() }))
+		if err != nil {
+			return nil, err
+		}
+		policies, calendars, rules = append(policies, kept), append(calendars, calendar), rules[n:]
+	}
+	rest := newHours(policies, func(k int) clock.Calendar { return calendars[k] })
+	if rest != nil {
+		rest.opened = opened
+	}
+	return rest, nil
 }
 
 // openHours builds the calendars of a view: of all windows, and of those that targets without a current version wait for.
@@ -180,30 +216,34 @@ func (w *work) hoursOf(i, n int32) *hours {
 	if !slices.ContainsFunc(own.rules, over) {
 		return own
 	}
-	kept, calendars := make([][]*compiledRule, len(view.policies)), make([]clock.Calendar, len(view.policies))
-	for k, p := range view.policies {
-		rules := p.windows
-		if first {
-			rules = applied(rules)
+	mask := make([]byte, 0, 64)
+	for _, rule := range own.rules {
+		mark := byte('-')
+		if over(rule) {
+			mark = '+'
 		}
-		kept[k] = slices.DeleteFunc(slices.Clone(rules), over)
-		var err error
-		if calendars[k], err = w.set.calendar(kept[k]); err != nil {
-			return own // a recurrence of the host that changed its mind opens nothing
-		}
+		mask = append(mask, mark)
 	}
-	h := newHours(kept, func(k int) clock.Calendar { return calendars[k] })
-	if h != nil {
-		h.once = true
+	key := overriddenHours{own, string(mask)}
+	h, known := w.hours[key]
+	if !known {
+		var err error
+		if h, err = w.set.without(own, over); err != nil {
+			h = own // a recurrence of the host that changed its mind opens nothing
+		}
+		w.hours[key] = h
 	}
 	return h
 }
 
+// overriddenHours are hours without those of their rules that are marked.
+type overriddenHours struct {
+	hours *hours
+	mask  string
+}
+
 // open is when a position is due that is so long after the start of the rollout, in open time.
 func (r *rollout) open(position int32, offset time.Duration, h *hours) (time.Time, error) {
-	if h.once {
-		return h.calendar.AddOpen(r.record.StartAt, offset)
-	}
 	dues, known := r.dues[h]
 	if !known {
 		// All positions at once, in one walk over the calendar: offsets are monotone.
@@ -251,33 +291,12 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 	}
 	w.wake(h.now.opens)
 	if h.now.opens.Equal(w.now) {
-		// It will be too short, or closed, as soon as what remains is less than what is asked for.
-		if closes := h.calendar.NextClose(w.now); !closes.IsZero() {
-			if h.longest > 0 {
-				closes = closes.Add(1 - h.longest)
-			}
-			w.wake(closes)
-		}
+		w.wakeBefore(h.calendar.NextClose(w.now), h.longest)
 		return &h.now
 	}
-	// Of one policy's allowing windows all are shut together, since one open one would do.
-	allowed := map[*compiledPolicy]bool{}
-	for _, rule := range h.rules {
-		if rule.window.allows() && rule.calendar.Open(w.now) {
-			allowed[rule.policy] = true
-		}
-	}
-	open := h.calendar.Open(w.now)
-	for _, rule := range h.rules {
-		reason := ReasonWindowClosed
-		switch {
-		case !open && rule.window.allows() && !allowed[rule.policy]:
-		case !open && !rule.window.allows() && !rule.calendar.Open(w.now):
-		case open && rule.window.remaining() > 0 && !h.fits(w.now, rule.window.remaining()):
-			reason = ReasonWindowTooShort
-		default:
-			continue
-		}
+	blocking := map[*compiledRule]bool{}
+	block := func(rule *compiledRule, reason Reason) {
+		blocking[rule] = true
 		verdict := Verdict{Status: Pending, Reason: reason, Rule: rule.id, Until: h.now.opens}
 		if h.now.opens.IsZero() {
 			verdict.On = onConfig(rule.id)
@@ -285,11 +304,60 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 		}
 		h.now.blockers = append(h.now.blockers, verdict)
 	}
+	// Of one policy's allowing windows all are shut together, since one open one would do.
+	allowed := maps.Clone(h.opened)
+	if allowed == nil {
+		allowed = map[*compiledPolicy]bool{}
+	}
+	for _, rule := range h.rules {
+		open := rule.calendar.Open(w.now)
+		if open && rule.window.allows() {
+			allowed[rule.policy] = true
+		}
+		if open {
+			w.wake(rule.calendar.NextClose(w.now))
+		} else if opens, err := rule.calendar.NextOpen(w.now); err == nil {
+			w.wake(opens)
+		}
+	}
+	for _, rule := range h.rules {
+		if rule.window.allows() && !allowed[rule.policy] || !rule.window.allows() && !rule.calendar.Open(w.now) {
+			block(rule, ReasonWindowClosed)
+		}
+	}
+	// Those that are not shut themselves may ask for more time than is left without those that are.
+	if rest, err := w.set.without(h, func(rule *compiledRule) bool { return blocking[rule] }); err == nil && rest != nil {
+		closes := rest.calendar.NextClose(w.now)
+		for _, rule := range rest.rules {
+			switch d := rule.window.remaining(); {
+			case closes.IsZero(): // open for good
+			case closes.Sub(w.now) < d:
+				block(rule, ReasonWindowTooShort)
+			default:
+				w.wakeBefore(closes, d)
+			}
+		}
+	}
+	if len(blocking) == 0 { // a recurrence of the host that cannot be followed opens nothing
+		for _, rule := range h.rules {
+			block(rule, ReasonWindowClosed)
+		}
+	}
+	slices.SortStableFunc(h.now.blockers, func(a, b Verdict) int {
+		place := func(v Verdict) int {
+			return slices.IndexFunc(h.rules, func(rule *compiledRule) bool { return rule.id == v.Rule })
+		}
+		return place(a) - place(b)
+	})
 	return &h.now
 }
 
-// fits reports whether the calendar is open from t on for d.
-func (h *hours) fits(t time.Time, d time.Duration) bool {
-	at, err := h.calendar.NextFit(t, d)
-	return err == nil && at.Equal(t)
+// wakeBefore looks again as soon as less than d is left until what is open closes, and at the closing if d is 0.
+func (w *work) wakeBefore(closes time.Time, d time.Duration) {
+	if !closes.IsZero() && d > 0 {
+		closes = closes.Add(1 - d)
+	}
+	if !closes.IsZero() {
+		w.wake(closes)
+	}
 }
