@@ -65,6 +65,7 @@ func driver(members ...*member) controllertest.Driver {
 		addresses = append(addresses, m.Client)
 	}
 	return controllertest.Driver{
+		Name: "etcd", Dumps: "../internal/controller/controllertest/testdata",
 		Open:    open,
 		Space:   func(testing.TB) string { return space() },
 		Network: "tcp", Servers: addresses, Address: strings.Join(addresses, ","),
@@ -80,6 +81,10 @@ func driver(members ...*member) controllertest.Driver {
 			return listeners, strings.Join(at, ",")
 		},
 	}
+}
+
+func TestHost(t *testing.T) {
+	controllertest.RunHost(t, driver(sharedMember(t)))
 }
 
 func TestSchedules(t *testing.T) {

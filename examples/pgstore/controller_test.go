@@ -51,6 +51,7 @@ func (j *Jobs) end(ctx context.Context, run string, status rollout.JobStatus, at
 
 func driver(s *server) controllertest.Driver {
 	return controllertest.Driver{
+		Name: "postgresql", Dumps: "../internal/controller/controllertest/testdata",
 		Open: open,
 		Space: func(tb testing.TB) string {
 			_, schema := newSchema(tb, s)
@@ -70,6 +71,10 @@ func driver(s *server) controllertest.Driver {
 			return []net.Listener{listener}, dir
 		},
 	}
+}
+
+func TestHost(t *testing.T) {
+	controllertest.RunHost(t, driver(sharedServer(t)))
 }
 
 func TestSchedules(t *testing.T) {

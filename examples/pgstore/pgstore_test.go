@@ -21,11 +21,8 @@ func TestMain(m *testing.M) {
 }
 
 func TestStoreConforms(t *testing.T) {
-	s := sharedServer(t)
-	brackettest.Run(t, func(t *testing.T) bracket.Store {
-		pool, _ := newSchema(t, s)
-		return NewStore(pool, 0)
-	})
+	empty := emptied(t, sharedServer(t))
+	brackettest.Run(t, func(t *testing.T) bracket.Store { return NewStore(empty(t), 0) })
 }
 
 // counted lets the kit put jobs that no plan started.
@@ -38,9 +35,6 @@ func (c counted) PutJob(ctx context.Context, job concurrency.Job) error {
 }
 
 func TestJobsConform(t *testing.T) {
-	s := sharedServer(t)
-	concurrencytest.Run(t, func(t *testing.T) concurrencytest.Backend {
-		pool, _ := newSchema(t, s)
-		return counted{NewJobs(NewStore(pool, 0))}
-	})
+	empty := emptied(t, sharedServer(t))
+	concurrencytest.Run(t, func(t *testing.T) concurrencytest.Backend { return counted{NewJobs(NewStore(empty(t), 0))} })
 }

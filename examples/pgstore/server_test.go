@@ -24,6 +24,7 @@ type server struct {
 	dir        string // of the data, and of the socket
 	bin        string // of the programs
 	credential *syscall.Credential
+	fast       bool   // no fsync, for a server that is never killed
 	process    *exec.Cmd
 }
 
@@ -62,12 +63,12 @@ func executable(path string) bool {
 
 // newServer makes a database cluster and starts it. The programs refuse to run as root; then they run as the user postgres, in a directory that
 // this user may read, which one of the testing package is not.
-func newServer() (*server, error) {
+func newServer(fast bool) (*server, error) {
 	bin, err := programs()
 	if err != nil {
 		return nil, err
 	}
-	s := &server{bin: bin}
+	s := &server{bin: bin, fast: fast}
 	if s.dir, err = os.MkdirTemp("", "pg"); err != nil { // short: the path of a socket has at most 107 bytes
 		return nil, err
 	}
@@ -103,7 +104,11 @@ func (s *server) command(name string, arguments ...string) *exec.Cmd {
 
 // start starts the server and waits until it answers, recovery from a crash included.
 func (s *server) start() error {
-	s.process = s.command("postgres", "-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "max_connections=200", "-c", "log_min_messages=panic")
+	options := []string{"-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "max_connections=200", "-c", "log_min_messages=panic"}
+	if s.fast {
+		options = append(options, "-c", "fsync=off")
+	}
+	s.process = s.command("postgres", options...)
 	if err := s.process.Start(); err != nil {
 		return err
 	}
@@ -166,7 +171,7 @@ var shared struct {
 // sharedServer is the server of all tests that never stop it. Without one on the machine the test is skipped, but not in CI.
 func sharedServer(tb testing.TB) *server {
 	tb.Helper()
-	shared.once.Do(func() { shared.server, shared.err = newServer() })
+	shared.once.Do(func() { shared.server, shared.err = newServer(true) })
 	require(tb, shared.err)
 	return shared.server
 }
@@ -205,4 +210,19 @@ func newSchema(tb testing.TB, s *server) (pool *pgxpool.Pool, schema string) {
 		tb.Fatal(err)
 	}
 	return pool, schema
+}
+
+// emptied returns a function that empties a schema of its own, for kits that ask for an empty database many times: making tables is slow.
+func emptied(tb testing.TB, s *server) func(testing.TB) *pgxpool.Pool {
+	tb.Helper()
+	pool, _ := newSchema(tb, s)
+	return func(tb testing.TB) *pgxpool.Pool {
+		tb.Helper()
+		for _, table := range []string{"tranche_record", "release_job", "concurrency_pool_member", "concurrency_pool"} {
+			if _, err := pool.Exec(context.Background(), `DELETE FROM `+table); err != nil {
+				tb.Fatal(err)
+			}
+		}
+		return pool
+	}
 }

@@ -186,7 +186,7 @@ func (t *trap) at(call string) bool {
 // then nothing but the database stands between a controller and a write that is long out of date.
 func (t *trap) late(ctx context.Context, call string) (context.Context, context.CancelFunc) {
 	if t.at(call) {
-		return context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	}
 	return ctx, func() {}
 }

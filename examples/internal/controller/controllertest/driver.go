@@ -27,6 +27,9 @@ type Database struct {
 
 // Driver connects to one kind of database.
 type Driver struct {
+	Name  string // of the database, such as "etcd"
+	Dumps string // the folder that holds this package's testdata, seen from the test: what the database exports is kept there for the others
+
 	// Open connects to a database at an address. It is called in the test and in the processes that it starts.
 	Open func(ctx context.Context, address, space string) (Database, error)
 

@@ -107,7 +107,7 @@ func newSchedule(tb testing.TB, d Driver, seed uint64, tally *Tally) *schedule {
 	space := d.Space(tb)
 	s := &schedule{
 		TB: tb, driver: d, seed: seed, tally: tally, space: space, db: d.open(tb, space),
-		clock:  scaled{epoch: time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC), start: time.Now()},
+		clock:  scaled{epoch: epoch(), start: time.Now()},
 		random: rand.New(rand.NewPCG(seed, 0)), over: make(chan struct{}), calm: make(chan struct{}),
 		created: map[string]int{}, started: map[string]bool{},
 	}
@@ -149,7 +149,7 @@ func (s *schedule) run() {
 		if s.Failed() {
 			return
 		}
-		if calm && s.finished(jobs, active) {
+		if calm && s.finished(jobs, active, scheduleNodes) {
 			break
 		}
 		if time.Since(begun) > patience {
@@ -257,12 +257,12 @@ func (s *schedule) leases() []concurrency.Lease {
 	return record.Leases
 }
 
-func (s *schedule) finished(jobs []controller.Job, active []concurrency.Holder) bool {
+func (s *schedule) finished(jobs []controller.Job, active []concurrency.Holder, size int) bool {
 	if len(active) > 0 {
 		return false
 	}
 	now := current(jobs)
-	for i := range scheduleNodes {
+	for i := range size {
 		for deployment, version := range wanted() {
 			if now[rollout.TargetID{Resource: fmt.Sprint("node-", i), Environment: "prod", Deployment: deployment}].Version != version {
 				return false
