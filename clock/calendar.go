@@ -67,7 +67,7 @@ func (w Window) compile(zones *zones, f *faults) rule {
 	case s.readings:
 		return s.repeated(z, f)
 	case w.Recurrence != nil:
-		return hosted{recurrence: w.Recurrence, location: z.location, length: time.Duration(s.length) * time.Second}
+		return hosted{path: f.prefix + "recurrence", recurrence: w.Recurrence, location: z.location, length: time.Duration(s.length) * time.Second}
 	}
 	return once{w.From.Round(0).UTC(), w.Until.Round(0).UTC()}
 }
@@ -151,12 +151,19 @@ func (s *set) open(t time.Time) (bool, error) {
 			return false, err
 		}
 	}
+	open := len(s.allow) == 0
 	for _, r := range s.allow {
-		if inside, err := r.covers(t); err != nil || inside {
-			return inside, err
+		if _, host := r.(hosted); open && !host {
+			continue
 		}
+		// A host's recurrence is asked even so: whether its fault closes the calendar must not depend on the order of the windows.
+		inside, err := r.covers(t)
+		if err != nil {
+			return false, err
+		}
+		open = open || inside
 	}
-	return len(s.allow) == 0, nil
+	return open, nil
 }
 
 // NextOpen returns t if the calendar is open then, else the first open instant after it, in UTC; [ErrNeverOpen] if there is none within

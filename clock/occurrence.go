@@ -236,6 +236,7 @@ func (r *repeated) onOrAfter(date int64) int64 {
 
 // hosted is a window whose starts come from the host.
 type hosted struct {
+	path       string // of the recurrence, for faults
 	recurrence Recurrence
 	location   *time.Location
 	length     time.Duration
@@ -270,7 +271,7 @@ func (h hosted) at(t time.Time) (bool, time.Time, error) {
 }
 
 func (h hosted) fault(format string, after, start time.Time) error {
-	return &CalendarError{Path: "recurrence", Code: CodeRecurrenceInvalid, Hint: fmt.Sprintf(format, stamp(after), stamp(start))}
+	return &CalendarError{Path: h.path, Code: CodeRecurrenceInvalid, Hint: fmt.Sprintf(format, stamp(after), stamp(start))}
 }
 
 func earlier(a, b time.Time) time.Time {
