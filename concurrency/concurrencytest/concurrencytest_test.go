@@ -87,12 +87,12 @@ func TestKitFindsFaults(t *testing.T) {
 		"members fail":   func() concurrencytest.Backend { return failing{members: down} },
 		"nothing stored": func() concurrencytest.Backend { return failing{} },
 	} {
-		want := 10
+		want := 11
 		if name == "jobs fail" {
-			want = 9 // one case has no jobs
+			want = 10 // one case has no jobs
 		}
 		if name == "nothing stored" {
-			want = 9 // and so does nobody
+			want = 10 // and so does nobody
 		}
 		if failed := concurrencytest.Failures(t.Context(), backend); len(failed) != want {
 			t.Errorf("%s: %d cases fail, want %d: %v", name, len(failed), want, failed)
@@ -112,6 +112,7 @@ func TestKitFindsFaults(t *testing.T) {
 		"the caller's slice": func() concurrencytest.Backend { return &careless{kept: map[string][]concurrency.Holder{}} },
 		"odd names":          func() concurrencytest.Backend { return &careless{trim: true} },
 		"cancelled context":  func() concurrencytest.Backend { return &careless{deaf: true} },
+		"one step":           func() concurrencytest.Backend { return &careless{steps: true} },
 		"latest status":      func() concurrencytest.Backend { return &careless{once: map[string]bool{}} },
 	} {
 		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Contains(failed, want) {
@@ -128,6 +129,7 @@ type careless struct {
 	kept         map[string][]concurrency.Holder // one slice for all callers
 	trim         bool                            // names are trimmed
 	deaf         bool                            // the context is ignored
+	steps        bool                            // members are replaced one after the other
 	once         map[string]bool                 // a job that ended is never looked at again
 }
 
@@ -137,6 +139,13 @@ func (c *careless) SetPool(ctx context.Context, pool string, resources []string)
 			return nil
 		}
 		c.firstMembers[pool] = true
+	}
+	if c.steps {
+		for i := range resources {
+			if err := c.MemoryJobs.SetPool(ctx, pool, resources[:i]); err != nil {
+				return err
+			}
+		}
 	}
 	return c.MemoryJobs.SetPool(ctx, pool, resources)
 }
