@@ -322,15 +322,35 @@ var cases = []struct {
 		c.absent("new")
 	}},
 	{"a list of 10,000 is complete and in order", "a store that answers in pages must not lose one", func(c *client) {
-		const n = 10000
-		keys := make([]string, n)
-		for i := range n {
-			keys[(i*7919)%n] = fmt.Sprintf("many/%05d", (i*7919)%n)
-			c.save(fmt.Sprintf("many/%05d", (i*7919)%n), fmt.Sprint(i), 0)
+		const n, writers = 10000, 8 // several, for the sake of stores that are far away
+		saved := make([]bracket.Entry, n)
+		var group sync.WaitGroup
+		for w := range writers {
+			group.Go(func() {
+				for i := w; i < n; i += writers {
+					at := (i * 7919) % n // in no order
+					e := bracket.Entry{Key: fmt.Sprintf("many/%05d", at), Value: []byte(fmt.Sprint(i))}
+					var err error
+					if e.Revision, err = c.store.Save(context.Background(), e.Key, e.Value, 0); err != nil {
+						c.Errorf("Save(%q): %v", e.Key, err)
+						return
+					}
+					saved[at] = e
+				}
+			})
 		}
+		group.Wait()
 		c.save("manx", "before", 0)
 		c.save("many0", "after", 0)
-		c.lists("many/", keys...)
+		entries, err := c.store.List(context.Background(), "many/")
+		if err != nil || len(entries) != n {
+			c.Fatalf("List: %d entries, %v, want %d", len(entries), err, n)
+		}
+		for i, e := range entries {
+			if want := saved[i]; e.Key != want.Key || e.Revision != want.Revision || !bytes.Equal(e.Value, want.Value) {
+				c.Fatalf("List: entry %d is %q at %d, saved was %q at %d", i, e.Key, e.Revision, want.Key, want.Revision)
+			}
+		}
 	}},
 	{"a list is complete while others write", "a store that answers in pages must not skip a record because its neighbours come and go", func(c *client) {
 		const stable = 1500

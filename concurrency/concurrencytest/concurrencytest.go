@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -16,8 +17,8 @@ import (
 )
 
 // Backend is the counter under test together with the two ways to fill what it counts. SetPool replaces the members of a pool; PutJob
-// creates or replaces the job with an ID. What they return from is visible to Active at once.
-// [concurrency.MemoryJobs] is one.
+// creates or replaces the job with an ID. What they return from is visible to Active at once. All
+// of it is safe for concurrent use. [concurrency.MemoryJobs] is one.
 type Backend interface {
 	concurrency.JobCounter
 	SetPool(ctx context.Context, pool string, resources []string) error
@@ -285,17 +286,24 @@ func checkAtomic(ctx context.Context, b Backend) error {
 }
 
 func checkMany(ctx context.Context, b Backend) error {
-	const n = 10_000
+	const n, writers = 10_000, 8 // several, for the sake of backends that are far away
 	resources := make([]string, n)
 	holders := make([]concurrency.Holder, n)
 	for i := range n {
 		resources[i] = fmt.Sprintf("n%05d", (i*7919)%n)
 		holders[i] = concurrency.Holder{Resource: fmt.Sprintf("n%05d", i), Group: "g"}
-		if err := b.PutJob(ctx, concurrency.Job{ID: fmt.Sprint(i), Resource: resources[i], Group: "g", Status: "inProgress"}); err != nil {
-			return err
-		}
 	}
-	if err := b.SetPool(ctx, "p", resources); err != nil {
+	errs := make([]error, writers)
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			for i := w; i < n && errs[w] == nil; i += writers {
+				errs[w] = b.PutJob(ctx, concurrency.Job{ID: fmt.Sprint(i), Resource: resources[i], Group: "g", Status: "inProgress"})
+			}
+		})
+	}
+	group.Wait()
+	if err := errors.Join(append(errs, b.SetPool(ctx, "p", resources))...); err != nil {
 		return err
 	}
 	got, err := b.Active(ctx, "p")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -124,6 +125,7 @@ func TestKitFindsFaults(t *testing.T) {
 // careless is the reference with mistakes that adapters make.
 type careless struct {
 	concurrency.MemoryJobs
+	mu           sync.Mutex                      // over what follows
 	over         string                          // a status that it takes for terminal
 	firstMembers map[string]bool                 // members are read once
 	kept         map[string][]concurrency.Holder // one slice for all callers
@@ -134,6 +136,8 @@ type careless struct {
 }
 
 func (c *careless) SetPool(ctx context.Context, pool string, resources []string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.firstMembers != nil {
 		if c.firstMembers[pool] {
 			return nil
@@ -151,6 +155,8 @@ func (c *careless) SetPool(ctx context.Context, pool string, resources []string)
 }
 
 func (c *careless) PutJob(ctx context.Context, job concurrency.Job) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.over != "" && job.Status == c.over {
 		job.Status = "successful"
 	}
@@ -170,11 +176,13 @@ func (c *careless) Active(ctx context.Context, pool string) ([]concurrency.Holde
 	if c.deaf {
 		ctx = context.WithoutCancel(ctx)
 	}
-	if kept, ok := c.kept[pool]; ok {
-		return kept, nil
-	}
 	holders, err := c.MemoryJobs.Active(ctx, pool)
 	if c.kept != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if kept, ok := c.kept[pool]; ok {
+			return kept, nil
+		}
 		c.kept[pool] = holders
 	}
 	return holders, err
