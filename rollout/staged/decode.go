@@ -2,6 +2,7 @@ package staged
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -44,23 +45,35 @@ func (d *document) run() (*Run, error) {
 		c.wrong("format", "is %d, and this version of the library reads %d", d.Format, format)
 		return nil, c.err()
 	}
-	d.Spec.ID, d.Spec.Name, d.Spec.Namespace = d.ID, d.Name, d.Namespace
-	d.Strategy.groups = d.Groups
-	for _, part := range []struct {
-		path string
-		err  error
-	}{{"strategy", d.Strategy.Validate()}, {"spec", d.Spec.Validate()}, {"options", d.Options.Validate()}} {
-		for _, err := range parts(part.err) {
-			c.wrong(part.path, "%v", err)
+	var (
+		spec     Spec
+		strategy Strategy
+		options  Options
+	)
+	read := func(path string, raw []byte, decode func([]byte) error, validate func() error) {
+		if len(raw) == 0 {
+			c.wrong(path, "must be there")
+		}
+		for _, err := range parts(errors.Join(decode(raw), validate())) {
+			c.wrong(path, "%v", err)
 		}
 	}
+	read("spec", d.Spec, spec.UnmarshalJSON, func() error {
+		spec.ID, spec.Name, spec.Namespace = d.ID, d.Name, d.Namespace
+		return spec.Validate()
+	})
+	read("strategy", d.Strategy, strategy.UnmarshalJSON, func() error {
+		strategy.groups = d.Groups
+		return strategy.Validate()
+	})
+	read("options", d.Options, options.UnmarshalJSON, func() error { return options.Validate() })
 	if d.ID == "" || d.Version == "" {
 		c.wrong("id", "and version must not be empty")
 	}
 	if len(c.faults) > 0 {
 		return nil, c.err()
 	}
-	p, err := newPlan(d.Strategy, d.Spec, d.Version, d.Options)
+	p, err := newPlan(strategy, spec, d.Version, options)
 	if err != nil {
 		return nil, err
 	}
