@@ -129,7 +129,10 @@ func find(o options) (answer, error) {
 		return a, &inputError{name, err}
 	}
 	if o.target == "" {
-		return a, a.overridden(&plan)
+		if len(snapshot.Overrides) > 0 {
+			err = a.overridden(&plan)
+		}
+		return a, err
 	}
 	id, err := targetOf(snapshot, o.target, name)
 	if err != nil {

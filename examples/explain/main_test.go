@@ -63,7 +63,7 @@ func TestReports(t *testing.T) {
 	}{
 		{name: "default", why: "everybody", says: []string{
 			"at 2026-03-11T11:00:00Z: 4 start, 15 wait, 2 need nothing; look again at 2026-03-11T11:25:00Z",
-			"  eu-1 / production / db: pg16, weekend overridden by dana: INC-77 until 2026-03-11T18:00:00Z",
+			"  db pg16 in production on eu-1, weekend overridden by dana: INC-77 until 2026-03-11T18:00:00Z",
 			"  slot_full: 1 target, the only one in the way of 1; opened by the fleet",
 		}},
 		{name: "web", why: "four kinds of blockers, and time alone does not help", args: []string{"-target", "eu-2/production/web"}, says: []string{

@@ -142,15 +142,24 @@ func (a answer) summary(b *strings.Builder) {
 		fmt.Fprintf(b, "; look again at %s", a.Next.UTC().Format(time.RFC3339))
 	}
 	b.WriteString("\n\nstarts\n")
+	type row struct{ what, environment, how string }
+	var order []row
+	resources := map[row][]string{}
 	for _, s := range a.Start {
-		fmt.Fprintf(b, "  %s: %s", s.TargetID, s.Version)
+		own := row{s.Deployment + " " + s.Version, s.Environment, a.let[s.TargetID]}
 		if s.Purpose == rollout.PurposeRollback {
-			b.WriteString(", rolled back")
+			own.what = s.Deployment + " back to " + s.Version
 		}
 		if s.Reason != rollout.ReasonNotApplicable { // no rule limits it: there is nothing to say
-			fmt.Fprintf(b, ", %s", s.Reason)
+			own.how = ", " + string(s.Reason) + own.how
 		}
-		fmt.Fprintf(b, "%s\n", a.let[s.TargetID])
+		if resources[own] == nil {
+			order = append(order, own)
+		}
+		resources[own] = append(resources[own], s.Resource)
+	}
+	for _, own := range order {
+		fmt.Fprintf(b, "  %s in %s on %s%s\n", own.what, own.environment, some(resources[own]), own.how)
 	}
 	if len(a.Start) == 0 {
 		b.WriteString("  nobody\n")
