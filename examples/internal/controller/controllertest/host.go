@@ -377,22 +377,22 @@ func checkPaused(t *testing.T, d Driver) {
 			process, lines := listen(t, child{Address: d.Address, Space: s.space, Nodes: scheduleNodes, Epoch: s.clock.epoch, Start: s.clock.start, Trap: call})
 			await(t, lines, lineStopped, 20*time.Second)
 			s.finishAlone()
-			before := s.created()
+			before := s.dispatched()
 			if err := process.Signal(syscall.SIGCONT); err != nil {
 				t.Fatal(err)
 			}
 			t.Log(await(t, lines, want, 20*time.Second))
 			s.audit()
-			if after := s.created(); !reflect.DeepEqual(before, after) {
+			if after := s.dispatched(); !reflect.DeepEqual(before, after) {
 				t.Errorf("the late write changed the jobs:\n%+v\nwere\n%+v", after, before)
 			}
 		})
 	}
 }
 
-// created are all jobs that there are. Records may differ after a pause: a plan that is made again after a conflict still rests on what was
+// dispatched are all jobs that there are. Records may differ after a pause: a plan that is made again after a conflict still rests on what was
 // observed before it, may claim a slot for a job that has ended since, and gives it back as an orphan.
-func (s *schedule) created() []controller.Job {
+func (s *schedule) dispatched() []controller.Job {
 	s.Helper()
 	jobs, err := s.db.Jobs.All(s.Context())
 	if err != nil {
@@ -413,14 +413,14 @@ func checkCutOff(t *testing.T, d Driver) {
 		p.stall()
 	}
 	s.finishAlone() // every slot that the other one ever held is given back
-	before := s.created()
+	before := s.dispatched()
 	for _, p := range proxies {
 		p.resume()
 	}
 	await(t, lines, lineFailed, 20*time.Second) // it says what happened to it
 	time.Sleep(4 * callTimeout)                 // it has the network back, and some turns behind it
 	s.audit()
-	if after := s.created(); !reflect.DeepEqual(before, after) {
+	if after := s.dispatched(); !reflect.DeepEqual(before, after) {
 		t.Errorf("what arrived late changed the jobs:\n%+v\nwere\n%+v", after, before)
 	}
 }
