@@ -212,7 +212,7 @@ func (l *lint) lookAtApprovals() {
 		for _, rule := range p.approvals {
 			if need := *rule.approval.MinApprovals; need > len(people) {
 				l.add(at(rule, "minApprovals"), LintApprovalUnreachable, neverOr(l.reach[p]), l.reach[p],
-					fmt.Sprintf("%d approvals are asked for, and there are %d approvers", need, len(people)), "ask for fewer, or name more approvers")
+					fmt.Sprintf("%d approvals are asked for, of %d known approvers", need, len(people)), "ask for fewer, or name more approvers")
 			}
 		}
 	}
