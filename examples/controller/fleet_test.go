@@ -115,7 +115,11 @@ func create(tb testing.TB, c client.Client, objects ...client.Object) {
 // newFake returns a client that keeps objects in memory.
 func newFake(tb testing.TB, funcs interceptor.Funcs, objects ...client.Object) client.WithWatch {
 	tb.Helper()
-	return fake.NewClientBuilder().WithScheme(scheme(tb)).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithGlobalResourceVersionCounter().WithInterceptorFuncs(funcs).WithObjects(objects...).
+	small := runtime.NewScheme() // the fake client goes through all of it at every write
+	if err := v1alpha1.AddToScheme(small); err != nil {
+		tb.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(small).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithGlobalResourceVersionCounter().WithInterceptorFuncs(funcs).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.RolloutPolicy{}, &v1alpha1.Machine{}, &v1alpha1.NodeJob{}).Build()
 }
 

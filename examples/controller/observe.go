@@ -25,9 +25,10 @@ type observation struct {
 	active   int                        // jobs that have not ended
 }
 
-// observe reads a namespace. The reader may be a cache, and the lists may be of different age: a job that is not seen yet is offered again under the
-// same run id, and everything else that is old only makes somebody wait.
-func observe(ctx context.Context, reader client.Reader, namespace string) (*observation, error) {
+// observe reads a namespace. The reader may be a cache, and its lists of different age: a job that is not seen yet is offered again under the same run id,
+// and what else is old makes somebody wait. With one exception: a job of a release that is not seen yet would look like one of a release that was deleted,
+// and the version before it like the newest. Then the server is asked.
+func observe(ctx context.Context, reader, server client.Reader, namespace string) (*observation, error) {
 	var (
 		deployments v1alpha1.NodeDeploymentList
 		releases    v1alpha1.ReleaseList
@@ -37,6 +38,11 @@ func observe(ctx context.Context, reader client.Reader, namespace string) (*obse
 	for _, list := range []client.ObjectList{&deployments, &releases, &machines, &jobs} {
 		if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return nil, fmt.Errorf("controller: observe %T: %w", list, err)
+		}
+	}
+	if unreleased(jobs.Items, releases.Items) {
+		if err := server.List(ctx, &releases, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("controller: observe %T: %w", &releases, err)
 		}
 	}
 	o := &observation{machines: machines.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}}
@@ -64,6 +70,16 @@ func observe(ctx context.Context, reader client.Reader, namespace string) (*obse
 		}
 	}
 	return o, nil
+}
+
+// unreleased reports whether there is a job of a version that there is no release of.
+func unreleased(jobs []v1alpha1.NodeJob, releases []v1alpha1.Release) bool {
+	type version struct{ deployment, version string }
+	known := make(map[version]bool, len(releases))
+	for i := range releases {
+		known[version{releases[i].Spec.Deployment, releases[i].Spec.Version}] = true
+	}
+	return slices.ContainsFunc(jobs, func(job v1alpha1.NodeJob) bool { return !known[version{job.Spec.Deployment, job.Spec.Version}] })
 }
 
 func (o *observation) release(release *v1alpha1.Release) {

@@ -7,6 +7,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,15 @@ type Reconciler struct {
 	Resync time.Duration
 
 	compiler compiler
+	stores   sync.Map // namespace → *Store, which knows what it has seen
+}
+
+func (r *Reconciler) store(namespace string) *Store {
+	store, known := r.stores.Load(namespace)
+	if !known {
+		store, _ = r.stores.LoadOrStore(namespace, NewStore(r.Server, r.Client, namespace))
+	}
+	return store.(*Store)
 }
 
 // Reconcile observes the namespace, plans, saves what the plan claims, creates the jobs, and says what it found.
@@ -56,7 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := report.accepted(ctx, found); err != nil || found.set == nil {
 		return ctrl.Result{}, err
 	}
-	store := NewStore(r.Server, r.Client, request.Namespace)
+	store := r.store(request.Namespace)
 	seen, plan, err := r.plan(ctx, rollout.Planner{Policies: found.set, Store: store, Clock: r.Clock}, request.Namespace)
 	switch {
 	case errors.Is(err, bracket.ErrConflict):
@@ -91,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // plan observes and plans. If the state speaks of machines that are proved gone it plans again without them.
 func (r *Reconciler) plan(ctx context.Context, planner rollout.Planner, namespace string) (*observation, rollout.Plan, error) {
-	seen, err := observe(ctx, r.Client, namespace)
+	seen, err := observe(ctx, r.Client, r.Server, namespace)
 	if err != nil {
 		return nil, rollout.Plan{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -46,6 +47,7 @@ type server struct {
 	url  string // of etcd
 	port int
 
+	handler http.Handler // what serves, without the network
 	stop    context.CancelFunc
 	stopped chan error
 }
@@ -151,6 +153,7 @@ func (s *server) start() error {
 		return err
 	}
 	definitionsServer.GenericAPIServer.ShutdownTimeout = 200 * time.Millisecond // watches stay open
+	s.handler = definitionsServer.GenericAPIServer.Handler
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop, s.stopped = cancel, make(chan error, 1)
 	go func() { s.stopped <- definitionsServer.GenericAPIServer.PrepareRun().RunWithContext(ctx) }()
@@ -215,7 +218,23 @@ func (s *server) config() *rest.Config {
 	}
 }
 
-// shared is the one server of this process, with the custom resources installed, started by the first test that asks for it.
+// installed returns a server with the custom resources.
+func installed(tb testing.TB) (*server, error) {
+	s, err := newServer()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	if err := Install(ctx, newClient(tb, s)); err != nil {
+		s.close()
+		return nil, err
+	}
+	time.Sleep(2 * time.Second) // the first object of a kind within two seconds of its definition is answered two seconds later
+	return s, nil
+}
+
+// shared is one server for all tests that do not stop it, started by the first of them.
 var shared struct {
 	once   sync.Once
 	server *server
@@ -224,15 +243,7 @@ var shared struct {
 
 func sharedServer(tb testing.TB) *server {
 	tb.Helper()
-	shared.once.Do(func() {
-		if shared.server, shared.err = newServer(); shared.err != nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		shared.err = errors.Join(shared.err, Install(ctx, newClient(tb, shared.server)))
-		time.Sleep(2 * time.Second) // the first object of a kind within two seconds of its definition is answered two seconds later
-	})
+	shared.once.Do(func() { shared.server, shared.err = installed(tb) })
 	if shared.err != nil {
 		tb.Fatal(shared.err)
 	}
@@ -259,6 +270,33 @@ func newClient(tb testing.TB, s *server) client.WithWatch {
 	}
 	return c
 }
+
+// newDirectClient returns a client that calls the server without a network between them, for tests of very many calls. It cannot watch.
+func newDirectClient(tb testing.TB, s *server) client.Client {
+	tb.Helper()
+	config := s.config()
+	config.TLSClientConfig = rest.TLSClientConfig{}
+	config.Transport = roundTripper(func(request *http.Request) (*http.Response, error) {
+		if err := request.Context().Err(); err != nil {
+			return nil, err
+		}
+		if request = request.Clone(request.Context()); request.Body == nil {
+			request.Body = http.NoBody // as a server has it
+		}
+		answer := httptest.NewRecorder()
+		s.handler.ServeHTTP(answer, request)
+		return answer.Result(), nil
+	})
+	c, err := client.New(config, client.Options{Scheme: scheme(tb)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 var namespaces atomic.Int64
 

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -34,10 +36,16 @@ const attempts = 4
 // A revision is the resourceVersion as a number. Kubernetes promises since 1.35 that resourceVersions of one kind can be compared as numbers; a
 // server that answers with anything else gets an error, never a guess. A value may have at most what the server accepts in one
 // request, about 1.5 MB with base64; a greater one is the server's error.
+//
+// A list need not be newer than what the same store has read and written itself. It says so to the server, which then answers from its watch cache at once;
+// a list that must be the newest waits there for up to 0.1 s. After a conflict the next list asks for the newest all the same.
 type Store struct {
 	reader    client.Reader
 	writer    client.Writer
 	namespace string
+
+	seen   atomic.Int64 // the newest revision that was read or written; 0: the next list must be the newest
+	behind atomic.Bool  // somebody else wrote since: the next list must be the newest too
 }
 
 var _ bracket.Store = (*Store)(nil)
@@ -45,7 +53,17 @@ var _ bracket.Store = (*Store)(nil)
 // NewStore returns the store of a namespace. The reader must ask the server and not a cache, as manager.Manager.GetAPIReader does: a planner that reads
 // what it replaced plans from a past that it made itself.
 func NewStore(reader client.Reader, writer client.Writer, namespace string) *Store {
-	return &Store{reader, writer, namespace}
+	return &Store{reader: reader, writer: writer, namespace: namespace}
+}
+
+// saw notes a revision that this store must not fall behind.
+func (s *Store) saw(revision int64) {
+	for {
+		old := s.seen.Load()
+		if revision <= old || s.seen.CompareAndSwap(old, revision) {
+			return
+		}
+	}
 }
 
 func checkKey(key string) error {
@@ -88,6 +106,7 @@ func (s *Store) Load(ctx context.Context, key string) ([]byte, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	s.saw(entry.Revision)
 	return entry.Value, entry.Revision, nil
 }
 
@@ -110,11 +129,15 @@ func (s *Store) Save(ctx context.Context, key string, value []byte, revision int
 	}
 	switch {
 	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		s.behind.Store(true)
 		return 0, bracket.ErrConflict
 	case err != nil:
+		s.behind.Store(true) // it may have arrived
 		return 0, fmt.Errorf("controller: save %q: %w", key, err)
 	}
-	return revisionOf(object)
+	next, err := revisionOf(object)
+	s.saw(next)
+	return next, err
 }
 
 // Delete implements [bracket.Store].
@@ -123,6 +146,7 @@ func (s *Store) Delete(ctx context.Context, key string, revision int64) error {
 		return err
 	}
 	at := strconv.FormatInt(revision, 10)
+	defer s.behind.Store(true) // the answer does not say at which revision it was deleted
 	switch err := s.writer.Delete(ctx, s.object(key), client.Preconditions{ResourceVersion: &at}); {
 	case apierrors.IsNotFound(err):
 		return bracket.ErrNotFound
@@ -136,39 +160,47 @@ func (s *Store) Delete(ctx context.Context, key string, revision int64) error {
 
 // List implements [bracket.Store].
 func (s *Store) List(ctx context.Context, prefix string) ([]bracket.Entry, error) {
-	options := []client.ListOption{client.InNamespace(s.namespace), client.Limit(pageSize)}
+	options := client.ListOptions{Namespace: s.namespace}
 	if label, single := family(prefix); single {
-		options = append(options, client.MatchingLabels{LabelFamily: label})
+		options.LabelSelector = labels.SelectorFromSet(labels.Set{LabelFamily: label})
 	}
 	var entries []bracket.Entry
-	var expired error
+	var failed error
 	for range attempts {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		entries = nil
-		err := s.pages(ctx, options, func(entry bracket.Entry) {
+		failed = s.pages(ctx, options, func(entry bracket.Entry) {
 			if strings.HasPrefix(entry.Key, prefix) {
 				entries = append(entries, entry)
 			}
 		})
-		switch {
-		case apierrors.IsResourceExpired(err):
-			expired = err // the rest of the pages would be of another revision
-			continue
-		case err != nil:
-			return nil, fmt.Errorf("controller: list %q: %w", prefix, err)
+		if failed == nil {
+			slices.SortFunc(entries, func(a, b bracket.Entry) int { return cmp.Compare(a.Key, b.Key) })
+			return entries, nil
 		}
-		slices.SortFunc(entries, func(a, b bracket.Entry) int { return cmp.Compare(a.Key, b.Key) })
-		return entries, nil
+		s.seen.Store(0) // not even that is certain: the server may have been restored from a backup
+		if !apierrors.IsResourceExpired(failed) && !apierrors.IsTimeout(failed) {
+			break
+		}
+		// Expired: the rest of the pages would be of another revision. Timeout: the server does not get as far as this store has seen.
 	}
-	return nil, fmt.Errorf("controller: list %q: gave up after %d attempts: %w", prefix, attempts, expired)
+	return nil, fmt.Errorf("controller: list %q: %w", prefix, failed)
 }
 
-func (s *Store) pages(ctx context.Context, options []client.ListOption, visit func(bracket.Entry)) error {
-	for next := ""; ; {
+// pages visits all records that the options select, at one revision.
+func (s *Store) pages(ctx context.Context, options client.ListOptions, visit func(bracket.Entry)) error {
+	options.Limit = pageSize
+	options.Raw = &metav1.ListOptions{}
+	if newest := s.behind.Swap(false); newest {
+		s.seen.Store(0)
+	} else if seen := s.seen.Load(); seen > 0 {
+		options.Raw.ResourceVersion, options.Raw.ResourceVersionMatch = strconv.FormatInt(seen, 10), metav1.ResourceVersionMatchNotOlderThan
+	}
+	for {
 		var page v1alpha1.PlannerStateList
-		if err := s.reader.List(ctx, &page, append(slices.Clip(options), client.Continue(next))...); err != nil {
+		if err := s.reader.List(ctx, &page, &options); err != nil {
 			return err
 		}
 		for i := range page.Items {
@@ -178,9 +210,14 @@ func (s *Store) pages(ctx context.Context, options []client.ListOption, visit fu
 			}
 			visit(entry)
 		}
-		if next = page.Continue; next == "" {
+		if at, err := strconv.ParseInt(page.ResourceVersion, 10, 64); err == nil {
+			s.saw(at)
+		}
+		if page.Continue == "" {
 			return nil
 		}
+		options.Continue = page.Continue // it holds the revision
+		options.Raw = &metav1.ListOptions{}
 	}
 }
 
