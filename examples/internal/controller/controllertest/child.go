@@ -196,8 +196,8 @@ func (t *trap) stop() {
 	t.timer.Stop()
 	fmt.Println(lineStopped)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	time.Sleep(time.Millisecond) // the signal has arrived when this returns
-	t.timer.Reset(callTimeout)
+	time.Sleep(time.Millisecond)    // the signal has arrived when this returns
+	t.timer.Reset(10 * time.Second) // what it was about to do must reach the database, on a slow machine too
 }
 
 type trapStore struct {
