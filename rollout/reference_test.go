@@ -622,7 +622,7 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	if len(row) > 0 && !row[0].Status.Terminal() {
 		return nil, false
 	}
-	if floor == current {
+	if floor == current || len(row) > 0 && row[0].Status == rollout.JobSuccessful {
 		if t.OutdatedAt.IsZero() {
 			return nil, false
 		}
@@ -1059,15 +1059,18 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		}
 		out.Start = append(out.Start, fmt.Sprintf("%s@%s %s %s %v%s", a.run, a.version, a.group, reason, claims, map[bool]string{true: " rollback"}[a.revert]))
 	}
+	first := make([]bool, len(asking)) // by what was so before anybody was let in
 	for k, a := range asking {
 		free := true
-		holder := false
 		for _, key := range needs(a) {
 			p := r.pools[key]
 			free = free && p.active()[a.t.Resource]
-			holder = holder || p.holds(a.t.Resource, a.group)
+			first[k] = first[k] || p.holds(a.t.Resource, a.group)
 		}
-		if free || holder {
+		first[k] = first[k] || free
+	}
+	for k := range asking {
+		if first[k] {
 			take(k)
 		}
 	}
