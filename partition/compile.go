@@ -200,7 +200,7 @@ func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, orde
 		}
 	}
 	m := newMatcher(c.mode, options.displayName(), strategy.Partitions[:len(compiled)], compiled, fleet.Groups)
-	matches, left, err := c.match(m, fleet.Clusters, order)
+	matches, err := c.match(m, fleet.Clusters, order)
 	if err != nil {
 		return err
 	}
@@ -230,34 +230,37 @@ func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, orde
 			next[p]++
 		}
 	}
-	if options.Leftovers != AppendLeftovers || len(left) == 0 {
+	if options.Leftovers != AppendLeftovers {
 		return nil
 	}
-	moved := uint32(0)
+	var left []uint32
+	before := c.offsets[0]
 	for cluster := range order {
-		if int(moved) < len(left) && left[moved] == uint32(cluster) {
-			moved++
+		after := c.offsets[cluster+1]
+		if after == before {
+			left = append(left, uint32(cluster))
 		}
-		c.offsets[cluster+1] += moved
+		before = after
+		c.offsets[cluster+1] += uint32(len(left))
+	}
+	if len(left) == 0 {
+		return nil
 	}
 	return c.cut(strategy, len(left), "Leftovers", "Leftovers", func(i int) uint32 { return left[i] })
 }
 
-// match returns the partitions of all clusters behind one another, and the clusters without any. It fills offsets.
-func (c *Compiled) match(m *matcher, clusters []Cluster, order []uint32) (matches, left []uint32, err error) {
+// match returns the partitions of all clusters behind one another, and fills offsets.
+func (c *Compiled) match(m *matcher, clusters []Cluster, order []uint32) (matches []uint32, err error) {
 	c.offsets = make([]uint32, len(order)+1)
 	matches = make([]uint32, 0, len(order))
-	for i, from := range order {
-		matches = m.match(uint32(i), &clusters[from], matches)
+	for from := 0; from < len(order); from += block {
+		to := min(from+block, len(order))
+		matches = m.match(clusters, order[from:to], matches, c.offsets[from+1:to+1])
 		if len(matches) > math.MaxInt32 {
-			return nil, nil, &FieldError{Kind: KindValue, Path: "partitions", Hint: fmt.Sprintf("must have at most %d members in all", math.MaxInt32)}
-		}
-		c.offsets[i+1] = uint32(len(matches))
-		if c.offsets[i+1] == c.offsets[i] {
-			left = append(left, uint32(i))
+			return nil, &FieldError{Kind: KindValue, Path: "partitions", Hint: fmt.Sprintf("must have at most %d members in all", math.MaxInt32)}
 		}
 	}
-	return matches, left, nil
+	return matches, nil
 }
 
 // layOut gives each partition slots of its own words, and tells each cluster its slots.

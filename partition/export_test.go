@@ -49,7 +49,7 @@ func (m *Members) Find() int {
 			panic(err)
 		}
 	}
-	matches, _, err := m.compiled.match(newMatcher(Default, DisplayNameLabel, m.definitions, list, m.fleet.Groups), m.fleet.Clusters, m.order)
+	matches, err := m.compiled.match(newMatcher(Default, DisplayNameLabel, m.definitions, list, m.fleet.Groups), m.fleet.Clusters, m.order)
 	if err != nil {
 		panic(err)
 	}

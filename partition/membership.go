@@ -35,25 +35,8 @@ type rule struct {
 // keyIndex has the partitions that ask for a label.
 type keyIndex struct {
 	key    string
-	values []string // of single; a handful is scanned, which beats hashing
-	lists  [][]uint32
-	hashed map[string][]uint32 // instead, if there are many
-	any    []uint32            // partitions that any value fulfils
-}
-
-const scanned = 8
-
-func (k *keyIndex) find(value string) []uint32 {
-	if k.hashed != nil {
-		return k.hashed[value]
-	}
-	for i, v := range k.values {
-		// Values of one label often differ in their last byte alone, and a comparison of strings is a call.
-		if len(v) == len(value) && (v == "" || v[len(v)-1] == value[len(v)-1] && v == value) {
-			return k.lists[i]
-		}
-	}
-	return nil
+	values valueTable
+	any    []uint32 // partitions that any value fulfils
 }
 
 func newMatcher(mode Mode, display string, definitions []Definition, compiled []criteria, groups map[string]map[string]string) *matcher {
@@ -115,16 +98,7 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 		}
 	}
 	for _, key := range order {
-		k := keyIndex{key: key, any: any[key]}
-		if len(byKey[key]) > scanned {
-			k.hashed = byKey[key]
-		} else {
-			for value, list := range byKey[key] {
-				k.values = append(k.values, value)
-				k.lists = append(k.lists, list)
-			}
-		}
-		m.keys = append(m.keys, k)
+		m.keys = append(m.keys, keyIndex{key: key, values: newValueTable(byKey[key]), any: any[key]})
 	}
 	m.direct = len(m.keys) == 1 && len(m.keys[0].any) == 0 && len(m.names) == 0 && !m.grouped && len(m.unfiled) == 0 &&
 		!slices.ContainsFunc(m.rules, func(r rule) bool { return r.labels != nil })
@@ -178,14 +152,56 @@ func (l load) lightest(terms []selector.Term) (best selector.Term, ok bool) {
 	return best, ok
 }
 
-// match appends the partitions of a cluster, ascending. Clusters are numbered from 0 and matched in that order.
-func (m *matcher) match(number uint32, cluster *Cluster, to []uint32) []uint32 {
-	if m.direct {
-		if value, ok := cluster.Labels[m.keys[0].key]; ok {
-			to = append(to, m.keys[0].find(value)...)
-		}
-		return to
+// block is how many clusters are matched at a time. Their maps and values lie all over the memory: reading the same thing of many of them in
+// a row lets the processor wait for several at once, and a block still fits into its cache.
+const block = 64
+
+// match appends the partitions of the clusters in this order, each one's ascending, and notes in ends where they end. Each cluster must be
+// matched once.
+func (m *matcher) match(clusters []Cluster, order, to, ends []uint32) []uint32 {
+	labels := 0
+	for _, from := range order {
+		labels += len(clusters[from].Labels)
 	}
+	if m.direct && labels > 0 {
+		return m.matchDirect(clusters, order, to, ends)
+	}
+	for i, from := range order {
+		if !m.direct {
+			to = m.matchOne(from, &clusters[from], to)
+		}
+		ends[i] = uint32(len(to))
+	}
+	return to
+}
+
+// matchDirect is match where one label decides.
+func (m *matcher) matchDirect(clusters []Cluster, order, to, ends []uint32) []uint32 {
+	var values [block]string
+	k := &m.keys[0]
+	for i, from := range order {
+		value, ok := clusters[from].Labels[k.key]
+		if !ok {
+			value = unlabelled
+		}
+		values[i] = value
+	}
+	for i := range order {
+		if list := k.values.find(values[i]); len(list) == 1 {
+			to = append(to, list[0])
+		} else {
+			to = append(to, list...)
+		}
+		ends[i] = uint32(len(to))
+	}
+	return to
+}
+
+// unlabelled stands for the value of a label that is not there: no selector can ask for it.
+const unlabelled = "\x00"
+
+// matchOne appends the partitions of one cluster.
+func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint32 {
 	from := len(to)
 	if len(m.names) > 0 {
 		to = m.accept(m.names[cluster.Name], number, cluster, to)
@@ -203,7 +219,7 @@ func (m *matcher) match(number uint32, cluster *Cluster, to []uint32) []uint32 {
 	for i := range m.keys {
 		k := &m.keys[i]
 		if value, ok := cluster.Labels[k.key]; ok {
-			to = m.accept(k.find(value), number, cluster, to)
+			to = m.accept(k.values.find(value), number, cluster, to)
 			if len(k.any) > 0 {
 				to = m.accept(k.any, number, cluster, to)
 			}
