@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tranche-dev/tranche/selector"
@@ -11,12 +12,14 @@ import (
 // the partitions found there are checked for the rest. Criteria about groups are resolved once per group.
 type matcher struct {
 	rules      []rule
-	names      map[string][]uint32    // partitions by clusterName
-	display    string                 // second label to compare with clusterName; empty if there is none
-	grouped    bool                   // some partition is filed under its groups
-	byGroup    map[string]*groupIndex // filled when a group is first seen
-	groupless  []string               // groups that a cluster in none is tried with
+	names      map[string][]uint32 // partitions by clusterName
+	display    string              // second label to compare with clusterName; empty if there is none
+	grouped    bool                // some partition is filed under its groups
 	groups     map[string]map[string]string
+	known      textTable              // names of groups
+	byKnown    []*groupIndex          // filled when a group is first seen
+	byUnknown  map[string]*groupIndex // of groups that only clusters name
+	groupless  []string               // groups that a cluster in none is tried with
 	keys       []keyIndex
 	direct     bool     // every partition is filed under the same label, and being found there is being a member
 	unfiled    []uint32 // partitions of which only a look at the labels can tell: NotIn, DoesNotExist, {}
@@ -27,7 +30,7 @@ type matcher struct {
 type rule struct {
 	labels      *selector.Labels // nil if there is nothing left to check
 	checkGroups bool
-	group       string // for filling byGroup
+	group       string // for resolve
 	groupLabels *selector.Labels
 	grouped     bool
 }
@@ -35,8 +38,17 @@ type rule struct {
 // keyIndex has the partitions that ask for a label.
 type keyIndex struct {
 	key    string
-	values valueTable
-	any    []uint32 // partitions that any value fulfils
+	values textTable
+	lists  [][]uint32 // by value: partitions that it fulfils
+	any    []uint32   // partitions that any value fulfils
+}
+
+// of returns the partitions that a value fulfils besides any.
+func (k *keyIndex) of(value string) []uint32 {
+	if i := k.values.find(value); i >= 0 {
+		return k.lists[i]
+	}
+	return nil
 }
 
 func newMatcher(mode Mode, display string, definitions []Definition, compiled []criteria, groups map[string]map[string]string) *matcher {
@@ -44,7 +56,6 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 		display: display, groups: groups,
 		rules:      make([]rule, len(definitions)),
 		names:      map[string][]uint32{},
-		byGroup:    map[string]*groupIndex{},
 		candidates: make([]uint32, len(definitions)),
 	}
 	if mode == FleetController {
@@ -98,7 +109,17 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 		}
 	}
 	for _, key := range order {
-		m.keys = append(m.keys, keyIndex{key: key, values: newValueTable(byKey[key]), any: any[key]})
+		values := slices.Sorted(maps.Keys(byKey[key]))
+		lists := make([][]uint32, len(values))
+		for i, value := range values {
+			lists[i] = byKey[key][value]
+		}
+		m.keys = append(m.keys, keyIndex{key: key, values: newTextTable(values), lists: lists, any: any[key]})
+	}
+	if m.grouped || slices.ContainsFunc(m.rules, func(r rule) bool { return r.checkGroups }) {
+		m.known = newTextTable(slices.Sorted(maps.Keys(groups)))
+		m.byKnown = make([]*groupIndex, len(groups))
+		m.byUnknown = map[string]*groupIndex{}
 	}
 	m.direct = len(m.keys) == 1 && len(m.keys[0].any) == 0 && len(m.names) == 0 && !m.grouped && len(m.unfiled) == 0 &&
 		!slices.ContainsFunc(m.rules, func(r rule) bool { return r.labels != nil })
@@ -159,17 +180,11 @@ const block = 64
 // match appends the partitions of the clusters in this order, each one's ascending, and notes in ends where they end. Each cluster must be
 // matched once.
 func (m *matcher) match(clusters []Cluster, order, to, ends []uint32) []uint32 {
-	labels := 0
-	for _, from := range order {
-		labels += len(clusters[from].Labels)
-	}
-	if m.direct && labels > 0 {
+	if m.direct {
 		return m.matchDirect(clusters, order, to, ends)
 	}
 	for i, from := range order {
-		if !m.direct {
-			to = m.matchOne(from, &clusters[from], to)
-		}
+		to = m.matchOne(from, &clusters[from], to)
 		ends[i] = uint32(len(to))
 	}
 	return to
@@ -187,7 +202,7 @@ func (m *matcher) matchDirect(clusters []Cluster, order, to, ends []uint32) []ui
 		values[i] = value
 	}
 	for i := range order {
-		if list := k.values.find(values[i]); len(list) == 1 {
+		if list := k.of(values[i]); len(list) == 1 {
 			to = append(to, list[0])
 		} else {
 			to = append(to, list...)
@@ -219,7 +234,7 @@ func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint3
 	for i := range m.keys {
 		k := &m.keys[i]
 		if value, ok := cluster.Labels[k.key]; ok {
-			to = m.accept(k.values.find(value), number, cluster, to)
+			to = m.accept(k.of(value), number, cluster, to)
 			if len(k.any) > 0 {
 				to = m.accept(k.any, number, cluster, to)
 			}
@@ -228,8 +243,15 @@ func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint3
 	if len(m.unfiled) > 0 {
 		to = m.accept(m.unfiled, number, cluster, to)
 	}
-	if len(to)-from > 1 {
+	if len(to)-from > 12 {
 		slices.Sort(to[from:])
+		return to
+	}
+	// So few that the call costs more than the sorting.
+	for i := from + 1; i < len(to); i++ {
+		for k := i; k > from && to[k] < to[k-1]; k-- {
+			to[k], to[k-1] = to[k-1], to[k]
+		}
 	}
 	return to
 }
@@ -273,11 +295,23 @@ type groupIndex struct {
 }
 
 func (m *matcher) ofGroup(group string) *groupIndex {
-	index, ok := m.byGroup[group]
-	if ok {
-		return index
+	if i := m.known.find(group); i >= 0 {
+		if m.byKnown[i] == nil {
+			m.byKnown[i] = m.resolve(group)
+		}
+		return m.byKnown[i]
 	}
-	index = &groupIndex{}
+	index, ok := m.byUnknown[group]
+	if !ok {
+		index = m.resolve(group)
+		m.byUnknown[group] = index
+	}
+	return index
+}
+
+// resolve asks all criteria about one group.
+func (m *matcher) resolve(group string) *groupIndex {
+	index := &groupIndex{}
 	for i := range m.rules {
 		r, p := &m.rules[i], uint32(i)
 		if r.grouped && (r.group == "" || r.group == group) && (r.groupLabels == nil || r.groupLabels.Match(m.groups[group])) {
@@ -287,6 +321,5 @@ func (m *matcher) ofGroup(group string) *groupIndex {
 			}
 		}
 	}
-	m.byGroup[group] = index
 	return index
 }
