@@ -93,12 +93,23 @@ func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) 
 		}
 	}
 	c.names = make([]name, len(clusters))
-	c.wanted = make([]string, len(clusters))
+	c.places = make([]place, len(clusters))
 	c.facts = make([]facts, len(clusters))
+	numbers := map[string]uint32{}
 	for i, from := range order {
 		cluster := &clusters[from]
 		c.names[i] = nameOf(cluster)
-		c.wanted[i] = cluster.Wanted
+		if n := len(c.versions); n > 0 && c.versions[n-1] == cluster.Wanted { // as most often
+			c.places[i].wanted = uint32(n - 1)
+		} else {
+			number, known := numbers[cluster.Wanted]
+			if !known {
+				number = uint32(n)
+				numbers[cluster.Wanted] = number
+				c.versions = append(c.versions, cluster.Wanted)
+			}
+			c.places[i].wanted = number
+		}
 		c.facts[i] = observe(&cluster.State, cluster.Wanted)
 	}
 	return order, append(faults, c.duplicates(order)...)
@@ -273,19 +284,36 @@ func (c *Compiled) layOut() error {
 		return &FieldError{Kind: KindValue, Path: "partitions", Hint: "are too many for so many clusters"}
 	}
 	c.partitionOf = make([]uint32, 0, words)
-	c.memberships = make([]uint32, len(c.members))
-	next := slices.Clone(c.offsets)
+	several := uint32(0)
+	for cluster := range c.places {
+		at := &c.places[cluster]
+		at.slot[0], at.count = several, c.offsets[cluster+1]-c.offsets[cluster]
+		if at.count > 1 {
+			several += at.count
+		}
+	}
+	c.offsets = nil
+	c.memberships = make([]uint32, several)
 	for i := range c.partitions {
 		p := &c.partitions[i]
 		p.slot, p.member = uint32(len(c.partitionOf)*64), member
 		for k := range p.count {
-			cluster := c.members[member+k]
-			c.memberships[next[cluster]] = p.slot + k
-			next[cluster]++
+			at := &c.places[c.members[member+k]]
+			if at.count == 1 {
+				at.slot[0] = p.slot + k
+				continue
+			}
+			c.memberships[at.slot[0]] = p.slot + k
+			at.slot[0]++
 		}
 		member += p.count
 		for range (p.count + 63) / 64 {
 			c.partitionOf = append(c.partitionOf, uint32(i))
+		}
+	}
+	for cluster := range c.places {
+		if at := &c.places[cluster]; at.count > 1 {
+			at.slot[0] -= at.count // back to the first one
 		}
 	}
 	for s := range c.in {
