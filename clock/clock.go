@@ -1,8 +1,3 @@
-// Package clock tells the time to the shells around the planners. The planners themselves never see a Clock: they are given now as an
-// argument, so that the same input gives the same plan.
-//
-// It starts no timer and never sleeps. A planner returns the instant at which looking again can help, and the host waits for it in its
-// own way; tests of hosts that sleep are the job of testing/synctest.
 package clock
 
 import (

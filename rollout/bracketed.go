@@ -43,6 +43,7 @@ type pendingResource struct {
 	position int32
 	n        int32     // founders of the rollout that gives the position
 	blockers []Verdict // what keeps the execution from being due, besides time
+	timed    []Verdict // rules that it waits for and that time will open
 }
 
 // pendingRun is a member that will run on a pending resource: there may be as many as targets, so it is small.
@@ -340,8 +341,8 @@ func (w *work) role(b *bracketWork, d int32) bracket.Role {
 // target to target, because other policies govern some of them too, a version that some may have is out of scope for the others.
 func (w *work) observed(b *bracketWork) ([]bracket.Version, []bracket.Target) {
 	targets := make([]bracket.Target, len(b.targets))
-	type viewed struct{ deployment, view int32 }
-	first := map[viewed]int32{} // a target of each kind
+	type viewed struct{ deployment, view, only int32 } // only: the resource if an override names it
+	first := map[viewed]int32{}                        // a target of each kind
 	var kinds []viewed
 	var last viewed
 	for k, i := range b.targets {
@@ -350,7 +351,7 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, []bracket.Target) {
 		if b.former[i] {
 			continue // it gets nothing new, so nobody asks who may have it
 		}
-		if kind := (viewed{t.deployment, w.view[i]}); k == 0 || kind != last {
+		if kind := (viewed{t.deployment, w.view[i], w.namedByOverride(t)}); k == 0 || kind != last {
 			if _, known := first[kind]; !known {
 				first[kind] = i
 				kinds = append(kinds, kind)
@@ -361,7 +362,7 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, []bracket.Target) {
 	var versions []bracket.Version
 	excluded := map[viewed][]string{}
 	slices.SortFunc(kinds, func(a, b viewed) int {
-		return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.view, b.view))
+		return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.view, b.view), cmp.Compare(a.only, b.only))
 	})
 	for len(kinds) > 0 {
 		n := 1
@@ -379,7 +380,7 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, []bracket.Target) {
 			observed := bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt}
 			var shut []viewed
 			for _, kind := range same {
-				g := w.gateOf(first[kind], int32(number))
+				g := w.gateAt(first[kind], int32(number))
 				if len(g.blockers) > 0 {
 					shut = append(shut, kind)
 				} else if g.base.After(observed.EligibleAt) {
@@ -397,7 +398,7 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, []bracket.Target) {
 	for k, i := range b.targets {
 		t := &w.targets[i]
 		if len(excluded) > 0 {
-			targets[k].OutOfScope = excluded[viewed{t.deployment, w.view[i]}]
+			targets[k].OutOfScope = excluded[viewed{t.deployment, w.view[i], w.namedByOverride(t)}]
 		}
 		if b.former[i] {
 			targets[k].OutOfScope = w.allVersions(t.deployment)
@@ -408,22 +409,25 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, []bracket.Target) {
 	return versions, targets
 }
 
-// outOfScope adds the versions that a version selector refuses on this resource.
+// outOfScope adds the versions that do not exist for a target, and those that a version selector refuses on its resource.
 func (w *work) outOfScope(list []string, i int32) []string {
 	t := &w.targets[i]
 	versions := w.versions[t.deployment].list
 	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
-		g := w.gateOf(i, n)
-		if len(g.perResource) == 0 {
+		perResource := w.gateOf(i, n).perResource
+		if len(perResource) == 0 && !w.scoped[t.deployment] && !w.narrowed {
 			return list
 		}
-		for _, rule := range g.perResource {
+		out := !w.inScope(i, n)
+		for _, rule := range perResource {
 			at := w.bound(i)
 			at.version = versions[n]
-			if _, ok := w.versionSelector(rule, &at); !ok {
-				list = append(slices.Clip(list), versions[n].ID)
-				break
+			if _, ok := w.versionSelector(rule, &at); !ok && w.overriddenAt(rule.id, i, n) == nil {
+				out = true
 			}
+		}
+		if out {
+			list = append(slices.Clip(list), versions[n].ID)
 		}
 	}
 	return list
@@ -487,10 +491,17 @@ func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 	if !job.Status.Terminal() {
 		return fact
 	}
+	final, judging := w.failedBy(i, job)
+	if judging {
+		return fact // what a rollback rule has not judged yet has not succeeded yet
+	}
 	fact.EndedAt = job.end()
 	switch job.Status {
 	case JobSuccessful:
 		fact.Status = bracket.RunSucceeded
+		if final {
+			fact.Status = bracket.RunFailed
+		}
 		return fact
 	case JobExternalRunNotFound:
 		fact.Status = bracket.RunLost
@@ -506,8 +517,8 @@ func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 			row = append(row, earlier)
 		}
 	}
-	a := after(w.views.list[w.view[i]].retries, row, w.now)
-	if a.failed > 0 && a.verdict != ReasonRetryExhausted {
+	a := w.after(i, w.versions[t.deployment].number(job.Version), row)
+	if a.failed > 0 && a.verdict != ReasonRetryExhausted && !final {
 		fact.RetryAt = a.next
 	}
 	return fact

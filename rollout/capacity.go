@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -177,7 +178,7 @@ func (w *work) needs(slab []int32, start int, i int32) []int32 {
 	return slab
 }
 
-// turnOrder is the order in which starts ask for capacity: by due time, position and ids. Small entries are sorted instead of candidates, and
+// turnOrder is the order in which starts ask for capacity: those that take a target back first, then by due time, position and ids. Small entries are sorted instead of candidates, and
 // ids are compared only where the rest is equal.
 func (w *work) turnOrder() []candidate {
 	type entry struct {
@@ -190,6 +191,9 @@ func (w *work) turnOrder() []candidate {
 	for k := range w.candidates {
 		c := &w.candidates[k]
 		entries[k] = entry{c.due.Unix(), int32(c.due.Nanosecond()), c.position, int32(k)}
+		if c.revert {
+			entries[k].seconds = math.MinInt64
+		}
 	}
 	slices.SortFunc(entries, func(a, b entry) int {
 		switch {
@@ -275,18 +279,95 @@ func (w *work) admit() error {
 			Resource: w.targets[c.target].Resource, Group: c.group, Rank: k, Needs: slab[start:len(slab):len(slab)],
 		}
 	}
+	restore, counted := w.force(asked)
 	result, err := concurrency.Plan(w.capacity.snapshot, asked, w.now)
+	restore()
 	if err != nil {
 		return err
 	}
 	w.wake(result.Next)
-	w.starts(result)
+	w.starts(result, counted)
 	w.refused(result)
 	w.pools(result)
 	return nil
 }
 
-func (w *work) starts(result concurrency.Result) {
+// poolPlace is a resource in a pool.
+type poolPlace struct {
+	pool     int32
+	resource string
+}
+
+// force lets the candidates start for which an override lets their version past a concurrency rule: their resource counts as down in the pool
+// before the batch, so that it is admitted whatever the limit, and counts. restore gives the records their leases back. The resources that
+// only count for this are returned: nobody else may start on them on that account, since the start that is forced may be left out.
+func (w *work) force(asked []concurrency.Candidate) (restore func(), counted map[poolPlace]bool) {
+	if len(w.overrides) == 0 {
+		return func() {}, nil
+	}
+	pools := w.capacity.snapshot.Pools
+	before := make([]concurrency.Record, len(pools))
+	for k := range pools {
+		before[k] = pools[k].Record
+	}
+	counted = map[poolPlace]bool{}
+	for k := range w.candidates {
+		c := &w.candidates[k]
+		for _, pool := range asked[k].Needs {
+			if !w.forced(c, pool) {
+				continue
+			}
+			c.forced = true
+			at := poolPlace{pool, asked[k].Resource}
+			record := &pools[pool].Record
+			first, _ := slices.BinarySearchFunc(record.Leases, at.resource, func(l concurrency.Lease, id string) int { return strings.Compare(l.Resource, id) })
+			down := first < len(record.Leases) && record.Leases[first].Resource == at.resource ||
+				slices.ContainsFunc(pools[pool].Jobs, func(h concurrency.Holder) bool { return h.Resource == at.resource })
+			if down || counted[at] {
+				continue // held already, by this group or another: nobody is refused
+			}
+			counted[at] = true
+			lease := concurrency.Lease{
+				Pool: record.Key, Resource: at.resource, Group: reservedID, Token: record.NextToken, State: concurrency.Active, Since: w.now, ProgressAt: w.now,
+			}
+			record.NextToken++
+			record.Leases = slices.Insert(slices.Clone(record.Leases), first, lease)
+		}
+	}
+	return func() {
+		for k := range pools {
+			pools[k].Record = before[k]
+		}
+	}, counted
+}
+
+// borrowed reports whether a candidate was admitted on a place that counts only because another start is forced there.
+func (w *work) borrowed(c *candidate, claims []concurrency.Claim, counted map[poolPlace]bool) (pool int32, is bool) {
+	if c.forced || len(counted) == 0 {
+		return 0, false
+	}
+	for _, claim := range claims {
+		if counted[poolPlace{claim.Pool, w.targets[c.target].Resource}] {
+			return claim.Pool, true
+		}
+	}
+	return 0, false
+}
+
+// forced reports whether an override lets a candidate, or for the first start of an execution any of its runs, past a rule of the pool.
+func (w *work) forced(c *candidate, pool int32) bool {
+	let := func(i, n int32) bool {
+		return slices.ContainsFunc(w.views.list[w.view[i]].concurrency, func(rule *compiledRule) bool {
+			return w.capacity.byRule[rule][w.targets[i].resource] == pool && w.overriddenAt(rule.id, i, n) != nil
+		})
+	}
+	if m := c.member; m != nil && m.pending != nil {
+		return slices.ContainsFunc(m.bracket.runs[m.pending.from:m.pending.to], func(run pendingRun) bool { return let(run.target, run.version) })
+	}
+	return let(c.target, w.versions[w.targets[c.target].deployment].number(c.version))
+}
+
+func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 	w.plan.Start = make([]Start, 0, len(result.Admitted))
 	claims := 0
 	for _, admitted := range result.Admitted {
@@ -297,11 +378,19 @@ func (w *work) starts(result concurrency.Result) {
 	pools := w.capacity.snapshot.Pools
 	for _, admitted := range result.Admitted {
 		c := &w.candidates[admitted.Candidate]
+		if pool, is := w.borrowed(c, admitted.Claims, counted); is && result.Pools[pool].Active > result.Pools[pool].Max {
+			w.waitFor(c, []Verdict{w.slotVerdict(concurrency.Refusal{Pool: pool, Reason: concurrency.SlotFull})})
+			continue
+		}
 		start := Start{
 			TargetID: w.targets[c.target].TargetID, Version: c.version, Run: c.run, Purpose: PurposeDeploy, Group: c.group, Reason: Reason(admitted.Reason),
+			Scoped: w.isScoped(w.targets[c.target].deployment, c.version),
 		}
-		if c.member != nil && c.member.start.Run.Purpose == bracket.Rollback {
+		if c.revert || c.member != nil && c.member.start.Run.Purpose == bracket.Rollback {
 			start.Purpose = PurposeRollback
+		}
+		if c.forced {
+			start.Reason = ReasonOverridden
 		}
 		from := len(slab)
 		for _, claim := range admitted.Claims {
@@ -309,6 +398,7 @@ func (w *work) starts(result concurrency.Result) {
 		}
 		start.Claims = slab[from:len(slab):len(slab)]
 		w.plan.Start = append(w.plan.Start, start)
+		w.waits[c.target].start = int32(len(w.plan.Start))
 		if m := c.member; m != nil && m.pending != nil {
 			follow[m.pending] = append(follow[m.pending], start.Deployment)
 		}
@@ -324,29 +414,36 @@ func (w *work) starts(result concurrency.Result) {
 
 // refused lists who waits for a slot. A refused first start of a bracket keeps all members of its resource waiting.
 func (w *work) refused(result concurrency.Result) {
-	pools := w.capacity.snapshot.Pools
 	shared := map[*concurrency.Refusal][]Verdict{}
 	for _, refused := range result.Refused {
 		c := &w.candidates[refused.Candidate]
 		blockers, known := shared[&refused.Refusals[0]]
 		if !known {
 			for _, refusal := range refused.Refusals {
-				key := pools[refusal.Pool].Key
-				blockers = append(blockers, Verdict{
-					Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool],
-					On: []Condition{{Kind: ConditionKind(refusal.Reason.On()), Pool: key}},
-				})
+				blockers = append(blockers, w.slotVerdict(refusal))
 			}
 			shared[&refused.Refusals[0]] = blockers
 		}
-		if m := c.member; m != nil && m.pending != nil {
-			for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
-				w.waitNumber(run.target, run.version, blockers)
-			}
-			continue
-		}
-		w.wait(c.target, c.version, blockers)
+		w.waitFor(c, blockers)
 	}
+}
+
+func (w *work) slotVerdict(refusal concurrency.Refusal) Verdict {
+	return Verdict{
+		Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool],
+		On: []Condition{{Kind: ConditionKind(refusal.Reason.On()), Pool: w.capacity.snapshot.Pools[refusal.Pool].Key}},
+	}
+}
+
+// waitFor says why a candidate that only capacity refuses does not start: all that its execution would run waits with it.
+func (w *work) waitFor(c *candidate, blockers []Verdict) {
+	if m := c.member; m != nil && m.pending != nil {
+		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
+			w.waitNumber(run.target, run.version, blockers)
+		}
+		return
+	}
+	w.wait(c.target, c.version, blockers)
 }
 
 func (w *work) pools(result concurrency.Result) {

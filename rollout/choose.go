@@ -17,6 +17,8 @@ type candidate struct {
 	due      time.Time
 	position int32
 	member   *memberStart // nil outside brackets
+	revert   bool         // back to the version before: goes first
+	forced   bool         // an override lets it past a full pool
 }
 
 // choose decides about every target outside brackets: which version it should have, and what stands in the way.
@@ -50,6 +52,9 @@ func (w *work) chooseFor(i int32) {
 			w.wake(v.CreatedAt)
 			continue
 		}
+		if !w.inScope(i, n) {
+			continue
+		}
 		blockers, due, position := w.candidate(i, n)
 		if len(blockers) == 0 {
 			w.offer(i, n, due, position)
@@ -64,6 +69,9 @@ func (w *work) chooseFor(i int32) {
 		if newest {
 			w.kept(i)
 		}
+		return
+	}
+	if w.setBack(i, floor, newest) {
 		return
 	}
 	if blockers, needed := w.repeat(i, floor); len(blockers) > 0 {
@@ -88,7 +96,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, due time.Time, positio
 	t := &w.targets[i]
 	view := w.views.list[w.view[i]]
 	v := w.versions[t.deployment].list[n]
-	gate := w.gateOf(i, n)
+	gate := w.gateAt(i, n)
 	blockers = gate.blockers
 	for _, rule := range gate.perResource {
 		b := w.bound(i)
@@ -100,6 +108,12 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, due time.Time, positio
 	blockers = w.dependencies(blockers, i, nil)
 	blockers = w.versionDependencies(blockers, i, v, nil)
 	due = gate.base
+	for _, rule := range view.cooldowns {
+		if end := w.cooldown(rule, i, n); !end.IsZero() {
+			blockers = w.also(blockers, w.cooled(rule, i, n, end))
+		}
+	}
+	blockers = w.closed(blockers, i, n)
 	for k, rule := range view.gradual {
 		verdict, at, place := w.turn(gate, k, rule, i)
 		if verdict.Status != Allowed {
@@ -110,21 +124,25 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, due time.Time, positio
 		}
 		position = max(position, place)
 	}
+	blockers = w.custom(blockers, i, n)
 	if t.busy() {
 		blockers = w.also(blockers, w.busy(t))
 	}
-	return blockers, due, position
+	return w.let(blockers, i, n), due, position
 }
 
 // turn is what one gradual rollout says about target i.
 func (w *work) turn(g *gate, k int, rule *compiledRule, i int32) (verdict Verdict, due time.Time, position int32) {
+	if o := w.overriddenAt(rule.id, i, g.version); o != nil {
+		return Verdict{Status: Allowed}, o.satisfied(g.created), 0
+	}
 	if g.base.IsZero() {
 		return Verdict{Status: Pending, Reason: ReasonRolloutNotStarted, Rule: rule.id, On: g.shut}, due, 0
 	}
 	r, err := w.rolloutOf(g, k, rule, &w.targets[i])
 	if err == nil {
 		position = r.positions[w.element(rule, i)]
-		due, err = r.due(position)
+		due, err = r.due(position, w.hoursOf(i, g.version))
 	}
 	if err != nil {
 		return Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Position: int(position), Detail: err.Error()}}, due, position
@@ -154,7 +172,7 @@ func (w *work) busy(t *target) Verdict {
 }
 
 // repeat says whether the version that a target keeps needs another job: because its last one failed and may be tried again, or because
-// the target is outdated. Only retry, a busy target and capacity can stand in the way of a version that was allowed before.
+// the target is outdated. Only windows, retry, a busy target and capacity can stand in the way of a version that was allowed before.
 func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	t := &w.targets[i]
 	id := w.versions[t.deployment].list[floor].ID
@@ -171,7 +189,8 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	if floor == t.current && !w.outdated(t, id) {
 		return nil, false
 	}
-	a := after(w.views.list[w.view[i]].retries, own, w.now)
+	blockers = w.closed(nil, i, floor)
+	a := w.after(i, floor, own)
 	if a.verdict == ReasonRetryBackoff {
 		w.wake(a.next)
 		blockers = append(blockers, a.blocker(Pending))
@@ -184,7 +203,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	if t.busy() {
 		blockers = append(blockers, w.busy(t))
 	}
-	return blockers, true
+	return blockers, true // with overrides heeded already: one of a retry rule forgives, it does not repeat without end
 }
 
 // repeatDue is when a version that a target keeps became due for another job. It is an instant of the past and not now, or else the order
@@ -203,7 +222,7 @@ func (w *work) repeatDue(i, floor int32) time.Time {
 	if len(t.Jobs) > 0 && t.Jobs[0].end().After(due) {
 		due = t.Jobs[0].end()
 	}
-	if at := after(w.views.list[w.view[i]].retries, own, w.now).next; at.After(due) {
+	if at := w.after(i, floor, own).next; at.After(due) {
 		due = at
 	}
 	return due

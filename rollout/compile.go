@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
@@ -39,8 +41,60 @@ type Compiler interface {
 // PolicySet is a list of policies, checked and compiled, ready for any number of plans. It is immutable and safe for concurrent use if
 // its compiler is. Build it with [Compile]; its one verb is [PolicySet.Plan].
 type PolicySet struct {
-	policies []*compiledPolicy // enabled ones, by id
-	compiler Compiler
+	policies    []*compiledPolicy // enabled ones, by id
+	compiler    Compiler
+	load        func(name string) (*time.Location, error)
+	zones       map[string]*time.Location // loaded ones
+	scopeErrors ScopeErrors
+	maxScope    func(Version, TargetID) bool
+	customs     []CustomRule
+}
+
+// Option changes what [Compile] does.
+type Option func(*PolicySet)
+
+// WithZones gives the time zones of deployment windows, usually time.LoadLocation; the package reads no zone files itself. Without it only
+// UTC is known. A zone is loaded once, so a policy set keeps the rules that were in force when it was compiled.
+func WithZones(load func(name string) (*time.Location, error)) Option {
+	return func(s *PolicySet) { s.load = load }
+}
+
+// WithScopeErrors says what becomes of versions whose targetSelector fails; without it they are excluded. An unknown value excludes.
+func WithScopeErrors(errors ScopeErrors) Option {
+	return func(s *PolicySet) { s.scopeErrors = errors }
+}
+
+// WithMaxScope bounds what versions may reach, whatever their targetSelector says: where within returns false a version is out of scope.
+// It must be a pure function. Who may publish for whom is the host's business; this is where it says so.
+func WithMaxScope(within func(version Version, target TargetID) bool) Option {
+	return func(s *PolicySet) { s.maxScope = within }
+}
+
+// WithRule adds a rule of the host's own, which governs every target. Several are asked in the order in which they are given.
+func WithRule(rule CustomRule) Option {
+	return func(s *PolicySet) { s.customs = append(s.customs, rule) }
+}
+
+// rule returns the compiled rule with this id, or nil.
+func (s *PolicySet) rule(id string) *compiledRule {
+	for _, p := range s.policies {
+		for _, r := range p.rules {
+			if r.id == id {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// custom returns the host's rule with this id, or nil.
+func (s *PolicySet) custom(id string) CustomRule {
+	for _, r := range s.customs {
+		if r.ID() == id {
+			return r
+		}
+	}
+	return nil
 }
 
 type compiledPolicy struct {
@@ -55,11 +109,18 @@ type compiledPolicy struct {
 	dependencies []*compiledRule
 	selectors    []*compiledRule
 	approvals    []*compiledRule
+	progressions []*compiledRule
+	cooldowns    []*compiledRule
+	windows      []*compiledRule
 	retries      []*compiledRule
+	rollbacks    []*compiledRule
+
+	hours, firstHours clock.Calendar // of all windows, and of those that apply to targets without a current version
 }
 
 type compiledRule struct {
 	id        string
+	kind      string
 	path      string
 	createdAt time.Time
 
@@ -75,19 +136,29 @@ type compiledRule struct {
 	dependsOn  Matcher
 	appliesTo  Matcher // nil: every target
 	version    *VersionSelector
-	selector   Matcher // versionSelector
+	selector   Matcher // versionSelector; environmentProgression: the other environment
 
 	readsResource, readsVersion bool // dependsOn or selector, whichever the rule has
 	approval                    *AnyApproval
-	retry                       *Retry
+	progression                 *EnvironmentProgression
+	cooldown                    *VersionCooldown
+	window                      *DeploymentWindow
+	calendar                    clock.Calendar // window: of this rule alone
+	policy                      *compiledPolicy
+
+	retry    *Retry
+	rollback *Rollback
 }
 
 // Compile checks the policies, compiles their expressions and derives missing ids. The error joins one [*PolicyError] per fault, all faults
 // of all policies at once; an expression that does not compile has the compiler's error, with its position, as cause. Nothing is
 // planned on a policy that was not accepted whole. The policies are not retained.
-func Compile(policies []Policy, compiler Compiler) (*PolicySet, error) {
-	c := compilation{compiler: compiler, ruleIDs: map[string]string{}}
-	set := &PolicySet{compiler: compiler}
+func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySet, error) {
+	set := &PolicySet{compiler: compiler, scopeErrors: ScopeExclude}
+	for _, option := range options {
+		option(set)
+	}
+	c := compilation{compiler: compiler, load: set.load, zones: map[string]*time.Location{}, ruleIDs: map[string]string{}}
 	if compiler == nil {
 		c.add("", "a compiler is needed: pass the *selector.Env of package selector")
 		return nil, c.err()
@@ -111,8 +182,18 @@ func Compile(policies []Policy, compiler Compiler) (*PolicySet, error) {
 	}
 	slices.SortStableFunc(set.policies, func(a, b *compiledPolicy) int { return strings.Compare(a.id, b.id) })
 	c.sharedPools(set)
+	c.customs(set)
 	if err := c.err(); err != nil {
 		return nil, err
+	}
+	set.zones = c.zones
+	for _, p := range set.policies {
+		var faults [2]error
+		p.hours, faults[0] = set.calendar(p.windows)
+		p.firstHours, faults[1] = set.calendar(applied(p.windows))
+		if err := errors.Join(faults[:]...); err != nil {
+			return nil, err
+		}
 	}
 	return set, nil
 }
@@ -120,6 +201,8 @@ func Compile(policies []Policy, compiler Compiler) (*PolicySet, error) {
 type compilation struct {
 	faults
 	compiler Compiler
+	load     func(name string) (*time.Location, error)
+	zones    map[string]*time.Location
 	ruleIDs  map[string]string // id → path of the rule that has it
 }
 
@@ -163,7 +246,7 @@ func (c *compilation) policy(path, id string, p Policy) *compiledPolicy {
 		}
 		at := join(path, fmt.Sprintf("rules[%d]", i))
 		r := c.rule(join(at, kind), rule)
-		r.id, r.createdAt = rule.ID, rule.CreatedAt
+		r.id, r.kind, r.createdAt, r.policy = rule.ID, kind, rule.CreatedAt, compiled
 		if r.id == "" {
 			r.id = textkey.Join(id, kind, strconv.Itoa(ordinals[kind]))
 		}
@@ -188,8 +271,16 @@ func (c *compilation) policy(path, id string, p Policy) *compiledPolicy {
 			compiled.selectors = append(compiled.selectors, r)
 		case KindApproval:
 			compiled.approvals = append(compiled.approvals, r)
+		case KindProgression:
+			compiled.progressions = append(compiled.progressions, r)
+		case KindCooldown:
+			compiled.cooldowns = append(compiled.cooldowns, r)
+		case KindWindow:
+			compiled.windows = append(compiled.windows, r)
 		case KindRetry:
 			compiled.retries = append(compiled.retries, r)
+		case KindRollback:
+			compiled.rollbacks = append(compiled.rollbacks, r)
 		}
 	}
 	for _, r := range compiled.gradual {
@@ -263,12 +354,42 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 	case rule.AnyApproval != nil:
 		own := *rule.AnyApproval
 		r.approval = &own
+	case rule.EnvironmentProgression != nil:
+		own := *rule.EnvironmentProgression
+		own.SuccessStatuses = slices.Clone(own.SuccessStatuses)
+		r.progression = &own
+		r.selector = c.expression(join(path, "dependsOnEnvironmentSelector"), own.DependsOnEnvironmentSelector, ofEnv, ofDeployment)
+	case rule.VersionCooldown != nil:
+		own := *rule.VersionCooldown
+		r.cooldown = &own
+	case rule.DeploymentWindow != nil:
+		c.window(path, r, *rule.DeploymentWindow)
+	case rule.Rollback != nil:
+		own := *rule.Rollback
+		own.OnJobStatuses = slices.Clone(own.OnJobStatuses)
+		r.rollback = &own
 	case rule.Retry != nil:
 		own := *rule.Retry
 		own.RetryOnStatuses = slices.Clone(own.RetryOnStatuses)
 		r.retry = &own
 	}
 	return r
+}
+
+// customs refuses rules of the host that cannot be told from others.
+func (c *compilation) customs(set *PolicySet) {
+	seen := map[string]bool{}
+	for _, rule := range set.customs {
+		switch at, taken := c.ruleIDs[rule.ID()]; {
+		case rule.ID() == "":
+			c.add("", "a rule given by WithRule has no id: verdicts name it")
+		case taken:
+			c.add("", "%q is the id of %s and of a rule given by WithRule: ids are unique", rule.ID(), at)
+		case seen[rule.ID()]:
+			c.add("", "%q is the id of two rules given by WithRule: ids are unique", rule.ID())
+		}
+		seen[rule.ID()] = true
+	}
 }
 
 // sharedPools refuses rules that share a pool and disagree about it.
@@ -300,6 +421,8 @@ func pathOf(err error) (string, bool) {
 	case *bracket.RuleError:
 		return err.Path, true
 	case *concurrency.LimitError:
+		return err.Path, true
+	case *clock.CalendarError:
 		return err.Path, true
 	}
 	return "", false

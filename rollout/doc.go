@@ -8,21 +8,29 @@
 //
 // # The chain
 //
-// A policy governs the targets that its selector matches; every policy that governs a target must allow its start. The rules are asked in this
-// order and all that block are reported, each with a stable code, the instant at which looking again can help and the events that can:
+// Versions that are not for a target do not exist for it: the targetSelector of a version is asked before everything else, so that it gives no
+// denial, asks for no approval and counts in nobody's percentage. A policy governs the targets that its selector matches; every policy that
+// governs a target must allow its start. The rules are asked in this order and all that block are reported, each with a stable code, the
+// instant at which looking again can help and the events that can:
 //
 //  1. the status of the version
 //  2. versionSelector
 //  3. anyApproval
-//  4. deploymentBracket: members are chosen, ordered and locked by package bracket
-//  5. deploymentDependency, and the dependencies of the version itself
-//  6. gradualRollout
-//  7. retry, and a target that is busy
-//  8. resourceConcurrency: asked last, in one batch, only for what passed everything else
+//  4. environmentProgression: it succeeded elsewhere, on enough targets and for long enough
+//  5. deploymentBracket: members are chosen, ordered and locked by package bracket
+//  6. deploymentDependency, and the dependencies of the version itself
+//  7. versionCooldown
+//  8. deploymentWindow: the windows of one policy are one calendar of package clock, several policies must all be open
+//  9. gradualRollout, which advances in open time only: what a window interrupts goes on where it stopped
+//  10. rollback, retry, rules of the host ([WithRule]), and a target that is busy
+//  11. resourceConcurrency: asked last, in one batch, only for what passed everything else
 //
-// The newest version that all rules allow is chosen. What a target runs, or has begun, is never taken back because of a wait. An execution
-// of a bracket starts only when all its members may run, so that nothing is drained to wait; from then on only its own order, dependencies
-// outside it and busy targets are asked.
+// The newest version that all rules allow is chosen. What a target runs, or has begun, is never taken back because of a wait; a rollback rule alone
+// takes it back, once. An execution of a bracket starts only when all its members may run, so that nothing is drained to wait; from then on
+// only its own order, dependencies outside it and busy targets are asked. An [Override] lets one version past one rule for a time.
+//
+// [Plan.Explain] says what every rule thinks of every version of one target, [Plan.Changes] what is different from an earlier plan,
+// [PolicySet.Lint] what can never finish.
 //
 // # Positions
 //
@@ -33,12 +41,15 @@
 //
 //	I1   a plan is a function of its input; the order of the input changes nothing
 //	I2   planning again after any subset of a plan was carried out starts nothing of it twice
-//	I3   no target is given a version older than its current or started one, except by a bracket's rollback
+//	I3   no target is given a version older than its current or started one, except by a rollback, which is never rolled back
+//	I4   what a target runs is never cleared
+//	I5   capacity aside, who is allowed stays allowed while time passes inside an open window, but for maximumAgeHours and overrides
 //	I6   Next is after now, and between the two the plan stays the same
 //	I7   capacity aside, who joins, leaves or is relabelled makes no allowed target wait
-//	I8   due times are monotone in the position
+//	I8   due times are monotone in the position, and open instants
+//	I9   the open time between two due times is the difference of their offsets
 //	I10  a waiting target lists every rule that blocks it: without these it would start
-//	I11  capacity aside, adding a rule admits nobody, retry excepted
+//	I11  capacity aside, adding a rule admits nobody; but retry, a further allowing window in a policy that has one, and a bracket that changes an implied orderKey can
 //	I12  an expression that fails on a target changes the plan of no other
 //	I13  every start carries the claims to the slots that it needs
 //	I15  what Compile accepts can be planned with, and every pending verdict names a time or an event
@@ -49,8 +60,7 @@
 //
 // An expression that does not compile is an error, never a policy that silently does not apply. Nothing is cleared when no version may start.
 // Two approval rules of which one is unmet give no start. A slot belongs to (resource, group) and not to a running job. A status that
-// nobody knows is an active job. Backoff and offsets are integers that saturate or fail, and never wrap.
-//
-// Calendars, cooldowns, environment progression, the rollback rule, scoped versions and overrides are not part of this package yet: policies that
-// name such rules are refused as having unknown fields.
+// nobody knows is an active job. Backoff and offsets are integers that saturate or fail, and never wrap. A targetSelector that fails reaches
+// nobody, unless [WithScopeErrors] says so. A cooldown is counted per target. The soak of a progression counts from the first success, so a
+// redeployment does not begin it anew. A rollout that closed windows interrupt does not make up for them in a burst.
 package rollout

@@ -9,15 +9,27 @@ import (
 // of a (deployment, environment) that are governed alike.
 type gate struct {
 	view, version int32
-	blockers      []Verdict       // by version status, version selector, approval
+	created       *Version
+	blockers      []Verdict       // by version status, version selector, approval, progression
 	base          time.Time       // the latest instant at which one of them opened, never before the version was created; zero while one is shut
 	shut          []Condition     // what the shut ones wait for
+	asked         []asked         // every rule's answer, for targets that an override lets past one of them
 	perResource   []*compiledRule // version selectors that read the resource: asked per target
 	rollouts      []*rollout      // per gradual rule of the view, made when first needed
 	failed        []error         // per gradual rule: why there is no rollout
+	narrowed      bool            // it is of one target, for which an override opened it: the others' rollout has not started by that
 }
 
-// gateOf evaluates rules 1 to 3 of the chain for version n on target i.
+// asked is what one rule said: since when it is satisfied, or why it is not.
+type asked struct {
+	kind    string
+	rule    string
+	since   time.Time // zero: it is not
+	verdict Verdict   // the blocker if it is not
+	gate    bool      // until it is satisfied a rollout has no start
+}
+
+// gateOf evaluates rules 1 to 4 of the chain for version n on target i.
 func (w *work) gateOf(i, n int32) *gate {
 	t := &w.targets[i]
 	pair := &w.pairs[w.pairOf(t)]
@@ -28,14 +40,16 @@ func (w *work) gateOf(i, n int32) *gate {
 	}
 	view := w.views.list[w.view[i]]
 	v := w.versions[t.deployment].list[n]
-	g := &gate{view: w.view[i], version: n, base: v.CreatedAt, rollouts: make([]*rollout, len(view.gradual)), failed: make([]error, len(view.gradual))}
+	g := &gate{view: w.view[i], version: n, created: v, rollouts: make([]*rollout, len(view.gradual)), failed: make([]error, len(view.gradual))}
 	pair.gates = append(pair.gates, g)
-	if v.Status != VersionReady {
-		g.blockers = append(g.blockers, Verdict{
+	if v.Status == VersionReady {
+		g.asked = append(g.asked, asked{kind: kindStatus, since: v.CreatedAt})
+	} else {
+		g.asked = append(g.asked, asked{kind: kindStatus, verdict: Verdict{
 			Status: Denied, Reason: ReasonVersionNotDeployable,
 			On:   []Condition{{Kind: OnVersion, Deployment: v.Deployment}},
 			Data: &Data{Detail: string(v.Status)},
-		})
+		}})
 	}
 	for _, rule := range view.selectors {
 		if rule.readsResource {
@@ -43,24 +57,72 @@ func (w *work) gateOf(i, n int32) *gate {
 			continue
 		}
 		b := bound{version: v, environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
-		if verdict, ok := w.versionSelector(rule, &b); !ok {
-			g.blockers = append(g.blockers, verdict)
+		verdict, ok := w.versionSelector(rule, &b)
+		own := asked{kind: KindVersionSelector, rule: rule.id, verdict: verdict}
+		if ok {
+			own.since = v.CreatedAt
 		}
+		g.asked = append(g.asked, own)
 	}
 	for _, rule := range view.approvals {
 		at, verdict := w.approval(rule, v, &w.environments[t.environment])
-		if at.IsZero() {
-			g.blockers = append(g.blockers, verdict)
-			g.shut = append(g.shut, verdict.On...)
-		} else if at.After(g.base) {
-			g.base = at
+		g.asked = append(g.asked, asked{KindApproval, rule.id, at, verdict, true})
+	}
+	for _, rule := range view.progressions {
+		at, verdict := w.progression(rule, t, n)
+		g.asked = append(g.asked, asked{KindProgression, rule.id, at, verdict, true})
+	}
+	g.blockers, g.base, g.shut = w.opened(g, t.Environment, "")
+	return g
+}
+
+// opened sums up what the rules of a gate said, for one resource or, if it is empty, for all that no override names.
+func (w *work) opened(g *gate, environment, resource string) (blockers []Verdict, base time.Time, shut []Condition) {
+	base = g.created.CreatedAt
+	closed := false
+	for k := range g.asked {
+		own := &g.asked[k]
+		since := own.since
+		if own.rule != "" {
+			if o := w.overridden(own.rule, g.created, environment, resource); o != nil && (since.IsZero() || o.satisfied(g.created).Before(since)) {
+				since = o.satisfied(g.created) // never later than without: an override delays nobody
+			}
+		}
+		switch {
+		case since.IsZero():
+			blockers = append(blockers, own.verdict)
+			if own.gate {
+				closed = true
+				shut = append(shut, own.verdict.On...)
+			}
+		case own.gate && since.After(base):
+			base = since
 		}
 	}
-	if g.shut != nil {
-		g.base = time.Time{}
+	if closed {
+		base = time.Time{}
 	}
-	g.blockers = slices.Clip(g.blockers)
-	return g
+	return slices.Clip(blockers), base, shut
+}
+
+// gateAt is the gate of version n as it is for target i: the shared one, unless an override names the resource.
+func (w *work) gateAt(i, n int32) *gate {
+	g := w.gateOf(i, n)
+	if !w.narrowed {
+		return g
+	}
+	t := &w.targets[i]
+	if !slices.ContainsFunc(g.asked, func(own asked) bool {
+		o := w.overridden(own.rule, g.created, t.Environment, t.Resource)
+		return own.rule != "" && o != nil && o.Resource != ""
+	}) {
+		return g
+	}
+	own := *g
+	own.narrowed = true
+	own.rollouts, own.failed = make([]*rollout, len(g.rollouts)), make([]error, len(g.failed))
+	own.blockers, own.base, own.shut = w.opened(g, t.Environment, t.Resource)
+	return &own
 }
 
 func (w *work) versionSelector(rule *compiledRule, b *bound) (Verdict, bool) {

@@ -16,7 +16,12 @@ type view struct {
 	dependencies []*compiledRule
 	selectors    []*compiledRule
 	approvals    []*compiledRule
+	progressions []*compiledRule
+	cooldowns    []*compiledRule
 	retries      []*compiledRule
+	rollbacks    []*compiledRule
+	hours        *hours // the windows of all policies; nil: always open
+	firstHours   *hours // those that targets without a current version wait for
 }
 
 func newView(policies []*compiledPolicy) *view {
@@ -27,8 +32,12 @@ func newView(policies []*compiledPolicy) *view {
 		v.dependencies = append(v.dependencies, p.dependencies...)
 		v.selectors = append(v.selectors, p.selectors...)
 		v.approvals = append(v.approvals, p.approvals...)
+		v.progressions = append(v.progressions, p.progressions...)
+		v.cooldowns = append(v.cooldowns, p.cooldowns...)
 		v.retries = append(v.retries, p.retries...)
+		v.rollbacks = append(v.rollbacks, p.rollbacks...)
 	}
+	v.openHours()
 	return v
 }
 
@@ -154,11 +163,14 @@ func onConfig(rule string) []Condition { return []Condition{{Kind: OnConfig, Rul
 type DiagnosticCode string
 
 const (
-	DiagnosticMissingKey    DiagnosticCode = "missing_key"      // an expression read a key that is not there: no match
-	DiagnosticSelectorError DiagnosticCode = "selector_error"   // an expression failed: the target is held
-	DiagnosticOrphanedLease DiagnosticCode = "orphaned_lease"   // a lease whose holder is not at work: release it by its token if that is right
-	DiagnosticVersionCycle  DiagnosticCode = "dependency_cycle" // versions that wait for one another and never start
-	DiagnosticUnknownRun    DiagnosticCode = "unknown_run"      // a job carries the run id of a group that the state does not know
+	DiagnosticMissingKey            DiagnosticCode = "missing_key"             // an expression read a key that is not there: no match
+	DiagnosticSelectorError         DiagnosticCode = "selector_error"          // an expression failed: the target is held
+	DiagnosticOrphanedLease         DiagnosticCode = "orphaned_lease"          // a lease whose holder is not at work: release it by its token if that is right
+	DiagnosticVersionCycle          DiagnosticCode = "dependency_cycle"        // versions that wait for one another and never start
+	DiagnosticScopeInvalid          DiagnosticCode = "scope_invalid"           // the targetSelector of a version fails
+	DiagnosticScopeMissingKey       DiagnosticCode = "scope_missing_key"       // the targetSelector of a version reads a key that is not there
+	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, or of a bracket
+	DiagnosticUnknownRun            DiagnosticCode = "unknown_run"             // a job carries the run id of a group that the state does not know
 )
 
 // Diagnostic is an oddity that did not prevent the plan. Equal ones are counted, not repeated.

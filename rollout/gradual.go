@@ -38,13 +38,18 @@ type rollout struct {
 	record    RolloutRecord
 	positions []int32 // by element; see work.element
 	curve     curve
+	dues      map[*hours][]time.Time // per calendar: by position, as far as it reaches
 }
 
-// due returns when a position may start: the start of the rollout plus the offset of the position.
-func (r *rollout) due(position int32) (time.Time, error) {
+// due returns when a position may start: the start of the rollout plus the offset of the position, in time that counts only while the windows are
+// open. The record's start may lie outside of them: closed time moves nobody.
+func (r *rollout) due(position int32, h *hours) (time.Time, error) {
 	offset, err := r.curve.offset(int(position))
 	if err != nil {
 		return time.Time{}, err
+	}
+	if h != nil {
+		return r.open(position, offset, h)
 	}
 	due := r.record.StartAt.Add(offset)
 	if due.Before(r.record.StartAt) || due.After(lastInstant()) {
@@ -67,7 +72,7 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 		version := w.versions[t.deployment].list[g.version].ID
 		key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: version}
 		hash := rule.hash(version, "")
-		g.rollouts[k], g.failed[k] = w.begin(rule, key, hash, g.base, w.population(rule, w.pairOf(t)))
+		g.rollouts[k], g.failed[k] = w.begin(rule, key, hash, g.base, w.population(rule, w.pairOf(t), g.version), !g.narrowed)
 	}
 	return g.rollouts[k], g.failed[k]
 }
@@ -84,10 +89,11 @@ func (r *compiledRule) hash(version, group string) orderHash {
 	return h
 }
 
-// population returns the targets that a gradual rule ranks together: those that it governs of a pair, or of the pair's environment.
-func (w *work) population(rule *compiledRule, pair int32) []int32 {
+// population returns the targets that a gradual rule ranks together: those that it governs of a pair, as far as the version's scope goes, or
+// of the pair's environment.
+func (w *work) population(rule *compiledRule, pair, version int32) []int32 {
 	if rule.gradual.OrderKey == OrderByTarget {
-		return w.governed(rule, w.pairs[pair].targets)
+		return w.within(w.governed(rule, w.pairs[pair].targets), version)
 	}
 	var all []int32
 	d := int32(len(w.deployments))
@@ -96,6 +102,14 @@ func (w *work) population(rule *compiledRule, pair int32) []int32 {
 	}
 	slices.Sort(all) // neighbours share a resource again
 	return w.governed(rule, all)
+}
+
+// within leaves out the targets for which a version does not exist.
+func (w *work) within(targets []int32, version int32) []int32 {
+	if len(targets) == 0 || version < 0 || !w.scoped[w.targets[targets[0]].deployment] {
+		return targets
+	}
+	return slices.DeleteFunc(slices.Clone(targets), func(i int32) bool { return !w.inScope(i, version) })
 }
 
 func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
@@ -116,8 +130,8 @@ func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
 }
 
 // begin ranks a population of targets, given in order of their ids; targets of one resource are one element unless targets are ranked on
-// their own. A rollout that started before keeps its record; otherwise, from base on, a record is made.
-func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, population []int32) (*rollout, error) {
+// their own. A rollout that started before keeps its record; otherwise, from base on, a record is made if it is to be stored.
+func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, population []int32, store bool) (*rollout, error) {
 	byTarget := hash.key == OrderByTarget
 	heads := population // the first target of each element
 	size := len(population)
@@ -146,7 +160,7 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 			Schema: 1, Rule: key.rule, Environment: key.environment, Deployment: key.deployment, Version: key.version, Group: key.group,
 			StartAt: base.UTC(), Founders: len(heads),
 		}
-		if !w.now.Before(base) {
+		if store && !w.now.Before(base) {
 			w.rollouts[key] = record
 		}
 	}

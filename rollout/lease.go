@@ -235,7 +235,9 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 				fresh = true
 				running = running || !job.Status.Terminal()
 				for _, at := range [...]time.Time{job.CreatedAt, job.CompletedAt} {
-					if at.After(progress) && !at.After(w.now) {
+					if at.After(w.now) {
+						w.wake(at)
+					} else if at.After(progress) {
 						progress = at
 					}
 				}
@@ -251,11 +253,17 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 	return own, progress, running
 }
 
-// finished reports whether a target has no job to repeat outside brackets.
+// finished reports whether a target outside brackets has no job to repeat or to take back, and none that is being verified.
 func (w *work) finished(i int32) bool {
 	floor := w.targets[i].floor()
 	if floor < 0 || w.members[i] {
 		return true
+	}
+	if w.targets[i].verifying() {
+		return false
+	}
+	if s := w.setbackOf(i, floor); s != nil {
+		return s.done || s.stuck || s.to < 0
 	}
 	blockers, needed := w.repeat(i, floor)
 	return !needed || slices.ContainsFunc(blockers, func(v Verdict) bool { return v.Reason == ReasonRetryExhausted })

@@ -33,6 +33,7 @@ type Plan struct {
 	Next time.Time `json:"next,omitzero"`
 
 	brackets []*bracketWork
+	work     *work // for Explain
 
 	// State goes into the next snapshot if nothing is started; [PolicySet.Commit] returns the one that follows the starts.
 	State State `json:"state,omitzero"`
@@ -52,7 +53,9 @@ type Start struct {
 	// Claims are the leases that the start needs, one per pool, by pool key; whoever acts for the job carries their tokens.
 	Claims []Claim `json:"claims,omitempty"`
 
-	Reason Reason `json:"reason"` // how it got its slot: slot_free, slot_held, slot_already_down or rule_not_applicable
+	Reason Reason `json:"reason"` // how it got its slot: slot_free, slot_held, slot_already_down, rule_not_applicable or overridden
+
+	Scoped bool `json:"scoped,omitempty"` // the version is not for every target: it has a targetSelector
 }
 
 // Purpose says why a job runs.
@@ -60,7 +63,7 @@ type Purpose string
 
 const (
 	PurposeDeploy   Purpose = "deploy"   // towards the chosen version
-	PurposeRollback Purpose = "rollback" // back to the version before, in a bracket that failed
+	PurposeRollback Purpose = "rollback" // back to the version before, in a bracket that failed or by a rollback rule
 )
 
 // Claim is a place in a pool, valid at one revision of the pool's record.
@@ -157,6 +160,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 		return Plan{}, err
 	}
 	w.finish()
+	w.plan.work = w
 	return w.plan, nil
 }
 
@@ -177,10 +181,19 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		members:     make([]bool, len(x.targets)),
 		waits:       make([]wait, len(x.targets)),
 		vanished:    map[int32]string{},
+		scopes:      map[*Version]*scope{},
+		hours:       map[overriddenHours]*hours{},
+		scoped:      make([]bool, len(x.deployments)),
 		plan:        Plan{Now: now.UTC()},
 	}
 	for _, record := range snapshot.State.Rollouts {
 		w.rollouts[record.key()] = record
+	}
+	for d := range w.scoped {
+		w.scoped[d] = s.maxScope != nil || slices.ContainsFunc(x.versions[d].list, func(v *Version) bool { return v.TargetSelector != "" })
+	}
+	if err := w.override(snapshot.Overrides); err != nil {
+		return nil, err
 	}
 	w.approve(snapshot.Approvals)
 	w.pair()
@@ -228,6 +241,13 @@ type work struct {
 	view      []int32             // per target: its view
 	held      map[int32][]Verdict // targets that nothing may start on, because an expression failed
 	approvals map[approvalKey][]Approval
+	overrides map[overrideKey][]*Override // that are active
+	hours     map[overriddenHours]*hours  // that overrides leave
+	meetings  []*meeting
+	narrowed  bool           // one of them names a resource
+	named     map[int32]bool // resources that one of them names
+	scoped    []bool         // per deployment: not every version is for every target
+	scopes    map[*Version]*scope
 	rollouts  map[rolloutKey]RolloutRecord // kept and new
 	capacity  capacity
 	members   []bool // per target: it is a member of a bracket
@@ -348,6 +368,7 @@ func (w *work) waitNumber(i, version int32, blockers []Verdict) {
 type wait struct {
 	version  int32 // number of the candidate; none or missing
 	blockers int32 // one more than the index of the list in work.blockers; 0: the target does not wait
+	start    int32 // one more than the index of its start in the plan; 0: it does not start
 }
 
 // listWaiting orders the waits by resource, environment and deployment: a counting sort by resource of what is ordered by environment.

@@ -97,7 +97,9 @@ const (
 	poolKeys    = "pool/"
 )
 
-func poolKey(r concurrency.Record) string { return textkey.Join("pool", r.Key) }
+// PoolKey is the store key of a pool's record. A host whose jobs live in the same store reads it, in the transaction that creates a job, to see
+// whether the claims of the start still hold: a planner that was paused in between may have lost them.
+func PoolKey(pool string) string { return textkey.Join("pool", pool) }
 
 func recordKey(r RolloutRecord) string {
 	return textkey.Join("rollout", r.Rule, r.Environment, r.Deployment, r.Version, r.Group)
@@ -205,7 +207,7 @@ func (p *Planner) save(ctx context.Context, old stored, next State) error {
 	}
 	for _, record := range next.Pools {
 		if recordChanged(record, old.state.Pools) {
-			if err := put(poolKey(record), record); err != nil {
+			if err := put(PoolKey(record.Key), record); err != nil {
 				return err
 			}
 		}

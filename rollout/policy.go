@@ -38,7 +38,12 @@ type Rule struct {
 	DeploymentDependency *DeploymentDependency `json:"deploymentDependency,omitempty"`
 	VersionSelector      *VersionSelector      `json:"versionSelector,omitempty"`
 	AnyApproval          *AnyApproval          `json:"anyApproval,omitempty"`
-	Retry                *Retry                `json:"retry,omitempty"`
+
+	EnvironmentProgression *EnvironmentProgression `json:"environmentProgression,omitempty"`
+	VersionCooldown        *VersionCooldown        `json:"versionCooldown,omitempty"`
+	DeploymentWindow       *DeploymentWindow       `json:"deploymentWindow,omitempty"`
+	Retry                  *Retry                  `json:"retry,omitempty"`
+	Rollback               *Rollback               `json:"rollback,omitempty"`
 }
 
 // Kinds of rules: the JSON names under which a [Rule] holds them.
@@ -49,24 +54,40 @@ const (
 	KindDependency      = "deploymentDependency"
 	KindVersionSelector = "versionSelector"
 	KindApproval        = "anyApproval"
+	KindProgression     = "environmentProgression"
+	KindCooldown        = "versionCooldown"
+	KindWindow          = "deploymentWindow"
 	KindRetry           = "retry"
+	KindRollback        = "rollback"
 )
+
+// kindOfRule is a kind with the rule's value of it.
+type kindOfRule struct {
+	name string
+	rule interface{ Validate() error }
+	set  bool
+}
+
+func (r Rule) kinds() [11]kindOfRule {
+	return [...]kindOfRule{
+		{KindBracket, r.DeploymentBracket, r.DeploymentBracket != nil},
+		{KindConcurrency, r.ResourceConcurrency, r.ResourceConcurrency != nil},
+		{KindGradualRollout, r.GradualRollout, r.GradualRollout != nil},
+		{KindDependency, r.DeploymentDependency, r.DeploymentDependency != nil},
+		{KindVersionSelector, r.VersionSelector, r.VersionSelector != nil},
+		{KindApproval, r.AnyApproval, r.AnyApproval != nil},
+		{KindProgression, r.EnvironmentProgression, r.EnvironmentProgression != nil},
+		{KindCooldown, r.VersionCooldown, r.VersionCooldown != nil},
+		{KindWindow, r.DeploymentWindow, r.DeploymentWindow != nil},
+		{KindRetry, r.Retry, r.Retry != nil},
+		{KindRollback, r.Rollback, r.Rollback != nil},
+	}
+}
 
 // Kind returns the JSON name of the one kind that the rule holds, and "" if it holds none or several.
 func (r Rule) Kind() string {
 	kind, n := "", 0
-	for _, k := range []struct {
-		name string
-		set  bool
-	}{
-		{KindBracket, r.DeploymentBracket != nil},
-		{KindConcurrency, r.ResourceConcurrency != nil},
-		{KindGradualRollout, r.GradualRollout != nil},
-		{KindDependency, r.DeploymentDependency != nil},
-		{KindVersionSelector, r.VersionSelector != nil},
-		{KindApproval, r.AnyApproval != nil},
-		{KindRetry, r.Retry != nil},
-	} {
+	for _, k := range r.kinds() {
 		if k.set {
 			kind, n = k.name, n+1
 		}
@@ -240,21 +261,9 @@ func (r Rule) validate(path string, f *faults) {
 	if kind == "" {
 		f.add(path, "must hold exactly one kind of rule, such as %s or %s", KindBracket, KindConcurrency)
 	}
-	for _, k := range []struct {
-		kind string
-		rule interface{ Validate() error }
-		set  bool
-	}{
-		{KindBracket, r.DeploymentBracket, r.DeploymentBracket != nil},
-		{KindConcurrency, r.ResourceConcurrency, r.ResourceConcurrency != nil},
-		{KindGradualRollout, r.GradualRollout, r.GradualRollout != nil},
-		{KindDependency, r.DeploymentDependency, r.DeploymentDependency != nil},
-		{KindVersionSelector, r.VersionSelector, r.VersionSelector != nil},
-		{KindApproval, r.AnyApproval, r.AnyApproval != nil},
-		{KindRetry, r.Retry, r.Retry != nil},
-	} {
+	for _, k := range r.kinds() {
 		if k.set {
-			f.under(join(path, k.kind), k.rule.Validate())
+			f.under(join(path, k.name), k.rule.Validate())
 		}
 	}
 }

@@ -789,7 +789,14 @@ func (r *reference) settle() {
 				if t.Resource != l.Resource || l.Group != textkey.Join("target", t.Environment, t.Deployment) {
 					continue
 				}
-				fresh := slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return !j.CreatedAt.Before(l.Since) })
+				fresh := false
+				for _, j := range t.Jobs {
+					if !j.CreatedAt.Before(l.Since) {
+						fresh = true
+						r.wake(j.CreatedAt) // a job that a clock ahead of ours recorded is progress when its time has come
+						r.wake(j.CompletedAt)
+					}
+				}
 				return fresh && !active(t) && r.finished(t)
 			}
 			return false

@@ -210,7 +210,7 @@ func (w *work) reportWaits(b *bracketWork, settled []bool) {
 			}
 			p := &b.pending[next]
 			blockers := w.also(nil, w.verdict(b, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, p))
-			for _, verdict := range p.blockers {
+			for _, verdict := range slices.Concat(p.timed, p.blockers) {
 				blockers = w.also(blockers, verdict)
 			}
 			for at < len(b.targets) && w.targets[b.targets[at]].resource < p.resource {
@@ -263,7 +263,7 @@ func (w *work) reportRest(b *bracketWork, settled []bool) {
 			continue
 		}
 		t := &w.targets[i]
-		n := w.newest(t)
+		n := w.newest(i)
 		if n < 0 || t.current != missing && n <= t.current || t.running(w.versions[t.deployment].list[n].ID) {
 			w.kept(i)
 			continue
@@ -275,7 +275,7 @@ func (w *work) reportRest(b *bracketWork, settled []bool) {
 			pending = pending[1:]
 		}
 		alike := like{t.deployment, t.current, n, w.view[i]}
-		shared := t.OutdatedAt.IsZero() && t.current != missing && len(w.held) == 0 && len(w.gateOf(i, n).perResource) == 0 &&
+		shared := t.OutdatedAt.IsZero() && t.current != missing && len(w.held) == 0 && len(w.gateOf(i, n).perResource) == 0 && !w.narrowed &&
 			(len(records) == 0 || records[0].Resource != t.Resource) && (len(pending) == 0 || pending[0].resource != t.resource)
 		blockers, known := answers[alike]
 		if !shared || !known {
@@ -292,11 +292,11 @@ func (w *work) reportRest(b *bracketWork, settled []bool) {
 	}
 }
 
-// newest is the number of the newest version that exists by now, or none.
-func (w *work) newest(t *target) int32 {
-	versions := w.versions[t.deployment].list
+// newest is the number of the newest version that exists by now for a target, or none.
+func (w *work) newest(i int32) int32 {
+	versions := w.versions[w.targets[i].deployment].list
 	n := int32(len(versions)) - 1
-	for n >= 0 && versions[n].CreatedAt.After(w.now) {
+	for n >= 0 && (versions[n].CreatedAt.After(w.now) || !w.inScope(i, n)) {
 		n--
 	}
 	return n
@@ -309,7 +309,7 @@ func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 	if verdict.Status() == bracket.Allowed {
 		return nil
 	}
-	blockers := slices.Clip(w.gateOf(i, n).blockers)
+	blockers := slices.Clip(w.gateAt(i, n).blockers)
 	blockers = w.also(blockers, w.verdict(b, verdict, nil))
 	for _, held := range w.held[i] {
 		blockers = w.also(blockers, held)

@@ -105,35 +105,48 @@ type attempts struct {
 	rule    *compiledRule // the rule that decided
 }
 
-// after judges the newest consecutive jobs of one release under all retry rules that govern it: the smallest number of retries and the
-// longest delay win. Without a rule a single attempt is allowed. jobs are newest first.
-func after(rules []*compiledRule, jobs []Job, now time.Time) attempts {
+// after judges the newest consecutive jobs of one release of version n on target i under all retry rules that govern it: the smallest number of
+// retries and the longest delay win. Without a rule a single attempt is allowed. jobs are newest first. An override of a rule forgives
+// what was attempted before it.
+func (w *work) after(i, n int32, jobs []Job) attempts {
+	rules := w.views.list[w.view[i]].retries
 	if len(rules) == 0 {
-		rules = []*compiledRule{{retry: &Retry{MaxRetries: new(int)}}}
+		return (&compiledRule{retry: &Retry{MaxRetries: new(int)}}).after(jobs, w.now)
 	}
 	var worst attempts
-	for i, rule := range rules {
-		a := attempts{allowed: addSaturating(*rule.retry.MaxRetries, 1), rule: rule}
-		for _, job := range jobs {
-			if !rule.retry.counts(job.Status) {
-				break
+	for k, rule := range rules {
+		counted := jobs
+		if o := w.overriddenAt(rule.id, i, n); o != nil {
+			if old := slices.IndexFunc(jobs, func(job Job) bool { return job.CreatedAt.Before(o.CreatedAt) }); old >= 0 {
+				counted = jobs[:old]
 			}
-			a.failed++
 		}
-		if a.failed > 0 {
-			a.next = addTime(jobs[0].end(), rule.retry.Delay(a.failed))
-		}
-		switch {
-		case a.failed >= a.allowed:
-			a.verdict = ReasonRetryExhausted
-		case now.Before(a.next):
-			a.verdict = ReasonRetryBackoff
-		}
-		if i == 0 || a.worse(worst) {
+		if a := rule.after(counted, w.now); k == 0 || a.worse(worst) {
 			worst = a
 		}
 	}
 	return worst
+}
+
+// after judges the newest consecutive jobs of one release, newest first.
+func (r *compiledRule) after(jobs []Job, now time.Time) attempts {
+	a := attempts{allowed: addSaturating(*r.retry.MaxRetries, 1), rule: r}
+	for _, job := range jobs {
+		if !r.retry.counts(job.Status) {
+			break
+		}
+		a.failed++
+	}
+	if a.failed > 0 {
+		a.next = addTime(jobs[0].end(), r.retry.Delay(a.failed))
+	}
+	switch {
+	case a.failed >= a.allowed:
+		a.verdict = ReasonRetryExhausted
+	case now.Before(a.next):
+		a.verdict = ReasonRetryBackoff
+	}
+	return a
 }
 
 func (a attempts) worse(b attempts) bool {

@@ -17,6 +17,9 @@ type Snapshot struct {
 	Targets      []Target      `json:"targets"`
 	Approvals    []Approval    `json:"approvals,omitempty"`
 
+	// Overrides let single versions past single rules; see [Override]. Those that are not active now are ignored.
+	Overrides []Override `json:"overrides,omitempty"`
+
 	// Unavailable lists the ids of resources that are down for whatever reason: not ready, cordoned, being drained by hand. They count
 	// against the limits of their pools, and they may themselves be repaired without taking a further place.
 	Unavailable []string `json:"unavailable,omitempty"`
@@ -70,6 +73,11 @@ type Version struct {
 	Status     VersionStatus     `json:"status"`
 	CreatedAt  time.Time         `json:"createdAt"`
 	Metadata   map[string]string `json:"metadata,omitempty"`
+
+	// TargetSelector is CEL on resource, environment, deployment and version: on a target where it is false the version does not exist, for
+	// any rule. Empty: it is for every target. A version that is current or started on a target stays so whatever it says. (Scoped versions
+	// RFC; the name is that of the RFC.)
+	TargetSelector string `json:"targetSelector,omitempty"`
 
 	// Dependencies must all hold before the version starts on a target: on the same resource, in the same environment, the named
 	// deployment runs a version for which the expression is true.
@@ -131,7 +139,20 @@ type Job struct {
 	// CreatedAt must not lie before the now of the plan that offered the start.
 	CreatedAt   time.Time `json:"createdAt"`
 	CompletedAt time.Time `json:"completedAt,omitzero"` // zero while active; an ended job without it is taken to have ended when it was created
+
+	// Verification is what the host found out about the job after it ended. Empty: it is not verified.
+	Verification Verification `json:"verification,omitempty"`
 }
+
+// Verification is the state of the checks that follow a successful job. Anything that is not listed here counts as neither passed nor failed,
+// like [VerificationRunning].
+type Verification string
+
+const (
+	VerificationRunning Verification = "running"
+	VerificationPassed  Verification = "passed"
+	VerificationFailed  Verification = "failed"
+)
 
 // JobStatus is the state of a job. Only the statuses listed by [JobStatus.Terminal] are ended; every other one, unknown ones included,
 // counts as active, so that a status invented tomorrow blocks a start rather than doubling it.

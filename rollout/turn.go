@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
@@ -51,7 +52,7 @@ func (w *work) due(b *bracketWork, p bracket.Pending) []time.Time {
 		}
 		for k := pending.from; k < pending.to; k++ {
 			run := b.runs[k]
-			at, position, founders, err := schedule.turn(run.target)
+			at, position, founders, err := schedule.turn(run)
 			if err != nil {
 				pending.blockers = w.also(pending.blockers, Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: b.id, On: onConfig(b.id), Data: &Data{Detail: err.Error()}})
 			}
@@ -59,12 +60,22 @@ func (w *work) due(b *bracketWork, p bracket.Pending) []time.Time {
 				due = at
 			}
 			pending.position, pending.n = max(pending.position, position), max(pending.n, founders)
+			for _, rule := range w.views.list[w.view[run.target]].cooldowns {
+				end := w.cooldown(rule, run.target, run.version)
+				if end.IsZero() || w.overriddenAt(rule.id, run.target, run.version) != nil {
+					continue
+				}
+				pending.timed = append(pending.timed, w.cooled(rule, run.target, run.version, end))
+				if end.After(due) {
+					due = end
+				}
+			}
 			pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, b.runs[pending.from:pending.to], false)
 		}
-		b.pending[n] = pending
-		if len(pending.blockers) == 0 {
+		if due, pending = w.opening(b.runs[pending.from:pending.to], due, pending); len(pending.blockers) == 0 {
 			instants[n] = due
 		}
+		b.pending[n] = pending
 	}
 	return instants
 }
@@ -83,6 +94,75 @@ func (w *work) unseen(group *bracket.Group) map[int32]Verdict {
 		}
 	}
 	return verdicts
+}
+
+// opening moves the instant at which an execution is due to the first one from then on, and from now on, at which the windows of all its
+// runs are open for long enough. One that is past and finds them open now stays where it is.
+func (w *work) opening(runs []pendingRun, due time.Time, pending pendingResource) (time.Time, pendingResource) {
+	var all []*hours
+	for _, run := range runs {
+		if h := w.hoursOf(run.target, run.version); h != nil && !slices.Contains(all, h) {
+			all = append(all, h)
+			pending.timed = append(pending.timed, w.hoursNow(h).blockers...)
+		}
+	}
+	if len(all) == 0 || !due.After(w.now) && len(pending.timed) == 0 {
+		return due, pending
+	}
+	at := due
+	if at.Before(w.now) {
+		at = w.now
+	}
+	at, shut, err := w.together(all, at)
+	if err != nil {
+		pending.blockers = w.also(pending.blockers, Verdict{
+			Status: Pending, Reason: ReasonWindowClosed, Rule: shut.rules[0].id, On: onConfig(shut.rules[0].id), Data: &Data{Detail: err.Error()},
+		})
+		return due, pending
+	}
+	return at, pending
+}
+
+// meeting is what is known about calendars that have to be open together.
+type meeting struct {
+	hours []*hours
+	from  time.Time // they never are, from this instant on
+	shut  *hours    // the one that said so
+	err   error     // nil: nobody has searched in vain yet
+}
+
+// together is the first instant from at on at which several calendars are open, each for as long as it asks; if there is none, one of those that
+// are in the way. Two that are never open at the same time would send each other from one opening to the next for ever, so the search ends
+// with the horizon; that it was in vain holds for all later instants, too.
+func (w *work) together(all []*hours, at time.Time) (opens time.Time, shut *hours, err error) {
+	k := slices.IndexFunc(w.meetings, func(m *meeting) bool { return slices.Equal(m.hours, all) })
+	if k < 0 {
+		k = len(w.meetings)
+		w.meetings = append(w.meetings, &meeting{hours: all})
+	}
+	m := w.meetings[k]
+	if m.err != nil && !at.Before(m.from) {
+		return at, m.shut, m.err
+	}
+	opens = at
+	limit := at.Add(clock.DefaultHorizon)
+	for moved := true; moved; {
+		moved = false
+		for _, h := range all {
+			next, err := h.calendar.NextFit(opens, h.longest)
+			if err == nil && next.After(limit) {
+				err = clock.ErrNeverFits
+			}
+			if err != nil {
+				m.from, m.shut, m.err = at, h, err
+				return at, h, err
+			}
+			if next.After(opens) {
+				opens, moved = next, true
+			}
+		}
+	}
+	return opens, nil, nil
 }
 
 func sibling(w *work, own []int32, deployment string) int32 {
@@ -133,9 +213,9 @@ func (w *work) scheduleRule(b *bracketWork, rule *compiledRule, group *bracket.G
 	if rule.gradual.OrderKey != OrderByTarget {
 		population := b.targets
 		if rule.gradual.OrderKey == OrderByResource || rule.bracketID != b.id {
-			population = w.population(rule, b.environment*int32(len(w.deployments)))
+			population = w.population(rule, b.environment*int32(len(w.deployments)), none)
 		}
-		s.rollouts[none], s.err = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, population)
+		s.rollouts[none], s.err = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, population, true)
 		return s
 	}
 	for _, m := range group.Members {
@@ -143,17 +223,18 @@ func (w *work) scheduleRule(b *bracketWork, rule *compiledRule, group *bracket.G
 		if !known {
 			continue
 		}
-		population := w.population(rule, b.environment*int32(len(w.deployments))+d)
+		version, number := "", int32(none)
+		if len(m.Locks) > 0 {
+			version = m.Locks[0].ID
+			number = w.versions[d].number(version)
+		}
+		population := w.population(rule, b.environment*int32(len(w.deployments))+d, number)
 		if len(population) == 0 {
 			continue
 		}
-		version := ""
-		if len(m.Locks) > 0 {
-			version = m.Locks[0].ID
-		}
 		key.deployment = m.Deployment
 		var err error
-		if s.rollouts[d], err = w.begin(rule, key, rule.hash(version, group.ID), group.ReadyAt, population); err != nil {
+		if s.rollouts[d], err = w.begin(rule, key, rule.hash(version, group.ID), group.ReadyAt, population, true); err != nil {
 			s.err = err
 		}
 	}
@@ -161,11 +242,14 @@ func (w *work) scheduleRule(b *bracketWork, rule *compiledRule, group *bracket.G
 }
 
 // turn is when a member's target is due under all rules that govern it.
-func (s *schedule) turn(i int32) (due time.Time, position, founders int32, err error) {
-	w := s.w
+func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32, err error) {
+	w, i := s.w, run.target
 	for k := range s.rules {
 		r := &s.rules[k]
 		if len(w.views.list) > 2 && !w.views.list[w.view[i]].has(r.rule) {
+			continue
+		}
+		if o := w.overriddenAt(r.rule.id, i, run.version); o != nil {
 			continue
 		}
 		if r.err != nil {
@@ -180,7 +264,7 @@ func (s *schedule) turn(i int32) (due time.Time, position, founders int32, err e
 			continue
 		}
 		p := rollout.positions[w.element(r.rule, i)]
-		at, err := rollout.due(p)
+		at, err := rollout.due(p, w.hoursOf(i, run.version))
 		if err != nil {
 			return due, p, int32(rollout.record.Founders), err
 		}
@@ -195,6 +279,16 @@ func (s *schedule) turn(i int32) (due time.Time, position, founders int32, err e
 // bracket's, and, unless the run goes back to what was there before, a dependency outside the bracket. Versions that the same execution will
 // bring count as present.
 func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
+	if len(w.overrides) == 0 || len(blockers) == 0 {
+		return w.let(w.obstaclesOf(b, blockers, i, version, runs, back), i, version)
+	}
+	for _, verdict := range w.let(w.obstaclesOf(b, nil, i, version, runs, back), i, version) {
+		blockers = w.also(blockers, verdict) // those before are of other versions
+	}
+	return blockers
+}
+
+func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
 	t := &w.targets[i]
 	if len(w.held) > 0 {
 		for _, verdict := range w.held[i] {
@@ -208,6 +302,9 @@ func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, r
 		blockers = w.dependencies(blockers, i, b)
 		if w.dependent[t.deployment] && version >= 0 {
 			blockers = w.versionDependencies(blockers, i, w.versions[t.deployment].list[version], runs)
+		}
+		if runs != nil && version >= 0 && len(w.set.customs) > 0 {
+			blockers = w.custom(blockers, i, version)
 		}
 	}
 	if w.foreign(b, t) {

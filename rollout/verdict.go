@@ -21,21 +21,40 @@ type Reason string
 // Reasons of this package, in the order in which the rules are asked. Those of brackets and slots are the codes of packages bracket and
 // concurrency, unchanged.
 const (
-	ReasonVersionNotDeployable Reason = "version_not_deployable"   // denied: the status of the version
-	ReasonSelectorNoMatch      Reason = "selector_no_match"        // denied: a versionSelector says no
-	ReasonSelectorMissingKey   Reason = "selector_missing_key"     // denied: a versionSelector reads a key that is not there
-	ReasonSelectorError        Reason = "selector_error"           // denied: an expression failed on this target
-	ReasonApprovalMissing      Reason = "approval_missing"         // pending: fewer approvers than needed
-	ReasonDependencyUnmatched  Reason = "dependency_unmatched"     // denied: the rule names no deployment on this resource
-	ReasonDependencyUnmet      Reason = "dependency_unmet"         // denied: a deployment it needs does not run what it needs
-	ReasonVersionUnmet         Reason = "version_dependency_unmet" // denied: a dependency of the version itself
-	ReasonRolloutNotStarted    Reason = "rollout_not_started"      // pending: an approval is missing, so the curve has no start
-	ReasonRolloutNotDue        Reason = "rollout_not_due"          // pending: the turn of the target comes at Until
-	ReasonRolloutOverflow      Reason = "rollout_overflow"         // denied: the turn of the target lies beyond 64 bits of nanoseconds
-	ReasonRetryBackoff         Reason = "retry_backoff"            // pending: the next attempt is due at Until
-	ReasonRetryExhausted       Reason = "retry_exhausted"          // denied: no attempt is left
-	ReasonTargetBusy           Reason = "target_busy"              // denied: a job is active on the target
-	ReasonVersionUnknown       Reason = "version_unknown"          // denied: the target runs, or its bracket locked, a version that the snapshot does not hold
+	ReasonVersionNotDeployable     Reason = "version_not_deployable"     // denied: the status of the version
+	ReasonSelectorNoMatch          Reason = "selector_no_match"          // denied: a versionSelector says no
+	ReasonSelectorMissingKey       Reason = "selector_missing_key"       // denied: a versionSelector reads a key that is not there
+	ReasonSelectorError            Reason = "selector_error"             // denied: an expression failed on this target
+	ReasonApprovalMissing          Reason = "approval_missing"           // pending: fewer approvers than needed
+	ReasonProgressionNoEnvironment Reason = "progression_no_environment" // denied: the rule names no other environment
+	ReasonProgressionTooOld        Reason = "progression_too_old"        // denied: the version succeeded elsewhere too long ago
+	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough
+	ReasonDependencyUnmatched      Reason = "dependency_unmatched"       // denied: the rule names no deployment on this resource
+	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment it needs does not run what it needs
+	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself
+	ReasonCooldown                 Reason = "cooldown"                   // denied: the version before is younger than the interval, until Until
+	ReasonWindowClosed             Reason = "window_closed"              // pending: outside the windows, or inside one that closes; Until is the next opening that is long enough
+	ReasonWindowTooShort           Reason = "window_too_short"           // pending: open, but not for as long as the rule asks
+	ReasonRolloutNotStarted        Reason = "rollout_not_started"        // pending: an approval is missing, so the curve has no start
+	ReasonRolloutNotDue            Reason = "rollout_not_due"            // pending: the turn of the target comes at Until
+	ReasonRolloutOverflow          Reason = "rollout_overflow"           // denied: the turn of the target lies beyond 64 bits of nanoseconds
+	ReasonRollbackTriggered        Reason = "rollback_triggered"         // denied: the version went wrong on the target
+	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: it did, and so did the way back
+	ReasonRetryBackoff             Reason = "retry_backoff"              // pending: the next attempt is due at Until
+	ReasonRetryExhausted           Reason = "retry_exhausted"            // denied: no attempt is left
+	ReasonTargetBusy               Reason = "target_busy"                // denied: a job is active on the target
+	ReasonCustomInvalid            Reason = "custom_invalid"             // denied: a rule of the host gave no valid verdict
+	ReasonVersionUnknown           Reason = "version_unknown"            // denied: the target runs, or its bracket locked, a version that the snapshot does not hold
+)
+
+// Reasons of verdicts that do not stand in the way; an [Explanation] lists them too.
+const (
+	ReasonAllowed       Reason = "allowed"             // the rule is satisfied
+	ReasonCurrent       Reason = "current"             // the target runs the version
+	ReasonStarted       Reason = "started"             // a job of the version is in progress
+	ReasonNotApplicable Reason = "rule_not_applicable" // the rule does not concern the target
+	ReasonOverridden    Reason = "overridden"          // an [Override] lets the version past the rule
+	ReasonAlreadyDone   Reason = "already_done"        // the version succeeded, and nothing has outdated it since
 )
 
 // Verdict is what one rule says about one candidate, and what can change it.
@@ -53,9 +72,9 @@ type Data struct {
 	Position   int      `json:"position"`             // zero-based place in the rollout order
 	Population int      `json:"population,omitempty"` // how many were there when the rollout started
 	Attempt    int      `json:"attempt,omitempty"`    // attempts made so far
-	Allowed    int      `json:"allowed,omitempty"`    // attempts or approvals that the rule asks for
-	Names      []string `json:"names,omitempty"`      // deployments, approvers or members that the verdict is about
-	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the status of a version
+	Allowed    int      `json:"allowed,omitempty"`    // attempts, approvals or successes that the rule asks for
+	Names      []string `json:"names,omitempty"`      // deployments, approvers, environments, versions or members that the verdict is about
+	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the status of a version or job, the id of an override
 }
 
 // ConditionKind says what kind of event a verdict waits for.
@@ -63,7 +82,7 @@ type ConditionKind string
 
 const (
 	OnApproval     ConditionKind = "approval"      // an approval of Version in Environment
-	OnJob          ConditionKind = "job"           // a job on the target ends
+	OnJob          ConditionKind = "job"           // a job ends, or its verification: of Deployment on Resource, or of Version anywhere in Environment
 	OnDependency   ConditionKind = "dependency"    // another deployment succeeds on the resource
 	OnMember       ConditionKind = "member"        // another member of the bracket ends on the resource
 	OnExecutionEnd ConditionKind = "execution_end" // the open execution of Rule on Resource ends
@@ -92,6 +111,9 @@ func (c Condition) String() string {
 	case OnApproval:
 		return fmt.Sprintf("an approval of %s in %s", c.Version, c.Environment)
 	case OnJob:
+		if c.Resource == "" {
+			return strings.TrimSuffix(fmt.Sprintf("successes of %s %s in %s", c.Deployment, c.Version, c.Environment), " in ")
+		}
 		return fmt.Sprintf("the end of a job of %s on %s", c.Deployment, c.Resource)
 	case OnDependency, OnMember:
 		return fmt.Sprintf("%s on %s", c.Deployment, c.Resource)
@@ -126,6 +148,8 @@ func (v Verdict) String() string {
 			fmt.Fprintf(&b, " (%d of %d attempts failed)", d.Attempt, d.Allowed)
 		case ReasonApprovalMissing:
 			fmt.Fprintf(&b, " (%d of %d)", d.Attempt, d.Allowed)
+		case ReasonProgressionWaiting:
+			fmt.Fprintf(&b, " (%d of %d succeeded)", d.Attempt, d.Allowed)
 		}
 		if len(d.Names) > 0 {
 			fmt.Fprintf(&b, " %s", strings.Join(d.Names, ", "))

@@ -174,7 +174,13 @@ func describe(same []Entry) string {
 		}
 		return text
 	case End:
-		return fmt.Sprintf("%s: %s %s ended: %s", e.Resource, e.Deployment, e.Version, e.Status)
+		text := fmt.Sprintf("%s: %s %s ended: %s", e.Resource, e.Deployment, e.Version, e.Status)
+		if e.Note != "" {
+			text += ", " + e.Note
+		}
+		return text
+	case Verify:
+		return fmt.Sprintf("%s: verification of %s %s: %s", e.Resource, e.Deployment, e.Version, e.Status)
 	case Wait:
 		return fmt.Sprintf("%s: %s", whom(same), waitText(e))
 	case Stuck:

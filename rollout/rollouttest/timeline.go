@@ -14,7 +14,7 @@ type Timeline struct {
 	Start   time.Time `json:"start"`
 	Entries []Entry   `json:"entries"`
 
-	// Finish is when the last job ended; zero if none did.
+	// Finish is when the last job ended, or its verification did; zero if none did.
 	Finish time.Time `json:"finish,omitzero"`
 
 	// Done says that at the end nothing waited, ran or hung. Otherwise see Left.
@@ -26,7 +26,7 @@ type Timeline struct {
 	// Left lists who still waited at the end, and why.
 	Left []rollout.Waiting `json:"left,omitempty"`
 
-	// Running lists the runs that had not ended at the end, in the order of their start.
+	// Running lists the runs that had not ended at the end, or were still being verified, in the order of their start.
 	Running []string `json:"running,omitempty"`
 
 	// Pools gives the greatest use of every pool, by key.
@@ -59,7 +59,8 @@ const (
 	Arrival Kind = "arrival" // something came into the world or changed in it: Note
 	Bracket Kind = "bracket" // a bracket event, see Event; Locks if a group closed
 	Start   Kind = "start"   // a job was dispatched
-	End     Kind = "end"     // a job ended, with Status
+	End     Kind = "end"     // a job ended, with Status; Note says if it is being verified
+	Verify  Kind = "verify"  // the verification of a job ended, with Status
 	Wait    Kind = "wait"    // a target waits, with Blockers; said again only when these change
 	Stuck   Kind = "stuck"   // a run or a lease without progress for too long; Note names the pool of a lease
 )
@@ -79,7 +80,7 @@ type Entry struct {
 	Group       string            `json:"group,omitempty"`  // id of the bracket group, or holder of the slot
 	Reason      rollout.Reason    `json:"reason,omitempty"` // how a start got its slot
 	Event       bracket.EventKind `json:"event,omitempty"`
-	Status      string            `json:"status,omitempty"` // of the job that ended, or of the group or execution after the event
+	Status      string            `json:"status,omitempty"` // of the job or verification that ended, or of the group or execution after the event
 	Into        string            `json:"into,omitempty"`   // the group that another one was merged into
 	Locks       map[string]string `json:"locks,omitempty"`  // deployment → version that the group locked first
 	TimedOut    bool              `json:"timedOut,omitempty"`
@@ -262,13 +263,35 @@ func (r *recorder) memberOf(plan *rollout.Plan, start rollout.Start) member {
 }
 
 func (r *recorder) ended(job rollout.Job, e ending) {
+	entry := r.over(End, job, e)
+	entry.Status = string(job.Status)
+	if job.Verification == rollout.VerificationRunning {
+		entry.Note = "being verified"
+	} else {
+		r.leave(job)
+	}
+	r.entry(entry)
+}
+
+func (r *recorder) verified(job rollout.Job, e ending) {
+	entry := r.over(Verify, job, e)
+	entry.Status = string(job.Verification)
+	r.leave(job)
+	r.entry(entry)
+}
+
+// over is an entry about the end of a job or of its verification.
+func (r *recorder) over(kind Kind, job rollout.Job, e ending) Entry {
 	m := r.roles[job.Run]
-	r.running = slices.DeleteFunc(r.running, func(run string) bool { return run == job.Run })
 	r.timeline.Finish = e.at.UTC()
-	r.entry(Entry{
-		At: e.at.UTC(), Kind: End, Resource: e.target.Resource, Environment: e.target.Environment, Deployment: e.target.Deployment, Version: job.Version,
-		Run: job.Run, Role: m.role, Group: m.group, Status: string(job.Status),
-	})
+	return Entry{
+		At: e.at.UTC(), Kind: kind, Resource: e.target.Resource, Environment: e.target.Environment, Deployment: e.target.Deployment, Version: job.Version,
+		Run: job.Run, Role: m.role, Group: m.group,
+	}
+}
+
+func (r *recorder) leave(job rollout.Job) {
+	r.running = slices.DeleteFunc(r.running, func(run string) bool { return run == job.Run })
 }
 
 // inFlight counts the resources that are being disrupted after the starts of a plan.

@@ -20,8 +20,8 @@ type World struct {
 	// Policies decide who may start. Required.
 	Policies *rollout.PolicySet
 
-	// Fleet is what exists, and what will: a version is unknown to the planner before its CreatedAt, an approval and a command before
-	// their At, a target before its JoinedAt, and so is a resource of which all targets have still to join. Its State and Active must be empty.
+	// Fleet is what exists, and what will: a version and an override are unknown to the planner before their CreatedAt, an approval and a command
+	// before their At, a target before its JoinedAt, and so is a resource of which all targets have still to join. Its State and Active must be empty.
 	Fleet rollout.Snapshot
 
 	// Start is the instant of the first plan. Zero: when the oldest version was created.
@@ -66,6 +66,32 @@ type Change struct {
 type Outcome struct {
 	After  time.Duration     `json:"after"`            // from start to end, at least 0
 	Status rollout.JobStatus `json:"status,omitempty"` // empty: successful. One that is not terminal: the job hangs with it, for ever
+
+	// Verification is what the checks after a successful job find out: passed or failed. Empty: there are none. Running: they never end. A job
+	// that does not succeed is not verified, so with another Status it must be empty.
+	Verification rollout.Verification `json:"verification,omitempty"`
+
+	// VerifiedAfter is from the end of the job to the end of its checks, at least 0; until then its verification is running. Without an end
+	// of the checks it must be 0.
+	VerifiedAfter time.Duration `json:"verifiedAfter,omitempty"`
+}
+
+// validate says what is wrong with what World.Job returned; an error is the rest of a sentence about the attempt.
+func (o Outcome) validate() error {
+	ends := o.Verification == rollout.VerificationPassed || o.Verification == rollout.VerificationFailed
+	switch {
+	case o.After < 0:
+		return fmt.Errorf("end %v before it starts", -o.After)
+	case o.VerifiedAfter < 0:
+		return fmt.Errorf("be verified %v before it ends", -o.VerifiedAfter)
+	case o.Verification != "" && o.Verification != rollout.VerificationRunning && !ends:
+		return fmt.Errorf("have the verification %q: use %s, %s or %s", o.Verification, rollout.VerificationPassed, rollout.VerificationFailed, rollout.VerificationRunning)
+	case o.Verification != "" && o.Status != "" && o.Status != rollout.JobSuccessful:
+		return fmt.Errorf("be verified although it ends as %s: only what succeeded is verified", o.Status)
+	case o.VerifiedAfter > 0 && !ends:
+		return fmt.Errorf("be verified after %v without an outcome: set Verification to %s or %s", o.VerifiedAfter, rollout.VerificationPassed, rollout.VerificationFailed)
+	}
+	return nil
 }
 
 // Durations lets every job succeed, after the time that is given for its deployment; those of unlisted deployments take no time.
@@ -101,18 +127,20 @@ type running struct {
 	clock    *clock.Fake
 	fleet    rollout.Snapshot // what exists by now
 	arrivals []Change         // what does not, by time
-	ends     []ending         // of jobs, by time
+	ends     []ending         // of jobs and of their checks, by time
 
 	targets    map[rollout.TargetID]int // in fleet.Targets
 	dispatched map[string]rollout.Start
 	recorder
 }
 
+// ending is the end of a job, with what follows it, or of the checks of a job that has ended.
 type ending struct {
-	at     time.Time
-	target rollout.TargetID
-	run    string
-	status rollout.JobStatus
+	at       time.Time
+	target   rollout.TargetID
+	run      string
+	outcome  Outcome
+	verified bool // the checks end
 }
 
 func (w World) begin() (*running, error) {
@@ -170,7 +198,7 @@ func (r *running) schedule() error {
 	r.fleet = s
 	f.Environments, f.Deployments = slices.Clone(s.Environments), slices.Clone(s.Deployments)
 	f.Unavailable, f.DeletedResources = slices.Clone(s.Unavailable), slices.Clone(s.DeletedResources)
-	f.Resources, f.Versions, f.Targets, f.Approvals, f.Commands = nil, nil, nil, nil, nil
+	f.Resources, f.Versions, f.Targets, f.Approvals, f.Overrides, f.Commands = nil, nil, nil, nil, nil, nil
 	later := func(at time.Time) bool { return at.After(r.Start) }
 	arrive := func(at time.Time, do func(*rollout.Snapshot), what string, args ...any) {
 		r.arrivals = append(r.arrivals, Change{At: at, What: fmt.Sprintf(what, args...), Do: do})
@@ -188,6 +216,13 @@ func (r *running) schedule() error {
 			continue
 		}
 		arrive(a.At, func(s *rollout.Snapshot) { s.Approvals = append(s.Approvals, a) }, "%s %s %s in %s by %s", a.Deployment, a.Version, a.Status, a.Environment, a.By)
+	}
+	for _, o := range s.Overrides {
+		if !later(o.CreatedAt) {
+			f.Overrides = append(f.Overrides, o)
+			continue
+		}
+		arrive(o.CreatedAt, func(s *rollout.Snapshot) { s.Overrides = append(s.Overrides, o) }, "%s", overrideText(o))
 	}
 	for _, c := range s.Commands {
 		if !later(c.At) {
@@ -228,6 +263,21 @@ func (r *running) schedule() error {
 	}
 	slices.SortStableFunc(r.arrivals, func(a, b Change) int { return a.At.Compare(b.At) })
 	return nil
+}
+
+// overrideText is an override as it is read in an audit: what, where, for how long, who and why.
+func overrideText(o rollout.Override) string {
+	text := fmt.Sprintf("override %s: %s past %s", o.ID, o.Version, o.Rule)
+	if o.Environment != "" {
+		text += " in " + o.Environment
+	}
+	if o.Resource != "" {
+		text += " on " + o.Resource
+	}
+	if !o.ExpiresAt.IsZero() {
+		text += " until " + o.ExpiresAt.UTC().Format("2006-01-02 15:04:05")
+	}
+	return fmt.Sprintf("%s, by %s: %s", text, o.CreatedBy, o.Reason)
 }
 
 func (r *running) index() {
@@ -296,13 +346,14 @@ func (r *running) wake(next time.Time) time.Time {
 	return next
 }
 
-// happen lets everything happen that is due: jobs end, then things arrive.
+// happen lets everything happen that is due: jobs and their checks end, then things arrive.
 func (r *running) happen(now time.Time) bool {
 	any := false
 	for len(r.ends) > 0 && !r.ends[0].at.After(now) {
 		any = true
-		r.end(r.ends[0])
+		next := r.ends[0]
 		r.ends = r.ends[1:]
+		r.end(next)
 	}
 	for len(r.arrivals) > 0 && !r.arrivals[0].At.After(now) {
 		any = true
@@ -327,11 +378,30 @@ func (r *running) end(e ending) {
 	if k < 0 {
 		return // it left and came back as another one
 	}
-	t.Jobs[k].Status, t.Jobs[k].CompletedAt = e.status, e.at
-	if e.status == rollout.JobSuccessful && t.Current != "" {
-		t.Current = t.Jobs[k].Version
+	job := &t.Jobs[k]
+	if e.verified {
+		job.Verification = e.outcome.Verification
+		r.verified(*job, e)
+		return
 	}
-	r.ended(t.Jobs[k], e)
+	job.Status, job.CompletedAt = e.outcome.Status, e.at
+	if job.Status == rollout.JobSuccessful && t.Current != "" {
+		t.Current = job.Version
+	}
+	if e.outcome.Verification != "" {
+		job.Verification = rollout.VerificationRunning
+	}
+	r.ended(*job, e)
+	if e.outcome.Verification != "" && e.outcome.Verification != rollout.VerificationRunning {
+		e.at, e.verified = e.at.Add(e.outcome.VerifiedAfter), true
+		r.await(e)
+	}
+}
+
+// await puts an ending behind those of the same instant.
+func (r *running) await(e ending) {
+	k, _ := slices.BinarySearchFunc(r.ends, e.at, func(e ending, at time.Time) int { return cmp.Or(e.at.Compare(at), -1) })
+	r.ends = slices.Insert(r.ends, k, e)
 }
 
 // dispatch creates the jobs of the plan, if they do not exist yet, and decides how they will end.
@@ -353,19 +423,15 @@ func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 		}
 		r.dispatched[start.Run] = start
 		outcome := r.Job(start, attempt)
-		if outcome.After < 0 {
-			return fmt.Errorf("rollouttest: World.Job lets attempt %d of %s on %s end %v before it starts", attempt, start.Deployment, start.Resource, -outcome.After)
+		if err := outcome.validate(); err != nil {
+			return fmt.Errorf("rollouttest: World.Job lets attempt %d of %s on %s %w", attempt, start.Deployment, start.Resource, err)
 		}
-		status := cmp.Or(outcome.Status, rollout.JobSuccessful)
+		outcome.Status = cmp.Or(outcome.Status, rollout.JobSuccessful)
 		job := rollout.Job{Run: start.Run, Version: start.Version, Status: rollout.JobInProgress, CreatedAt: now}
-		if status.Terminal() {
-			at := now.Add(outcome.After)
-			k, _ := slices.BinarySearchFunc(r.ends, at, func(e ending, at time.Time) int {
-				return cmp.Or(e.at.Compare(at), -1) // behind those of the same instant
-			})
-			r.ends = slices.Insert(r.ends, k, ending{at: at, target: start.TargetID, run: start.Run, status: status})
+		if outcome.Status.Terminal() {
+			r.await(ending{at: now.Add(outcome.After), target: start.TargetID, run: start.Run, outcome: outcome})
 		} else {
-			job.Status = status
+			job.Status = outcome.Status
 		}
 		t.Jobs = append(t.Jobs, job)
 		r.started(plan, start, attempt, now)

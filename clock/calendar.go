@@ -1,0 +1,290 @@
+package clock
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"time"
+)
+
+// Calendar tells when something may happen: at the instants that lie inside some allow window, or anywhere if there is no allow window,
+// and inside no deny window. Windows of one calendar may have different zones, and their order means nothing.
+//
+// The zero value has no windows and is always open. A Calendar is immutable and safe to share; its answers depend on nothing but itself
+// and the question. It knows the years 1 to 9999; outside of them every calendar is closed.
+type Calendar struct {
+	sets    []set // open where all of them are
+	rules   int   // of all sets together
+	horizon time.Duration
+}
+
+// set is the windows of one policy.
+type set struct{ allow, deny []rule }
+
+// DefaultHorizon is five years, leap days included.
+const DefaultHorizon = (5*365 + 2) * 24 * time.Hour
+
+// NewCalendar compiles windows. Zones are loaded by load, once each and only here, so a calendar keeps its answers when the zone data of
+// the machine change; pass [time.LoadLocation] to read them there. UTC is known without it, so load may be nil if there is no
+// other zone. Nothing of the windows is retained but their Recurrences.
+//
+// The error joins every fault of every window, each a *[CalendarError] whose path begins with windows[i].
+func NewCalendar(windows []Window, load func(name string) (*time.Location, error)) (Calendar, error) {
+	zones := zones{load: load, known: map[Zone]*zone{}}
+	var all set
+	var list []error
+	for i, w := range windows {
+		f := faults{prefix: fmt.Sprintf("windows[%d].", i)}
+		if r := w.compile(&zones, &f); len(f.list) > 0 {
+			list = append(list, f.list...)
+		} else if w.allows() {
+			all.allow = append(all.allow, r)
+		} else {
+			all.deny = append(all.deny, r)
+		}
+	}
+	if len(list) > 0 {
+		return Calendar{}, errors.Join(list...)
+	}
+	c := Calendar{rules: len(windows)}
+	if c.rules > 0 {
+		c.sets = []set{all}
+	}
+	return c, nil
+}
+
+// compile returns nil after a fault.
+func (w Window) compile(zones *zones, f *faults) rule {
+	s := w.schedule(f)
+	z, err := zones.zone(w.Timezone)
+	if err != nil && w.Timezone != "Local" { // which is reported already
+		f.add("timezone", CodeTimezoneUnknown, "%q: %v", string(w.Timezone), err)
+	}
+	switch {
+	case len(f.list) > 0:
+		return nil
+	case s.readings:
+		return s.repeated(z, f)
+	case w.Recurrence != nil:
+		return hosted{recurrence: w.Recurrence, location: z.location, length: time.Duration(s.length) * time.Second}
+	}
+	return once{w.From.Round(0).UTC(), w.Until.Round(0).UTC()}
+}
+
+// zones loads each zone once.
+type zones struct {
+	load  func(name string) (*time.Location, error)
+	known map[Zone]*zone
+}
+
+func (l *zones) zone(name Zone) (*zone, error) {
+	if z := l.known[name]; z != nil {
+		return z, nil
+	}
+	location := time.UTC
+	if name != "" && name != "UTC" {
+		if l.load == nil {
+			return nil, errors.New("only UTC is known here: pass time.LoadLocation, or what loads zones otherwise")
+		}
+		var err error
+		if location, err = l.load(string(name)); err != nil {
+			return nil, err
+		}
+		if location == nil {
+			return nil, errors.New("it was not found")
+		}
+	}
+	z, err := newZone(location)
+	if err == nil {
+		l.known[name] = z
+	}
+	return z, err
+}
+
+// Intersect returns a calendar that is open where all the given ones are, as when several policies apply. Its horizon is the longest of
+// theirs. Without arguments it is always open.
+func Intersect(calendars ...Calendar) Calendar {
+	var c Calendar
+	for _, one := range calendars {
+		c.sets = append(c.sets, one.sets...)
+		c.rules += one.rules
+		c.horizon = max(c.horizon, one.searches())
+	}
+	return c
+}
+
+// WithHorizon returns the calendar with another limit to its searches: instants at or after t plus horizon are not looked at. 0 or less is
+// [DefaultHorizon].
+func (c Calendar) WithHorizon(horizon time.Duration) Calendar {
+	c.horizon = max(0, horizon)
+	return c
+}
+
+func (c Calendar) searches() time.Duration {
+	if c.horizon > 0 {
+		return c.horizon
+	}
+	return DefaultHorizon
+}
+
+// limit returns the end of a search that begins at t.
+func (c Calendar) limit(t time.Time) time.Time { return earlier(t.Add(c.searches()), never()) }
+
+// Open tells whether the calendar is open at t. It is open at exactly the start of an allow window and closed at exactly its end; deny
+// windows are the other way round.
+func (c Calendar) Open(t time.Time) bool {
+	if !inRange(t) {
+		return false
+	}
+	for i := range c.sets {
+		if open, err := c.sets[i].open(t); err != nil || !open {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *set) open(t time.Time) (bool, error) {
+	for _, r := range s.deny {
+		if inside, err := r.covers(t); err != nil || inside {
+			return false, err
+		}
+	}
+	for _, r := range s.allow {
+		if inside, err := r.covers(t); err != nil || inside {
+			return inside, err
+		}
+	}
+	return len(s.allow) == 0, nil
+}
+
+// NextOpen returns t if the calendar is open then, else the first open instant after it, in UTC; [ErrNeverOpen] if there is none within
+// the horizon.
+func (c Calendar) NextOpen(t time.Time) (time.Time, error) { return c.AddOpen(t, 0) }
+
+// NextClose returns t if the calendar is closed then, else the first closed instant after it, in UTC; the zero time if there is none within
+// the horizon. Where a host's recurrence is at fault the calendar is closed.
+func (c Calendar) NextClose(t time.Time) time.Time {
+	t = t.Round(0).UTC()
+	if !inRange(t) {
+		return t
+	}
+	var buffer [inline]state
+	k := cursor{sets: c.sets, states: c.states(buffer[:])}
+	for limit := c.limit(t); t.Before(limit); {
+		open, until, err := k.at(t)
+		if !open || err != nil {
+			return t
+		}
+		t = until
+	}
+	return time.Time{}
+}
+
+// AddOpen returns the first open instant u, not before t and in UTC, such that the calendar is open for at least d within [t, u). With d = 0
+// it is [Calendar.NextOpen]. If d runs out exactly at a closing, u is the next opening. The error is [ErrNeverOpen] if there is no such
+// instant within the horizon, or a *[CalendarError] if d is negative or a host's recurrence at fault. For many durations from one start
+// use [Calendar.Walk].
+func (c Calendar) AddOpen(t time.Time, d time.Duration) (time.Time, error) {
+	var buffer [inline]state
+	k := cursor{sets: c.sets, states: c.states(buffer[:])}
+	p := pass{start: t.Round(0).UTC(), limit: c.limit(t)}
+	p.rewind(&k)
+	return p.addOpen(&k, d)
+}
+
+// OpenBetween returns how long the calendar is open within [a, b); 0 if b is not after a. It looks at all of that range, whatever the
+// horizon. The error is a *[CalendarError]: the sum exceeds a [time.Duration], 292 years, or a host's recurrence is at fault.
+func (c Calendar) OpenBetween(a, b time.Time) (time.Duration, error) {
+	var sum time.Duration
+	overflow := false
+	err := c.intervals(a, b, func(start, end time.Time) bool {
+		length := end.Sub(start)
+		sum += length
+		overflow = sum < 0 || length == math.MaxInt64 // where Sub saturates
+		return !overflow
+	})
+	if overflow {
+		err = &CalendarError{Path: "b", Code: CodeDurationInvalid, Hint: "open for more than 292 years since a: ask about a shorter range"}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return sum, nil
+}
+
+// NextFit returns the first instant u, not before t and in UTC, such that the calendar is open throughout [u, u+d). With d = 0 it is the first
+// open instant. The error is [ErrNeverFits] if no such stretch begins within the horizon, or a *[CalendarError] if d is negative or a host's
+// recurrence at fault.
+func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
+	if d < 0 {
+		return time.Time{}, negative(d)
+	}
+	var buffer [inline]state
+	k := cursor{sets: c.sets, states: c.states(buffer[:])}
+	at, limit := later(t.Round(0).UTC(), first()), c.limit(t)
+	for u, running := at, false; at.Before(never()) && (running || at.Before(limit)); {
+		open, until, err := k.at(at)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if open && !running {
+			u = at
+		}
+		if running = open; open && until.Sub(u) >= d {
+			return u, nil
+		}
+		at = until
+	}
+	return time.Time{}, fmt.Errorf("clock: %v from %s on, searched until %s: %w", d, stamp(t), stamp(limit), ErrNeverFits)
+}
+
+// Intervals returns the open intervals [start, end) within [from, to), in order and in UTC. They are disjoint and maximal: touching ones are
+// joined. It looks at all of that range, whatever the horizon, as far as the loop goes. The sequence ends early where a host's
+// recurrence is at fault; [Calendar.OpenBetween] returns that error.
+func (c Calendar) Intervals(from, to time.Time) iter.Seq2[time.Time, time.Time] {
+	return func(yield func(start, end time.Time) bool) {
+		_ = c.intervals(from, to, yield) // there is no place for the error, as said above
+	}
+}
+
+func (c Calendar) intervals(from, to time.Time, yield func(start, end time.Time) bool) error {
+	var buffer [inline]state
+	k := cursor{sets: c.sets, states: c.states(buffer[:])}
+	at, to := later(from.Round(0).UTC(), first()), earlier(to.Round(0).UTC(), never())
+	var start time.Time
+	running := false
+	for at.Before(to) {
+		open, until, err := k.at(at)
+		if (err != nil || !open) && running && !yield(start, at) {
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if open && !running {
+			start = at
+		}
+		running, at = open, until
+	}
+	if running {
+		yield(start, to)
+	}
+	return nil
+}
+
+// Walk begins a walk at t: it answers what [Calendar.AddOpen] answers for t, many times over.
+func (c Calendar) Walk(t time.Time) *Walk {
+	w := &Walk{cursor: cursor{sets: c.sets, states: make([]state, c.rules)}, pass: pass{start: t.Round(0).UTC(), limit: c.limit(t)}}
+	w.pass.rewind(&w.cursor)
+	return w
+}
+
+// states returns a state per rule, in the buffer if that has room.
+func (c Calendar) states(buffer []state) []state {
+	if c.rules <= len(buffer) {
+		return buffer[:c.rules]
+	}
+	return make([]state, c.rules)
+}

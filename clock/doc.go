@@ -1,0 +1,33 @@
+// Package clock tells the time to the shells around the planners, and tells planners when something may happen: [Calendar] knows the
+// windows and freezes of a policy, in the time zones of the people who wrote them.
+//
+// It starts no timer, never sleeps, loads no zone data by itself and reads the machine's clock in [System] only. The planners never see a
+// [Clock]: they are given now as an argument, so that the same input gives the same plan. A calendar returns the instant at which looking
+// again can help, and the host waits for it in its own way; tests of hosts that sleep are the job of testing/synctest.
+//
+// # Windows
+//
+// A [Window] recurs on days of the week, as an rrule of RFC 5545 says, or as a [Recurrence] of the host does; or it is one interval. A
+// calendar is open where some allow window is, or everywhere if it has none, except inside its deny windows.
+//
+//  1. Every interval is half-open: open at exactly its start, closed at exactly its end, without tolerance.
+//  2. Days are local days, those on which a window starts: a Friday night window from 22:00 to 04:00 is open on Saturday at 02:00.
+//  3. What recurs every second day or week is counted from its anchor, never from the moment of the question. The same question has
+//     the same answer, whenever and however often it is asked.
+//  4. A fault is an error, never a guess: an unknown zone is not UTC, and an rrule beyond the subset is refused, not shortened.
+//  5. Every search ends: at the horizon of the calendar, five years after the instant asked about unless set otherwise.
+//
+// # Where clocks are changed
+//
+// A local clock skips some readings and shows others twice. For a reading, First is the first instant at which the clock is at or past it,
+// and Last is the first instant after which it is never again before it. Away from changes they are the same.
+//
+//   - A start that the clock skips is First, which is the end of the gap; or, with [GapSkip], there is no occurrence on that day.
+//   - A start that is shown twice is First; or, with [OverlapLast], the second pass, also where the clock is set back to exactly it. There are never two occurrences on one day.
+//   - A length in minutes is elapsed time: six hours from 22:00 may end at 03:00 or at 05:00.
+//   - An end by the clock is a reading. An allow window ends as soon as the clock is at or past it; a deny window ends when the
+//     clock is never again before it, so no reading inside a deny window is open.
+//   - An occurrence whose start and end lie in the same gap has no length and is left out, as is one on a date that does not exist.
+//
+// time.Date is not used for any of this, because it does not say which side of a gap it picks.
+package clock

@@ -1,0 +1,60 @@
+package clock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Errors that callers branch on. Each is wrapped in one that says what was asked.
+var (
+	// ErrNeverOpen is returned by [Calendar.NextOpen] and [Calendar.AddOpen]: there is no such instant within the horizon.
+	ErrNeverOpen = errors.New("the calendar does not open")
+	// ErrNeverFits is returned by [Calendar.NextFit]: no open stretch that begins within the horizon is long enough.
+	ErrNeverFits = errors.New("the calendar is never open for so long")
+)
+
+// CalendarError is one fault of a window, of a question, or of a host's [Recurrence]. Functions that find several report all, joined.
+type CalendarError struct {
+	Path string // the field, such as windows[1].weekly.start; empty if it is the value itself
+	Code Code
+	Hint string // what is wrong and what to write instead; for people, it may change
+}
+
+// Error returns "path: hint".
+func (e *CalendarError) Error() string {
+	if e.Path == "" {
+		return e.Hint
+	}
+	return e.Path + ": " + e.Hint
+}
+
+// Code is the kind of a fault; codes do not change.
+type Code string
+
+const (
+	CodeTimezoneUnknown       Code = "timezone_unknown"       // there is no such zone, or the host could not load it
+	CodeTimeInvalid           Code = "time_invalid"           // a time of day, a date or an instant cannot be read or lies outside the years 1 to 9999
+	CodeDayInvalid            Code = "day_invalid"            // there is no such day of the week
+	CodeDurationInvalid       Code = "duration_invalid"       // a length is missing, out of range or given twice
+	CodeAnchorRequired        Code = "anchor_required"        // the phase or the time of day of a recurrence is not fixed
+	CodeRecurrenceUnsupported Code = "recurrence_unsupported" // it may be sound, but takes a Recurrence of the host
+	CodeRecurrenceInvalid     Code = "recurrence_invalid"     // it cannot be read, contradicts itself, or a host's recurrence breaks its promise
+	CodeEmptyWindow           Code = "empty_window"           // it would never be open
+)
+
+// faults collects the faults of one window.
+type faults struct {
+	prefix string // empty, or ends in a dot
+	list   []error
+}
+
+func (f *faults) add(field string, code Code, format string, args ...any) {
+	path := strings.TrimSuffix(f.prefix+field, ".") // a fault of the window itself has no field
+	f.list = append(f.list, &CalendarError{Path: path, Code: code, Hint: fmt.Sprintf(format, args...)})
+}
+
+func (f *faults) err() error { return errors.Join(f.list...) }
+
+func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }

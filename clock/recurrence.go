@@ -1,0 +1,212 @@
+package clock
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// pattern is what an rrule says, or the recurring part of [Weekly].
+type pattern struct {
+	weekly   bool
+	interval int64
+	days     uint8 // bit i: the weekday i after Monday; 0: not given
+	// Not given: nil. Otherwise what is listed, in any order.
+	hours, minutes, seconds []int64
+}
+
+// parseRecurrence reads the supported subset of RFC 5545 section 3.3.10. As there, letter case and the order of the parts mean nothing.
+func parseRecurrence(text string, f *faults) pattern {
+	p := pattern{interval: 1}
+	add := func(code Code, format string, args ...any) { f.add("rrule", code, format, args...) }
+	if name, _, found := strings.Cut(text, ":"); found {
+		add(CodeRecurrenceInvalid, "must begin with FREQ=, without %q: only the rule is given here, and the anchor takes the place of DTSTART", name+":")
+		return p
+	}
+	var seen []string
+	for part := range strings.SplitSeq(strings.ToUpper(text), ";") {
+		name, value, ok := strings.Cut(part, "=")
+		if !ok || name == "" || value == "" {
+			add(CodeRecurrenceInvalid, "%q must be NAME=VALUE; parts are separated by semicolons", part)
+			continue
+		}
+		if slices.Contains(seen, name) {
+			add(CodeRecurrenceInvalid, "%s is given twice", name)
+			continue
+		}
+		seen = append(seen, name)
+		switch name {
+		case "FREQ":
+			p.weekly = value == "WEEKLY"
+			if !p.weekly && value != "DAILY" {
+				add(CodeRecurrenceUnsupported, "FREQ must be DAILY or WEEKLY, not %s: pass a Recurrence for it", value)
+			}
+		case "INTERVAL":
+			n, ok := number(value, maxInterval)
+			if !ok || n == 0 {
+				add(CodeRecurrenceInvalid, "INTERVAL must be from 1 to %d, not %s", maxInterval, value)
+			} else {
+				p.interval = n
+			}
+		case "BYDAY":
+			for name := range strings.SplitSeq(value, ",") {
+				bit := weekdayNamed(name, "MOTUWETHFRSASU", 2)
+				switch {
+				case bit == 0 && len(name) > 2 && weekdayNamed(name[len(name)-2:], "MOTUWETHFRSASU", 2) != 0 && ordinal(name[:len(name)-2]):
+					add(CodeRecurrenceUnsupported, "BYDAY=%s counts within a month: pass a Recurrence for it", name)
+				case bit == 0:
+					add(CodeDayInvalid, "BYDAY must list MO, TU, WE, TH, FR, SA or SU, not %q", name)
+				}
+				p.days |= bit
+			}
+		case "BYHOUR":
+			p.hours = numbers(name, value, 23, f)
+		case "BYMINUTE":
+			p.minutes = numbers(name, value, 59, f)
+		case "BYSECOND":
+			p.seconds = numbers(name, value, 59, f)
+		case "WKST":
+			if weekdayNamed(value, "MOTUWETHFRSASU", 2) == 0 {
+				add(CodeRecurrenceInvalid, "WKST must be MO, not %s", value)
+			} else if value != "MO" {
+				add(CodeRecurrenceUnsupported, "WKST must be MO, not %s: pass a Recurrence for it", value)
+			}
+		default:
+			add(CodeRecurrenceUnsupported, "%s is not supported: pass a Recurrence for it", name)
+		}
+	}
+	if !slices.Contains(seen, "FREQ") {
+		add(CodeRecurrenceInvalid, "FREQ=DAILY or FREQ=WEEKLY is required")
+	}
+	return p
+}
+
+func numbers(name, value string, limit int64, f *faults) []int64 {
+	list := []int64{}
+	for item := range strings.SplitSeq(value, ",") {
+		n, ok := number(item, limit)
+		if !ok {
+			f.add("rrule", CodeRecurrenceInvalid, "%s must list numbers from 0 to %d, not %q", name, limit, item)
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// number reads plain digits: no sign, no space.
+func number(text string, limit int64) (int64, bool) {
+	n, err := strconv.ParseUint(text, 10, 63)
+	return int64(n), err == nil && int64(n) <= limit
+}
+
+// ordinal recognises the 1 in 1MO and the -2 in -2FR.
+func ordinal(text string) bool {
+	_, ok := number(strings.TrimLeft(text, "+-"), 1<<32)
+	return ok
+}
+
+// anchor is a reading that fixes a phase, or an instant that has such a reading in every zone.
+type anchor struct {
+	given, absolute bool
+	seconds         int64
+}
+
+func (a anchor) missing() bool { return !a.given }
+
+// reading returns the date and the time of day; zone is needed only for an absolute anchor.
+func (a anchor) reading(z *zone) (date, second int64) {
+	if a.absolute {
+		return civil(z.reading(a.seconds))
+	}
+	return civil(a.seconds)
+}
+
+func parseAnchor(text string, f *faults) anchor {
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		// time.Parse accepts more than the layout says, such as a fraction; what it means must be what is written.
+		if at, err := time.Parse(layout, text); err == nil && at.Format(layout) == text && inRange(at) {
+			return anchor{given: true, seconds: at.Unix()}
+		}
+	}
+	var at time.Time
+	if at.UnmarshalText([]byte(text)) == nil && at.Nanosecond() == 0 && inRange(at) {
+		return anchor{given: true, absolute: true, seconds: at.Unix()}
+	}
+	f.add("anchor", CodeTimeInvalid, "must be a local date and time, such as 2025-01-06T09:00 or 2025-01-06T09:00:00, not %q", text)
+	return anchor{given: true}
+}
+
+// schedule is a window whose fields were read one by one. What depends on the zone is still open.
+type schedule struct {
+	readings bool // it is made of local days and times
+	pattern  pattern
+	anchor   anchor
+	length   int64 // seconds
+	end      int64 // if length is 0: seconds after the midnight that begins the start's date
+
+	deny, skip, last bool
+}
+
+// requireAnchor reports an rrule that leaves its phase, its day or its hour to an anchor that is not there.
+func (s *schedule) requireAnchor(f *faults) {
+	if !s.anchor.missing() {
+		return
+	}
+	for _, need := range []struct {
+		open bool
+		what string
+	}{
+		{s.pattern.interval > 1, "INTERVAL is above 1, so something must say which days or weeks count"},
+		{s.pattern.hours == nil, "there is no BYHOUR, so something must say the time of day"},
+		{s.pattern.weekly && s.pattern.days == 0, "there is no BYDAY, so something must say the day"},
+	} {
+		if need.open {
+			f.add("anchor", CodeAnchorRequired, "is required, a local date and time such as 2025-01-06T09:00: %s", need.what)
+		}
+	}
+}
+
+// repeated fills in what the anchor decides. zone may be nil if the anchor is not absolute; the result is then good for its faults only.
+func (s *schedule) repeated(z *zone, f *faults) *repeated {
+	r := &repeated{
+		zone: z, weekly: s.pattern.weekly, interval: s.pattern.interval, days: s.pattern.days,
+		length: s.length, end: s.end, endLast: s.deny, skip: s.skip, last: s.last,
+	}
+	hours, minutes, seconds := s.pattern.hours, s.pattern.minutes, s.pattern.seconds
+	date, second := s.anchor.reading(z)
+	if hours == nil {
+		hours = []int64{second / 3600}
+	}
+	if minutes == nil {
+		minutes = []int64{second / 60 % 60}
+	}
+	if seconds == nil {
+		seconds = []int64{second % 60}
+	}
+	for _, hour := range hours {
+		for _, minute := range minutes {
+			for _, second := range seconds {
+				r.times = append(r.times, (hour*60+minute)*60+second)
+			}
+		}
+	}
+	slices.Sort(r.times)
+	r.times = slices.Compact(r.times)
+	switch {
+	case r.days == 0 && r.weekly:
+		r.days = 1 << weekday(date)
+	case r.days == 0:
+		r.days = 1<<week - 1
+	}
+	if r.weekly {
+		r.phase = floorMod(mondayWeek(date), r.interval)
+		return r
+	}
+	r.phase = floorMod(date, r.interval)
+	// Intervals prime to 7 reach every weekday; the others only ever the anchor's.
+	if r.interval%week == 0 && r.days>>weekday(date)&1 == 0 {
+		f.add("rrule", CodeEmptyWindow, "INTERVAL=%d days from the anchor never reaches a day of BYDAY: move the anchor or use FREQ=WEEKLY", r.interval)
+	}
+	return r
+}

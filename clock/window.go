@@ -1,0 +1,362 @@
+package clock
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// Window is a recurrence of starts with a length, or a one-off interval; inside it a calendar is open or closed. Exactly one of Weekly,
+// RRule, From with Until, and Recurrence is given. The zero value is not valid.
+//
+// It is a plain struct without decoder of its own, so it can be embedded in a larger one; [ParseWindow] reads one on its own. Occurrences
+// of one window may overlap; the window is their union.
+type Window struct {
+	// Weekly recurs on days of the week.
+	Weekly *Weekly `json:"weekly,omitempty"`
+	// RRule recurs as a subset of RFC 5545 says: FREQ=DAILY or WEEKLY with INTERVAL, BYDAY without ordinals, BYHOUR, BYMINUTE, BYSECOND and
+	// WKST=MO. Without BYHOUR the time of day is the anchor's; without BYMINUTE or BYSECOND that part is the anchor's, or 0 if there is
+	// no anchor; a weekly rule without BYDAY recurs on the anchor's day. Anything else takes a Recurrence.
+	RRule string `json:"rrule,omitzero"`
+	// DurationMinutes is the length of an occurrence in elapsed time: 360 are six hours, also across a change of the clock. Required with
+	// RRule and Recurrence, and with Weekly unless that has an end.
+	DurationMinutes Minutes `json:"durationMinutes,omitzero"`
+	// From and Until are the one-off interval [From, Until). The zero time is no instant but an absent one.
+	From  time.Time `json:"from,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	// Timezone is in which the days and times of Weekly and RRule are read, and in which a Recurrence is asked. Default UTC.
+	Timezone Zone `json:"timezone,omitzero"`
+	// AllowWindow says what the window does: open inside, if nil or true; closed inside, if false.
+	AllowWindow *bool `json:"allowWindow,omitempty"`
+	// Anchor fixes the phase of what recurs every second day or week, as a local date and time such as 2025-01-06T09:00, with or without
+	// seconds. An instant of RFC 3339 is accepted, too, and stands for its reading in Timezone. The window recurs before it as well
+	// as after it: to begin at some date, deny what comes before. Required if RRule has an INTERVAL above 1 or no BYHOUR, or a weekly one no
+	// BYDAY, and if Weekly has EveryWeeks above 1.
+	Anchor string `json:"anchor,omitzero"`
+	// Gap says what becomes of a start that the clock jumps over. Default forward.
+	Gap Gap `json:"gap,omitzero"`
+	// Overlap says which of two passes a start means that the clock shows twice. Default first.
+	Overlap Overlap `json:"overlap,omitzero"`
+	// Recurrence gives the starts of what the other fields cannot say. It is not part of the JSON form.
+	Recurrence Recurrence `json:"-"`
+}
+
+// Weekly is a time of day on some days of the week.
+type Weekly struct {
+	// Days are the local days on which the window starts, whenever it ends: mon, tue, wed, thu, fri, sat, sun. At least one.
+	Days []string `json:"days"`
+	// Start is a local time, HH:MM or HH:MM:SS.
+	Start string `json:"start"`
+	// End is a local time like Start, or 24:00. At or before Start it means the next day. Absent: the window's DurationMinutes counts.
+	End string `json:"end,omitzero"`
+	// EveryWeeks is 2 for every second week, and so on; weeks begin on Monday and are counted from the anchor's. Absent: every week.
+	EveryWeeks Weeks `json:"everyWeeks,omitzero"`
+}
+
+// Recurrence is a host's own sequence of starts. Next returns the first start strictly after t, or the zero time if there is none; it is
+// asked with t in the window's zone. Its answers must be those of one fixed, strictly increasing sequence, whenever and however often it
+// is asked, and it must be safe to share. A calendar that finds out otherwise treats the time as closed and reports the fault where it
+// can; it never loops. The Schedule of robfig/cron has this shape.
+type Recurrence interface {
+	Next(t time.Time) time.Time
+}
+
+// Gap says what becomes of a start that the clock jumps over. Empty is forward.
+type Gap string
+
+const (
+	GapForward Gap = "forward" // it starts at the end of the gap
+	GapSkip    Gap = "skip"    // it does not take place on that day, be it an allow or a deny window
+)
+
+// Overlap says which pass is meant by a start that the clock shows twice. Empty is first. There is one occurrence a day in any case.
+type Overlap string
+
+const (
+	OverlapFirst Overlap = "first"
+	OverlapLast  Overlap = "last"
+)
+
+// Minutes is a length in minutes, at least 1. The zero value is an absent one; written out in JSON it is an error.
+type Minutes int64
+
+// maxMinutes is what a [time.Duration] holds, 292 years.
+const maxMinutes = math.MaxInt64 / Minutes(time.Minute)
+
+// UnmarshalJSON reads a whole number of at least 1.
+func (m *Minutes) UnmarshalJSON(data []byte) error {
+	var f faults
+	n, ok := count(data)
+	if !ok || Minutes(n) > maxMinutes {
+		f.add("", CodeDurationInvalid, "must be a whole number of minutes from 1 to %d, not %s", maxMinutes, data)
+		return f.err()
+	}
+	*m = Minutes(n)
+	return nil
+}
+
+// Weeks is a number of weeks, at least 1. The zero value is an absent one; written out in JSON it is an error.
+type Weeks int64
+
+// maxInterval bounds intervals far above anything useful and far below what could overflow.
+const maxInterval = 1_000_000
+
+// UnmarshalJSON reads a whole number of at least 1.
+func (w *Weeks) UnmarshalJSON(data []byte) error {
+	var f faults
+	n, ok := count(data)
+	if !ok || n > maxInterval {
+		f.add("", CodeRecurrenceInvalid, "must be a whole number of weeks from 1 to %d, not %s", maxInterval, data)
+		return f.err()
+	}
+	*w = Weeks(n)
+	return nil
+}
+
+func count(data []byte) (int64, bool) {
+	var n int64
+	return n, json.Unmarshal(data, &n) == nil && n >= 1
+}
+
+// Zone is the name of a time zone in the IANA database, such as Europe/Berlin. The zero value is an absent one; written out in JSON it is an
+// error, because a name that got lost must not mean UTC.
+type Zone string
+
+// UnmarshalText reads any name but the empty one. Whether the zone exists is for [NewCalendar] to find out.
+func (z *Zone) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		var f faults
+		f.add("", CodeTimezoneUnknown, "must not be empty: name a zone, or leave the field out for UTC")
+		return f.err()
+	}
+	*z = Zone(text)
+	return nil
+}
+
+// ParseWindow reads the JSON form of a window, strictly, and validates it. All faults are reported, joined, each a *[CalendarError].
+func ParseWindow(data []byte) (Window, error) {
+	var w Window
+	if err := strictjson.Unmarshal(data, &w); err != nil {
+		var f faults
+		f.decoding(err)
+		return Window{}, f.err()
+	}
+	if err := w.Validate(); err != nil {
+		return Window{}, err
+	}
+	return w, nil
+}
+
+// decoding turns the faults of a document into those of a window.
+func (f *faults) decoding(err error) {
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range list.Unwrap() {
+			f.decoding(one)
+		}
+		return
+	}
+	var bad *strictjson.Error
+	if !errors.As(err, &bad) {
+		f.add("", CodeRecurrenceInvalid, "%v", err)
+		return
+	}
+	code := CodeRecurrenceInvalid
+	switch field, _, _ := strings.Cut(bad.Path, "["); field {
+	case "from", "until", "anchor", "weekly.start", "weekly.end":
+		code = CodeTimeInvalid
+	case "weekly.days":
+		code = CodeDayInvalid
+	case "durationMinutes":
+		code = CodeDurationInvalid
+	case "timezone":
+		code = CodeTimezoneUnknown
+	}
+	f.add(bad.Path, code, "%s", bad.Msg)
+}
+
+// Validate reports every fault of the window that can be seen without zone data, joined, each a *[CalendarError] whose path begins at the
+// window. [NewCalendar] finds the others: a zone that does not exist, and days that no phase reaches if the anchor is given as an instant.
+func (w Window) Validate() error {
+	var f faults
+	if s := w.schedule(&f); len(f.list) == 0 && s.readings && !s.anchor.absolute {
+		s.repeated(nil, &f)
+	}
+	return f.err()
+}
+
+// allows is the effect of the window.
+func (w Window) allows() bool { return w.AllowWindow == nil || *w.AllowWindow }
+
+// schedule reads the window's fields. Its result means something if no fault was added.
+func (w Window) schedule(f *faults) schedule {
+	shapes := 0
+	for _, given := range []bool{w.Weekly != nil, w.RRule != "", !w.From.IsZero() || !w.Until.IsZero(), w.Recurrence != nil} {
+		if given {
+			shapes++
+		}
+	}
+	switch {
+	case shapes == 0:
+		f.add("", CodeEmptyWindow, "nothing says when the window is: give weekly, rrule, or from and until")
+	case shapes > 1:
+		f.add("", CodeRecurrenceInvalid, "only one of weekly, rrule, from with until, and a recurrence can be given: write several windows instead")
+	}
+	if w.DurationMinutes < 0 || w.DurationMinutes > maxMinutes {
+		f.add("durationMinutes", CodeDurationInvalid, "must be from 1 to %d, not %d", maxMinutes, w.DurationMinutes)
+	}
+	if w.Timezone == "Local" {
+		f.add("timezone", CodeTimezoneUnknown, "Local differs from machine to machine: name a zone, such as Europe/Berlin")
+	}
+	switch w.Gap {
+	case "", GapForward, GapSkip:
+	default:
+		f.add("gap", CodeRecurrenceInvalid, "must be %s or %s, not %q", GapForward, GapSkip, string(w.Gap))
+	}
+	switch w.Overlap {
+	case "", OverlapFirst, OverlapLast:
+	default:
+		f.add("overlap", CodeRecurrenceInvalid, "must be %s or %s, not %q", OverlapFirst, OverlapLast, string(w.Overlap))
+	}
+	s := schedule{
+		length: int64(w.DurationMinutes) * 60,
+		deny:   !w.allows(),
+		skip:   w.Gap == GapSkip,
+		last:   w.Overlap == OverlapLast,
+	}
+	if w.Anchor != "" {
+		s.anchor = parseAnchor(w.Anchor, f)
+	}
+	if !w.From.IsZero() || !w.Until.IsZero() {
+		w.once(f)
+	}
+	if w.Recurrence != nil && w.DurationMinutes == 0 {
+		f.add("durationMinutes", CodeDurationInvalid, "is required with a recurrence, at least 1")
+	}
+	if w.Weekly != nil {
+		w.Weekly.schedule(&s, w.DurationMinutes > 0, f)
+	}
+	if w.RRule != "" {
+		if w.DurationMinutes == 0 {
+			f.add("durationMinutes", CodeDurationInvalid, "is required with rrule, at least 1")
+		}
+		s.readings = true
+		s.pattern = parseRecurrence(w.RRule, f)
+		s.requireAnchor(f)
+	}
+	if shapes == 1 && !s.readings {
+		w.meaningless(f)
+	}
+	return s
+}
+
+// meaningless reports what says nothing beside the shape that was given, since its author meant something by it.
+func (w Window) meaningless(f *faults) {
+	shape := "from and until, which are instants"
+	if w.Recurrence != nil {
+		shape = "a recurrence, which keeps its own rules"
+	}
+	for _, field := range []struct {
+		name  string
+		given bool
+	}{{"anchor", w.Anchor != ""}, {"gap", w.Gap != ""}, {"overlap", w.Overlap != ""}} {
+		if field.given {
+			f.add(field.name, CodeRecurrenceInvalid, "means nothing beside %s: leave it out", shape)
+		}
+	}
+	if w.Recurrence == nil && w.DurationMinutes > 0 {
+		f.add("durationMinutes", CodeDurationInvalid, "means nothing beside from and until: leave it out")
+	}
+}
+
+func (w Window) once(f *faults) {
+	for _, bound := range []struct {
+		name string
+		at   time.Time
+	}{{"from", w.From}, {"until", w.Until}} {
+		if bound.at.IsZero() {
+			f.add(bound.name, CodeTimeInvalid, "is required: a one-off window needs both ends")
+		} else if !inRange(bound.at) {
+			f.add(bound.name, CodeTimeInvalid, "must lie in the years 1 to 9999, not %s", stamp(bound.at))
+		}
+	}
+	if !w.From.IsZero() && !w.Until.IsZero() && !w.From.Before(w.Until) {
+		f.add("until", CodeEmptyWindow, "must be after from, %s, not %s", stamp(w.From), stamp(w.Until))
+	}
+}
+
+// inRange tells whether t has a name in RFC 3339. Calendars know no other instants.
+func inRange(t time.Time) bool {
+	seconds := t.Unix()
+	return firstInstant <= seconds && seconds < lastInstant
+}
+
+func (w *Weekly) schedule(s *schedule, hasDuration bool, f *faults) {
+	s.readings = true
+	s.pattern = pattern{weekly: true, interval: max(1, int64(w.EveryWeeks))}
+	if w.EveryWeeks < 0 || w.EveryWeeks > maxInterval {
+		f.add("weekly.everyWeeks", CodeRecurrenceInvalid, "must be from 1 to %d, not %d", maxInterval, w.EveryWeeks)
+	}
+	if len(w.Days) == 0 {
+		f.add("weekly.days", CodeEmptyWindow, "must name at least one day, such as mon")
+	}
+	for i, name := range w.Days {
+		bit := weekdayNamed(name, "montuewedthufrisatsun", 3)
+		if bit == 0 {
+			f.add(fmt.Sprintf("weekly.days[%d]", i), CodeDayInvalid, "must be mon, tue, wed, thu, fri, sat or sun, not %q", name)
+		}
+		s.pattern.days |= bit
+	}
+	start, ok := timeOfDay(w.Start)
+	if !ok || start == day {
+		f.add("weekly.start", CodeTimeInvalid, "must be a time from 00:00 to 23:59:59, HH:MM or HH:MM:SS, not %q", w.Start)
+	}
+	s.pattern.hours, s.pattern.minutes, s.pattern.seconds = []int64{start / 3600}, []int64{start / 60 % 60}, []int64{start % 60}
+	switch {
+	case w.End != "" && hasDuration:
+		f.add("durationMinutes", CodeDurationInvalid, "the window has an end, too: weekly.end is a reading of the clock, durationMinutes is elapsed time; keep one")
+	case w.End == "" && !hasDuration:
+		f.add("weekly.end", CodeDurationInvalid, "is required, or else durationMinutes, at least 1")
+	case w.End != "":
+		if s.end, ok = timeOfDay(w.End); !ok {
+			f.add("weekly.end", CodeTimeInvalid, "must be a time from 00:00 to 24:00, HH:MM or HH:MM:SS, not %q", w.End)
+		}
+		if s.end <= start {
+			s.end += day
+		}
+	}
+	if s.pattern.interval > 1 && s.anchor.missing() {
+		f.add("anchor", CodeAnchorRequired, "is required with weekly.everyWeeks above 1, to say which weeks count: give a local date and time, such as 2025-01-06T09:00")
+	}
+}
+
+// timeOfDay reads HH:MM or HH:MM:SS as seconds after midnight; 24:00 is the end of the day.
+func timeOfDay(text string) (int64, bool) {
+	if len(text) != len("HH:MM") && len(text) != len("HH:MM:SS") {
+		return 0, false
+	}
+	var seconds int64
+	for i, limit, unit := 0, int64(24), int64(3600); i < len(text); i, limit, unit = i+3, 59, unit/60 {
+		if i > 0 && text[i-1] != ':' {
+			return 0, false
+		}
+		tens, ones := int64(text[i])-'0', int64(text[i+1])-'0'
+		if tens < 0 || tens > 9 || ones < 0 || ones > 9 || tens*10+ones > limit {
+			return 0, false
+		}
+		seconds += (tens*10 + ones) * unit
+	}
+	return seconds, seconds <= day
+}
+
+// weekdayNamed returns the bit of a day, Monday first, or 0. names are the names one after the other, each of the given size.
+func weekdayNamed(name, names string, size int) uint8 {
+	if at := strings.Index(names, name); len(name) == size && at >= 0 && at%size == 0 {
+		return 1 << (at / size)
+	}
+	return 0
+}

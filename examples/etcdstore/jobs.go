@@ -1,0 +1,271 @@
+package etcdstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/examples/internal/controller"
+	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// Jobs are the host's jobs, below the prefix of a [Store]:
+//
+//	job/RUN        the job
+//	active/RUN     its holder, while it is not terminal: counting reads what is active, not what ever was
+//	busy/TARGET    the run that is active on a release target
+//	pool/KEY       the members of a pool, one value of at most 1.5 MiB
+//
+// It is a [concurrency.JobCounter] and safe for concurrent use.
+type Jobs struct{ store *Store }
+
+var _ controller.Jobs = (*Jobs)(nil)
+
+// NewJobs returns the jobs beside the records of a store.
+func NewJobs(store *Store) *Jobs { return &Jobs{store} }
+
+func (j *Jobs) jobKey(run string) string    { return j.store.prefix + "job/" + run }
+func (j *Jobs) activeKey(run string) string { return j.store.prefix + "active/" + run }
+func (j *Jobs) poolKey(pool string) string  { return j.store.prefix + "pool/" + pool }
+func (j *Jobs) busyKey(t rollout.TargetID) string {
+	return j.store.prefix + "busy/" + textkey.Join(t.Resource, t.Environment, t.Deployment)
+}
+
+// SetPool implements controller.Jobs.
+func (j *Jobs) SetPool(ctx context.Context, pool string, resources []string) error {
+	ctx, cancel, err := j.store.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	value, err := json.Marshal(resources)
+	if err != nil {
+		return err
+	}
+	if _, err := j.store.client.Put(ctx, j.poolKey(pool), string(value)); err != nil {
+		return j.store.fail(ctx, "set the members of pool", pool, err)
+	}
+	return nil
+}
+
+// Active implements [concurrency.JobCounter]. Members and jobs are read at one revision. It costs one pass over the active jobs and the members of the pool.
+func (j *Jobs) Active(ctx context.Context, pool string) ([]concurrency.Holder, error) {
+	ctx, cancel, err := j.store.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	prefix := j.activeKey("")
+	read, err := j.store.client.Txn(ctx).Then(clientv3.OpGet(j.poolKey(pool)), clientv3.OpGet(prefix, clientv3.WithPrefix())).Commit()
+	if err != nil {
+		return nil, j.store.fail(ctx, "count the jobs of pool", pool, err)
+	}
+	pools := read.Responses[0].GetResponseRange().Kvs
+	if len(pools) == 0 {
+		return nil, nil
+	}
+	var resources []string
+	if err := json.Unmarshal(pools[0].Value, &resources); err != nil {
+		return nil, fmt.Errorf("etcdstore: members of pool %q: %w", pool, err)
+	}
+	members := make(map[string]bool, len(resources))
+	for _, resource := range resources {
+		members[resource] = true
+	}
+	var holders []concurrency.Holder
+	for _, kv := range read.Responses[1].GetResponseRange().Kvs {
+		var holder concurrency.Holder
+		if err := json.Unmarshal(kv.Value, &holder); err != nil {
+			return nil, fmt.Errorf("etcdstore: %s: %w", kv.Key, err)
+		}
+		if members[holder.Resource] {
+			holders = append(holders, holder)
+		}
+	}
+	slices.SortFunc(holders, func(a, b concurrency.Holder) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group))
+	})
+	return slices.Compact(holders), nil
+}
+
+// All implements controller.Jobs. All pages are read at one revision.
+func (j *Jobs) All(ctx context.Context) ([]controller.Job, error) {
+	ctx, cancel, err := j.store.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	var jobs []controller.Job
+	err = j.store.pages(ctx, j.jobKey(""), func() { jobs = nil }, func(key string, value []byte, _ int64) error {
+		var job controller.Job
+		if err := json.Unmarshal(value, &job); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		jobs = append(jobs, job)
+		return nil
+	})
+	if err != nil {
+		return nil, j.store.fail(ctx, "list", "jobs", err)
+	}
+	return jobs, nil
+}
+
+// errChanged makes a transaction be tried again.
+var errChanged = errors.New("what was read has changed")
+
+// change reads and writes until nothing changed in between, for a bounded number of times.
+func (j *Jobs) change(ctx context.Context, call, run string, try func(context.Context) error) error {
+	ctx, cancel, err := j.store.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	for range attempts {
+		switch err := try(ctx); {
+		case err == nil:
+			return nil
+		case errors.Is(err, errChanged):
+		case errors.Is(err, controller.ErrBusy), errors.Is(err, concurrency.ErrFenced), errors.Is(err, bracket.ErrConflict), errors.Is(err, bracket.ErrNotFound):
+			return fmt.Errorf("etcdstore: %s: %w", call, err)
+		default:
+			return j.store.fail(ctx, call, run, err)
+		}
+	}
+	return fmt.Errorf("etcdstore: %s %s: others changed it %d times in a row: %w", call, run, attempts, bracket.ErrConflict)
+}
+
+// load reads a job and who is active on its target, at one revision. A missing job has revision 0.
+func (j *Jobs) load(ctx context.Context, run string) (job controller.Job, revision int64, err error) {
+	found, err := j.store.client.Get(ctx, j.jobKey(run))
+	if err != nil || len(found.Kvs) == 0 {
+		return job, 0, err
+	}
+	err = json.Unmarshal(found.Kvs[0].Value, &job)
+	return job, found.Kvs[0].ModRevision, err
+}
+
+// write replaces old, which was read at the given revision, by job, together with what is derived from it.
+func (j *Jobs) write(ctx context.Context, old controller.Job, revision int64, job controller.Job, also ...clientv3.Cmp) error {
+	value, err := json.Marshal(job)
+	if err != nil {
+		return err
+	}
+	holder, err := json.Marshal(job.Holder())
+	if err != nil {
+		return err
+	}
+	conditions := append(also, clientv3.Compare(clientv3.ModRevision(j.jobKey(job.Run)), "=", revision))
+	effects := []clientv3.Op{clientv3.OpPut(j.jobKey(job.Run), string(value))}
+	was := revision > 0 && !old.Status.Terminal()
+	if is := !job.Status.Terminal(); is {
+		effects = append(effects, clientv3.OpPut(j.activeKey(job.Run), string(holder)))
+		if job.Deployment != "" {
+			busy := j.busyKey(job.TargetID)
+			effects = append(effects, clientv3.OpPut(busy, job.Run))
+			if !was || old.TargetID != job.TargetID {
+				conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(busy), "=", 0))
+			}
+		}
+	} else if was {
+		effects = append(effects, clientv3.OpDelete(j.activeKey(job.Run)))
+	}
+	if was && old.Deployment != "" && (job.Status.Terminal() || old.TargetID != job.TargetID) {
+		effects = append(effects, clientv3.OpDelete(j.busyKey(old.TargetID)))
+	}
+	done, err := j.store.client.Txn(ctx).If(conditions...).Then(effects...).Else(clientv3.OpGet(j.busyKey(job.TargetID))).Commit()
+	if err != nil || done.Succeeded {
+		return err
+	}
+	if kvs := done.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 && job.Deployment != "" && string(kvs[0].Value) != job.Run {
+		return fmt.Errorf("run %s: run %s: %w", job.Run, kvs[0].Value, controller.ErrBusy)
+	}
+	return errChanged
+}
+
+// Put implements controller.Jobs.
+func (j *Jobs) Put(ctx context.Context, job controller.Job) error {
+	if err := job.Validate(); err != nil {
+		return err
+	}
+	return j.change(ctx, "put job", job.Run, func(ctx context.Context) error {
+		old, revision, err := j.load(ctx, job.Run)
+		if err != nil {
+			return err
+		}
+		return j.write(ctx, old, revision, job)
+	})
+}
+
+// Report implements controller.Jobs.
+func (j *Jobs) Report(ctx context.Context, run string, status rollout.JobStatus, at time.Time) error {
+	return j.change(ctx, "report job", run, func(ctx context.Context) error {
+		old, revision, err := j.load(ctx, run)
+		if err != nil {
+			return err
+		}
+		if revision == 0 {
+			return fmt.Errorf("run %s: %w", run, bracket.ErrNotFound)
+		}
+		next, changed, err := old.Reported(status, at)
+		if err != nil || !changed {
+			return err
+		}
+		return j.write(ctx, old, revision, next)
+	})
+}
+
+// Dispatch implements controller.Jobs. The transaction compares the revisions at which the pools of the claims were read: a lease that was given back
+// or lost meanwhile makes it fail, whatever happened to this process in between.
+func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, at time.Time) (created bool, err error) {
+	job := controller.NewJob(start, at)
+	if err := job.Validate(); err != nil {
+		return false, err
+	}
+	err = j.change(ctx, "dispatch", start.Run, func(ctx context.Context) error {
+		created = false
+		held, err := j.held(ctx, start)
+		if err != nil {
+			return err
+		}
+		if _, revision, err := j.load(ctx, job.Run); err != nil || revision > 0 {
+			return err
+		}
+		err = j.write(ctx, controller.Job{}, 0, job, held...)
+		created = err == nil
+		return err
+	})
+	return created, err
+}
+
+// held checks the claims of a start, and returns the conditions under which what was found still holds.
+func (j *Jobs) held(ctx context.Context, start rollout.Start) ([]clientv3.Cmp, error) {
+	conditions := make([]clientv3.Cmp, 0, len(start.Claims)+2)
+	for _, claim := range start.Claims {
+		key := rollout.PoolKey(claim.Pool)
+		found, err := j.store.client.Get(ctx, j.store.recordKey(key))
+		if err != nil {
+			return nil, err
+		}
+		record, revision := concurrency.NewRecord(claim.Pool), int64(0)
+		if len(found.Kvs) > 0 {
+			if record, err = concurrency.ParseRecord(found.Kvs[0].Value); err != nil {
+				return nil, fmt.Errorf("%s: %w", key, err)
+			}
+			revision = found.Kvs[0].ModRevision
+		}
+		if err := controller.Held(record, start, claim); err != nil {
+			return nil, err
+		}
+		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(j.store.recordKey(key)), "=", revision))
+	}
+	return conditions, nil
+}

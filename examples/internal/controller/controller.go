@@ -1,0 +1,197 @@
+// Package controller is a host around [rollout.Planner], as small as a host can be whose jobs live in the same database as the planner's state: it
+// observes, plans and dispatches, and any number of them may run at once, on one fleet, without electing a leader.
+//
+// What keeps them from harm is in the two interfaces that a database implements:
+//
+//  1. [bracket.Store]: every save is conditional on the revision that was read. A controller that slept with a plan in hand cannot save it.
+//  2. [Jobs]: a job is created once, under its run id, and only while every slot that its start claimed is still held with the token that it
+//     claimed. A controller that slept between saving and dispatching cannot create a job on a slot that it lost.
+//
+// Examples for real databases share this package; controllertest is what their tests share.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// ErrBusy is returned by [Jobs.Dispatch] when another job is active on the target: the plan was made from an observation that missed it.
+var ErrBusy = errors.New("controller: another job is active on the target")
+
+// Job is a job as the database holds it.
+type Job struct {
+	rollout.TargetID // Deployment is empty for a job that no plan started: it counts in pools, and is no part of a snapshot
+	rollout.Job
+	Group string `json:"group"` // who holds the slot, together with the resource
+}
+
+// Holder is who the job is active for.
+func (j Job) Holder() concurrency.Holder {
+	return concurrency.Holder{Resource: j.Resource, Group: j.Group}
+}
+
+// Validate reports what a job must have. Implementations of [Jobs] call it before they store one.
+func (j Job) Validate() error {
+	if j.Run == "" || j.Resource == "" {
+		return fmt.Errorf("controller: job %q on resource %q: both must be named", j.Run, j.Resource)
+	}
+	return nil
+}
+
+// Jobs are the host's jobs, beside the planner's records. Implementations are safe for concurrent use, answer a cancelled context with its error,
+// and answer what they cannot read with an error, never with less.
+type Jobs interface {
+	concurrency.JobCounter
+
+	// SetPool replaces the members of a pool, in one step.
+	SetPool(ctx context.Context, pool string, resources []string) error
+
+	// All returns all jobs in ascending order of their runs, as they were at one instant.
+	All(ctx context.Context) ([]Job, error)
+
+	// Put creates or replaces a job as it is, for jobs that no plan started and for those of another database. A second active job on a
+	// target is [ErrBusy].
+	Put(ctx context.Context, job Job) error
+
+	// Dispatch creates the job of a start, queued at the given instant, and reports whether it did: false without an error means that a job
+	// with this run id exists. In the same transaction it makes sure that every claim holds, else the error is [concurrency.ErrFenced], and that no other
+	// job is active on the target, else it is [ErrBusy]. If pools change too often meanwhile it is [bracket.ErrConflict]. After any other error the
+	// outcome is unknown; dispatching again is harmless.
+	Dispatch(ctx context.Context, start rollout.Start, at time.Time) (bool, error)
+
+	// Report sets the status of a job; a terminal one ends it at the given instant. The first end counts: another status for a job that
+	// has ended is [bracket.ErrConflict], the same one is nothing. An unknown run is [bracket.ErrNotFound].
+	Report(ctx context.Context, run string, status rollout.JobStatus, at time.Time) error
+}
+
+// Held reports whether the record of a pool grants the claim of a start: its holder has a lease with the claimed token. If not, the
+// error is [concurrency.ErrFenced]. Implementations of [Jobs] call it inside the transaction that creates the job.
+func Held(record concurrency.Record, start rollout.Start, claim rollout.Claim) error {
+	lease, held := record.Lease(concurrency.Holder{Resource: start.Resource, Group: start.Group})
+	switch {
+	case !held:
+		return fmt.Errorf("controller: run %s: pool %s: nothing is held, token %d was given up: %w", start.Run, claim.Pool, claim.Token, concurrency.ErrFenced)
+	case lease.Token != claim.Token:
+		return fmt.Errorf("controller: run %s: pool %s is held with token %d, not %d: %w", start.Run, claim.Pool, lease.Token, claim.Token, concurrency.ErrFenced)
+	}
+	return nil
+}
+
+// NewJob is the job of a start that [Jobs.Dispatch] creates.
+func NewJob(start rollout.Start, at time.Time) Job {
+	return Job{
+		TargetID: start.TargetID, Group: start.Group,
+		Job: rollout.Job{Run: start.Run, Version: start.Version, Status: rollout.JobQueued, CreatedAt: at.UTC()},
+	}
+}
+
+// Reported is the job after a report about it, and whether it changed; see [Jobs.Report].
+func (j Job) Reported(status rollout.JobStatus, at time.Time) (Job, bool, error) {
+	if j.Status == status {
+		return j, false, nil
+	}
+	if j.Status.Terminal() {
+		return j, false, fmt.Errorf("controller: run %s: is %s since %s and cannot become %s: %w",
+			j.Run, j.Status, j.CompletedAt.Format(time.RFC3339Nano), status, bracket.ErrConflict)
+	}
+	if j.Status = status; status.Terminal() {
+		j.CompletedAt = at.UTC()
+	}
+	return j, true, nil
+}
+
+// Observe returns the fleet with the jobs on its targets. The fleet is not modified. Jobs on targets that the fleet does not have are
+// left out; they still count in their pools.
+func Observe(fleet rollout.Snapshot, jobs []Job) rollout.Snapshot {
+	on := make(map[rollout.TargetID][]rollout.Job, len(fleet.Targets))
+	for _, job := range jobs {
+		on[job.TargetID] = append(on[job.TargetID], job.Job)
+	}
+	fleet.Targets = slices.Clone(fleet.Targets)
+	for i := range fleet.Targets {
+		fleet.Targets[i].Jobs = on[fleet.Targets[i].TargetID]
+	}
+	return fleet
+}
+
+// Controller makes one turn after the other: see [Controller.Turn].
+type Controller struct {
+	Policies *rollout.PolicySet
+	Store    bracket.Store
+	Jobs     Jobs
+	Clock    clock.Clock
+	Fleet    rollout.Snapshot // what exists, without jobs
+
+	// Grace is how long a lease must have been called an orphan, in every plan, before it is given back; 0 means [DefaultGrace].
+	Grace time.Duration
+
+	suspects map[lease]time.Time // since when they are called orphans
+}
+
+// Turn is what one turn did.
+type Turn struct {
+	Plan       rollout.Plan
+	Dispatched []string // runs whose jobs this turn created
+	Repeated   []string // runs whose jobs existed
+	Refused    []error  // one per start whose job was refused: ErrFenced, ErrBusy or ErrConflict
+	Released   []string // orphaned leases that were given back
+	Conflicts  int      // saves that met a newer revision; more than the planner's attempts allow is ErrConflict
+}
+
+// Turn observes, plans and dispatches once. An error of the database is returned at once; then nothing further is dispatched, and the next turn
+// finds what this one left. It is not safe for concurrent use; use one Controller per goroutine.
+func (c *Controller) Turn(ctx context.Context) (Turn, error) {
+	var turn Turn
+	jobs, err := c.Jobs.All(ctx)
+	if err != nil {
+		return turn, fmt.Errorf("controller: observe jobs: %w", err)
+	}
+	meter := &meter{Store: c.Store}
+	planner := rollout.Planner{Policies: c.Policies, Store: meter, Clock: c.Clock, JobCounter: c.Jobs}
+	turn.Plan, err = planner.Plan(ctx, Observe(c.Fleet, jobs))
+	turn.Conflicts = int(meter.conflicts.Load())
+	if err != nil {
+		return turn, err
+	}
+	for _, start := range turn.Plan.Start {
+		at := c.Clock.Now()
+		if at.Before(turn.Plan.Now) {
+			at = turn.Plan.Now // a job is never older than the plan that asked for it
+		}
+		created, err := c.Jobs.Dispatch(ctx, start, at)
+		switch {
+		case errors.Is(err, concurrency.ErrFenced), errors.Is(err, ErrBusy), errors.Is(err, bracket.ErrConflict):
+			turn.Refused = append(turn.Refused, err)
+		case err != nil:
+			return turn, fmt.Errorf("controller: dispatch %s: %w", start.Run, err)
+		case created:
+			turn.Dispatched = append(turn.Dispatched, start.Run)
+		default:
+			turn.Repeated = append(turn.Repeated, start.Run)
+		}
+	}
+	return turn, c.release(ctx, &turn, jobs, turn.Plan.Now)
+}
+
+// meter counts the conflicts that the planner deals with by itself.
+type meter struct {
+	bracket.Store
+	conflicts atomic.Int64
+}
+
+func (m *meter) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
+	next, err := m.Store.Save(ctx, key, value, revision)
+	if errors.Is(err, bracket.ErrConflict) {
+		m.conflicts.Add(1)
+	}
+	return next, err
+}

@@ -1,0 +1,236 @@
+package controllertest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/examples/internal/controller"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// childVariable makes the test binary a controller instead of running tests.
+const childVariable = "TRANCHE_CONTROLLER"
+
+// child describes the process of a controller.
+type child struct {
+	Address string    `json:"address"`
+	Space   string    `json:"space"`
+	Seed    uint64    `json:"seed"`
+	Nodes   int       `json:"nodes"`
+	Epoch   time.Time `json:"epoch"` // of the fleet's clock
+	Start   time.Time `json:"start"` // when it was that, on the clock of the machine
+	Trap    string    `json:"trap"`  // the first call of this kind is where it stops; empty: anywhere, by chance
+}
+
+// speed is how much faster the fleet's clock runs: a minute takes a tenth of a second.
+const speed = 600
+
+// scaled is the fleet's clock. It is the same in all processes.
+type scaled struct{ epoch, start time.Time }
+
+func (s scaled) Now() time.Time { return s.epoch.Add(time.Since(s.start) * speed) }
+
+// callTimeout is how long one turn of a controller may wait for its database: the network is cut for longer.
+const callTimeout = 250 * time.Millisecond
+
+// What a controller tells the test, a line each. Everything else it knows may die with it.
+const (
+	lineStopped  = "stopped"  // it is about to stop itself
+	lineKilled   = "killed"   // it is about to kill itself
+	lineCreated  = "created"  // RUN: it created a job
+	lineRepeated = "repeated" // RUN: the job existed
+	lineFenced   = "fenced"   // a job was refused: the slot was lost
+	lineBusy     = "busy"     // … another job is active on the target
+	lineReleased = "released" // an orphaned lease was given back
+	lineConflict = "conflict" // N saves met a newer revision
+	lineGaveUp   = "gaveup"   // a plan was abandoned after its attempts
+	lineFailed   = "failed"   // the database did not answer
+	lineBroken   = "broken"   // anything else: an error that must not be
+)
+
+// Main runs the tests of a binary, or a controller if it was started as one. It returns the exit code.
+func Main(m interface{ Run() int }, open func(ctx context.Context, address, space string) (Database, error)) int {
+	description, isChild := os.LookupEnv(childVariable)
+	if !isChild {
+		return m.Run()
+	}
+	var c child
+	err := json.Unmarshal([]byte(description), &c)
+	if err == nil {
+		err = c.run(open)
+	}
+	if err != nil {
+		fmt.Println(lineBroken, err)
+		return 1
+	}
+	return 0
+}
+
+func (c child) run(open func(ctx context.Context, address, space string) (Database, error)) error {
+	var calm atomic.Bool
+	go func() { // the test says when the trouble is over, and takes the process with it when it ends
+		in := bufio.NewScanner(os.Stdin)
+		for in.Scan() {
+			calm.Store(true)
+		}
+		os.Exit(0)
+	}()
+	set, err := compiled()
+	if err != nil {
+		return err
+	}
+	var db Database
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		db, err = open(ctx, c.Address, c.Space)
+		cancel()
+		if err == nil {
+			break
+		}
+		fmt.Println(lineFailed, err)
+		time.Sleep(20 * time.Millisecond)
+	}
+	random := rand.New(rand.NewPCG(c.Seed, 1))
+	trap := &trap{calm: &calm, random: random, only: c.Trap}
+	host := controller.Controller{Policies: set, Store: trapStore{db.Store, trap}, Jobs: trapJobs{db.Jobs, trap}, Clock: scaled{c.Epoch, c.Start}}
+	for {
+		host.Fleet = nodes(c.Nodes, c.Epoch, host.Clock.Now())
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		turn, err := host.Turn(ctx)
+		timedOut := ctx.Err() != nil
+		cancel()
+		for _, run := range turn.Dispatched {
+			fmt.Println(lineCreated, run)
+		}
+		for _, run := range turn.Repeated {
+			fmt.Println(lineRepeated, run)
+		}
+		for _, lease := range turn.Released {
+			fmt.Println(lineReleased, lease)
+		}
+		for _, refused := range turn.Refused {
+			switch {
+			case errors.Is(refused, concurrency.ErrFenced):
+				fmt.Println(lineFenced, refused)
+			case errors.Is(refused, controller.ErrBusy):
+				fmt.Println(lineBusy, refused)
+			default:
+				fmt.Println(lineConflict, 1)
+			}
+		}
+		if turn.Conflicts > 0 {
+			fmt.Println(lineConflict, turn.Conflicts)
+		}
+		var broken *rollout.SnapshotError
+		switch {
+		case err == nil:
+		case errors.Is(err, bracket.ErrConflict):
+			fmt.Println(lineGaveUp, err)
+		case errors.As(err, &broken), errors.Is(err, bracket.ErrStale):
+			return err
+		default:
+			fmt.Println(lineFailed, timedOut, err)
+		}
+		time.Sleep(time.Duration(5+random.IntN(15)) * time.Millisecond)
+	}
+}
+
+// trap is where bad luck strikes: before a call of the database and after it.
+type trap struct {
+	calm   *atomic.Bool
+	random *rand.Rand
+	only   string
+	struck bool
+}
+
+// at reports whether the process was paused.
+func (t *trap) at(call string) bool {
+	if t.calm.Load() {
+		return false
+	}
+	if t.only != "" {
+		if t.only != call || t.struck {
+			return false
+		}
+		t.struck = true
+		t.stop()
+		return true
+	}
+	odds := 400 // of a read; writes are rarer and more delicate
+	if call == "save" || call == "saved" || call == "dispatch" || call == "dispatched" {
+		odds = 40
+	}
+	if t.random.IntN(odds) > 0 {
+		return false
+	}
+	if t.random.IntN(3) == 0 {
+		fmt.Println(lineKilled)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // it takes a moment
+	}
+	t.stop()
+	return true
+}
+
+// late is the context of a write after a pause. The timer of the old one has run out; that of a machine that was suspended might not have, and
+// then nothing but the database stands between a controller and a write that is long out of date.
+func (t *trap) late(ctx context.Context, call string) (context.Context, context.CancelFunc) {
+	if t.at(call) {
+		return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	}
+	return ctx, func() {}
+}
+
+// stop pauses the whole process, as a machine that is suspended does: timers and all. The test wakes it up.
+func (t *trap) stop() {
+	fmt.Println(lineStopped)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	time.Sleep(time.Millisecond) // the signal has arrived when this returns
+}
+
+type trapStore struct {
+	bracket.Store
+	*trap
+}
+
+func (s trapStore) List(ctx context.Context, prefix string) ([]bracket.Entry, error) {
+	s.at("list")
+	return s.Store.List(ctx, prefix)
+}
+
+func (s trapStore) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
+	ctx, cancel := s.late(ctx, "save")
+	defer cancel()
+	next, err := s.Store.Save(ctx, key, value, revision)
+	s.at("saved")
+	return next, err
+}
+
+type trapJobs struct {
+	controller.Jobs
+	*trap
+}
+
+func (j trapJobs) All(ctx context.Context) ([]controller.Job, error) {
+	all, err := j.Jobs.All(ctx)
+	j.at("observed")
+	return all, err
+}
+
+func (j trapJobs) Dispatch(ctx context.Context, start rollout.Start, at time.Time) (bool, error) {
+	ctx, cancel := j.late(ctx, "dispatch")
+	defer cancel()
+	created, err := j.Jobs.Dispatch(ctx, start, at)
+	j.at("dispatched")
+	return created, err
+}

@@ -1,0 +1,95 @@
+package controllertest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// Deployments of the fleet: a bracket of four, and one outside it that shares its pool.
+const (
+	drain    = "node-drain"
+	osPatch  = "os-patch"
+	kubelet  = "kubelet"
+	uncordon = "node-uncordon"
+	monitor  = "monitor"
+)
+
+// poolKey is the pool of all nodes, and limit how many of them may be disrupted at once.
+const (
+	poolKey = "nodes"
+	limit   = 2
+)
+
+const policies = `[
+{"name": "nodes", "selector": "deployment.metadata['layer'] == 'node'", "rules": [
+	{"deploymentBracket": {"deploymentSelector": "deployment.metadata['layer'] == 'node'", "readinessMode": "collection_window", "readinessWindowSeconds": 120,
+		"unchangedMemberStrategy": "skip_unchanged", "overlapStrategy": "queue", "memberRoles": {"pre": "deployment.name == 'node-drain'", "post": "deployment.name == 'node-uncordon'"}}},
+	{"resourceConcurrency": {"groupSelector": "resource.kind == 'Node'", "limit": 2, "sharedPool": "nodes"}},
+	{"gradualRollout": {"rolloutType": "linear", "timeScaleInterval": 30}},
+	{"retry": {"maxRetries": 9, "backoffSeconds": 20}},
+	{"deploymentDependency": {"dependsOn": "deployment.name == 'os-patch'", "appliesTo": "deployment.name == 'kubelet'"}}]},
+{"name": "monitors", "selector": "deployment.name == 'monitor'", "rules": [
+	{"resourceConcurrency": {"groupSelector": "resource.kind == 'Node'", "limit": 2, "sharedPool": "nodes"}},
+	{"retry": {"maxRetries": 9, "backoffSeconds": 20}}]}]`
+
+// compiled returns the policies of the fleet.
+func compiled() (*rollout.PolicySet, error) {
+	list, err := rollout.ParsePolicies([]byte(policies))
+	if err != nil {
+		return nil, err
+	}
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	return rollout.Compile(list, env)
+}
+
+// nodes is the fleet of n nodes at an instant: what will be released later is not there yet. The first releases come within the window
+// of one group, the last one makes a second group while the first is under way.
+func nodes(n int, epoch, now time.Time) rollout.Snapshot {
+	s := rollout.Snapshot{Environments: []rollout.Environment{{ID: "prod", Name: "prod"}}}
+	publish := func(deployment, id string, at time.Time) {
+		if !at.After(now) {
+			s.Versions = append(s.Versions, rollout.Version{ID: id, Deployment: deployment, Name: id, Tag: id, Status: rollout.VersionReady, CreatedAt: at})
+		}
+	}
+	for _, d := range []string{drain, osPatch, kubelet, uncordon, monitor} {
+		layer := "node"
+		if d == monitor {
+			layer = "app"
+		}
+		s.Deployments = append(s.Deployments, rollout.Deployment{ID: d, Name: d, Metadata: map[string]string{"layer": layer}})
+	}
+	publish(drain, "v1", epoch.Add(-24*time.Hour))
+	publish(uncordon, "v1", epoch.Add(-24*time.Hour))
+	publish(kubelet, "1.29.2", epoch)
+	publish(osPatch, "2026-03", epoch.Add(time.Minute))
+	publish(monitor, "v2", epoch.Add(2*time.Minute))
+	publish(kubelet, "1.29.3", epoch.Add(4*time.Minute))
+	for i := range n {
+		id := fmt.Sprint("node-", i)
+		s.Resources = append(s.Resources, rollout.Resource{ID: id, Name: id, Kind: "Node"})
+		for _, d := range s.Deployments {
+			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: d.ID}})
+		}
+	}
+	return s
+}
+
+// wanted is what every node runs in the end.
+func wanted() map[string]string {
+	return map[string]string{drain: "v1", uncordon: "v1", osPatch: "2026-03", kubelet: "1.29.3", monitor: "v2"}
+}
+
+// durations of jobs, on the clock of the fleet.
+func durations() map[string]time.Duration {
+	return map[string]time.Duration{drain: 60 * time.Second, osPatch: 30 * time.Second, kubelet: 30 * time.Second, uncordon: 20 * time.Second, monitor: 40 * time.Second}
+}
+
+// bracketed reports whether a group is one of the bracket.
+func bracketed(group string) bool { return strings.HasPrefix(group, "nodes%2F") }

@@ -1,0 +1,268 @@
+package rollout
+
+import (
+	"slices"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// The chain once more, for one target and with every answer instead of the blockers alone: what [Plan.Explain] shows. It asks the same functions
+// as the plan does, so the two cannot disagree.
+
+// What is asked although no rule of a policy says so.
+const (
+	kindStatus       = "version"
+	kindDependencies = "versionDependencies"
+	kindTarget       = "target"
+	kindCustom       = "custom"
+)
+
+// chain asks every rule that looks at a target outside brackets about a version newer than its floor.
+func (w *work) chain(i, n int32) []RuleVerdict {
+	t := &w.targets[i]
+	view := w.views.list[w.view[i]]
+	v := w.versions[t.deployment].list[n]
+	gate := w.gateAt(i, n)
+	rules := w.gateRules(gate, i, n)
+	rules = append(rules, w.dependencyRules(i, n, nil)...)
+	for _, rule := range view.cooldowns {
+		own := RuleVerdict{Kind: KindCooldown, Verdict: allowed(rule.id)}
+		if end := w.cooldown(rule, i, n); !end.IsZero() {
+			own.Verdict = w.cooled(rule, i, n, end)
+		}
+		rules = append(rules, own)
+	}
+	rules = append(rules, w.windowRules(i, n)...)
+	for k, rule := range view.gradual {
+		verdict, due, _ := w.turn(gate, k, rule, i)
+		verdict.Rule = rule.id
+		own := RuleVerdict{Kind: KindGradualRollout, Verdict: verdict}
+		if verdict.Status == Allowed {
+			own.Reason, own.Since = ReasonAllowed, due
+		}
+		rules = append(rules, own)
+	}
+	for _, rule := range w.set.customs {
+		rules = append(rules, RuleVerdict{Kind: kindCustom, Verdict: w.judged(rule, i, n)})
+	}
+	if t.busy() {
+		rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
+	}
+	return w.lets(rules, i, n, v)
+}
+
+func allowed(rule string) Verdict { return Verdict{Status: Allowed, Reason: ReasonAllowed, Rule: rule} }
+
+// lets marks what is overridden.
+func (w *work) lets(rules []RuleVerdict, i, n int32, v *Version) []RuleVerdict {
+	for k := range rules {
+		own := &rules[k]
+		if own.Rule == "" {
+			continue
+		}
+		if o := w.overriddenAt(own.Rule, i, n); o != nil {
+			own.Verdict = Verdict{Status: Allowed, Reason: ReasonOverridden, Rule: own.Rule, Until: o.ExpiresAt, Data: &Data{Names: []string{o.CreatedBy}, Detail: o.ID}}
+			own.Since = o.satisfied(v)
+		}
+	}
+	return rules
+}
+
+// gateRules are the answers of the rules that look at a version in an environment, and of the version selectors that look at the resource.
+func (w *work) gateRules(gate *gate, i, n int32) []RuleVerdict {
+	var rules []RuleVerdict
+	for _, own := range gate.asked {
+		r := RuleVerdict{Kind: own.kind, Verdict: own.verdict}
+		if !own.since.IsZero() {
+			r.Verdict = allowed(own.rule)
+			if own.gate {
+				r.Since = own.since
+			}
+		}
+		rules = append(rules, r)
+	}
+	for _, rule := range gate.perResource {
+		at := w.bound(i)
+		at.version = w.versions[w.targets[i].deployment].list[n]
+		r := RuleVerdict{Kind: KindVersionSelector, Verdict: allowed(rule.id)}
+		if verdict, ok := w.versionSelector(rule, &at); !ok {
+			r.Verdict = verdict
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// dependencyRules are the answers of the rules that look at what else runs on the resource.
+func (w *work) dependencyRules(i, n int32, b *bracketWork) []RuleVerdict {
+	t := &w.targets[i]
+	blocking := w.dependencies(nil, i, b)
+	var rules []RuleVerdict
+	for _, rule := range w.views.list[w.view[i]].dependencies {
+		r := RuleVerdict{Kind: KindDependency, Verdict: allowed(rule.id)}
+		if k := slices.IndexFunc(blocking, func(v Verdict) bool { return v.Rule == rule.id }); k >= 0 {
+			r.Verdict = blocking[k]
+		} else if applies, err := w.applies(rule, i); err == nil && !applies {
+			r.Reason = ReasonNotApplicable
+		}
+		rules = append(rules, r)
+	}
+	v := w.versions[t.deployment].list[n]
+	if len(v.Dependencies) > 0 {
+		unmet := w.versionDependencies(nil, i, v, nil)
+		for _, verdict := range unmet {
+			rules = append(rules, RuleVerdict{Kind: kindDependencies, Verdict: verdict})
+		}
+		if len(unmet) == 0 {
+			rules = append(rules, RuleVerdict{Kind: kindDependencies, Verdict: allowed("")})
+		}
+	}
+	return rules
+}
+
+// windowRules are the answers of the deployment windows.
+func (w *work) windowRules(i, n int32) []RuleVerdict {
+	var rules []RuleVerdict
+	h := w.hoursOf(i, n)
+	for _, p := range w.views.list[w.view[i]].policies {
+		for _, rule := range p.windows {
+			r := RuleVerdict{Kind: KindWindow, Verdict: allowed(rule.id)}
+			switch {
+			case h == nil || !slices.Contains(h.rules, rule):
+				r.Reason = ReasonNotApplicable // or overridden, which is said later
+			default:
+				blockers := w.hoursNow(h).blockers
+				if k := slices.IndexFunc(blockers, func(v Verdict) bool { return v.Rule == rule.id }); k >= 0 {
+					r.Verdict = blockers[k]
+				}
+			}
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// floorRules are the answers about the version that a target outside brackets has, or has begun: whether another job of it may start, and what
+// a rollback rule thinks of it.
+func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
+	t := &w.targets[i]
+	v := w.versions[t.deployment].list[n]
+	if s := w.setbackOf(i, n); s != nil {
+		rules := []RuleVerdict{{Kind: KindRollback, Verdict: s.verdict(w, t)}}
+		if s.active || t.busy() {
+			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
+		}
+		return rules, ProspectWaits
+	}
+	blockers, needed := w.repeat(i, n)
+	var rules []RuleVerdict
+	for _, verdict := range blockers {
+		rules = append(rules, RuleVerdict{Kind: w.kindOf(verdict), Verdict: verdict})
+	}
+	switch {
+	case starts:
+		return append(rules, w.slotRules(&w.plan, i, v.ID)...), ProspectStarts
+	case needed && len(blockers) == 0:
+		return append(rules, w.slotRules(&w.plan, i, v.ID)...), ProspectWaits
+	case len(blockers) > 0:
+		return rules, ProspectWaits
+	}
+	own := RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonCurrent}}
+	if n != t.current || t.busy() {
+		own.Reason = ReasonStarted
+	} else if !t.OutdatedAt.IsZero() {
+		own.Reason = ReasonAlreadyDone
+	}
+	return append(rules, own), ProspectKept
+}
+
+// kindOf is the kind of the rule that gave a verdict.
+func (w *work) kindOf(verdict Verdict) string {
+	if rule := w.set.rule(verdict.Rule); rule != nil {
+		return rule.kind
+	}
+	switch {
+	case w.set.custom(verdict.Rule) != nil:
+		return kindCustom
+	case verdict.Reason == ReasonVersionUnmet:
+		return kindDependencies
+	case verdict.Reason == ReasonRetryExhausted:
+		return KindRetry
+	case verdict.Reason == ReasonVersionNotDeployable:
+		return kindStatus
+	case verdict.Rule != "":
+		return KindBracket // one that no policy has any more
+	}
+	return kindTarget
+}
+
+// slotRules say what the pools answered: the plan asked them, in one batch with everybody else.
+func (w *work) slotRules(p *Plan, i int32, version string) []RuleVerdict {
+	if k := w.waits[i].start; k > 0 {
+		start := &p.Start[k-1]
+		if start.Version != version {
+			return nil
+		}
+		var rules []RuleVerdict
+		for _, claim := range start.Claims {
+			if pool, known := w.capacity.keys[claim.Pool]; known {
+				rules = append(rules, RuleVerdict{Kind: KindConcurrency, Verdict: Verdict{Status: Allowed, Reason: start.Reason, Rule: w.capacity.owner[pool]}})
+			}
+		}
+		return rules
+	}
+	var rules []RuleVerdict
+	for _, verdict := range w.waitingFor(i, version) {
+		rules = append(rules, RuleVerdict{Kind: w.kindOf(verdict), Verdict: verdict})
+	}
+	return rules
+}
+
+// waitingFor returns the blockers that the plan lists for a version on a target.
+func (w *work) waitingFor(i int32, version string) []Verdict {
+	wait := w.waits[i]
+	if wait.blockers == 0 {
+		return nil
+	}
+	id := w.vanished[i]
+	if wait.version >= 0 {
+		id = w.versions[w.targets[i].deployment].list[wait.version].ID
+	}
+	if id != version {
+		return nil
+	}
+	return w.blockers[wait.blockers-1]
+}
+
+// memberRules are the answers about a version on a bracket's target. What the plan lists comes from the bracket as a whole; about other versions
+// the bracket is asked alone.
+func (w *work) memberRules(p *Plan, b *bracketWork, i, n int32, starts bool) ([]RuleVerdict, Prospect) {
+	t := &w.targets[i]
+	v := w.versions[t.deployment].list[n]
+	rules := w.lets(w.gateRules(w.gateAt(i, n), i, n), i, n, v)
+	has := func(verdict Verdict) bool {
+		return slices.ContainsFunc(rules, func(r RuleVerdict) bool { return r.Rule == verdict.Rule && r.Reason == verdict.Reason })
+	}
+	listed := w.waitingFor(i, v.ID)
+	if len(listed) == 0 && !starts {
+		listed = []Verdict{w.verdict(b, b.plan.Evaluate(b.state, t.Resource, t.Deployment, v.ID, w.now), nil)}
+	}
+	for _, verdict := range listed {
+		if !has(verdict) {
+			rules = append(rules, RuleVerdict{Kind: w.kindOf(verdict), Verdict: verdict})
+		}
+	}
+	if starts {
+		rules = append(rules, RuleVerdict{Kind: KindBracket, Verdict: Verdict{Status: Allowed, Reason: Reason(bracket.ReasonRun), Rule: b.id}})
+		return append(rules, w.slotRules(p, i, v.ID)...), ProspectStarts
+	}
+	slices.SortStableFunc(rules, func(a, b RuleVerdict) int { return chainOrder(a.Kind) - chainOrder(b.Kind) })
+	return rules, ProspectWaits
+}
+
+func chainOrder(kind string) int {
+	return slices.Index([]string{
+		kindStatus, KindVersionSelector, KindApproval, KindProgression, KindBracket, KindDependency, kindDependencies, KindCooldown, KindWindow,
+		KindGradualRollout, KindRollback, KindRetry, kindCustom, kindTarget, KindConcurrency,
+	}, kind)
+}

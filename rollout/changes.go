@@ -1,0 +1,111 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Change is what is different about one release target between two plans.
+type Change struct {
+	TargetID
+	Before Situation `json:"before"`
+	After  Situation `json:"after"`
+}
+
+// Situation is what one plan says about one release target; the zero Situation is that there is nothing to do.
+type Situation struct {
+	Start    string    `json:"start,omitempty"`    // the version that starts
+	Wait     string    `json:"wait,omitempty"`     // the version that waits
+	Blockers []Verdict `json:"blockers,omitempty"` // why; shared with the plan, do not modify
+}
+
+// Changes returns what the plan says differently from an earlier one, by resource, environment and deployment: who starts now, who waits for
+// something else, or until another time, and for whom nothing is left to do. Facts behind a verdict, such as a count of successes, are not
+// compared. Both plans may be decoded copies. It takes time in proportion to both.
+func (p *Plan) Changes(before *Plan) []Change {
+	old, now := before.situations(), p.situations()
+	var changes []Change
+	for len(old) > 0 || len(now) > 0 {
+		order := 0
+		switch {
+		case len(old) == 0:
+			order = 1
+		case len(now) == 0:
+			order = -1
+		default:
+			order = old[0].id.compare(now[0].id)
+		}
+		var change Change
+		if order <= 0 {
+			change.TargetID, change.Before = old[0].id, old[0].Situation
+			old = old[1:]
+		}
+		if order >= 0 {
+			change.TargetID, change.After = now[0].id, now[0].Situation
+			now = now[1:]
+		}
+		if !change.Before.equal(change.After) {
+			changes = append(changes, change)
+		}
+	}
+	return changes
+}
+
+type placed struct {
+	id TargetID
+	Situation
+}
+
+func (id TargetID) compare(other TargetID) int {
+	return cmp.Or(strings.Compare(id.Resource, other.Resource), strings.Compare(id.Environment, other.Environment), strings.Compare(id.Deployment, other.Deployment))
+}
+
+// situations lists everybody who starts or waits, in order.
+func (p *Plan) situations() []placed {
+	list := make([]placed, 0, len(p.Waiting)+len(p.Start))
+	for _, wait := range p.Waiting {
+		list = append(list, placed{wait.TargetID, Situation{Wait: wait.Version, Blockers: wait.Blockers}})
+	}
+	for _, start := range p.Start {
+		list = append(list, placed{start.TargetID, Situation{Start: start.Version}})
+	}
+	slices.SortStableFunc(list, func(a, b placed) int { return a.id.compare(b.id) })
+	merged := list[:0]
+	for _, one := range list {
+		if n := len(merged); n > 0 && merged[n-1].id == one.id {
+			merged[n-1].Start = cmp.Or(merged[n-1].Start, one.Start)
+			continue
+		}
+		merged = append(merged, one)
+	}
+	return merged
+}
+
+func (s Situation) equal(other Situation) bool {
+	return s.Start == other.Start && s.Wait == other.Wait && slices.EqualFunc(s.Blockers, other.Blockers, func(a, b Verdict) bool {
+		return a.Status == b.Status && a.Reason == b.Reason && a.Rule == b.Rule && a.Until.Equal(b.Until)
+	})
+}
+
+// String says it in a few words.
+func (s Situation) String() string {
+	var parts []string
+	if s.Start != "" {
+		parts = append(parts, "starts "+s.Start)
+	}
+	if len(s.Blockers) > 0 {
+		why := make([]string, len(s.Blockers))
+		for k, verdict := range s.Blockers {
+			why[k] = verdict.String()
+		}
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s waits: %s", s.Wait, strings.Join(why, "; "))))
+	}
+	if parts == nil {
+		return "nothing to do"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (c Change) String() string { return fmt.Sprintf("%s: %s -> %s", c.TargetID, c.Before, c.After) }

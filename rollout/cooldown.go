@@ -1,0 +1,70 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+)
+
+// VersionCooldown keeps two different versions apart on one target: a newer one may start only when the version that the target is getting, or
+// last got, is old enough. It counts from the creation of that version, so releases that follow one another quickly are skipped until one of
+// them has stood for the interval. (Version cooldown of ctrlplane's policy rules.)
+type VersionCooldown struct {
+	IntervalSeconds *int64 `json:"intervalSeconds"` // required; at least 0, and 0 keeps nothing apart
+}
+
+// Validate reports a missing, negative or overflowing interval as a [*PolicyError].
+func (c VersionCooldown) Validate() error {
+	var f faults
+	switch n := c.IntervalSeconds; {
+	case n == nil:
+		f.add("intervalSeconds", "required: how many seconds a version stands before another one may follow")
+	case *n < 0:
+		f.add("intervalSeconds", "%d is negative: use at least 0 seconds", *n)
+	case *n > maxSeconds:
+		f.add("intervalSeconds", "%d seconds overflow: use at most %d", *n, maxSeconds)
+	}
+	return f.err()
+}
+
+// reference is the number of the version whose age counts on a target: that of the newest active job, else of the newest success whose
+// verification has not failed and is not running, else what the host says is current; none if there is none. It is asked per target: what
+// other targets run does not matter.
+func (w *work) reference(t *target) int32 {
+	for i := range t.Jobs {
+		if !t.Jobs[i].Status.Terminal() {
+			return w.versions[t.deployment].number(t.Jobs[i].Version)
+		}
+	}
+	for i := range t.Jobs {
+		job := &t.Jobs[i]
+		if job.Status == JobSuccessful && (job.Verification == "" || job.Verification == VerificationPassed) {
+			return w.versions[t.deployment].number(job.Version)
+		}
+	}
+	if slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Status == JobSuccessful }) {
+		return none
+	}
+	return t.current // a host that prunes its jobs says what is current
+}
+
+// cooldown is when a rule lets version n start on target i; zero: it does not delay it.
+func (w *work) cooldown(rule *compiledRule, i, n int32) time.Time {
+	t := &w.targets[i]
+	reference := w.reference(t)
+	if reference < 0 || reference == n {
+		return time.Time{}
+	}
+	end := addTime(w.versions[t.deployment].list[reference].CreatedAt, time.Duration(*rule.cooldown.IntervalSeconds)*time.Second)
+	if !w.now.Before(end) {
+		return time.Time{}
+	}
+	return end
+}
+
+// cooled says until when a rule delays version n on target i.
+func (w *work) cooled(rule *compiledRule, i, n int32, end time.Time) Verdict {
+	t := &w.targets[i]
+	w.wake(end)
+	names := []string{w.versions[t.deployment].list[w.reference(t)].ID}
+	return Verdict{Status: Denied, Reason: ReasonCooldown, Rule: rule.id, Until: end, Data: w.datum(Data{Names: names})}
+}

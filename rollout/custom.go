@@ -1,0 +1,67 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// CustomRule is a rule of the host's own: a change ticket, an error budget, a fleet-wide switch. It is asked after the built-in rules, for every
+// version that is newer than what the target has, and its verdict blocks, wakes and is explained like theirs. Give it to [Compile] with
+// [WithRule].
+type CustomRule interface {
+	// ID names the rule in verdicts and overrides; no rule of a policy may have it.
+	ID() string
+
+	// Judge must be a pure function of its argument: the same candidate gives the same verdict, and nothing but the passing of Verdict.Until
+	// may change it between two plans on the same snapshot. Until is after now, or zero, and a pending verdict without it names an event. What
+	// breaks this, or has no known status, denies with [ReasonCustomInvalid]. Rule may be left empty; the reason is the rule's own code.
+	Judge(candidate Candidate) Verdict
+}
+
+// Candidate is a version that a target could get. What it points to belongs to the snapshot and must not be modified.
+type Candidate struct {
+	Resource    *Resource
+	Environment *Environment
+	Deployment  *Deployment
+	Version     *Version
+	Target      *Target
+	Now         time.Time
+}
+
+// custom appends what the host's own rules have against version n on target i.
+func (w *work) custom(blockers []Verdict, i, n int32) []Verdict {
+	for _, rule := range w.set.customs {
+		if verdict := w.judged(rule, i, n); verdict.Status != Allowed {
+			blockers = w.also(blockers, verdict)
+		}
+	}
+	return blockers
+}
+
+func (w *work) judged(rule CustomRule, i, n int32) Verdict {
+	t := &w.targets[i]
+	verdict := rule.Judge(Candidate{
+		Resource: &w.resources[t.resource], Environment: &w.environments[t.environment], Deployment: &w.deployments[t.deployment],
+		Version: w.versions[t.deployment].list[n], Target: t.Target, Now: w.now,
+	})
+	verdict.Rule = rule.ID()
+	invalid := ""
+	switch {
+	case verdict.Status == Allowed:
+		verdict.Reason = cmp.Or(verdict.Reason, ReasonAllowed)
+	case verdict.Status != Pending && verdict.Status != Denied:
+		invalid = fmt.Sprintf("the status %q is unknown", verdict.Status)
+	case verdict.Reason == "":
+		invalid = "a verdict without reason"
+	case !verdict.Until.IsZero() && !verdict.Until.After(w.now):
+		invalid = "a verdict until an instant that is not after now"
+	case verdict.Status == Pending && verdict.Until.IsZero() && len(verdict.On) == 0:
+		invalid = "a pending verdict without an instant or an event"
+	}
+	if invalid != "" {
+		return Verdict{Status: Denied, Reason: ReasonCustomInvalid, Rule: verdict.Rule, On: onConfig(verdict.Rule), Data: &Data{Detail: invalid}}
+	}
+	w.wake(verdict.Until)
+	return verdict
+}

@@ -1,0 +1,319 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Explanation is the whole answer to "why does this target get what it gets": every version it could have, newest first, and what every rule
+// says about each. It is plain data for JSON, and String draws it for people.
+type Explanation struct {
+	TargetID
+	Now      time.Time            `json:"now"`
+	Current  string               `json:"current,omitempty"`  // id of the version that runs
+	Started  string               `json:"started,omitempty"`  // id of the newest version that was begun and is newer than Current
+	Policies []string             `json:"policies,omitempty"` // ids of those that govern the target
+	Bracket  string               `json:"bracket,omitempty"`  // id of the bracket rule of which the target is a member
+	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version
+	Versions []VersionExplanation `json:"versions,omitempty"` // newest first, down to the one that the target keeps
+}
+
+// Prospect is what becomes of a version on a target.
+type Prospect string
+
+const (
+	ProspectStarts     Prospect = "starts"       // the plan holds a start of it
+	ProspectWaits      Prospect = "waits"        // at least one rule blocks it
+	ProspectSuperseded Prospect = "superseded"   // nothing blocks it, but a newer one starts
+	ProspectOutOfScope Prospect = "out_of_scope" // its targetSelector, or the bound of scopes, leaves the target out
+	ProspectFuture     Prospect = "future"       // it is created after now
+	ProspectKept       Prospect = "kept"         // the target runs it, or has begun it, and needs no further job
+)
+
+// VersionExplanation is what every rule says about one version on the target.
+type VersionExplanation struct {
+	Version  string        `json:"version"`
+	Tag      string        `json:"tag,omitempty"`
+	Prospect Prospect      `json:"prospect"`
+	Scoped   bool          `json:"scoped,omitempty"` // it has a targetSelector
+	Rules    []RuleVerdict `json:"rules,omitempty"`  // in the order of the chain; empty if no rule was asked
+}
+
+// RuleVerdict is what one rule says, for or against the version.
+type RuleVerdict struct {
+	Kind string `json:"kind"` // the JSON name of the rule's kind; or version, versionDependencies, target, custom
+	Verdict
+	Since time.Time `json:"since,omitzero"` // when an approval, a progression or an override was satisfied
+}
+
+// ErrUnknownTarget is returned for a release target that the snapshot of a plan does not hold.
+var ErrUnknownTarget = errors.New("rollout: the snapshot does not hold this release target")
+
+// Explain says what every rule says about every version that the target could have. It agrees with the plan: who starts or waits in it does so
+// here, for the same reasons. The cost depends on the versions and rules of the one target, not on the fleet.
+//
+// The plan must be the one that [PolicySet.Plan] returned, not a decoded copy, and the snapshot that it was made from must not have been
+// modified. Explanations of one plan are asked for one after the other, not concurrently.
+func (p *Plan) Explain(id TargetID) (Explanation, error) {
+	if p.work == nil {
+		return Explanation{}, fmt.Errorf("rollout: explain %s: the plan is a copy, ask the one that PolicySet.Plan returned", id)
+	}
+	w := p.work
+	i, known := w.target(id)
+	if !known {
+		return Explanation{}, fmt.Errorf("%w: %s", ErrUnknownTarget, id)
+	}
+	t := &w.targets[i]
+	e := Explanation{TargetID: t.TargetID, Now: p.Now, Current: w.currentID(t), Held: w.held[i]}
+	if t.started > t.current {
+		e.Started = w.versions[t.deployment].list[t.started].ID
+	}
+	for _, policy := range w.views.list[w.view[i]].policies {
+		e.Policies = append(e.Policies, policy.id)
+	}
+	b := w.bracketAt(i)
+	if b != nil {
+		e.Bracket = b.id
+	}
+	if t.current == missing {
+		e.Held = append(slices.Clip(e.Held), w.unknownVersion(t))
+	}
+	floor := t.floor()
+	chosen := false
+	versions := w.versions[t.deployment].list
+	for n := int32(len(versions)) - 1; n >= max(floor, 0); n-- {
+		v := versions[n]
+		own := VersionExplanation{Version: v.ID, Tag: v.Tag, Scoped: v.TargetSelector != ""}
+		starts := p.starts(i, v.ID)
+		switch {
+		case n == floor && b == nil:
+			own.Rules, own.Prospect = w.floorRules(i, n, starts)
+		case n == floor:
+			own.Rules, own.Prospect = w.memberRules(p, b, i, n, starts)
+			if !starts && !own.blocked() {
+				own.Prospect = ProspectKept
+			}
+		case v.CreatedAt.After(w.now):
+			own.Prospect = ProspectFuture
+			own.Rules = []RuleVerdict{{Kind: kindStatus, Verdict: Verdict{Status: Pending, Reason: ReasonVersionNotDeployable, Until: v.CreatedAt}}}
+		case !w.inScope(i, n):
+			own.Prospect = ProspectOutOfScope
+		case b != nil:
+			own.Rules, own.Prospect = w.memberRules(p, b, i, n, starts)
+		default:
+			own.Rules = w.chain(i, n)
+			own.Prospect = own.outcome(starts, chosen)
+			if starts || own.Prospect == ProspectWaits && !own.blocked() {
+				own.Rules = append(own.Rules, w.slotRules(p, i, v.ID)...)
+			}
+		}
+		chosen = chosen || starts
+		e.Versions = append(e.Versions, own)
+	}
+	return e, nil
+}
+
+func (v *VersionExplanation) blocked() bool {
+	return slices.ContainsFunc(v.Rules, func(r RuleVerdict) bool { return r.Status != Allowed })
+}
+
+func (v *VersionExplanation) outcome(starts, chosen bool) Prospect {
+	switch {
+	case starts:
+		return ProspectStarts
+	case !v.blocked() && chosen:
+		return ProspectSuperseded
+	}
+	return ProspectWaits
+}
+
+// target finds a target by its ids.
+func (w *work) target(id TargetID) (int32, bool) {
+	e, known := w.environment(id.Environment)
+	if !known {
+		return 0, false
+	}
+	r, known := w.resource(id.Resource)
+	if !known {
+		return 0, false
+	}
+	from, to := w.siblingsIn(e, r)
+	for i := from; i < to; i++ {
+		if w.targets[i].Deployment == id.Deployment {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// bracketAt is the bracket of which a target is a member, or nil.
+func (w *work) bracketAt(i int32) *bracketWork {
+	if !w.members[i] {
+		return nil
+	}
+	for _, b := range w.plan.brackets {
+		if _, member := slices.BinarySearch(b.targets, i); member {
+			return b
+		}
+	}
+	return nil
+}
+
+// starts reports whether the plan starts a version on a target.
+func (p *Plan) starts(i int32, version string) bool {
+	k := p.work.waits[i].start
+	return k > 0 && p.Start[k-1].Version == version
+}
+
+// Waits returns the newest version that waits, the one whose blockers the plan lists; nil if none does.
+func (e *Explanation) Waits() *VersionExplanation {
+	for k := range e.Versions {
+		if e.Versions[k].Prospect == ProspectWaits {
+			return &e.Versions[k]
+		}
+	}
+	return nil
+}
+
+// Blockers returns the rules that stand in the way: each of them must open, and no other has to. So this is the smallest set whose removal lets
+// the version start, capacity aside.
+func (v *VersionExplanation) Blockers() []RuleVerdict {
+	var blockers []RuleVerdict
+	for _, r := range v.Rules {
+		if r.Status != Allowed {
+			blockers = append(blockers, r)
+		}
+	}
+	return blockers
+}
+
+// Until is the earliest instant at which time alone has opened every blocker; zero if one of them needs more than time, or if there is none.
+func (v *VersionExplanation) Until() time.Time {
+	var until time.Time
+	for _, r := range v.Blockers() {
+		if r.Until.IsZero() {
+			return time.Time{}
+		}
+		if r.Until.After(until) {
+			until = r.Until
+		}
+	}
+	return until
+}
+
+// Actor is who can open what blocks a version.
+type Actor string
+
+const (
+	ActorTime     Actor = "time"         // nobody has to do anything: it opens by itself
+	ActorFleet    Actor = "the fleet"    // jobs that run, or are about to
+	ActorApprover Actor = "an approver"  // somebody who approves versions
+	ActorPublish  Actor = "the release"  // whoever publishes versions and sets their status
+	ActorPolicy   Actor = "policy owner" // whoever edits policies and labels
+	ActorOperator Actor = "an operator"  // whoever gives commands and overrides
+)
+
+// Actors says who can open the verdict, without repetition, in the order of its conditions; time first.
+func (v Verdict) Actors() []Actor {
+	var actors []Actor
+	add := func(a Actor) {
+		if !slices.Contains(actors, a) {
+			actors = append(actors, a)
+		}
+	}
+	if v.Status == Allowed {
+		return nil
+	}
+	if !v.Until.IsZero() {
+		add(ActorTime)
+	}
+	for _, on := range v.On {
+		switch on.Kind {
+		case OnApproval:
+			add(ActorApprover)
+		case OnVersion:
+			add(ActorPublish)
+		case OnConfig:
+			add(ActorPolicy)
+		case OnOperator:
+			add(ActorOperator)
+		default:
+			add(ActorFleet)
+		}
+	}
+	return actors
+}
+
+// String draws the explanation as a tree, a line per rule.
+func (e Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s at %s\n", e.TargetID, e.Now.UTC().Format(time.RFC3339))
+	line := func(label, text string) { fmt.Fprintf(&b, "  %-9s %s\n", label, text) }
+	if e.Current == "" {
+		line("runs", "nothing")
+	} else {
+		line("runs", e.Current)
+	}
+	if e.Started != "" {
+		line("begun", e.Started)
+	}
+	if len(e.Policies) > 0 {
+		line("policies", strings.Join(e.Policies, ", "))
+	} else {
+		line("policies", "none")
+	}
+	if e.Bracket != "" {
+		line("bracket", e.Bracket)
+	}
+	for _, verdict := range e.Held {
+		line("held", verdict.String())
+	}
+	for _, v := range e.Versions {
+		v.draw(&b)
+	}
+	return b.String()
+}
+
+func (v *VersionExplanation) draw(b *strings.Builder) {
+	name := v.Version
+	if v.Tag != "" && v.Tag != v.Version {
+		name += " (" + v.Tag + ")"
+	}
+	if v.Scoped {
+		name += ", scoped"
+	}
+	fmt.Fprintf(b, "  %s: %s\n", name, strings.ReplaceAll(string(v.Prospect), "_", " "))
+	for k, r := range v.Rules {
+		branch := "├─"
+		if k == len(v.Rules)-1 {
+			branch = "└─"
+		}
+		mark := map[Status]string{Allowed: "+", Pending: "~", Denied: "-"}[r.Status]
+		fmt.Fprintf(b, "    %s %s %-22s %s", branch, mark, r.Kind, r.Verdict)
+		if !r.Since.IsZero() {
+			fmt.Fprintf(b, " since %s", r.Since.UTC().Format(time.RFC3339))
+		}
+		if r.Rule != "" {
+			fmt.Fprintf(b, "  [%s]", r.Rule)
+		}
+		if actors := r.Actors(); len(actors) > 0 {
+			names := make([]string, len(actors))
+			for k, a := range actors {
+				names[k] = string(a)
+			}
+			fmt.Fprintf(b, "  <- %s", strings.Join(names, ", "))
+		}
+		b.WriteByte('\n')
+	}
+	if until := v.Until(); !until.IsZero() {
+		fmt.Fprintf(b, "       opens by itself at %s\n", until.UTC().Format(time.RFC3339))
+	}
+}
+
+// String names a release target as resource / environment / deployment.
+func (id TargetID) String() string {
+	return id.Resource + " / " + id.Environment + " / " + id.Deployment
+}

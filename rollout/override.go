@@ -1,0 +1,159 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Override lets one version past one rule, for a time: the hotfix that must not wait for the window. It is active from CreatedAt to before
+// ExpiresAt; the rule then counts as satisfied at CreatedAt, or when the version was created if that is later, or as soon as it was without the
+// override. What was started under an override stays when it expires. (Policy skips of ctrlplane.)
+//
+// An override of a deployment window that allows stands for that window being open, so other allowing windows of the policy are not in the way
+// either. An override of a concurrency rule starts the target although the pool is full; its lease counts all the same. One of a retry rule lets the
+// attempts before CreatedAt be forgotten. One of a bracket rule has no effect and is a diagnostic: letting a member out of its bracket would
+// drain the resource once more.
+type Override struct {
+	ID      string `json:"id"`
+	Rule    string `json:"ruleId"`
+	Version string `json:"versionId"` // where several deployments have a version of this id, all of them are meant
+
+	// Environment and Resource narrow it. Empty: every one.
+	Environment string `json:"environmentId,omitempty"`
+	Resource    string `json:"resourceId,omitempty"`
+
+	CreatedAt time.Time `json:"createdAt"`
+	ExpiresAt time.Time `json:"expiresAt,omitzero"` // zero: never
+	CreatedBy string    `json:"createdBy"`
+	Reason    string    `json:"reason"` // required, for those who read the record later; not interpreted
+}
+
+func (o *Override) validate(path string, f *faults) {
+	for _, required := range []struct {
+		field, value, why string
+	}{
+		{"id", o.ID, "an override is named in what it let pass"},
+		{"ruleId", o.Rule, "an override is of one rule"},
+		{"versionId", o.Version, "an override is for one version"},
+		{"createdBy", o.CreatedBy, "who decided"},
+		{"reason", o.Reason, "why the rule does not count this time"},
+	} {
+		if required.value == "" {
+			f.add(join(path, required.field), "required: %s", required.why)
+		}
+	}
+	if o.CreatedAt.IsZero() {
+		f.add(join(path, "createdAt"), "required: the override begins then")
+	} else if !o.ExpiresAt.IsZero() && !o.CreatedAt.Before(o.ExpiresAt) {
+		f.add(join(path, "expiresAt"), "is not after createdAt: the override would never be active")
+	}
+}
+
+type overrideKey struct{ rule, version string }
+
+// override collects the overrides that are active, by rule and version.
+func (w *work) override(list []Override) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var f faults
+	ids := map[string]bool{}
+	for i := range list {
+		list[i].validate(fmt.Sprintf("overrides[%d]", i), &f)
+		if ids[list[i].ID] && list[i].ID != "" {
+			f.add(fmt.Sprintf("overrides[%d].id", i), "%q occurs twice: ids are unique", list[i].ID)
+		}
+		ids[list[i].ID] = true
+	}
+	if len(f.list) > 0 {
+		return snapshotErrors(f.list)
+	}
+	w.overrides = map[overrideKey][]*Override{}
+	for i := range list {
+		o := &list[i]
+		switch rule := w.set.rule(o.Rule); {
+		case !o.ExpiresAt.IsZero() && !w.now.Before(o.ExpiresAt):
+		case rule == nil && w.set.custom(o.Rule) == nil || rule != nil && rule.bracket != nil:
+			w.diagnose(DiagnosticOverrideWithoutEffect, o.Rule, o.ID, TargetID{Resource: o.Resource, Environment: o.Environment})
+		case w.now.Before(o.CreatedAt):
+			w.wake(o.CreatedAt)
+		default:
+			w.wake(o.ExpiresAt)
+			key := overrideKey{o.Rule, o.Version}
+			w.overrides[key] = append(w.overrides[key], o)
+			if r, known := w.resource(o.Resource); known {
+				if !w.narrowed {
+					w.narrowed, w.named = true, map[int32]bool{}
+				}
+				w.named[r] = true
+			}
+		}
+	}
+	for _, list := range w.overrides {
+		slices.SortFunc(list, func(a, b *Override) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID)) })
+	}
+	return nil
+}
+
+// overridden is the first active override of a rule for a version on a target; nil if there is none. An empty resource asks for overrides that
+// hold for all of them.
+func (w *work) overridden(rule string, v *Version, environment, resource string) *Override {
+	if len(w.overrides) == 0 {
+		return nil
+	}
+	for _, o := range w.overrides[overrideKey{rule, v.ID}] {
+		if (o.Environment == "" || o.Environment == environment) && (o.Resource == "" || o.Resource == resource) {
+			return o
+		}
+	}
+	return nil
+}
+
+// namedByOverride is the resource of a target that an active override names, else none.
+func (w *work) namedByOverride(t *target) int32 {
+	if w.narrowed && w.named[t.resource] {
+		return t.resource
+	}
+	return none
+}
+
+// overriddenAt is overridden for version n on target i.
+func (w *work) overriddenAt(rule string, i, n int32) *Override {
+	if len(w.overrides) == 0 || n < 0 {
+		return nil
+	}
+	t := &w.targets[i]
+	return w.overridden(rule, w.versions[t.deployment].list[n], t.Environment, t.Resource)
+}
+
+// satisfied is when the overridden rule counts as satisfied.
+func (o *Override) satisfied(v *Version) time.Time {
+	if v.CreatedAt.After(o.CreatedAt) {
+		return v.CreatedAt
+	}
+	return o.CreatedAt
+}
+
+// let drops the verdicts of rules that are overridden for version n on target i. The list may be shared: it is not written to.
+func (w *work) let(blockers []Verdict, i, n int32) []Verdict {
+	if len(w.overrides) == 0 || n < 0 {
+		return blockers
+	}
+	var kept []Verdict
+	for k, verdict := range blockers {
+		if verdict.Rule != "" && w.overriddenAt(verdict.Rule, i, n) != nil {
+			if kept == nil {
+				kept = append([]Verdict{}, blockers[:k]...)
+			}
+		} else if kept != nil {
+			kept = append(kept, verdict)
+		}
+	}
+	if kept != nil {
+		return kept
+	}
+	return blockers
+}

@@ -1,0 +1,220 @@
+package rollout
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// EnvironmentProgression lets a version start in an environment only after it succeeded in another one, long enough and on enough targets.
+// Where several environments match, one that suffices is enough. (Environment progression of ctrlplane's policy rules.)
+type EnvironmentProgression struct {
+	// DependsOnEnvironmentSelector is CEL on the other environment. A missing key is no match; an environment never depends on itself.
+	DependsOnEnvironmentSelector string `json:"dependsOnEnvironmentSelector"`
+
+	// MinimumSuccessPercentage is the share of the deployment's targets there, among those in the version's scope, on which the version must
+	// have succeeded: 0 to 100 with at most 9 decimals, read as the decimal number that is written. Unset: 100. 0 asks for one target.
+	MinimumSuccessPercentage *float64 `json:"minimumSuccessPercentage,omitempty"`
+
+	// MinimumSoakTimeMinutes is how long that must have been so. It counts from the instant at which the percentage was reached for the first
+	// time; a redeployment of the version does not begin it anew. Unset or 0: not at all.
+	MinimumSoakTimeMinutes int64 `json:"minimumSoakTimeMinutes,omitempty"`
+
+	// MaximumAgeHours refuses a version whose newest success there is as old as this, or older. Unset: no age is too great.
+	MaximumAgeHours *int64 `json:"maximumAgeHours,omitempty"`
+
+	// SuccessStatuses are the job statuses that count as success. Unset: successful.
+	SuccessStatuses []JobStatus `json:"successStatuses,omitempty"`
+
+	// RequireVerificationPassed counts a job only once its verification passed.
+	RequireVerificationPassed bool `json:"requireVerificationPassed,omitempty"`
+}
+
+// Validate reports every fault; each is a [*PolicyError] with the field as its path.
+func (p EnvironmentProgression) Validate() error {
+	var f faults
+	if p.DependsOnEnvironmentSelector == "" {
+		f.add("dependsOnEnvironmentSelector", "required: an expression such as environment.name == 'staging'")
+	}
+	if share := p.MinimumSuccessPercentage; share != nil {
+		if _, err := billionths(*share); err != nil {
+			f.add("minimumSuccessPercentage", "%v", err)
+		}
+	}
+	if n := p.MinimumSoakTimeMinutes; n < 0 {
+		f.add("minimumSoakTimeMinutes", "%d is negative: use at least 0", n)
+	} else if n > maxSeconds/60 {
+		f.add("minimumSoakTimeMinutes", "%d minutes overflow: use at most %d", n, maxSeconds/60)
+	}
+	if n := p.MaximumAgeHours; n != nil {
+		if *n < 1 {
+			f.add("maximumAgeHours", "%d lets nothing pass: use at least 1, or leave it out for no limit", *n)
+		} else if *n > maxSeconds/3600 {
+			f.add("maximumAgeHours", "%d hours overflow: use at most %d", *n, maxSeconds/3600)
+		}
+	}
+	for i, status := range p.SuccessStatuses {
+		if !status.Terminal() {
+			f.add(fmt.Sprintf("successStatuses[%d]", i), "%q is no status of a job that ended", status)
+		}
+	}
+	return f.err()
+}
+
+// billionths reads a percentage as the shortest decimal that means the same float, which is what a person wrote, in units of 10⁻⁹ percent.
+func billionths(share float64) (uint64, error) {
+	if math.IsNaN(share) || share < 0 || share > 100 {
+		return 0, fmt.Errorf("%v: must be from 0 to 100", share)
+	}
+	whole, fraction, _ := strings.Cut(strconv.FormatFloat(share, 'f', -1, 64), ".")
+	if len(fraction) > 9 {
+		return 0, fmt.Errorf("%v: use at most 9 decimals", share)
+	}
+	units, err := strconv.ParseUint(whole+fraction+strings.Repeat("0", 9-len(fraction)), 10, 64)
+	return units, err
+}
+
+// required is how many of n targets must have succeeded: at least 1, rounded up.
+func (p *EnvironmentProgression) required(n int) int {
+	units := uint64(100_000_000_000)
+	if p.MinimumSuccessPercentage != nil {
+		units, _ = billionths(*p.MinimumSuccessPercentage) // Validate passed
+	}
+	high, low := bits.Mul64(uint64(n), units)
+	share, rest := bits.Div64(high, low, 100_000_000_000)
+	if rest > 0 {
+		share++
+	}
+	return max(1, int(share))
+}
+
+// success is when a job reached what the rule counts.
+func (p *EnvironmentProgression) success(job *Job) bool {
+	if len(p.SuccessStatuses) == 0 && job.Status != JobSuccessful || len(p.SuccessStatuses) > 0 && !slices.Contains(p.SuccessStatuses, job.Status) {
+		return false
+	}
+	return !p.RequireVerificationPassed || job.Verification == VerificationPassed
+}
+
+// progression says since when a rule lets version n of the deployment of t start in the environment of t; zero and why not if it does not.
+func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, Verdict) {
+	v := w.versions[t.deployment].list[n]
+	denied := Verdict{Status: Denied, Reason: ReasonProgressionNoEnvironment, Rule: rule.id, On: onConfig(rule.id)}
+	waits := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{}}
+	var tooOld *Verdict
+	var since time.Time
+	matched := false
+	for e := range w.environments {
+		if int32(e) == t.environment {
+			continue
+		}
+		b := bound{environment: &w.environments[e], deployment: &w.deployments[t.deployment]}
+		ok, err := rule.selector.Match(&b)
+		if key, missing := missingKey(err); missing {
+			w.diagnose(DiagnosticMissingKey, rule.id, key, TargetID{Environment: w.environments[e].ID, Deployment: t.Deployment})
+			continue
+		}
+		if err != nil {
+			denied.Reason, denied.Data = ReasonSelectorError, &Data{Detail: err.Error()}
+			return time.Time{}, denied
+		}
+		if !ok {
+			continue
+		}
+		matched = true
+		at, verdict := w.progressed(rule, v, n, w.pairs[e*len(w.deployments)+int(t.deployment)].targets)
+		switch {
+		case !at.IsZero():
+			if since.IsZero() || at.Before(since) {
+				since = at
+			}
+		case verdict.Reason == ReasonProgressionTooOld:
+			tooOld = &verdict
+		default:
+			if !verdict.Until.IsZero() && (waits.Until.IsZero() || verdict.Until.Before(waits.Until)) {
+				waits.Until = verdict.Until
+			}
+			waits.Data.Names = append(waits.Data.Names, w.environments[e].ID)
+			if waits.Data.Allowed == 0 || verdict.Data.Allowed-verdict.Data.Attempt < waits.Data.Allowed-waits.Data.Attempt {
+				waits.Data.Attempt, waits.Data.Allowed = verdict.Data.Attempt, verdict.Data.Allowed
+			}
+			waits.On = append(waits.On, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: w.environments[e].ID, Version: v.ID})
+		}
+	}
+	switch {
+	case !since.IsZero():
+		return since, Verdict{}
+	case !matched:
+		return time.Time{}, denied
+	case len(waits.On) > 0:
+		return time.Time{}, waits
+	}
+	tooOld.On = []Condition{{Kind: OnConfig, Rule: rule.id}, {Kind: OnJob, Deployment: t.Deployment, Version: v.ID}}
+	return time.Time{}, *tooOld
+}
+
+// progressed judges one environment. First successes count, so a redeployment never moves the instant; a version that no target there is
+// meant for has nothing to prove.
+func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int32) (time.Time, Verdict) {
+	p := rule.progression
+	var firsts []time.Time
+	var newest time.Time
+	population := 0
+	for _, i := range targets {
+		if !w.inScope(i, n) {
+			continue
+		}
+		population++
+		var first time.Time
+		for k := range w.targets[i].Jobs {
+			job := &w.targets[i].Jobs[k]
+			if job.Version != v.ID || !p.success(job) {
+				continue
+			}
+			at := job.end()
+			if at.After(w.now) {
+				w.wake(at)
+				continue
+			}
+			if first.IsZero() || at.Before(first) {
+				first = at
+			}
+			if at.After(newest) {
+				newest = at
+			}
+		}
+		if !first.IsZero() {
+			firsts = append(firsts, first)
+		}
+	}
+	if population == 0 {
+		return v.CreatedAt, Verdict{}
+	}
+	required := p.required(population)
+	waiting := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{Attempt: len(firsts), Allowed: required}}
+	if len(firsts) < required {
+		return time.Time{}, waiting
+	}
+	if p.MaximumAgeHours != nil {
+		expires := addTime(newest, time.Duration(*p.MaximumAgeHours)*time.Hour)
+		if !w.now.Before(expires) {
+			return time.Time{}, Verdict{Status: Denied, Reason: ReasonProgressionTooOld, Rule: rule.id, Data: &Data{Detail: newest.UTC().Format(time.RFC3339)}}
+		}
+		w.wake(expires)
+	}
+	slices.SortFunc(firsts, time.Time.Compare)
+	at := addTime(firsts[required-1], time.Duration(p.MinimumSoakTimeMinutes)*time.Minute)
+	if w.now.Before(at) {
+		w.wake(at)
+		waiting.Until = at
+		return time.Time{}, waiting
+	}
+	if at.Before(v.CreatedAt) {
+		at = v.CreatedAt
+	}
+	return at, Verdict{}
+}

@@ -1,0 +1,171 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Rollback takes a target back to what succeeded there before when its newest job went wrong. Outside brackets the plan then holds a start with
+// [PurposeRollback]. It runs once and is never taken back itself, and the version that went wrong stays denied on the target: a newer version
+// goes past it, and so does an [Override] of the rule, which is the operator's command. It counts from the first failure: what a retry rule
+// would repeat is taken back. In a bracket such a job is a final failure, and onMemberFailure decides. (Rollback rule of ctrlplane.)
+type Rollback struct {
+	OnJobStatuses         []JobStatus `json:"onJobStatuses,omitempty"`         // statuses of ended jobs that trigger it
+	OnVerificationFailure bool        `json:"onVerificationFailure,omitempty"` // so does a failed verification
+}
+
+// Validate reports every fault; each is a [*PolicyError] with the field as its path.
+func (r Rollback) Validate() error {
+	var f faults
+	if len(r.OnJobStatuses) == 0 && !r.OnVerificationFailure {
+		f.add("onJobStatuses", "nothing triggers the rule: name at least one status, or set onVerificationFailure")
+	}
+	for i, status := range r.OnJobStatuses {
+		at := fmt.Sprintf("onJobStatuses[%d]", i)
+		if !status.Terminal() {
+			f.add(at, "%q is no status of a job that ended", status)
+		} else if status == JobSuccessful {
+			f.add(at, "%q: use onVerificationFailure for a job that succeeded and turned out bad", status)
+		}
+	}
+	return f.err()
+}
+
+func (r *Rollback) triggeredBy(job *Job) bool {
+	return job.Status.Terminal() && slices.Contains(r.OnJobStatuses, job.Status) || r.OnVerificationFailure && job.Verification == VerificationFailed
+}
+
+// setback is what a rollback rule has to say about the version that a target has or has begun.
+type setback struct {
+	rule   *compiledRule
+	failed int   // index of the job that triggered it
+	to     int32 // number of the version to go back to; none if nothing succeeded before
+	done   bool  // the revert succeeded: the target runs to
+	stuck  bool  // the revert failed
+	active bool  // the revert is under way
+}
+
+// setbackOf looks at the newest job of version n on target i; nil if no rule is triggered by it.
+func (w *work) setbackOf(i, n int32) *setback {
+	rules := w.views.list[w.view[i]].rollbacks
+	if len(rules) == 0 || n < 0 {
+		return nil
+	}
+	t := &w.targets[i]
+	versions := &w.versions[t.deployment]
+	id := versions.list[n].ID
+	failed := slices.IndexFunc(t.Jobs, func(job Job) bool { return job.Version == id })
+	if failed < 0 || w.isRevert(t, failed) {
+		return nil
+	}
+	s := &setback{failed: failed, to: none}
+	for _, rule := range rules {
+		if rule.rollback.triggeredBy(&t.Jobs[failed]) && w.overriddenAt(rule.id, i, n) == nil {
+			s.rule = rule
+			break
+		}
+	}
+	if s.rule == nil {
+		return nil
+	}
+	for k := failed - 1; k >= 0; k-- { // younger jobs, oldest first: the first one of an older version is the revert
+		if back := versions.number(t.Jobs[k].Version); back >= 0 && back < n {
+			s.to = back
+			switch job := &t.Jobs[k]; {
+			case !job.Status.Terminal():
+				s.active = true
+			case job.Status == JobSuccessful:
+				s.done = true
+			default:
+				s.stuck = true
+			}
+			return s
+		}
+	}
+	for k := failed + 1; k < len(t.Jobs); k++ {
+		job := &t.Jobs[k]
+		if job.Status == JobSuccessful && job.Version != id && !slices.ContainsFunc(rules, func(r *compiledRule) bool { return r.rollback.triggeredBy(job) }) {
+			if s.to = versions.number(job.Version); s.to >= 0 {
+				return s
+			}
+		}
+	}
+	if n != t.current && t.current >= 0 {
+		s.to = t.current // a host that prunes its jobs says what is current
+	}
+	return s
+}
+
+// isRevert reports whether a job took the target back: an older job is of a newer version. Nothing but a rollback starts such a job.
+func (w *work) isRevert(t *target, k int) bool {
+	versions := &w.versions[t.deployment]
+	own := versions.number(t.Jobs[k].Version)
+	return slices.ContainsFunc(t.Jobs[k+1:], func(older Job) bool { return versions.number(older.Version) > own })
+}
+
+// verdict is what the rule says about the version that went wrong.
+func (s *setback) verdict(w *work, t *target) Verdict {
+	verdict := Verdict{
+		Status: Denied, Reason: ReasonRollbackTriggered, Rule: s.rule.id,
+		On:   []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}},
+		Data: &Data{Detail: string(t.Jobs[s.failed].Status)},
+	}
+	if t.Jobs[s.failed].Verification == VerificationFailed {
+		verdict.Data.Detail = "verification failed"
+	}
+	if s.to >= 0 {
+		verdict.Data.Names = []string{w.versions[t.deployment].list[s.to].ID}
+	}
+	if s.stuck {
+		verdict.Reason = ReasonRollbackFailed
+	}
+	return verdict
+}
+
+// setBack deals with a target whose version went wrong and reports whether nothing is left to be asked about it.
+func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
+	s := w.setbackOf(i, floor)
+	if s == nil {
+		return false
+	}
+	t := &w.targets[i]
+	versions := w.versions[t.deployment].list
+	switch {
+	case s.active:
+		if newest {
+			w.kept(i)
+		}
+	case s.stuck, s.to < 0:
+		w.wait(i, versions[floor].ID, []Verdict{s.verdict(w, t)})
+	case s.done:
+		if blockers, needed := w.repeat(i, s.to); needed && len(blockers) == 0 {
+			w.offer(i, s.to, w.repeatDue(i, s.to), 0)
+		}
+		w.wait(i, versions[floor].ID, []Verdict{s.verdict(w, t)})
+	case t.busy():
+		w.wait(i, versions[floor].ID, []Verdict{s.verdict(w, t), w.busy(t)})
+	default:
+		w.offer(i, s.to, t.Jobs[s.failed].end(), 0)
+		w.candidates[len(w.candidates)-1].revert = true
+	}
+	return true
+}
+
+// verifying reports whether the host still looks at the newest job of a target.
+func (t *target) verifying() bool {
+	return len(t.Jobs) > 0 && t.Jobs[0].Verification != "" && t.Jobs[0].Verification != VerificationPassed && t.Jobs[0].Verification != VerificationFailed
+}
+
+// failedBy reports whether a rollback rule takes an ended run of a bracket's member for a failure that no retry mends, and whether a run that
+// succeeded is still to be judged.
+func (w *work) failedBy(i int32, job *Job) (final, judging bool) {
+	n := w.versions[w.targets[i].deployment].number(job.Version)
+	for _, rule := range w.views.list[w.view[i]].rollbacks {
+		if w.overriddenAt(rule.id, i, n) != nil {
+			continue
+		}
+		final = final || rule.rollback.triggeredBy(job)
+		judging = judging || rule.rollback.OnVerificationFailure && job.Status == JobSuccessful && job.Verification != "" && job.Verification != VerificationPassed && job.Verification != VerificationFailed
+	}
+	return final, judging
+}

@@ -1,0 +1,120 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// ScopeErrors says what becomes of a version whose targetSelector does not compile, reads a missing key or fails on a target.
+type ScopeErrors string
+
+const (
+	// ScopeExclude puts the version out of scope there, with a diagnostic: a typo reaches nobody. The default.
+	ScopeExclude ScopeErrors = "exclude"
+	// ScopeInclude puts it in scope, as the scoped versions RFC proposes: a typo reaches everybody.
+	ScopeInclude ScopeErrors = "include"
+)
+
+// scope is the targetSelector of one version, ready to be asked.
+type scope struct {
+	matcher Matcher
+	err     error
+	alike   bool     // it does not read the resource: the targets of an environment have one answer
+	answers []answer // per target, or per environment where these are alike; undecided: not asked yet
+}
+
+// inScope reports whether version n exists for target i. It is asked before every rule.
+func (w *work) inScope(i, n int32) bool {
+	t := &w.targets[i]
+	if !w.scoped[t.deployment] {
+		return true
+	}
+	v := w.versions[t.deployment].list[n]
+	if w.set.maxScope != nil && !w.set.maxScope(*v, t.TargetID) {
+		return false
+	}
+	if v.TargetSelector == "" {
+		return true
+	}
+	s := w.scopeOf(v)
+	at := i
+	if s.alike {
+		at = t.environment
+	}
+	if s.answers[at] == undecided { // asked once: choice, positions, progressions and explanations all want to know, and diagnostics are counted
+		s.answers[at] = no
+		if w.scopeAllows(s, v, i) {
+			s.answers[at] = yes
+		}
+	}
+	return s.answers[at] == yes
+}
+
+func (w *work) scopeAllows(s *scope, v *Version, i int32) bool {
+	if s.err != nil {
+		return w.scopeFailed(s, DiagnosticScopeInvalid, v, s.err.Error(), i)
+	}
+	b := w.bound(i)
+	b.version = v
+	ok, err := s.matcher.Match(&b)
+	if key, missing := missingKey(err); missing {
+		return w.scopeFailed(s, DiagnosticScopeMissingKey, v, key, i)
+	} else if err != nil {
+		return w.scopeFailed(s, DiagnosticScopeInvalid, v, err.Error(), i)
+	}
+	return ok
+}
+
+// isScoped reports whether a version is not for every target.
+func (w *work) isScoped(deployment int32, version string) bool {
+	if !w.scoped[deployment] {
+		return false
+	}
+	n := w.versions[deployment].number(version)
+	return n >= 0 && w.versions[deployment].list[n].TargetSelector != ""
+}
+
+func (w *work) scopeOf(v *Version) *scope {
+	s := w.scopes[v]
+	if s == nil {
+		s = &scope{}
+		s.matcher, s.err = w.expression(v.TargetSelector)
+		size := len(w.targets)
+		if s.alike = s.err == nil && !reads(s.matcher, ofResource); s.alike {
+			size = len(w.environments)
+		}
+		s.answers = slices.Repeat([]answer{undecided}, size)
+		w.scopes[v] = s
+	}
+	return s
+}
+
+func (w *work) scopeFailed(s *scope, code DiagnosticCode, v *Version, detail string, i int32) bool {
+	targets := []int32{i}
+	if s.alike {
+		targets = w.pairs[w.pairOf(&w.targets[i])].targets
+	}
+	for _, i := range targets {
+		w.diagnose(code, "", fmt.Sprintf("%s@%s: %s", v.Deployment, v.ID, detail), w.targets[i].TargetID)
+	}
+	return w.set.scopeErrors == ScopeInclude
+}
+
+// CheckVersion reports what is wrong with the expressions that a version carries, its targetSelector and those of its dependencies, as one
+// [*PolicyError] each. A host calls it when a version is published: a plan can only leave such a version out.
+func (s *PolicySet) CheckVersion(v Version) error {
+	c := compilation{compiler: s.compiler}
+	c.expression("targetSelector", v.TargetSelector, ofResource, ofEnv, ofDeployment, ofVersion)
+	for i, d := range v.Dependencies {
+		at := fmt.Sprintf("dependencies[%d]", i)
+		if d.Deployment == "" {
+			c.add(join(at, "deployment"), "required: the id of a deployment")
+		}
+		if d.VersionSelector == "" {
+			c.add(join(at, "versionSelector"), `required: write "true" if any version will do`)
+		}
+		c.expression(join(at, "versionSelector"), d.VersionSelector, ofVersion, ofDeployment, ofEnv, ofResource)
+	}
+	return errors.Join(c.list...)
+}

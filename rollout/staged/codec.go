@@ -1,0 +1,274 @@
+package staged
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// format is the version of the stored form.
+const format = 1
+
+// document is the stored form of a run, but for the columns of its stages.
+type document struct {
+	Format    int           `json:"format"`
+	ID        string        `json:"id"`
+	Name      string        `json:"name"`
+	Namespace string        `json:"namespace,omitempty"`
+	Spec      Spec          `json:"spec"`
+	Version   string        `json:"version"`
+	Strategy  Strategy      `json:"strategy"`
+	Groups    bool          `json:"groups,omitempty"` // the stages are decision groups
+	Options   Options       `json:"options"`
+	Hash      string        `json:"hash"`
+	State     State         `json:"state"`
+	Phase     Phase         `json:"phase"`
+	Time      time.Time     `json:"time,omitzero"`
+	Since     time.Time     `json:"since,omitzero"`
+	Current   int           `json:"current"`
+	Stages    []storedStage `json:"stages,omitempty"`
+}
+
+// storedStage is one stage. The members are columns: what most of them share costs nothing, and nothing that follows from them is stored but
+// the number of members, as a check.
+//
+//	names     the members, in order
+//	states    one letter each, with a count in front of several equal ones: "97d3u900w"; see letter
+//	from      the first time there is: of a start, or if nobody started, of an end
+//	starts    for each member that was started, nanoseconds behind the start before it, the first behind from
+//	ends      for each settled or soaking member, nanoseconds behind its own start, or behind from if it was never started
+//	attempts  pairs of a position and an attempt above 1
+//	causes    positions of what failed or regressed, by cause
+type storedStage struct {
+	Phase    StagePhase       `json:"phase"`
+	Before   ApprovalState    `json:"before,omitempty"`
+	After    ApprovalState    `json:"after,omitempty"`
+	Settled  time.Time        `json:"settled,omitzero"`
+	Paused   int64            `json:"paused,omitempty"` // nanoseconds
+	Elapsed  bool             `json:"elapsed,omitempty"`
+	Members  int              `json:"members"`
+	Names    column[string]   `json:"names,omitempty"`
+	States   string           `json:"states,omitempty"`
+	From     time.Time        `json:"from,omitzero"`
+	Starts   column[int64]    `json:"starts,omitempty"`
+	Ends     column[int64]    `json:"ends,omitempty"`
+	Attempts column[int64]    `json:"attempts,omitempty"`
+	Causes   map[Reason][]int `json:"causes,omitempty"`
+}
+
+// column is a list that is decoded as a whole, not entry by entry.
+type column[T any] []T
+
+// UnmarshalJSON reads a list without null.
+func (c *column[T]) UnmarshalJSON(data []byte) error {
+	if len(data) == 0 || data[0] != '[' {
+		return &FieldError{Rule: RuleFormat, Hint: "must be a list"}
+	}
+	if bytes.Contains(data, []byte("null")) {
+		// Inside a name it is text; as an entry encoding/json would make a zero of it.
+		var entries []*T
+		if err := json.Unmarshal(data, &entries); err != nil {
+			return err
+		}
+		if slices.Contains(entries, nil) {
+			return &FieldError{Rule: RuleFormat, Hint: "must not hold null"}
+		}
+	}
+	return json.Unmarshal(data, (*[]T)(c))
+}
+
+
+// letter returns the code of a record: w waiting, c waiting and current, s starting, u updating, o soaking, d done, g done and regressed,
+// f failed, t timed out, x skipped, r removed. Settled members that were never started have the capital letter.
+func (r *record) letter() byte {
+	l := byte('w')
+	switch r.state {
+	case Waiting:
+		if r.marks.has(current) {
+			return 'c'
+		}
+		return l
+	case Starting:
+		l = 's'
+	case Updating:
+		l = 'u'
+	case Soaking:
+		l = 'o'
+	case Done:
+		l = 'd'
+		if r.marks.has(regressed) {
+			l = 'g'
+		}
+	case Failed:
+		l = 'f'
+	case TimedOut:
+		l = 't'
+	case Skipped:
+		l = 'x'
+	case Removed:
+		l = 'r'
+	}
+	if !r.marks.has(started) {
+		l -= 'a' - 'A'
+	}
+	return l
+}
+
+// MarshalJSON writes the stored form: equal runs give equal bytes. The zero Run is an error.
+func (r *Run) MarshalJSON() ([]byte, error) {
+	if r.plan == nil {
+		return nil, ErrNoRun
+	}
+	p := r.plan
+	d := document{
+		Format: format, ID: p.id, Name: p.spec.Name, Namespace: p.spec.Namespace, Spec: p.spec, Version: p.version,
+		Strategy: p.strategy, Groups: p.strategy.groups, Options: p.options, Hash: p.hash,
+		State: r.desired, Phase: r.phase, Current: r.current,
+	}
+	if r.begun {
+		d.Time = timeOf(r.time)
+	}
+	if r.phase.halting() {
+		d.Since = timeOf(r.since)
+	}
+	head, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	out := append(head[:len(head)-1], `,"stages":[`...)
+	for k := range r.count() {
+		if k > 0 {
+			out = append(out, ',')
+		}
+		if out, err = r.stage(k).append(out); err != nil {
+			return nil, err
+		}
+	}
+	return append(out, "]}"...), nil
+}
+
+// halting reports whether since is of the phase.
+func (p Phase) halting() bool {
+	switch p {
+	case PhaseStopping, PhaseStopped, PhaseFailing, PhaseCancelling, PhaseFailed, PhaseCancelled:
+		return true
+	}
+	return false
+}
+
+func (s *stage) append(out []byte) ([]byte, error) {
+	stored := storedStage{Phase: s.phase, Members: s.tree.size}
+	if s.before != ApprovalNone {
+		stored.Before = s.before
+	}
+	if s.after != ApprovalNone {
+		stored.After = s.after
+	}
+	if s.isSettled {
+		stored.Settled, stored.Paused, stored.Elapsed = timeOf(s.settled), s.paused, s.elapsed
+	}
+	var (
+		base, previous       int64
+		based                bool
+		states, starts, ends []byte
+		names, attempts      []byte
+		causesOf             = map[Reason][]int{}
+		equal                int
+		last                 byte
+		err                  error
+	)
+	// The base is the first start, whoever has it.
+	s.tree.all(func(_ int, r *record, _ string) bool {
+		if r.marks.has(started) {
+			base, based = r.start, true
+		}
+		return !based
+	})
+	if !based {
+		s.tree.all(func(_ int, r *record, _ string) bool {
+			if r.state.Settled() {
+				base, based = r.end, true
+			}
+			return !based
+		})
+	}
+	previous = base
+	flush := func() {
+		if equal > 1 {
+			states = strconv.AppendInt(states, int64(equal), 10)
+		}
+		if equal > 0 {
+			states = append(states, last)
+		}
+	}
+	s.tree.all(func(i int, r *record, name string) bool {
+		if names, err = appendName(comma(names), name); err != nil {
+			return false
+		}
+		if l := r.letter(); l == last {
+			equal++
+		} else {
+			flush()
+			last, equal = l, 1
+		}
+		origin := base
+		if r.marks.has(started) {
+			starts = strconv.AppendInt(comma(starts), r.start-previous, 10)
+			previous, origin = r.start, r.start
+		}
+		if r.state.Settled() || r.state == Soaking {
+			ends = strconv.AppendInt(comma(ends), r.end-origin, 10)
+		}
+		if r.attempt > 1 {
+			attempts = append(strconv.AppendInt(comma(attempts), int64(i), 10), ',')
+			attempts = strconv.AppendUint(attempts, uint64(r.attempt), 10)
+		}
+		if r.cause != noCause {
+			causesOf[r.cause.reason()] = append(causesOf[r.cause.reason()], i)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	flush()
+	stored.States, stored.Causes = string(states), causesOf
+	if based {
+		stored.From = timeOf(base)
+	}
+	head, err := json.Marshal(stored)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, head[:len(head)-1]...)
+	for _, c := range []struct {
+		name string
+		list []byte
+	}{{"names", names}, {"starts", starts}, {"ends", ends}, {"attempts", attempts}} {
+		if len(c.list) > 0 {
+			out = append(append(append(out, `,"`...), c.name...), `":[`...)
+			out = append(append(out, c.list...), ']')
+		}
+	}
+	return append(out, '}'), nil
+}
+
+func comma(list []byte) []byte {
+	if len(list) > 0 {
+		return append(list, ',')
+	}
+	return list
+}
+
+// appendName writes a string as encoding/json does; names of clusters need no escape.
+func appendName(out []byte, name string) ([]byte, error) {
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			text, err := json.Marshal(name)
+			return append(out, text...), err
+		}
+	}
+	return append(append(append(out, '"'), name...), '"'), nil
+}

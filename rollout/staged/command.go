@@ -1,0 +1,147 @@
+package staged
+
+import "strconv"
+
+// Command is what somebody tells a run. Every command is idempotent, and one that does not apply changes nothing and becomes an event with
+// the reason.
+type Command struct {
+	Kind CommandKind `json:"kind"`
+	// Run, Stage and Side identify an approval, as its request did: the run's id and the index of the stage.
+	Run   string `json:"run,omitempty"`
+	Stage int    `json:"stage,omitempty"`
+	Side  Side   `json:"phase,omitempty"`
+	// Target is what to skip or retry, and Attempt which attempt at it has failed.
+	Target  string `json:"target,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
+}
+
+// CommandKind is what a command does. The zero value is none and is refused.
+type CommandKind string
+
+// The commands.
+const (
+	// CommandApprove closes an approval that is requested or rejected, for good.
+	CommandApprove CommandKind = "approve"
+	// CommandReject rejects an approval that is requested; see [Options.OnReject].
+	CommandReject CommandKind = "reject"
+	// CommandSkip takes a target out: one that is waiting, in progress, failed, timed out or regressed. It no longer counts as a failure.
+	CommandSkip CommandKind = "skip"
+	// CommandRetry lets a failed or timed-out target wait for another start, ahead of those that never started. Attempt must be the
+	// one that failed, the stage must not be finished and the run neither failing nor cancelling.
+	CommandRetry CommandKind = "retry"
+	// CommandCancel ends the run once targets in progress are settled, stuck or ready.
+	CommandCancel CommandKind = "cancel"
+)
+
+func at(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
+
+func (c *Command) check(list *faults, i int) {
+	switch c.Kind {
+	case CommandApprove, CommandReject:
+		if c.Side != Before && c.Side != After {
+			list.add(RuleInput, at("commands", i)+".phase", quoted(string(c.Side)), "must be before or after")
+		}
+	case CommandSkip, CommandRetry, CommandCancel:
+	default:
+		list.add(RuleInput, at("commands", i)+".kind", quoted(string(c.Kind)), "must be approve, reject, skip, retry or cancel")
+	}
+}
+
+// command carries one out.
+func (e *edit) command(c *Command) {
+	var why Reason
+	switch c.Kind {
+	case CommandApprove, CommandReject:
+		why = e.answer(c)
+	case CommandSkip:
+		why = e.skip(c)
+	case CommandRetry:
+		why = e.retry(c)
+	case CommandCancel:
+		if why = ReasonAlready; !e.run.cancel {
+			e.run.cancel, why = true, ""
+		}
+	}
+	if why != "" {
+		event := Event{Kind: EventCommandIgnored, Stage: -1, Target: c.Target, To: string(c.Kind), Reason: why}
+		if c.Side != "" {
+			event.Stage, event.Side = c.Stage, c.Side
+		}
+		e.event(event)
+	}
+}
+
+// answer approves or rejects.
+func (e *edit) answer(c *Command) Reason {
+	if c.Run != e.plan.id {
+		return ReasonOtherRun
+	}
+	if c.Stage < 0 || c.Stage >= e.run.count() {
+		return ReasonUnknownStage
+	}
+	state := func(s *stage) *ApprovalState {
+		if c.Side == Before {
+			return &s.before
+		}
+		return &s.after
+	}
+	to := ApprovalApproved
+	switch is := *state(e.run.stage(c.Stage)); {
+	case is == ApprovalRequested && c.Kind == CommandReject:
+		to = ApprovalRejected
+	case c.Kind == CommandApprove && (is == ApprovalRequested || is == ApprovalRejected):
+	case is == ApprovalNone:
+		return ReasonNotRequested
+	default:
+		return ReasonAlready
+	}
+	*state(e.stage(c.Stage)) = to
+	e.event(Event{Kind: EventApproval, Stage: c.Stage, Side: c.Side, To: string(to)})
+	return ""
+}
+
+func (e *edit) skip(c *Command) Reason {
+	at, ok := e.run.find(c.Target)
+	if !ok {
+		return ReasonUnknownTarget
+	}
+	k, i := int(at.stage), int(at.member)
+	rec, _ := e.run.stage(k).tree.at(i)
+	switch r := *rec; r.state {
+	case Done:
+		if !r.marks.has(regressed) {
+			return ReasonAlready
+		}
+	case Skipped, Removed:
+		return ReasonAlready
+	}
+	e.settleTarget(k, i, *rec, Skipped, noCause)
+	return ""
+}
+
+func (e *edit) retry(c *Command) Reason {
+	at, ok := e.run.find(c.Target)
+	if !ok {
+		return ReasonUnknownTarget
+	}
+	k, i := int(at.stage), int(at.member)
+	s := e.run.stage(k)
+	rec, _ := s.tree.at(i)
+	switch r := *rec; {
+	case !failed(r.state):
+		return ReasonNotFailed
+	case int64(c.Attempt) != int64(r.attempt):
+		return ReasonOtherAttempt
+	case r.attempt == 1<<32-1:
+		return ReasonNoAttempt
+	case s.phase.finished():
+		return ReasonStageFinished
+	case e.run.cancel || e.run.phase == PhaseFailing:
+		return ReasonEnding
+	}
+	if s.phase == StageWaitingAfter {
+		e.enter(k, StageUpdating) // the wait starts again, the approvals stay
+	}
+	e.put(k, i, record{attempt: rec.attempt + 1, state: Waiting})
+	return ""
+}

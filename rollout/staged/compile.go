@@ -1,0 +1,288 @@
+package staged
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// CleanupName is the name of the stage that removes leaving targets, as KubeFleet calls it.
+const CleanupName = "kubernetes-fleet.io/deleteStage"
+
+// Fleet is what a run is compiled for.
+type Fleet struct {
+	// Targets are to be pointed at the version, in any order.
+	Targets []Target `json:"targets,omitempty"`
+	// Leaving are the names of targets that are to be removed behind all stages.
+	Leaving []string `json:"leaving,omitempty"`
+	// Version is the version that is really used, as observations will name it. Empty means the run's resourceSnapshotIndex.
+	Version string `json:"version,omitempty"`
+	// PlacementStrategy is the placement's strategy type; anything but External is refused. Empty means that the host does not say.
+	PlacementStrategy string `json:"placementStrategy,omitempty"`
+}
+
+// Compile fixes which targets a run updates in which order. The result has not begun: it can be shown as a preview, and the first [Step]
+// starts it if the spec says so. The order of the fleet does not matter; nothing is retained of the arguments but strings.
+//
+// The errors are all that [Strategy.Validate], [Spec.Validate] and [Options.Validate] report, and, for a sound strategy, those of the fleet:
+// joined, each a *[FieldError]. There is no run if there is one.
+func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, error) {
+	var list faults
+	wrong := strategy.Validate()
+	list = append(list, parts(wrong)...)
+	list = append(list, parts(spec.Validate())...)
+	list = append(list, parts(options.Validate())...)
+	version := cmp.Or(fleet.Version, spec.ResourceSnapshotIndex)
+	if version == "" {
+		list.add(RuleVersion, "version", "", "must be given where the spec leaves resourceSnapshotIndex out: the version that is really used")
+	}
+	if fleet.PlacementStrategy != "" && fleet.PlacementStrategy != "External" {
+		list.add(RulePlacementExternal, "placementStrategy", quoted(fleet.PlacementStrategy), "must be External: the placement rolls out by itself")
+	}
+	checkNames(&list, &fleet)
+	if wrong != nil {
+		return nil, list.err() // nobody knows which stage a target is in
+	}
+	spec.ID, spec.State = cmp.Or(spec.ID, spec.Name), spec.State.or(StateInitialize)
+	p, err := newPlan(strategy.clone(), spec, version, options)
+	if err != nil {
+		return nil, errorsOf(list, err)
+	}
+	members := p.assign(&list, fleet.Targets)
+	members = append(members, slices.Sorted(slices.Values(fleet.Leaving)))
+	if len(list) > 0 {
+		return nil, list.err()
+	}
+	return p.assemble(members), nil
+}
+
+func errorsOf(list faults, err error) error { return append(list, parts(err)...).err() }
+
+// checkNames finds bad and repeated names, each with its total.
+func checkNames(list *faults, fleet *Fleet) {
+	n := len(fleet.Targets) + len(fleet.Leaving)
+	if n == 0 {
+		list.add(RuleTargetNone, "targets", "", "must hold a target, or leaving one: there is nothing to do")
+	}
+	if n >= math.MaxInt32 {
+		list.add(RuleTargetCount, "targets", strconv.Itoa(n), fmt.Sprintf("must be fewer than %d", math.MaxInt32))
+		return
+	}
+	names := make([]string, 0, n)
+	for i := range fleet.Targets {
+		if name := fleet.Targets[i].Name; targetName(name) {
+			names = append(names, name)
+		} else {
+			list.add(RuleTargetName, fmt.Sprintf("targets[%d].name", i), quoted(name), "must not be empty, and valid UTF-8")
+		}
+	}
+	for i, name := range fleet.Leaving {
+		if targetName(name) {
+			names = append(names, name)
+		} else {
+			list.add(RuleTargetName, fmt.Sprintf("leaving[%d]", i), quoted(name), "must not be empty, and valid UTF-8")
+		}
+	}
+	slices.Sort(names)
+	for i := 1; i < len(names); i++ {
+		if names[i] == names[i-1] && (i == 1 || names[i] != names[i-2]) {
+			list.add(RuleTargetDuplicate, "targets", quoted(names[i]), "must be there once, and not both as a target and leaving")
+		}
+	}
+}
+
+// newPlan compiles a valid strategy with valid options. It keeps the strategy.
+func newPlan(strategy Strategy, spec Spec, version string, options Options) (*plan, error) {
+	text, err := json.Marshal(strategy)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	p := &plan{
+		id: spec.ID, spec: spec, version: version, strategy: strategy, options: options, hash: hex.EncodeToString(sum[:]),
+		budget: strategy.MaxFailures, grace: options.StopGrace.length(never),
+	}
+	stuckAfter := options.StuckAfter.length(int64(defaultStuckAfter))
+	stageBudget := concurrency.Limit{}
+	if strategy.MaxFailures.IsZero() {
+		stageBudget = concurrency.Count(0)
+	}
+	names := map[string]bool{}
+	for i := range strategy.Stages {
+		s := &strategy.Stages[i]
+		names[s.Name] = true
+		q := stagePlan{name: s.Name, limit: orLimit(s.MaxConcurrency, concurrency.Count(1)), budget: orLimit(s.MaxFailures, stageBudget)}
+		q.timing = timing{
+			deadline:   s.ProgressDeadline.or(strategy.ProgressDeadline).length(never),
+			soak:       s.MinSuccessTime.or(strategy.MinSuccessTime).length(0),
+			stuckAfter: stuckAfter,
+		}
+		if s.LabelSelector != nil {
+			if q.labels, err = s.LabelSelector.Compile(); err != nil {
+				return nil, &FieldError{Rule: RuleSelector, Path: inStage(i, "labelSelector"), Hint: err.Error()}
+			}
+		}
+		_, q.before = task(s.BeforeStageTasks, Approval)
+		_, q.after = task(s.AfterStageTasks, Approval)
+		wait, waits := task(s.AfterStageTasks, TimedWait)
+		q.wait, q.waits, q.verifying = wait.WaitTime.length(0), waits, len(s.AfterStageTasks) > 0
+		p.stages = append(p.stages, q)
+	}
+	if options.Unmatched == Last {
+		p.stages = append(p.stages, stagePlan{
+			name: freeName(names), rest: true, limit: concurrency.Count(1), budget: stageBudget,
+			timing: timing{deadline: strategy.ProgressDeadline.length(never), soak: strategy.MinSuccessTime.length(0), stuckAfter: stuckAfter},
+		})
+	}
+	c := options.Cleanup
+	p.stages = append(p.stages, stagePlan{
+		name: CleanupName, cleanup: true, limit: orLimit(c.MaxConcurrency, concurrency.Percent(100)), budget: orLimit(c.MaxFailures, concurrency.Count(0)),
+		timing: timing{deadline: c.ProgressDeadline.length(never), stuckAfter: stuckAfter},
+	})
+	return p, nil
+}
+
+func orLimit(l, other concurrency.Limit) concurrency.Limit {
+	if l.IsZero() {
+		return other
+	}
+	return l
+}
+
+// freeName is a name for the stage of targets that no other stage matches.
+func freeName(taken map[string]bool) string {
+	name := "unmatched"
+	for i := 2; taken[name]; i++ {
+		name = "unmatched" + strconv.Itoa(i)
+	}
+	return name
+}
+
+// keyed is a member with the number that orders it.
+type keyed struct {
+	key  int64
+	last bool // no number: behind those that have one
+	name string
+}
+
+// assign returns the names of the members of each stage but the cleanup, in order.
+func (p *plan) assign(list *faults, targets []Target) [][]string {
+	stages := len(p.stages) - 1
+	members := make([][]keyed, stages)
+	m := newMatcher(p)
+	var overlapping, unmatched []string
+	for i := range targets {
+		t := &targets[i]
+		first, second := m.match(t)
+		switch {
+		case first >= 0:
+		case p.options.Unmatched == Last:
+			first = stages - 1
+		case p.options.Unmatched != Ignore:
+			unmatched = append(unmatched, t.Name)
+			continue
+		default:
+			continue
+		}
+		if second >= 0 && p.options.Overlap != First {
+			overlapping = append(overlapping, t.Name)
+			continue
+		}
+		k := keyed{name: t.Name}
+		if first < len(p.strategy.Stages) {
+			if label := p.strategy.Stages[first].SortingLabelKey; label != "" {
+				k.key, k.last = p.sortKey(list, first, label, t)
+			}
+		}
+		members[first] = append(members[first], k)
+	}
+	several(list, RuleTargetOverlap, overlapping, `are in more than one stage: change the selectors, or choose overlap "first"`)
+	several(list, RuleTargetUnmatched, unmatched, `are in no stage: change the selectors, or choose unmatched "ignore" or "last"`)
+	names := make([][]string, stages)
+	for k, list := range members {
+		slices.SortFunc(list, func(a, b keyed) int {
+			switch {
+			case a.last != b.last && a.last:
+				return 1
+			case a.last != b.last:
+				return -1
+			case a.key != b.key:
+				return cmp.Compare(a.key, b.key)
+			}
+			return strings.Compare(a.name, b.name)
+		})
+		names[k] = make([]string, len(list))
+		for i := range list {
+			names[k][i] = list[i].name
+		}
+	}
+	return names
+}
+
+func (p *plan) sortKey(list *faults, stage int, label string, t *Target) (key int64, last bool) {
+	path := func() string { return fmt.Sprintf("targets[%q].labels[%q]", t.Name, label) }
+	text, ok := t.Labels[label]
+	if !ok {
+		if p.options.MissingSortKey != Last {
+			list.add(RuleSortKey, path(), "", fmt.Sprintf(`must be there to sort %s, or choose missingSortKey "last"`, inStage(stage, "sortingLabelKey")))
+		}
+		return 0, true
+	}
+	key, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || digitsOf(text) != text {
+		list.add(RuleSortKey, path(), quoted(text), fmt.Sprintf("must be decimal digits of at most 64 bits to sort %s", inStage(stage, "sortingLabelKey")))
+	}
+	return key, false
+}
+
+// several reports names as one fault: how many there are, and the first ten.
+func several(list *faults, rule Rule, names []string, hint string) {
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	shown, more := strings.Join(names[:min(len(names), 10)], ", "), ""
+	if n := len(names) - 10; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	list.add(rule, "targets", strconv.Itoa(len(names)), fmt.Sprintf("%s%s %s", shown, more, hint))
+}
+
+// assemble makes a run of which nothing has begun. It keeps the names.
+func (p *plan) assemble(members [][]string) *Run {
+	r := &Run{plan: p, desired: p.spec.State, phase: PhaseInitialized}
+	all, from := make([]string, 0), make([]int32, len(members)+1)
+	for k, names := range members {
+		all = append(all, names...)
+		from[k+1] = int32(len(all))
+	}
+	all = slices.Clip(all)
+	p.index = newIndex(all, from)
+	o := &owner{}
+	fresh := make([]record, 0)
+	list := make([]*stage, len(members))
+	for k := range members {
+		names := all[from[k]:from[k+1]]
+		for len(fresh) < len(names) {
+			fresh = append(fresh, record{attempt: 1})
+		}
+		list[k] = &stage{
+			owner: o, phase: StagePending, before: ApprovalNone, after: ApprovalNone,
+			tree: newTree(names, o, fresh[:len(names)], &p.stages[k].timing),
+		}
+		list[k].number[Waiting] = len(names)
+		if !p.stages[k].cleanup {
+			r.totals.members += len(names)
+		}
+	}
+	r.setStages(list)
+	return r
+}

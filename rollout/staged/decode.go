@@ -1,0 +1,515 @@
+package staged
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// UnmarshalJSON reads what [Run.MarshalJSON] writes. A run that no sequence of steps can lead to, because it was damaged or edited, is an
+// error, a *[FieldError] or several, and the run is then unchanged.
+func (r *Run) UnmarshalJSON(data []byte) error {
+	if string(bytes.TrimSpace(data)) == "null" {
+		return nil
+	}
+	var d document
+	if err := strictjson.Unmarshal(data, &d); err != nil {
+		return decodeFaults("", err)
+	}
+	decoded, err := d.run()
+	if err == nil {
+		*r = *decoded
+	}
+	return err
+}
+
+// decoder collects what is wrong with a stored run.
+type decoder struct {
+	faults
+	run *Run
+}
+
+func (d *decoder) wrong(path, format string, args ...any) {
+	d.add(RuleFormat, path, "", fmt.Sprintf(format, args...))
+}
+
+func (d *document) run() (*Run, error) {
+	c := &decoder{}
+	if d.Format != format {
+		c.wrong("format", "is %d, and this version of the library reads %d", d.Format, format)
+		return nil, c.err()
+	}
+	d.Spec.ID, d.Spec.Name, d.Spec.Namespace = d.ID, d.Name, d.Namespace
+	d.Strategy.groups = d.Groups
+	for _, part := range []struct {
+		path string
+		err  error
+	}{{"strategy", d.Strategy.Validate()}, {"spec", d.Spec.Validate()}, {"options", d.Options.Validate()}} {
+		for _, err := range parts(part.err) {
+			c.wrong(part.path, "%v", err)
+		}
+	}
+	if d.ID == "" || d.Version == "" {
+		c.wrong("id", "and version must not be empty")
+	}
+	if len(c.faults) > 0 {
+		return nil, c.err()
+	}
+	p, err := newPlan(d.Strategy, d.Spec, d.Version, d.Options)
+	if err != nil {
+		return nil, err
+	}
+	if p.hash != d.Hash {
+		c.wrong("hash", "is not that of the strategy")
+	}
+	if len(d.Stages) != len(p.stages) {
+		c.wrong("stages", "must be %d by the strategy, with the cleanup, not %d", len(p.stages), len(d.Stages))
+		return nil, c.err()
+	}
+	r := &Run{plan: p, desired: d.State, phase: d.Phase, current: d.Current, begun: !d.Time.IsZero(), cancel: d.Phase == PhaseCancelling || d.Phase == PhaseCancelled}
+	c.run = r
+	r.time = c.instant("time", d.Time)
+	if r.phase.halting() {
+		r.since = c.instant("since", d.Since)
+		if d.Since.IsZero() || r.since > r.time {
+			c.wrong("since", "must be there, and not behind time")
+		}
+	} else if !d.Since.IsZero() {
+		c.wrong("since", "must be left out in phase %s", d.Phase)
+	}
+	if d.Current < 0 || d.Current > len(p.stages) {
+		c.wrong("current", "must be the index of a stage, or their number")
+		return nil, c.err()
+	}
+	c.members(d.Stages)
+	if len(c.faults) > 0 {
+		return nil, c.err()
+	}
+	for k := range d.Stages {
+		c.checkStage(k)
+	}
+	c.checkRun()
+	if len(c.faults) > 0 {
+		return nil, c.err()
+	}
+	return r, nil
+}
+
+func (d *decoder) instant(path string, t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	instant, err := instantOf(t)
+	if err != nil {
+		d.wrong(path, "%v", err)
+	}
+	return instant
+}
+
+// members builds the stages from their columns, and the index.
+func (d *decoder) members(stored []storedStage) {
+	r := d.run
+	var all []string
+	from := make([]int32, len(stored)+1)
+	for k := range stored {
+		all = append(all, stored[k].Names...)
+		if len(all) >= math.MaxInt32 {
+			d.wrong("stages", "have too many members")
+			return
+		}
+		from[k+1] = int32(len(all))
+	}
+	all = slices.Clip(all)
+	o := &owner{}
+	list := make([]*stage, len(stored))
+	for k := range stored {
+		if list[k] = d.stage(k, &stored[k], all[from[k]:from[k+1]], o); list[k] == nil {
+			return
+		}
+	}
+	r.setStages(list)
+	r.plan.index = newIndex(all, from)
+	// A name is there once. One that left its stage for the cleanup is in both, and settled in the former.
+	cleanup := len(stored) - 1
+	for k := range stored {
+		list[k].tree.all(func(i int, rec *record, name string) bool {
+			if !targetName(name) {
+				d.wrong(fmt.Sprintf("stages[%d].names[%d]", k, i), "must be a name: not empty, valid UTF-8")
+			}
+			moved := r.plan.options.LateLeaving == Clean && rec.state.Settled()
+			if at, _ := r.plan.index.find(name); at != (place{int32(k), int32(i)}) && (int(at.stage) != cleanup || k == cleanup || !moved) {
+				d.wrong(fmt.Sprintf("stages[%d].names[%d]", k, i), "%q is there twice", name)
+			}
+			return len(d.faults) < 20
+		})
+	}
+	// The table keeps the last place of a name, so a name that is in two stages beside the cleanup must be looked for.
+	if len(d.faults) == 0 && r.plan.options.LateLeaving == Clean {
+		seen := make(map[string]int, list[cleanup].tree.size)
+		for _, name := range all[from[cleanup]:] {
+			seen[name] = 0
+		}
+		for _, name := range all[:from[cleanup]] {
+			if n, ok := seen[name]; ok {
+				if seen[name] = n + 1; n > 0 {
+					d.wrong("stages", "%q is in two stages", name)
+				}
+			}
+		}
+	}
+}
+
+// stage builds one stage; nil if its columns do not fit together.
+func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *stage {
+	path := func(field string) string { return fmt.Sprintf("stages[%d].%s", k, field) }
+	p := &d.run.plan.stages[k]
+	s := &stage{owner: o, phase: from.Phase, before: from.Before, after: from.After, paused: from.Paused, elapsed: from.Elapsed}
+	if s.before == "" {
+		s.before = ApprovalNone
+	}
+	if s.after == "" {
+		s.after = ApprovalNone
+	}
+	if s.isSettled = !from.Settled.IsZero(); s.isSettled {
+		s.settled = d.instant(path("settled"), from.Settled)
+	}
+	if from.Members != len(names) {
+		d.wrong(path("members"), "is %d, but there are %d names", from.Members, len(names))
+		return nil
+	}
+	base := d.instant(path("from"), from.From)
+	records, err := expand(from.States, len(names))
+	if err != "" {
+		d.wrong(path("states"), "%s", err)
+		return nil
+	}
+	take := func(field string, list *column[int64], origin int64) (int64, bool) {
+		if len(*list) == 0 {
+			d.wrong(path(field), "has too few entries for the states")
+			return 0, false
+		}
+		v := (*list)[0]
+		*list = (*list)[1:]
+		if v > 0 && origin > never-v || v < 0 && origin < math.MinInt64-v || origin+v > d.run.time {
+			d.wrong(path(field), "has a time behind that of the run")
+			return 0, false
+		}
+		return origin + v, true
+	}
+	starts, ends := from.Starts, from.Ends
+	previous := base
+	stuckAfter := p.timing.stuckAfter
+	for i := range records {
+		r := &records[i]
+		origin, ok := base, true
+		if r.marks.has(started) {
+			if r.start, ok = take("starts", &starts, previous); !ok {
+				return nil
+			}
+			previous, origin = r.start, r.start
+		}
+		if r.state.Settled() || r.state == Soaking {
+			if r.end, ok = take("ends", &ends, origin); !ok {
+				return nil
+			}
+			if r.end < origin && r.marks.has(started) {
+				d.wrong(path("ends"), "has an end before its start")
+				return nil
+			}
+		}
+		if (r.state == Starting || r.state == Updating) && after(r.start, stuckAfter) <= d.run.time {
+			r.marks |= stuck
+		}
+	}
+	if len(starts)+len(ends) > 0 {
+		d.wrong(path("starts"), "or ends have too many entries for the states")
+		return nil
+	}
+	if len(from.Starts)+len(from.Ends) > 0 == from.From.IsZero() {
+		d.wrong(path("from"), "must be there if, and only if, there are times")
+		return nil
+	}
+	if len(from.Starts) > 0 && from.Starts[0] != 0 || len(from.Starts) == 0 && len(from.Ends) > 0 && from.Ends[0] != 0 {
+		d.wrong(path("from"), "must be the first time")
+		return nil
+	}
+	d.sparse(k, from, records)
+	s.tree = newTree(names, o, records, &p.timing)
+	t := &d.run.totals
+	for i := range records {
+		r := &records[i]
+		s.number[r.state]++
+		s.regressed += toInt(r.marks.has(regressed))
+		s.stuck += toInt(r.marks.has(stuck))
+		t.unhappy += toInt(unhappy(r.state))
+	}
+	t.regressed += s.regressed
+	if !p.cleanup {
+		t.members += len(names)
+		t.failures += s.failures()
+	}
+	t.over += toInt(d.run.plan.over(k, s))
+	return s
+}
+
+// expand reads the states of n members.
+func expand(states string, n int) (records []record, fault string) {
+	records = make([]record, 0, n)
+	last := byte(0)
+	for states != "" {
+		digits := digitsOf(states)
+		count := 1
+		if digits != "" {
+			count = 0
+			for _, c := range []byte(digits) {
+				if count = count*10 + int(c-'0'); count > n {
+					return nil, "have more entries than there are names"
+				}
+			}
+			if count < 2 || digits[0] == '0' {
+				return nil, "must have counts from 2, without leading zeros"
+			}
+		}
+		if states = states[len(digits):]; states == "" {
+			return nil, "end with a count"
+		}
+		r, ok := recordOf(states[0])
+		switch {
+		case !ok:
+			return nil, fmt.Sprintf("have the unknown state %q", states[0])
+		case states[0] == last:
+			return nil, fmt.Sprintf("have %q twice in a row without a count", last)
+		case len(records)+count > n:
+			return nil, "have more entries than there are names"
+		}
+		last, states = states[0], states[1:]
+		for range count {
+			records = append(records, r)
+		}
+	}
+	if len(records) != n {
+		return nil, fmt.Sprintf("have %d entries for %d names", len(records), n)
+	}
+	return records, ""
+}
+
+// recordOf is the inverse of [record.letter].
+func recordOf(letter byte) (record, bool) {
+	r := record{attempt: 1}
+	lower := letter
+	if 'A' <= letter && letter <= 'Z' {
+		lower = letter + 'a' - 'A'
+	}
+	switch lower {
+	case 'w':
+	case 'c':
+		r.marks = current
+	case 's':
+		r.state = Starting
+	case 'u':
+		r.state = Updating
+	case 'o':
+		r.state = Soaking
+	case 'd':
+		r.state = Done
+	case 'g':
+		r.state, r.marks = Done, regressed
+	case 'f':
+		r.state = Failed
+	case 't':
+		r.state = TimedOut
+	case 'x':
+		r.state = Skipped
+	case 'r':
+		r.state = Removed
+	default:
+		return r, false
+	}
+	if r.state != Waiting && lower == letter {
+		r.marks |= started
+	}
+	// What is in progress or timed out was started, and there is no capital for what waits.
+	return r, lower == letter || r.state.Settled() && r.state != TimedOut
+}
+
+// sparse reads attempts and causes.
+func (d *decoder) sparse(k int, from *storedStage, records []record) {
+	last := int64(-1)
+	for i := 0; i < len(from.Attempts); i += 2 {
+		if i+1 == len(from.Attempts) || from.Attempts[i] <= last || from.Attempts[i] >= int64(len(records)) || from.Attempts[i+1] < 2 || from.Attempts[i+1] > math.MaxUint32 {
+			d.wrong(fmt.Sprintf("stages[%d].attempts", k), "must be pairs of an ascending position and an attempt from 2")
+			return
+		}
+		last = from.Attempts[i]
+		records[last].attempt = uint32(from.Attempts[i+1])
+	}
+	for reason, list := range from.Causes {
+		why := cause(1)
+		for why < causes && why.reason() != reason {
+			why++
+		}
+		if why == causes || len(list) == 0 {
+			d.wrong(fmt.Sprintf("stages[%d].causes", k), "has the unknown cause %q, or a cause of nothing", reason)
+			return
+		}
+		for n, i := range list {
+			if i < 0 || i >= len(records) || n > 0 && i <= list[n-1] || records[i].cause != noCause {
+				d.wrong(fmt.Sprintf("stages[%d].causes", k), "must be ascending positions, each once")
+				return
+			}
+			records[i].cause = why
+		}
+	}
+	for i := range records {
+		r := &records[i]
+		needed := r.state == Failed || r.marks.has(regressed)
+		if needed != (r.cause != noCause) {
+			d.wrong(fmt.Sprintf("stages[%d].causes", k), "must name what failed or regressed, and nothing else: position %d", i)
+			return
+		}
+	}
+}
+
+// checkStage finds what no step leaves behind.
+func (d *decoder) checkStage(k int) {
+	r := d.run
+	s, p := r.stage(k), &r.plan.stages[k]
+	wrong := func(field, format string, args ...any) {
+		d.wrong(fmt.Sprintf("stages[%d].%s", k, field), format, args...)
+	}
+	anyStarted := false
+	s.tree.all(func(_ int, rec *record, _ string) bool {
+		anyStarted = rec.marks.has(started)
+		return !anyStarted
+	})
+	if n, limit := s.inProgress(), r.plan.limitOf(k, s.tree.size); n > limit {
+		wrong("states", "have %d members in progress, the limit is %d", n, limit)
+	}
+	switch {
+	case k < r.current && !s.phase.finished():
+		wrong("phase", "must be Succeeded or Skipped before stage %d, not %s", r.current, s.phase)
+	case k > r.current && s.phase != StagePending:
+		wrong("phase", "must be Pending behind stage %d, not %s", r.current, s.phase)
+	case k == r.current && s.phase.finished():
+		wrong("phase", "must be open, not %s: it is the current one", s.phase)
+	}
+	known := func(a ApprovalState) bool {
+		return a == ApprovalNone || a == ApprovalRequested || a == ApprovalApproved || a == ApprovalRejected
+	}
+	if !known(s.before) || !known(s.after) || !p.before && s.before != ApprovalNone || !p.after && s.after != ApprovalNone {
+		wrong("before", "and after must be states of approvals that the stage has")
+	}
+	opened := false // the stage has begun to update
+	switch s.phase {
+	case StagePending:
+		if s.before != ApprovalNone {
+			wrong("before", "must not be asked for yet")
+		}
+	case StageWaitingBefore:
+		if !p.before || s.before == ApprovalNone {
+			wrong("before", "must be asked for")
+		}
+	case StageUpdating, StageWaitingAfter, StageSucceeded:
+		opened = true
+		if p.before && s.before != ApprovalApproved {
+			wrong("before", "must be approved, not %s", s.before)
+		}
+	case StageSkipped:
+		if s.number[Removed]+s.number[Skipped] != s.tree.size {
+			wrong("phase", "is Skipped although there are members to update")
+		}
+		if s.before != ApprovalNone || s.after != ApprovalNone {
+			wrong("phase", "is Skipped although an approval was asked for")
+		}
+	case StageFailed:
+		opened = s.isSettled || anyStarted || !p.before || s.before == ApprovalApproved
+		if r.phase != PhaseFailed || k != r.current {
+			wrong("phase", "is Failed, the run is not")
+		}
+	default:
+		wrong("phase", "is the unknown %q", s.phase)
+	}
+	if !opened && (anyStarted || s.after != ApprovalNone || s.isSettled) {
+		wrong("states", "have a start, or the stage a later gate, before it began")
+	}
+	switch s.phase {
+	case StageUpdating:
+		if s.isSettled != (s.unsettled() == 0) {
+			wrong("settled", "must be there if, and only if, all members are")
+		}
+	case StageWaitingAfter, StageSucceeded:
+		if !s.isSettled || s.unsettled() > 0 {
+			wrong("phase", "is %s, but a member is not settled", s.phase)
+		}
+		if p.after && s.after == ApprovalNone {
+			wrong("after", "must be asked for")
+		}
+	}
+	if s.phase == StageSucceeded && (p.waits && !s.elapsed || p.after && s.after != ApprovalApproved) {
+		wrong("phase", "is Succeeded, but a task behind the stage is open")
+	}
+	if s.isSettled && s.settled > r.time || s.paused < 0 || !s.isSettled && (s.elapsed || s.paused != 0) || s.elapsed && !p.waits {
+		wrong("settled", "must be a time of the past, and nothing of the wait may be there without it")
+	}
+	if s.tree.root.first <= r.time {
+		wrong("states", "have something due at %s that the last step left", timeOf(s.tree.root.first).Format(time.RFC3339Nano))
+	}
+	if p.cleanup && (s.number[Soaking] > 0 || s.regressed > 0 || s.tree.find(isCurrent) >= 0) {
+		wrong("states", "have what a removal never is")
+	}
+}
+
+// checkRun finds phases that do not follow from the stages.
+func (d *decoder) checkRun() {
+	r := d.run
+	if !r.desired.known() {
+		d.wrong("state", "must be Initialize, Run or Stop, not %q", r.desired)
+	}
+	if !r.begun {
+		if r.phase != PhaseInitialized || r.current != 0 || r.desired != r.plan.spec.State {
+			d.wrong("phase", "must be Initialized before the first step")
+		}
+		for k := range r.count() {
+			if s := r.stage(k); s.number[Waiting] != s.tree.size || s.phase != StagePending || s.tree.find(isCurrent) >= 0 || s.tree.find(isRetried) >= 0 {
+				d.wrong("time", "is missing, but stage %d has begun", k)
+			}
+		}
+		return
+	}
+	ended := r.current == r.count()
+	stage := StagePhase("")
+	if !ended {
+		stage = r.stage(r.current).phase
+	}
+	going := r.desired == StateRun && !r.overBudget() && !r.rejected()
+	ok := false
+	switch r.phase {
+	case PhaseInitialized:
+		ok = r.desired == StateInitialize && r.current == 0 && stage == StagePending
+	case PhaseProgressing:
+		ok = going && stage == StageUpdating
+	case PhaseWaiting:
+		ok = going && (stage == StageWaitingBefore || stage == StageWaitingAfter)
+	case PhaseHeld:
+		ok = !ended && r.desired == StateRun && (r.overBudget() || r.rejected())
+	case PhaseStopping, PhaseStopped:
+		ok = !ended && r.desired == StateStop
+	case PhaseFailing, PhaseCancelling, PhaseCancelled:
+		ok = !ended
+	case PhaseFailed:
+		ok = !ended && stage == StageFailed
+	case PhaseSucceeded:
+		ok = ended && r.totals.unhappy == 0
+	case PhasePartiallySucceeded:
+		ok = ended && r.totals.unhappy > 0
+	}
+	if !ok {
+		d.wrong("phase", "%q does not go with the state %s, current stage %d (%s) and its failures", r.phase, r.desired, r.current, strings.TrimSpace(string(stage)))
+	}
+}
+

@@ -1,0 +1,81 @@
+// Package staged decides which targets of a staged update may be pointed at the new version now, which approvals to ask for, and what
+// every other target waits for. It performs no I/O, starts no goroutine, reads no clock, and never changes a run: a step returns the next one.
+//
+// The strategy is that of KubeFleet's staged update, as it is: ordered stages selected by labels, a sliding window of targets in progress
+// within each, an approval before a stage, an approval and a timed wait behind it, and runs that are prepared, started, stopped and
+// resumed. Failure budgets, deadlines and soaks come from the rollout strategies of Open Cluster Management, see FromOCM.
+//
+//	run, err := staged.Compile(strategy, spec, fleet, options)   // the order is fixed; run.String() is the preview
+//	run, result, err = staged.Step(run, input, now)              // as often as something happens, and at result.Next
+//
+// # A host's duties
+//
+//  1. Decide which targets are ready, and tell which version they point at.
+//  2. Store the run that a step returned, with compare-and-swap, before carrying out its actions. A run that could not be stored is
+//     forgotten, actions and all: the same step gives the same tokens again.
+//  3. Carry out the actions, in any order. They are repeated until they are acknowledged by an observation with their token, or at their
+//     version, so that each token must take effect at most once: point a target with a compare-and-swap, or keep the token beside it.
+//  4. Attach the token of the last action on a target to what is observed after it. Without tokens, an observation from a stale cache can
+//     be taken for another run's version.
+//  5. Step again on every observation, command and change of the fleet, and no later than Next. There is no polling.
+//  6. Give every run an id of its own, and ask [Conflicts] before a second run of one placement starts.
+//
+// # One step
+//
+//  1. A time before that of the last step counts as that.
+//  2. The desired state is taken, then commands in order, then what became of the fleet, then the last observation of each target.
+//  3. Time passes: soaks end, deadlines pass, targets become stuck, the wait is over. Every comparison is now >= instant.
+//  4. Budgets and rejections decide on the phase of the run before anything is started.
+//  5. Only a progressing run goes on, as far as it can: before-task, members that need nothing, free slots, after-tasks, next stage, the
+//     cleanup behind the last one, the outcome.
+//  6. Stopping, failing and cancelling end once every target in progress is stuck or ready, or the grace has passed.
+//
+// # What a run keeps
+//
+// Whatever the input, in any order, late, repeated or lost:
+//
+//	I1   in each stage, members in progress <= limit
+//	I2   nothing starts before every earlier stage is closed and the approval before its own is given
+//	I3   a step that leaves the run stopped, held, failing, cancelling or over budget starts nothing; a terminal run never changes
+//	I4   the same step twice gives the same; a second step at once, without input, changes nothing and repeats the actions
+//	I5   the order of observations of different targets does not matter
+//	I6   steps without input change nothing if every Next is honoured; Next is later than now, and no pending instant is before it
+//	I7   no wait is shorter than its waitTime; with frozen waits, stopped time is no part of it
+//	I8   one token for each attempt; repeated, dropped and lost actions and steps lead to the same end
+//	I9   what was started is settled in the end, or listed as in progress; counters equal a recount
+//	I10  if targets become ready, approvals are given and the state is Run, the run ends; Skip, Approve or Cancel lead out of Held
+//	I11  JSON round trip gives an equal run; a damaged one is an error
+//
+// # Coming from KubeFleet
+//
+// Every row is a test that computes the last column.
+//
+//	     situation                                     KubeFleet                        here
+//	K1   two stages of one name                        share one approval               rejected
+//	K2   no stages; two waits behind a stage           accepted, fails later            rejected
+//	K3   a rejected strategy                           a failed run object              no run
+//	K4   resourceSnapshotIndex added or removed        allowed                          rejected
+//	K5   a stage of N that are all ready               ceil(N/limit) polls of 15 s      one step
+//	K6   targets that are at the version already       a slot and a poll each           done in one step, without slot
+//	K7   at the version, but not ready                 never started, never stuck       started like any other
+//	K8   the pass that fails the run                   still starts targets             starts nothing
+//	K9   a failing target                              slot for ever, slows polling     progressDeadline, Skip
+//	K10  stuck                                         state of the run, after 5m       mark of the target, at stuckAfter
+//	K11  another run takes a target in progress        fails; a success while stopping  failed, superseded; the budget decides
+//	K12  another run takes a done target               not noticed                      regressed, by verifyDone
+//	K13  an approval request of another run            fails the run                    ignored
+//	K14  Stop during a wait                            the whole wait again             what is left of it
+//	K15  a wake-up while stopped                       moves the start of the wait      nothing
+//	K16  Stop after a wait is over                     forgotten                        over for good
+//	K17  Stop with a stuck target                      never Stopped                    Stopped at once
+//	K18  Stop during the cleanup                       until no leaving target is left  until no removal is in progress
+//	K19  a target added, removed or relabelled         fails the run                    ignored, removed, no effect
+//	K20  only leaving targets                          always Failed                    Succeeded
+//	K21  a removal that never ends                     no limit, no deadline            cleanup options
+//	K22  a crash between action and record             acts unrecorded                  intent first, same token
+//	K23  concurrent runs with other strategies         not checked                      Conflicts
+//	K24  time of a wait                                of a condition, to the second    its own, to the nanosecond
+//	K25  status of a run                               415 bytes per cluster            under 60 bytes per target
+//
+// Where KubeFleet's document and its code differ, the document holds: see K14 and K17.
+package staged

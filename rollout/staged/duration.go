@@ -1,0 +1,227 @@
+package staged
+
+import (
+	"encoding/json"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration is a length of time in a strategy or in the options, with two values that a plain number of nanoseconds does not have: unset,
+// which is the zero value, and none, written "None", which means that there is no limit.
+//
+// As text it is a sequence of numbers and units, "1h30m" or "1.5h", of the units s, m and h, or "0". This is the form of KubeFleet's
+// waitTime, and wider than the one of Open Cluster Management. A sign, a leading zero, another unit and more than 292 years are errors.
+// Durations are comparable with ==.
+type Duration struct {
+	ns   int64
+	kind durationKind
+}
+
+type durationKind uint8
+
+const (
+	durationUnset durationKind = iota
+	durationNone
+	durationGiven
+)
+
+// For returns the duration d, which may be any; Validate of the value it is put into says what is allowed there.
+func For(d time.Duration) Duration { return Duration{ns: int64(d), kind: durationGiven} }
+
+// None returns the duration that limits nothing.
+func None() Duration { return Duration{kind: durationNone} }
+
+// ParseDuration reads the text form, "None" included. The error is a *[FieldError].
+func ParseDuration(text string) (Duration, error) {
+	switch text {
+	case "None":
+		return None(), nil
+	case "0":
+		return For(0), nil
+	}
+	sum, rest := int64(0), text
+	for rest != "" || text == "" {
+		whole := digitsOf(rest)
+		rest = rest[len(whole):]
+		fraction, dotted := "", strings.HasPrefix(rest, ".")
+		if dotted {
+			fraction = digitsOf(rest[1:])
+			rest = rest[1+len(fraction):]
+		}
+		unit := unitOf(rest)
+		if whole == "" || len(whole) > 1 && whole[0] == '0' || dotted && fraction == "" || unit == 0 {
+			return Duration{}, badDuration(text)
+		}
+		rest = rest[1:]
+		part, ok := scale(whole, fraction, unit)
+		if !ok || sum > math.MaxInt64-part {
+			return Duration{}, &FieldError{Value: strconv.Quote(text), Hint: "is longer than 292 years: write None where no limit is meant"}
+		}
+		sum += part
+	}
+	return For(time.Duration(sum)), nil
+}
+
+func badDuration(text string) error {
+	return &FieldError{Value: strconv.Quote(text), Hint: `must be numbers with the units s, m or h and without leading zeros, such as 30m, 1h30m or 1.5h`}
+}
+
+func digitsOf(text string) string {
+	n := 0
+	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
+		n++
+	}
+	return text[:n]
+}
+
+func unitOf(text string) uint64 {
+	if text == "" {
+		return 0
+	}
+	switch text[0] {
+	case 's':
+		return uint64(time.Second)
+	case 'm':
+		return uint64(time.Minute)
+	case 'h':
+		return uint64(time.Hour)
+	}
+	return 0
+}
+
+// scale returns whole.fraction units in nanoseconds, cut to whole ones, in integers. Tempting: floating point, where 1.1h is not 66m.
+// Digits behind the 18th are worth less than a nanosecond.
+func scale(whole, fraction string, unit uint64) (int64, bool) {
+	n, err := strconv.ParseUint(whole, 10, 63)
+	if err != nil {
+		return 0, false
+	}
+	hi, ns := bits.Mul64(n, unit)
+	part, divisor := uint64(0), uint64(1)
+	for i := 0; i < len(fraction) && i < 18; i++ {
+		part, divisor = part*10+uint64(fraction[i]-'0'), divisor*10
+	}
+	high, low := bits.Mul64(part, unit)
+	below, _ := bits.Div64(high, low, divisor) // part < divisor, so the quotient is less than a unit
+	ns, carry := bits.Add64(ns, below, 0)
+	if hi != 0 || carry != 0 || ns > math.MaxInt64 {
+		return 0, false
+	}
+	return int64(ns), true
+}
+
+// IsZero reports whether the duration is unset. encoding/json consults it for fields tagged omitzero.
+func (d Duration) IsZero() bool { return d.kind == durationUnset }
+
+// Value returns the length and whether there is one: neither an unset duration nor none has a length.
+func (d Duration) Value() (time.Duration, bool) { return time.Duration(d.ns), d.kind == durationGiven }
+
+// String returns the text form without zero parts, "1h30m"; "None"; and "" if unset. A length that has no text form, because it was made
+// in Go and is negative or no whole number of seconds, is printed as seconds with a fraction.
+func (d Duration) String() string {
+	switch d.kind {
+	case durationUnset:
+		return ""
+	case durationNone:
+		return "None"
+	}
+	if d.ns <= 0 {
+		if d.ns == 0 {
+			return "0"
+		}
+		return time.Duration(d.ns).String()
+	}
+	var b []byte
+	rest := d.ns
+	for _, u := range [...]struct {
+		length time.Duration
+		name   byte
+	}{{time.Hour, 'h'}, {time.Minute, 'm'}} {
+		if n := rest / int64(u.length); n > 0 {
+			b = append(strconv.AppendInt(b, n, 10), u.name)
+			rest %= int64(u.length)
+		}
+	}
+	if rest > 0 {
+		b = strconv.AppendInt(b, rest/int64(time.Second), 10)
+		if below := rest % int64(time.Second); below > 0 {
+			digits := strconv.FormatInt(below+int64(time.Second), 10) // the leading 1 keeps the zeros
+			b = append(b, '.')
+			b = append(b, strings.TrimRight(digits[1:], "0")...)
+		}
+		b = append(b, 's')
+	}
+	return string(b)
+}
+
+// MarshalText returns the text form. A negative length has none and is an error.
+func (d Duration) MarshalText() ([]byte, error) {
+	if d.ns < 0 {
+		return nil, &FieldError{Value: d.String(), Hint: "must not be negative"}
+	}
+	return []byte(d.String()), nil
+}
+
+// UnmarshalText reads what [Duration.MarshalText] writes; empty text is unset. On error the duration is unchanged.
+func (d *Duration) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*d = Duration{}
+		return nil
+	}
+	v, err := ParseDuration(string(text))
+	if err == nil {
+		*d = v
+	}
+	return err
+}
+
+// UnmarshalJSON reads a string as [ParseDuration] does, and the number 0, which YAML makes of a bare 0. Null leaves the duration as it is.
+func (d *Duration) UnmarshalJSON(data []byte) error {
+	switch string(data) {
+	case "null":
+		return nil
+	case "0":
+		*d = For(0)
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return badDuration(string(data))
+	}
+	v, err := ParseDuration(text)
+	if err == nil {
+		*d = v
+	}
+	return err
+}
+
+// MarshalJSON writes the text form as a string, and null if unset.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	if d.IsZero() {
+		return []byte("null"), nil
+	}
+	text, err := d.MarshalText()
+	if err != nil {
+		return nil, err
+	}
+	return strconv.AppendQuote(nil, string(text)), nil
+}
+
+// or returns d, or other if d is unset.
+func (d Duration) or(other Duration) Duration {
+	if d.IsZero() {
+		return other
+	}
+	return d
+}
+
+// length is the number of nanoseconds, or absent if there is no limit.
+func (d Duration) length(absent int64) int64 {
+	if d.kind != durationGiven {
+		return absent
+	}
+	return d.ns
+}

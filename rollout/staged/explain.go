@@ -1,0 +1,297 @@
+package staged
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Verdict says why a target, or a run, does not go on, in the shape of the verdicts of package rollout.
+type Verdict struct {
+	Status string      `json:"status"`         // always pending: what is denied for good is settled
+	Reason Reason      `json:"reason"`         // the first that applies
+	Until  time.Time   `json:"until,omitzero"` // looking again at this instant can help; zero: only an event can
+	On     []Condition `json:"on,omitempty"`   // the events that can change it
+	Data   *Data       `json:"data,omitempty"` // what the reason needs to be understood
+}
+
+// Why a target waits, in the order in which the reasons are tried.
+const (
+	ReasonEnded       Reason = "ended"       // the run is over
+	ReasonInProgress  Reason = "in_progress" // it is being updated: Data.Since, Data.Stuck; Until is its deadline or the end of its soak
+	ReasonCancelling  Reason = "cancelling"
+	ReasonFailing     Reason = "failing"
+	ReasonInitialized Reason = "initialized" // nobody has told the run to start
+	ReasonStopped     Reason = "stopped"     // or stopping
+	ReasonHeld        Reason = "held"        // Data.Detail says why: "budget" or "rejected"
+	ReasonStage       Reason = "stage"       // an earlier stage is open: Data.Stage, and Data.Behind says what that one waits for
+	ReasonApproval    Reason = "approval"    // of Data.Stage
+	ReasonWait        Reason = "wait"        // behind Data.Stage, until Until
+	ReasonRegression  Reason = "regression"  // of Data.Names
+	ReasonSlot        Reason = "slot"        // Data.Allowed are in progress, Data.Names
+)
+
+// Data holds the facts behind a verdict. Which of them are set follows from the reason.
+type Data struct {
+	Position int       `json:"position"`          // of the target within its stage, from 0
+	Stage    int       `json:"stage"`             // the stage that is waited for
+	Behind   Reason    `json:"behind,omitempty"`  // what that stage waits for
+	Allowed  int       `json:"allowed,omitempty"` // slots of that stage
+	Total    int       `json:"total,omitempty"`   // how many Names there are in all
+	Names    []string  `json:"names,omitempty"`   // the first ten of them
+	Since    time.Time `json:"since,omitzero"`
+	Stuck    bool      `json:"stuck,omitempty"`
+	Detail   string    `json:"detail,omitempty"`
+}
+
+// ConditionKind says what kind of event a verdict waits for.
+type ConditionKind string
+
+// The kinds of events.
+const (
+	OnApproval    ConditionKind = "approval"    // somebody approves Name
+	OnObservation ConditionKind = "observation" // Target is observed
+	OnSlot        ConditionKind = "slot"        // a target of Stage is settled
+	OnOperator    ConditionKind = "operator"    // a command or another desired state
+)
+
+// Condition is an event that can change a verdict. Which fields are set follows from the kind.
+type Condition struct {
+	Kind   ConditionKind `json:"kind"`
+	Stage  int           `json:"stage"`
+	Target string        `json:"target,omitempty"`
+	Name   string        `json:"name,omitempty"`   // of the approval request
+	Detail string        `json:"detail,omitempty"` // what an operator can do
+}
+
+// shownNames is how many names a verdict lists.
+const shownNames = 10
+
+// Explain says why a target is not settled; false if it is, or is not known. It looks at what it explains and not at the fleet.
+func (r *Run) Explain(target string) (Verdict, bool) {
+	at, ok := r.find(target)
+	if !ok {
+		return Verdict{}, false
+	}
+	k, i := int(at.stage), int(at.member)
+	rec, name := r.stage(k).tree.at(i)
+	if rec.state.Settled() {
+		return Verdict{}, false
+	}
+	v := Verdict{Status: "pending", Data: &Data{Position: i, Stage: k}}
+	if rec.state.inProgress() && !r.phase.Terminal() {
+		v.Reason = ReasonInProgress
+		v.Data.Since, v.Data.Stuck = timeOf(rec.start), rec.marks.has(stuck)
+		until := after(rec.start, r.plan.stages[k].timing.deadline)
+		if rec.state == Soaking {
+			until = after(rec.end, r.plan.stages[k].timing.soak)
+		}
+		v.until(until)
+		v.On = append(v.On, Condition{Kind: OnObservation, Stage: k, Target: name})
+		return v, true
+	}
+	if !r.halted(&v) {
+		if r.waits(&v, r.current); k != r.current {
+			v.Data.Behind, v.Reason = v.Reason, ReasonStage
+		}
+	}
+	return v, true
+}
+
+// Waits says what the whole run waits for: what its current stage does, or what keeps that from going on. False only for the zero Run.
+func (r *Run) Waits() (Verdict, bool) {
+	if r.plan == nil {
+		return Verdict{}, false
+	}
+	v := Verdict{Status: "pending", Data: &Data{Stage: r.current}}
+	if !r.halted(&v) {
+		r.waits(&v, r.current)
+	}
+	return v, true
+}
+
+func (v *Verdict) until(instant int64) {
+	if instant != never {
+		v.Until = timeOf(instant)
+	}
+}
+
+// halted fills in why nothing at all starts, if that is so.
+func (r *Run) halted(v *Verdict) bool {
+	operator := func(can string) {
+		v.On = append(v.On, Condition{Kind: OnOperator, Stage: r.current, Detail: can})
+	}
+	switch r.phase {
+	case PhaseCancelling:
+		v.Reason = ReasonCancelling
+	case PhaseFailing:
+		v.Reason = ReasonFailing
+	case PhaseInitialized:
+		v.Reason = ReasonInitialized
+		operator("set state Run")
+	case PhaseStopping, PhaseStopped:
+		v.Reason = ReasonStopped
+		operator("set state Run")
+	case PhaseHeld:
+		v.Reason = ReasonHeld
+		if r.rejected() {
+			v.Data.Detail = "rejected"
+			operator("approve or cancel")
+		}
+		if r.overBudget() {
+			v.Data.Detail = "budget"
+			operator("skip, retry or cancel")
+		}
+	default:
+		if !r.phase.Terminal() {
+			return false
+		}
+		v.Reason = ReasonEnded
+	}
+	return true
+}
+
+// waits fills in what an open stage waits for: the first reason, and all events.
+func (r *Run) waits(v *Verdict, k int) {
+	s, p := r.stage(k), &r.plan.stages[k]
+	v.Data.Stage = k
+	reason := func(code Reason) {
+		if v.Reason == "" {
+			v.Reason = code
+		}
+	}
+	names := func(c class) {
+		s.tree.each(c, func(_ int, _ *record, name string) bool {
+			v.Data.Names = append(v.Data.Names, name)
+			return len(v.Data.Names) < shownNames
+		})
+	}
+	approval := func(side Side) {
+		reason(ReasonApproval)
+		v.On = append(v.On, Condition{Kind: OnApproval, Stage: k, Name: ApprovalName(r.plan.spec.Name, side, p.name)})
+	}
+	switch s.phase {
+	case StageWaitingBefore:
+		approval(Before)
+	case StageUpdating:
+		reason(ReasonSlot)
+		names(isActive)
+		v.Data.Allowed, v.Data.Total = r.plan.limitOf(k, s.tree.size), s.inProgress()
+		v.until(s.tree.root.first)
+		v.On = append(v.On, Condition{Kind: OnSlot, Stage: k})
+	case StageWaitingAfter:
+		if p.after && s.after != ApprovalApproved {
+			approval(After)
+		}
+		if p.waits && !s.elapsed {
+			reason(ReasonWait)
+			v.until(s.waitUntil(p))
+		}
+		if r.blocked(k) {
+			reason(ReasonRegression)
+			v.Data.Total = r.totals.regressed
+			for j := 0; j <= k && len(v.Data.Names) < shownNames && v.Data.Total > 0; j++ {
+				s = r.stage(j)
+				names(isRegressed)
+			}
+			v.On = append(v.On, Condition{Kind: OnOperator, Stage: k, Detail: "skip"})
+			for _, name := range v.Data.Names {
+				v.On = append(v.On, Condition{Kind: OnObservation, Stage: k, Target: name})
+			}
+		}
+	}
+}
+
+// String says it for people.
+func (v Verdict) String() string {
+	var b strings.Builder
+	b.WriteString(string(v.Reason))
+	if d := v.Data; d != nil {
+		if d.Behind != "" {
+			fmt.Fprintf(&b, " %d: %s", d.Stage, d.Behind)
+		}
+		if d.Detail != "" {
+			fmt.Fprintf(&b, " (%s)", d.Detail)
+		}
+		if d.Allowed > 0 {
+			fmt.Fprintf(&b, ", %d of %d in progress", d.Total, d.Allowed)
+		}
+		if !d.Since.IsZero() {
+			fmt.Fprintf(&b, " since %s", d.Since.Format(time.RFC3339))
+		}
+		if d.Stuck {
+			b.WriteString(", stuck")
+		}
+		if len(d.Names) > 0 {
+			fmt.Fprintf(&b, ": %s", strings.Join(d.Names, ", "))
+		}
+		if more := d.Total - len(d.Names); more > 0 && len(d.Names) > 0 {
+			fmt.Fprintf(&b, " and %d more", more)
+		}
+	}
+	if !v.Until.IsZero() {
+		fmt.Fprintf(&b, ", until %s", v.Until.Format(time.RFC3339))
+	}
+	for i, on := range v.On {
+		if i == 0 {
+			b.WriteString(", waits for ")
+		} else {
+			b.WriteString(" or ")
+		}
+		b.WriteString(on.String())
+	}
+	return b.String()
+}
+
+// String names the event in a few words.
+func (c Condition) String() string {
+	switch c.Kind {
+	case OnApproval:
+		return "the approval " + c.Name
+	case OnObservation:
+		return "an observation of " + c.Target
+	case OnSlot:
+		return "a free slot"
+	case OnOperator:
+		return "an operator to " + c.Detail
+	}
+	return string(c.Kind)
+}
+
+// Conflicts finds what two runs would do to each other. It lists the targets that are unsettled in both, by name: both will point them
+// at their own version, and the one that loses a target sees it superseded. The error, a *[FieldError], means that the two are
+// not allowed to exist at one time: runs of one placement must have identical strategies.
+//
+// Runs of different placements, and runs of which one is over, have no conflicts.
+func Conflicts(a, b *Run) ([]string, error) {
+	if a == nil || b == nil || a.plan == nil || b.plan == nil {
+		return nil, ErrNoRun
+	}
+	s, t := &a.plan.spec, &b.plan.spec
+	if a.phase.Terminal() || b.phase.Terminal() || s.PlacementName != t.PlacementName || s.Namespace != t.Namespace {
+		return nil, nil
+	}
+	var both []string
+	for k := range a.count() {
+		tree := &a.stage(k).tree
+		for _, c := range []class{isWaiting, isActive} {
+			tree.each(c, func(_ int, _ *record, name string) bool {
+				if at, ok := b.find(name); ok {
+					if rec, _ := b.stage(int(at.stage)).tree.at(int(at.member)); !rec.state.Settled() {
+						both = append(both, name)
+					}
+				}
+				return true
+			})
+		}
+	}
+	slices.Sort(both)
+	both = slices.Compact(both)
+	if a.plan.hash != b.plan.hash {
+		return both, errors.Join(&FieldError{Rule: RuleConflict, Path: "placementName", Value: quoted(s.PlacementName),
+			Hint: fmt.Sprintf("runs %s and %s have different strategies: let one end first", s.Name, t.Name)})
+	}
+	return both, nil
+}

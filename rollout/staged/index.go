@@ -1,0 +1,109 @@
+package staged
+
+import "math/bits"
+
+// place is where a target is: a stage and its position there.
+type place struct {
+	stage, member int32
+}
+
+// index finds targets by name. Those of Compile are in a table that all runs of the plan share, 5⅓ bytes each; those that joined later
+// are in a persistent trie.
+//
+// Names are hashed by FNV-1a, not by a seeded hash: the same input must cost the same, and a run has no secret. Whoever chooses the names
+// of clusters could make look-ups slow, not wrong.
+type index struct {
+	slots []uint32 // number of a name and 1, or 0; linear probing, a quarter stays free
+	names []string // by number: the members of all stages behind one another
+	from  []int32  // number of the first member of each stage, and of all
+}
+
+func hash(name string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * 1099511628211
+	}
+	h ^= h >> 32
+	return h * 0x9e3779b97f4a7c15 // the upper bits choose the slot
+}
+
+func newIndex(names []string, from []int32) *index {
+	x := &index{slots: make([]uint32, len(names)/3*4+4), names: names, from: from}
+	for i, name := range names {
+		at := x.slot(name)
+		for x.slots[at] != 0 && names[x.slots[at]-1] != name {
+			at = x.behind(at)
+		}
+		// A name that is there twice left its stage for the cleanup, which is behind all stages.
+		x.slots[at] = uint32(i) + 1
+	}
+	return x
+}
+
+func (x *index) slot(name string) int {
+	hi, _ := bits.Mul64(hash(name), uint64(len(x.slots)))
+	return int(hi)
+}
+
+func (x *index) behind(slot int) int {
+	if slot++; slot == len(x.slots) {
+		return 0
+	}
+	return slot
+}
+
+func (x *index) find(name string) (place, bool) {
+	for at := x.slot(name); x.slots[at] != 0; at = x.behind(at) {
+		if number := x.slots[at] - 1; x.names[number] == name {
+			return x.place(int32(number)), true
+		}
+	}
+	return place{}, false
+}
+
+func (x *index) place(number int32) place {
+	// The last stage that begins at or before the number; empty stages begin where the next one does.
+	low, high := 0, len(x.from)-1
+	for low < high-1 {
+		if middle := int(uint(low+high) / 2); x.from[middle] <= number {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return place{int32(low), number - x.from[low]}
+}
+
+// trie is a persistent map from names to places: each node holds one name, and has a child for each value of the next four bits of
+// the hash. Equal hashes form a chain.
+type trie struct {
+	name string
+	at   place
+	kids [16]*trie
+}
+
+func (t *trie) find(name string) (place, bool) {
+	for h := hash(name); t != nil; h >>= 4 {
+		if t.name == name {
+			return t.at, true
+		}
+		t = t.kids[h&15]
+	}
+	return place{}, false
+}
+
+// put returns a trie in which the name is at a place, and leaves t as it is.
+func (t *trie) put(name string, at place) *trie { return t.insert(name, at, hash(name)) }
+
+func (t *trie) insert(name string, at place, h uint64) *trie {
+	if t == nil {
+		return &trie{name: name, at: at}
+	}
+	copied := *t
+	if t.name == name {
+		copied.at = at
+	} else {
+		copied.kids[h&15] = t.kids[h&15].insert(name, at, h>>4)
+	}
+	return &copied
+}

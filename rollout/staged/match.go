@@ -1,0 +1,90 @@
+package staged
+
+import "github.com/tranche-dev/tranche/selector"
+
+// matcher finds the stages that a target is a member of without trying them all. Each stage is filed under a label and the values of it that
+// its members can have, or under names. What a target has of these is looked up, and only stages found there are tried.
+type matcher struct {
+	labels  []*selector.Labels // by stage; nil if it does not select by labels
+	names   map[string][]int32 // stages by explicit target
+	keys    []filed
+	unfiled []int32 // stages of which only a look at the labels can tell
+	found   []int32
+}
+
+type filed struct {
+	key    string
+	values map[string][]int32
+}
+
+func newMatcher(p *plan) *matcher {
+	m := &matcher{labels: make([]*selector.Labels, len(p.stages)), names: map[string][]int32{}}
+	for i := range p.strategy.Stages {
+		for _, name := range p.strategy.Stages[i].Targets {
+			m.names[name] = append(m.names[name], int32(i))
+		}
+		labels := p.stages[i].labels
+		if m.labels[i] = labels; labels == nil {
+			continue
+		}
+		if !m.file(int32(i), labels.Terms()) {
+			m.unfiled = append(m.unfiled, int32(i))
+		}
+	}
+	return m
+}
+
+// file puts a stage under the first of its terms that lists values.
+func (m *matcher) file(stage int32, terms []selector.Term) bool {
+	for _, t := range terms {
+		if t.Values == nil {
+			continue
+		}
+		k := 0
+		for k < len(m.keys) && m.keys[k].key != t.Key {
+			k++
+		}
+		if k == len(m.keys) {
+			m.keys = append(m.keys, filed{key: t.Key, values: map[string][]int32{}})
+		}
+		for _, v := range t.Values {
+			m.keys[k].values[v] = append(m.keys[k].values[v], stage)
+		}
+		return true
+	}
+	return false
+}
+
+// match returns the first two stages of a target; -1 for none.
+func (m *matcher) match(t *Target) (first, second int) {
+	list := m.all(t)
+	first, second = -1, -1
+	for _, stage := range list {
+		switch k := int(stage); {
+		case first < 0 || k < first:
+			first, second = k, first
+		case second < 0 || k < second:
+			second = k
+		}
+	}
+	return first, second
+}
+
+// all returns every stage of a target, each once and in no order. The list is overwritten by the next call.
+func (m *matcher) all(t *Target) []int32 {
+	m.found = append(m.found[:0], m.names[t.Name]...)
+	try := func(list []int32) {
+		for _, stage := range list {
+			if m.labels[stage].Match(t.Labels) {
+				m.found = append(m.found, stage)
+			}
+		}
+	}
+	for i := range m.keys {
+		if value, ok := t.Labels[m.keys[i].key]; ok {
+			try(m.keys[i].values[value])
+		}
+	}
+	try(m.unfiled)
+	return m.found
+}

@@ -1,0 +1,115 @@
+package staged
+
+import (
+	"slices"
+	"strings"
+)
+
+// membership takes what became of the fleet. Labels of members are never looked at again: what is relabelled stays where it is.
+func (e *edit) membership(in *Input) {
+	if len(in.Removed)+len(in.Leaving)+len(in.Added) == 0 {
+		return
+	}
+	for _, name := range once(in.Removed) {
+		at, ok := e.run.find(name)
+		if !ok {
+			e.event(Event{Kind: EventMembershipIgnored, Stage: -1, Target: name, Reason: ReasonUnknownTarget})
+		} else if rec, _ := e.run.stage(int(at.stage)).tree.at(int(at.member)); !rec.state.Settled() {
+			e.vanish(int(at.stage), int(at.member))
+		}
+	}
+	for _, name := range once(in.Leaving) {
+		e.leave(name)
+	}
+	if len(in.Added) == 0 {
+		return
+	}
+	added := slices.Clone(in.Added)
+	slices.SortStableFunc(added, func(a, b Target) int { return strings.Compare(a.Name, b.Name) })
+	m := newMatcher(e.plan)
+	for i := range added {
+		if i+1 == len(added) || added[i+1].Name != added[i].Name { // the last one counts
+			e.join(m, &added[i])
+		}
+	}
+}
+
+func once(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
+
+// vanish settles a target that is not there any more: in the cleanup that is what was wanted.
+func (e *edit) vanish(k, i int) {
+	rec, _ := e.run.stage(k).tree.at(i)
+	switch {
+	case e.plan.stages[k].cleanup:
+		e.settleTarget(k, i, *rec, Done, noCause)
+	case e.plan.options.Removed == Fail:
+		e.settleTarget(k, i, *rec, Failed, gone)
+	default:
+		e.settleTarget(k, i, *rec, Removed, noCause)
+	}
+}
+
+// leave takes a target out of its stage and, if the options say so, into the cleanup.
+func (e *edit) leave(name string) {
+	at, known := e.run.find(name)
+	cleanup := e.run.count() - 1
+	if known && int(at.stage) == cleanup {
+		return
+	}
+	if known {
+		if rec, _ := e.run.stage(int(at.stage)).tree.at(int(at.member)); !rec.state.Settled() {
+			e.vanish(int(at.stage), int(at.member))
+		}
+	}
+	switch {
+	case e.plan.options.LateLeaving != Clean:
+		e.event(Event{Kind: EventMembershipIgnored, Stage: cleanup, Target: name, Reason: ReasonFrozen})
+	case e.run.stage(cleanup).phase != StagePending:
+		e.event(Event{Kind: EventMembershipIgnored, Stage: cleanup, Target: name, Reason: ReasonTooLate})
+	default:
+		e.add(cleanup, name)
+	}
+}
+
+// join makes a new target the last member of the first stage that matches it and is not closing. A sorting label is not asked for: the
+// target is behind all others.
+func (e *edit) join(m *matcher, t *Target) {
+	why := ReasonFrozen
+	if _, known := e.run.find(t.Name); known {
+		why = ReasonKnown
+	} else if e.plan.options.Added == Append {
+		stages := slices.Clone(m.all(t))
+		if len(stages) == 0 && e.plan.options.Unmatched == Last {
+			stages = append(stages, int32(e.run.count()-2))
+		}
+		if why = ReasonUnmatched; len(stages) > 0 {
+			why = ReasonTooLate
+		}
+		slices.Sort(stages)
+		for _, k := range stages {
+			switch e.run.stage(int(k)).phase {
+			case StagePending, StageWaitingBefore, StageUpdating:
+				e.add(int(k), t.Name)
+				return
+			}
+		}
+	}
+	e.event(Event{Kind: EventMembershipIgnored, Stage: -1, Target: t.Name, Reason: why})
+}
+
+// add appends a waiting member to a stage. Its percentages are of more members now.
+func (e *edit) add(k int, name string) {
+	s := e.stage(k)
+	over := e.plan.over(k, s)
+	e.run.joined = e.run.joined.put(name, place{int32(k), int32(s.tree.size)})
+	s.tree.add(name, record{attempt: 1}, e.owner)
+	s.number[Waiting]++
+	e.run.totals.over += toInt(e.plan.over(k, s)) - toInt(over)
+	if !e.plan.stages[k].cleanup {
+		e.run.totals.members++
+	}
+	if s.phase == StageUpdating {
+		e.note(s)
+	}
+	e.event(Event{Kind: EventJoined, Stage: k, Target: name})
+}

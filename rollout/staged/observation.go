@@ -1,0 +1,189 @@
+package staged
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Observation is what a target looks like. Only Target is required: an unknown version never counts as another one, and an unknown health
+// changes nothing.
+type Observation struct {
+	Target  string `json:"target"`
+	Version string `json:"version,omitempty"` // what it points at now
+	Health  Health `json:"health,omitempty"`  // at that version
+	Gone    bool   `json:"gone,omitempty"`    // it is not there any more
+	// Token is that of the action after which this was observed. An observation with another token than the current one of the target is
+	// stale and ignored; without one it is taken as it is.
+	Token Token `json:"token,omitzero"`
+}
+
+// Health is the host's judgement of a target.
+type Health string
+
+// The values of health. The empty one is unknown.
+const (
+	HealthProgressing Health = "progressing" // not ready yet
+	HealthReady       Health = "ready"
+	HealthFailing     Health = "failing" // not ready, and may recover
+	HealthFailed      Health = "failed"  // not ready, and the host knows that it will not be
+)
+
+func (h Health) known() bool {
+	switch h {
+	case "", HealthProgressing, HealthReady, HealthFailing, HealthFailed:
+		return true
+	}
+	return false
+}
+
+// seen is the place of an observation in the list and in the run.
+type seen struct {
+	at place
+	i  int
+}
+
+// observations takes the last observation of each target, in the order of the targets.
+func (e *edit) observations(list []Observation) {
+	order := make([]seen, 0, len(list))
+	var unknown []string
+	for i := range list {
+		if at, ok := e.run.find(list[i].Target); ok {
+			order = append(order, seen{at, i})
+		} else {
+			unknown = append(unknown, list[i].Target)
+		}
+	}
+	slices.SortFunc(order, func(a, b seen) int {
+		return cmp.Or(cmp.Compare(a.at.stage, b.at.stage), cmp.Compare(a.at.member, b.at.member), cmp.Compare(a.i, b.i))
+	})
+	for n, s := range order {
+		if n+1 < len(order) && order[n+1].at == s.at {
+			continue // a later one counts
+		}
+		e.observe(int(s.at.stage), int(s.at.member), &list[s.i])
+	}
+	slices.Sort(unknown)
+	for _, name := range slices.Compact(unknown) {
+		e.event(Event{Kind: EventObservationIgnored, Stage: -1, Target: name, Reason: ReasonUnknownTarget})
+	}
+}
+
+func (e *edit) observe(k, i int, o *Observation) {
+	rec, name := e.run.stage(k).tree.at(i)
+	r := *rec
+	if o.Token != (Token{}) && (!r.marks.has(started) || o.Token != e.plan.token(k, &r, name)) {
+		e.event(Event{Kind: EventObservationIgnored, Stage: k, Target: name, Reason: ReasonStaleToken})
+		return
+	}
+	cleanup := e.plan.stages[k].cleanup
+	ours := o.Version == e.plan.version
+	other := o.Version != "" && !ours
+	switch {
+	case o.Gone:
+		if !r.state.Settled() {
+			e.vanish(k, i)
+		}
+	case r.state == Waiting:
+		if !cleanup {
+			e.await(k, i, r, ours, other, o.Health)
+		}
+	case r.state == Starting:
+		if o.Token == (Token{}) && (cleanup || !ours) {
+			return // nobody says that this came after the start
+		}
+		r.state = Updating
+		e.progress(k, i, r, other && !cleanup, o.Health)
+	case r.state.inProgress():
+		e.progress(k, i, r, other && !cleanup, o.Health)
+	case r.state == Done && !cleanup:
+		e.verify(k, i, r, other, ours, o.Health)
+	}
+}
+
+// await marks a waiting target that needs no start, or takes the mark away.
+func (e *edit) await(k, i int, r record, ours, other bool, health Health) {
+	was := r.marks
+	switch {
+	case other, health != "" && health != HealthReady:
+		r.marks &^= current
+	case ours && health == HealthReady:
+		r.marks |= current
+	}
+	if r.marks != was {
+		e.put(k, i, r)
+	}
+}
+
+// progress takes the observation of a target that is known to have been told: r is the record with any acknowledgement in it.
+func (e *edit) progress(k, i int, r record, other bool, health Health) {
+	p := &e.plan.stages[k]
+	switch {
+	case other:
+		e.settleTarget(k, i, r, Failed, superseded)
+		return
+	case health == HealthFailed:
+		e.settleTarget(k, i, r, Failed, reported)
+		return
+	case health == HealthReady && r.state == Updating && !p.cleanup:
+		if p.timing.soak == 0 {
+			e.settleTarget(k, i, r, Done, noCause)
+			return
+		}
+		r.state, r.end = Soaking, e.now
+		r.marks &^= stuck
+	case (health == HealthProgressing || health == HealthFailing) && r.state == Soaking:
+		r.state, r.end = Updating, 0
+	}
+	if now, _ := e.run.stage(k).tree.at(i); *now != r {
+		e.put(k, i, r)
+	}
+}
+
+// verify looks at a done target again.
+func (e *edit) verify(k, i int, r record, other, ours bool, health Health) {
+	switch e.plan.options.VerifyDone {
+	case Never:
+		return
+	case Always:
+	default:
+		if k != e.run.current {
+			return
+		}
+	}
+	why := noCause
+	switch {
+	case other:
+		why = superseded
+	case health == HealthFailing:
+		why = unhealthy
+	case health == HealthFailed:
+		why = reported
+	case health == HealthReady && r.marks.has(regressed) && (ours || r.cause != superseded):
+		r.marks &^= regressed
+		r.cause = noCause
+		e.put(k, i, r)
+		e.event(Event{Kind: EventRecovered, Stage: k, Target: e.name(k, i)})
+		return
+	default:
+		return
+	}
+	switch e.plan.options.OnRegression {
+	case Note:
+	case Fail:
+		e.settleTarget(k, i, r, Failed, why)
+		return
+	default:
+		if r.marks.has(regressed) && r.cause == why {
+			return
+		}
+		r.marks |= regressed
+		r.cause = why
+		e.put(k, i, r)
+	}
+	e.event(Event{Kind: EventRegressed, Stage: k, Target: e.name(k, i), Reason: why.reason()})
+}
+
+func (e *edit) name(k, i int) string {
+	_, name := e.run.stage(k).tree.at(i)
+	return name
+}

@@ -1,0 +1,146 @@
+package staged
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// Options decides what KubeFleet's strategy has no words for. The zero value takes the first choice of every field. A run keeps the
+// options it was compiled with.
+type Options struct {
+	// Unmatched: a target that is in no stage. Reject, Ignore, or Last: one more stage at the end, one at a time and without tasks.
+	Unmatched Choice `json:"unmatched,omitempty"`
+	// Overlap: a target that is in two stages. Reject, or First: it belongs to the first.
+	Overlap Choice `json:"overlap,omitempty"`
+	// MissingSortKey: a member without the sorting label. Reject, or Last: behind the others, by name.
+	MissingSortKey Choice `json:"missingSortKey,omitempty"`
+	// Added: a target that appears during the run. Ignore, or Append: it becomes the last member of the first stage that matches it
+	// and has not closed.
+	Added Choice `json:"added,omitempty"`
+	// Removed: a target that disappears or starts leaving before it is settled. Skip, or Fail: it counts as a failure.
+	Removed Choice `json:"removed,omitempty"`
+	// LateLeaving: a target that starts leaving during the run. Ignore, or Clean: it joins the cleanup unless that has begun.
+	LateLeaving Choice `json:"lateLeaving,omitempty"`
+	// WaitDuringStop: does stopped time count towards a wait. Count, or Freeze: it is added to the end.
+	WaitDuringStop Choice `json:"waitDuringStop,omitempty"`
+	// VerifyDone: which done targets are looked at again. DuringWait: those of the current stage; Never; Always: those of every stage.
+	VerifyDone Choice `json:"verifyDone,omitempty"`
+	// OnRegression: a done target is found unhealthy or at another version. Block: the stage does not close; Note: an event; Fail.
+	OnRegression Choice `json:"onRegression,omitempty"`
+	// OnFailure: a failure budget is exceeded. Fail: the run fails; Hold: it waits for Skip, Retry or Cancel.
+	OnFailure Choice `json:"onFailure,omitempty"`
+	// OnReject: an approval is rejected. Fail: the run fails; Hold: it waits for Approve or Cancel.
+	OnReject Choice `json:"onReject,omitempty"`
+	// Rounding of percentages: Down (of concurrency to at least 1), or Up.
+	Rounding Choice `json:"rounding,omitempty"`
+	// StuckAfter is when a target in progress is shown as stuck, counted from its start; 5m if unset. It must be positive.
+	StuckAfter Duration `json:"stuckAfter,omitzero"`
+	// StopGrace is how long stopping, failing or cancelling waits for targets in progress; unset or None is until they are settled,
+	// ready or stuck.
+	StopGrace Duration `json:"stopGrace,omitzero"`
+	// Cleanup limits the removal of leaving targets.
+	Cleanup Cleanup `json:"cleanup,omitzero"`
+}
+
+// Cleanup is how leaving targets are removed.
+type Cleanup struct {
+	MaxConcurrency   concurrency.Limit `json:"maxConcurrency,omitzero"`   // 100% if unset
+	MaxFailures      concurrency.Limit `json:"maxFailures,omitzero"`      // 0 if unset; the only budget that removals count against
+	ProgressDeadline Duration          `json:"progressDeadline,omitzero"` // from the start of a removal; none if unset
+}
+
+// Choice is a value of one of the [Options]. Each field names those it accepts; the empty one is the first of them.
+type Choice string
+
+// The choices.
+const (
+	Reject     Choice = "reject"
+	Ignore     Choice = "ignore"
+	Last       Choice = "last"
+	First      Choice = "first"
+	Append     Choice = "append"
+	Skip       Choice = "skip"
+	Fail       Choice = "fail"
+	Clean      Choice = "clean"
+	Count      Choice = "count"
+	Freeze     Choice = "freeze"
+	DuringWait Choice = "duringWait"
+	Never      Choice = "never"
+	Always     Choice = "always"
+	Block      Choice = "block"
+	Note       Choice = "note"
+	Hold       Choice = "hold"
+	Down       Choice = "down"
+	Up         Choice = "up"
+)
+
+// defaultStuckAfter is KubeFleet's constant.
+const defaultStuckAfter = 5 * time.Minute
+
+// choices lists what each field accepts, the default first.
+func (o *Options) choices() []struct {
+	name   string
+	choice Choice
+	from   []Choice
+} {
+	return []struct {
+		name   string
+		choice Choice
+		from   []Choice
+	}{
+		{"unmatched", o.Unmatched, []Choice{Reject, Ignore, Last}},
+		{"overlap", o.Overlap, []Choice{Reject, First}},
+		{"missingSortKey", o.MissingSortKey, []Choice{Reject, Last}},
+		{"added", o.Added, []Choice{Ignore, Append}},
+		{"removed", o.Removed, []Choice{Skip, Fail}},
+		{"lateLeaving", o.LateLeaving, []Choice{Ignore, Clean}},
+		{"waitDuringStop", o.WaitDuringStop, []Choice{Count, Freeze}},
+		{"verifyDone", o.VerifyDone, []Choice{DuringWait, Never, Always}},
+		{"onRegression", o.OnRegression, []Choice{Block, Note, Fail}},
+		{"onFailure", o.OnFailure, []Choice{Fail, Hold}},
+		{"onReject", o.OnReject, []Choice{Fail, Hold}},
+		{"rounding", o.Rounding, []Choice{Down, Up}},
+	}
+}
+
+// UnmarshalJSON reads the options strictly: an unknown field is an error. All faults are reported, each a *[FieldError].
+func (o *Options) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	type plain Options
+	var decoded plain
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return decodeFaults("", err)
+	}
+	*o = Options(decoded)
+	return nil
+}
+
+// Validate reports every fault, joined, each a *[FieldError].
+func (o Options) Validate() error {
+	var list faults
+	for _, c := range o.choices() {
+		if c.choice != "" && !slices.Contains(c.from, c.choice) {
+			names := make([]string, len(c.from))
+			for i, name := range c.from {
+				names[i] = string(name)
+			}
+			list.add(RuleOption, c.name, quoted(string(c.choice)), "must be "+strings.Join(names, ", ")+"; left out it is "+names[0])
+		}
+	}
+	if length, given := o.StuckAfter.Value(); !o.StuckAfter.IsZero() && (!given || length <= 0) {
+		list.add(RuleOption, "stuckAfter", quoted(o.StuckAfter.String()), "must be more than zero; left out it is 5m")
+	}
+	if length, given := o.StopGrace.Value(); given && length < 0 {
+		list.add(RuleOption, "stopGrace", quoted(o.StopGrace.String()), "must be a duration, 0, or None")
+	}
+	limit(&list, RuleOption, "cleanup.maxConcurrency", o.Cleanup.MaxConcurrency, 1)
+	limit(&list, RuleOption, "cleanup.maxFailures", o.Cleanup.MaxFailures, 0)
+	durations(&list, RuleOption, "cleanup.", o.Cleanup.ProgressDeadline, Duration{})
+	return list.err()
+}

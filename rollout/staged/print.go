@@ -1,0 +1,123 @@
+package staged
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// shownTargets is how many targets of a stage are printed.
+const shownTargets = 12
+
+// String shows the run for people: its phase and what it waits for, and below that each stage with its gates and its targets. Of a run
+// that has not begun it is the preview.
+func (r *Run) String() string {
+	if r.plan == nil {
+		return "no run"
+	}
+	var b strings.Builder
+	total, done := 0, 0
+	for k := range r.count() {
+		total += r.stage(k).tree.size
+		done += r.stage(k).number[Done]
+	}
+	fmt.Fprintf(&b, "run %s: %s, version %s of %s, %d of %d targets done", r.plan.spec.Name, r.phase, r.plan.version, r.plan.spec.PlacementName, done, total)
+	if v, ok := r.Waits(); ok && !r.phase.Terminal() {
+		fmt.Fprintf(&b, "\n  waits: %s", v)
+	}
+	b.WriteByte('\n')
+	for s := range r.Stages() {
+		if !s.Cleanup || s.Counts.Members > 0 {
+			r.printStage(&b, &s)
+		}
+	}
+	return b.String()
+}
+
+func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
+	fmt.Fprintf(b, "  stage %d %s: %s, %d at a time", s.Index, s.Name, s.Phase, s.Limit)
+	if s.Budget >= 0 {
+		fmt.Fprintf(b, ", at most %d failures", s.Budget)
+	}
+	b.WriteByte('\n')
+	if s.NeedsBefore {
+		fmt.Fprintf(b, "    before: approval %s%s\n", ApprovalName(r.plan.spec.Name, Before, s.Name), shownApproval(s.Before))
+	}
+	var names []string
+	for t := range r.Targets(s.Index) {
+		if len(names) == shownTargets {
+			names = append(names, fmt.Sprintf("and %d more", s.Counts.Members-shownTargets))
+			break
+		}
+		names = append(names, t.String())
+	}
+	if len(names) == 0 {
+		names = []string{"none"}
+	}
+	fmt.Fprintf(b, "    targets: %s\n", strings.Join(names, ", "))
+	if s.Counts.Members > shownTargets && s.Counts.Waiting < s.Counts.Members {
+		fmt.Fprintf(b, "    counts: %s\n", s.Counts)
+	}
+	if s.Wait > 0 {
+		fmt.Fprintf(b, "    after: wait %s", For(s.Wait))
+		switch {
+		case s.Waited:
+			b.WriteString(", over")
+		case !s.WaitUntil.IsZero():
+			fmt.Fprintf(b, ", until %s", s.WaitUntil.Format(time.RFC3339))
+		case !s.WaitFrom.IsZero():
+			b.WriteString(", frozen")
+		}
+		b.WriteByte('\n')
+	}
+	if s.NeedsAfter {
+		fmt.Fprintf(b, "    after: approval %s%s\n", ApprovalName(r.plan.spec.Name, After, s.Name), shownApproval(s.After))
+	}
+}
+
+func shownApproval(s ApprovalState) string {
+	if s == ApprovalNone {
+		return ""
+	}
+	return ", " + string(s)
+}
+
+// String is the name, and the state unless the target just waits.
+func (t TargetStatus) String() string {
+	text := t.Name
+	if t.State != Waiting {
+		text += " " + t.State.String()
+	}
+	for _, mark := range []struct {
+		set  bool
+		name string
+	}{{t.Current, " current"}, {t.Regressed, " regressed"}, {t.Stuck, " stuck"}} {
+		if mark.set {
+			text += mark.name
+		}
+	}
+	if t.Attempt > 1 {
+		text += fmt.Sprintf(" attempt %d", t.Attempt)
+	}
+	if t.Reason != "" {
+		text += " (" + string(t.Reason) + ")"
+	}
+	return text
+}
+
+// String lists the numbers that are not zero.
+func (c Counts) String() string {
+	var list []string
+	for _, n := range []struct {
+		count int
+		name  string
+	}{
+		{c.Waiting, "waiting"}, {c.Starting, "starting"}, {c.Updating, "updating"}, {c.Soaking, "soaking"}, {c.Done, "done"}, {c.Failed, "failed"},
+		{c.TimedOut, "timed out"}, {c.Skipped, "skipped"}, {c.Removed, "removed"}, {c.Regressed, "regressed"}, {c.Stuck, "stuck"},
+	} {
+		if n.count > 0 {
+			list = append(list, fmt.Sprintf("%d %s", n.count, n.name))
+		}
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,284 @@
+package staged
+
+import (
+	"iter"
+	"time"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// Run takes one version through the stages of a strategy. It is a value: [Step] returns the next one and leaves its argument as it is, and
+// both share what did not change. It may be read by several goroutines at once. [Compile] makes one; as JSON it is stored and read back.
+type Run struct {
+	plan    *plan
+	stages  []*chunk // all stages in order, the cleanup last
+	joined  *trie    // targets that joined after Compile, or moved on to the cleanup
+	desired State
+	phase   Phase
+	begun   bool  // a step was made, so that time is set
+	cancel  bool  // somebody cancelled
+	time    int64 // of the last step
+	since   int64 // when stopping, failing or cancelling began
+	current int   // the first stage that is not finished; the number of stages if there is none
+	totals  totals
+}
+
+// totals are sums over stages. Each is checked against a recount in the tests.
+type totals struct {
+	members   int // ever recorded, cleanup aside
+	failures  int // failed or timed out, cleanup aside
+	unhappy   int // failed, timed out or skipped, cleanup included: what keeps a run from succeeding
+	regressed int
+	over      int // stages over their own budget
+}
+
+// plan is what never changes in a run. It is shared by all values of the run.
+type plan struct {
+	id       string
+	spec     Spec
+	version  string
+	strategy Strategy
+	options  Options
+	hash     string
+	stages   []stagePlan
+	index    *index
+	budget   concurrency.Limit // of the run
+	grace    int64
+}
+
+// stagePlan is what never changes in a stage.
+type stagePlan struct {
+	name      string
+	labels    *selector.Labels // nil if it does not select by labels
+	rest      bool             // it takes what no other stage matches
+	cleanup   bool
+	limit     concurrency.Limit
+	budget    concurrency.Limit // unset if it does not bind
+	timing    timing
+	before    bool // an approval
+	after     bool // an approval
+	wait      int64
+	waits     bool
+	verifying bool // there are after-stage tasks
+}
+
+// Phase is where a run stands.
+type Phase string
+
+// The phases of a run. KubeFleet shows Progressing as UpdateRunProgressing, and so on for Waiting, Stopping, Stopped, Failed and
+// Succeeded; it has no name for the others.
+const (
+	PhaseInitialized        Phase = "Initialized"        // the order is fixed, nothing has started
+	PhaseProgressing        Phase = "Progressing"        // targets are being updated
+	PhaseWaiting            Phase = "Waiting"            // the current stage waits for an approval, a wait or a regressed target
+	PhaseHeld               Phase = "Held"               // a budget is exceeded or an approval rejected, and the options say hold
+	PhaseStopping           Phase = "Stopping"           // nothing starts; targets in progress settle
+	PhaseStopped            Phase = "Stopped"            // the same, and none is in progress that is neither stuck nor ready
+	PhaseFailing            Phase = "Failing"            // nothing starts ever again; targets in progress settle
+	PhaseCancelling         Phase = "Cancelling"         // the same, because somebody cancelled
+	PhaseSucceeded          Phase = "Succeeded"          // terminal: every target is done or was removed
+	PhasePartiallySucceeded Phase = "PartiallySucceeded" // terminal: all stages closed, and a target is failed, timed out or skipped
+	PhaseFailed             Phase = "Failed"             // terminal
+	PhaseCancelled          Phase = "Cancelled"          // terminal
+)
+
+// Terminal reports whether a run in this phase never changes again.
+func (p Phase) Terminal() bool {
+	return p == PhaseSucceeded || p == PhasePartiallySucceeded || p == PhaseFailed || p == PhaseCancelled
+}
+
+// Phase is where the run stands; empty for the zero Run.
+func (r *Run) Phase() Phase { return r.phase }
+
+// State is what the user wants of the run.
+func (r *Run) State() State { return r.desired }
+
+// Spec is what the run was compiled with; its State is the one the run was created with.
+func (r *Run) Spec() Spec {
+	if r.plan == nil {
+		return Spec{}
+	}
+	return r.plan.spec
+}
+
+// Version is what targets are pointed at.
+func (r *Run) Version() string {
+	if r.plan == nil {
+		return ""
+	}
+	return r.plan.version
+}
+
+// StrategyHash is the SHA-256 of the strategy in hexadecimal. Runs of one placement with different hashes must not exist at one time.
+func (r *Run) StrategyHash() string {
+	if r.plan == nil {
+		return ""
+	}
+	return r.plan.hash
+}
+
+// Time is the time of the last step; zero before the first.
+func (r *Run) Time() time.Time {
+	if !r.begun {
+		return time.Time{}
+	}
+	return timeOf(r.time)
+}
+
+// Current is the index of the first stage that is not finished, or the number of stages.
+func (r *Run) Current() int { return r.current }
+
+// StageStatus describes one stage.
+type StageStatus struct {
+	Index   int        `json:"index"`
+	Name    string     `json:"name"`
+	Phase   StagePhase `json:"phase"`
+	Cleanup bool       `json:"cleanup,omitempty"` // the removal of leaving targets
+	Counts  Counts     `json:"counts"`
+	Limit   int        `json:"limit"`  // most members in progress
+	Budget  int        `json:"budget"` // most failures; -1 if only the run has a budget
+	// Before and After are the approvals around the stage; ApprovalNone if there is none, or before it is requested.
+	Before      ApprovalState `json:"before"`
+	After       ApprovalState `json:"after"`
+	NeedsBefore bool          `json:"needsBefore,omitempty"`
+	NeedsAfter  bool          `json:"needsAfter,omitempty"`
+	// Wait is the length of the wait; zero if there is none. WaitFrom is when it started, WaitUntil when it is over: both zero before it
+	// has started, and WaitUntil while a stop freezes it.
+	Wait      time.Duration `json:"wait,omitempty"`
+	WaitFrom  time.Time     `json:"waitFrom,omitzero"`
+	WaitUntil time.Time     `json:"waitUntil,omitzero"`
+	Waited    bool          `json:"waited,omitempty"` // the wait is over
+}
+
+// Counts are numbers of members. Members is the sum of the states and grows only; Current, Regressed and Stuck are marks.
+type Counts struct {
+	Members   int `json:"members"`
+	Waiting   int `json:"waiting,omitempty"`
+	Starting  int `json:"starting,omitempty"`
+	Updating  int `json:"updating,omitempty"`
+	Soaking   int `json:"soaking,omitempty"`
+	Done      int `json:"done,omitempty"`
+	Failed    int `json:"failed,omitempty"`
+	TimedOut  int `json:"timedOut,omitempty"`
+	Skipped   int `json:"skipped,omitempty"`
+	Removed   int `json:"removed,omitempty"`
+	Regressed int `json:"regressed,omitempty"`
+	Stuck     int `json:"stuck,omitempty"`
+}
+
+// TargetStatus describes one target.
+type TargetStatus struct {
+	Name      string      `json:"name"`
+	Stage     int         `json:"stage"`
+	Position  int         `json:"position"` // within the stage, from 0
+	State     TargetState `json:"state"`
+	Attempt   int         `json:"attempt"`             // from 1
+	Current   bool        `json:"current,omitempty"`   // waiting, and already ready at the version: it will be done without a slot
+	Regressed bool        `json:"regressed,omitempty"` // done, and found unhealthy or at another version
+	Stuck     bool        `json:"stuck,omitempty"`     // in progress for stuckAfter
+	Reason    Reason      `json:"reason,omitempty"`    // why it failed or regressed
+	Start     time.Time   `json:"start,omitzero"`      // of this attempt; zero if there was none
+	End       time.Time   `json:"end,omitzero"`        // when it was settled, or when a soaking target became ready
+}
+
+// Stages yields all stages in order. The last one is the cleanup, with or without members.
+func (r *Run) Stages() iter.Seq[StageStatus] {
+	return func(yield func(StageStatus) bool) {
+		for k := range r.count() {
+			if !yield(r.status(k)) {
+				return
+			}
+		}
+	}
+}
+
+// Targets yields the members of a stage in order: none if there is no such stage.
+func (r *Run) Targets(stage int) iter.Seq[TargetStatus] {
+	return func(yield func(TargetStatus) bool) {
+		if stage < 0 || stage >= r.count() {
+			return
+		}
+		r.stage(stage).tree.all(func(i int, rec *record, name string) bool { return yield(targetStatus(stage, i, rec, name)) })
+	}
+}
+
+// Target finds a target by name. One that left a stage for the cleanup is found in the cleanup.
+func (r *Run) Target(name string) (TargetStatus, bool) {
+	at, ok := r.find(name)
+	if !ok {
+		return TargetStatus{}, false
+	}
+	rec, name := r.stage(int(at.stage)).tree.at(int(at.member))
+	return targetStatus(int(at.stage), int(at.member), rec, name), true
+}
+
+func targetStatus(stage, i int, rec *record, name string) TargetStatus {
+	s := TargetStatus{
+		Name: name, Stage: stage, Position: i, State: rec.state, Attempt: int(rec.attempt), Reason: rec.cause.reason(),
+		Current: rec.marks.has(current), Regressed: rec.marks.has(regressed), Stuck: rec.marks.has(stuck),
+	}
+	if rec.marks.has(started) {
+		s.Start = timeOf(rec.start)
+	}
+	if rec.state.Settled() || rec.state == Soaking {
+		s.End = timeOf(rec.end)
+	}
+	return s
+}
+
+func (r *Run) status(k int) StageStatus {
+	st, p := r.stage(k), &r.plan.stages[k]
+	s := StageStatus{
+		Index: k, Name: p.name, Phase: st.phase, Cleanup: p.cleanup, Counts: st.counts(),
+		Limit: r.plan.limitOf(k, st.tree.size), Budget: -1,
+		Before: st.before, After: st.after, NeedsBefore: p.before, NeedsAfter: p.after,
+	}
+	if !p.budget.IsZero() {
+		s.Budget = r.plan.budgetOf(p.budget, st.tree.size)
+	}
+	if p.waits {
+		s.Wait = time.Duration(p.wait)
+		s.Waited = st.elapsed
+		if st.waiting() {
+			s.WaitFrom = timeOf(st.settled)
+			if until := st.waitUntil(p); until != never && (st.elapsed || !r.frozen()) {
+				s.WaitUntil = timeOf(until)
+			}
+		}
+	}
+	return s
+}
+
+func (r *Run) find(name string) (place, bool) {
+	if at, ok := r.joined.find(name); ok {
+		return at, true
+	}
+	if r.plan == nil {
+		return place{}, false
+	}
+	return r.plan.index.find(name)
+}
+
+// frozen reports whether waits stand still.
+func (r *Run) frozen() bool {
+	return r.desired == StateStop && r.plan.options.WaitDuringStop == Freeze && !r.cancel && r.phase != PhaseFailing && !r.phase.Terminal()
+}
+
+// limitOf is how many of n members of a stage may be in progress.
+func (p *plan) limitOf(k, n int) int {
+	rounding := concurrency.FloorMin1
+	if p.options.Rounding == Up {
+		rounding = concurrency.Ceil
+	}
+	return max(1, p.stages[k].limit.Of(n, rounding)) // of no members, a percentage is 0
+}
+
+// budgetOf is how many of n members may fail.
+func (p *plan) budgetOf(limit concurrency.Limit, n int) int {
+	rounding := concurrency.Floor
+	if p.options.Rounding == Up {
+		rounding = concurrency.Ceil
+	}
+	return limit.Of(n, rounding)
+}

@@ -1,0 +1,127 @@
+package staged
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// Spec is the spec of KubeFleet's StagedUpdateRun or ClusterStagedUpdateRun, with the names of its object. It is decoded strictly, from
+// the spec alone or from the whole object. Only State may change once the run exists.
+type Spec struct {
+	// Name is metadata.name, a DNS label of at most 63 characters. Approval requests are named after it. Namespace is metadata.namespace,
+	// empty for a cluster-scoped run.
+	Name      string `json:"-"`
+	Namespace string `json:"-"`
+	// ID is part of every token and should be unique for ever, such as the object's uid. Empty means Name: then a second run of the
+	// same name issues the same tokens.
+	ID string `json:"-"`
+
+	PlacementName             string `json:"placementName"`                   // not empty, at most 255 characters
+	ResourceSnapshotIndex     string `json:"resourceSnapshotIndex,omitempty"` // decimal digits; empty is the newest
+	StagedRolloutStrategyName string `json:"stagedRolloutStrategyName"`       // not empty
+	State                     State  `json:"state,omitempty"`
+}
+
+// State is what the user wants of a run. The empty state is Initialize.
+type State string
+
+// The states that a user can ask for.
+const (
+	StateInitialize State = "Initialize" // compute the stages, start nothing
+	StateRun        State = "Run"        // start, or go on
+	StateStop       State = "Stop"       // start nothing more until told to run
+)
+
+// or returns s, or other if it is empty.
+func (s State) or(other State) State {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func (s State) known() bool { return s == StateInitialize || s == StateRun || s == StateStop }
+
+// UnmarshalJSON reads a whole object, of which kind, spec and the names in metadata are looked at, or the spec alone. Unknown fields
+// inside the spec and values of a wrong type are errors, all of them reported, each a *[FieldError]; the spec is then unchanged.
+func (s *Spec) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	o, err := objectOf(data, "ClusterStagedUpdateRun", "StagedUpdateRun")
+	if err != nil {
+		return err
+	}
+	type plain Spec
+	var decoded plain
+	if err := strictjson.Unmarshal(o.spec, &decoded); err != nil {
+		return decodeFaults(o.base, err)
+	}
+	*s = Spec(decoded)
+	s.Name, s.Namespace = o.name, o.namespace
+	return nil
+}
+
+// Validate reports every fault, joined, each a *[FieldError].
+func (s Spec) Validate() error {
+	var list faults
+	if !dnsLabel(s.Name) {
+		list.add(RuleRunName, "metadata.name", quoted(s.Name), "must be 1 to 63 lower-case letters, digits and -, beginning and ending with a letter or digit")
+	}
+	if s.PlacementName == "" || len(s.PlacementName) > 255 {
+		list.add(RulePlacementName, "placementName", quoted(s.PlacementName), "must be the name of the placement, at most 255 characters")
+	}
+	if s.StagedRolloutStrategyName == "" {
+		list.add(RuleStrategyName, "stagedRolloutStrategyName", "", "must be the name of the strategy")
+	}
+	if digitsOf(s.ResourceSnapshotIndex) != s.ResourceSnapshotIndex {
+		list.add(RuleSnapshotIndex, "resourceSnapshotIndex", quoted(s.ResourceSnapshotIndex), "must be decimal digits, or left out for the newest version")
+	}
+	if !s.State.or(StateInitialize).known() {
+		list.add(RuleState, "state", quoted(string(s.State)), "must be Initialize, Run or Stop")
+	}
+	return list.err()
+}
+
+// CheckUpdate reports every reason for which a run must not be changed from one spec to the other, joined, each a *[FieldError]: states
+// that cannot follow one another, and other changes than that of the state.
+func CheckUpdate(from, to Spec) error {
+	var list faults
+	same := func(field, a, b string) {
+		if a != b {
+			list.add(RuleImmutable, field, quoted(b), fmt.Sprintf("must stay %q: create another run instead", a))
+		}
+	}
+	same("placementName", from.PlacementName, to.PlacementName)
+	same("resourceSnapshotIndex", from.ResourceSnapshotIndex, to.ResourceSnapshotIndex)
+	same("stagedRolloutStrategyName", from.StagedRolloutStrategyName, to.StagedRolloutStrategyName)
+	if !to.State.or(StateInitialize).known() {
+		list.add(RuleState, "state", quoted(string(to.State)), "must be Initialize, Run or Stop")
+	} else if fault := transition(from.State, to.State); fault != nil {
+		list = append(list, fault)
+	}
+	return list.err()
+}
+
+// transition is nil if a run may be told to change from one state to the other.
+func transition(from, to State) error {
+	from, to = from.or(StateInitialize), to.or(StateInitialize)
+	switch {
+	case from == to, to == StateRun, to == StateStop && from == StateRun:
+		return nil
+	case to == StateStop:
+		return &FieldError{Rule: RuleTransition, Path: "state", Value: "Stop", Hint: "must be Run first: what has not started cannot be stopped"}
+	}
+	return &FieldError{Rule: RuleTransition, Path: "state", Value: string(to), Hint: "must be Run or Stop: a run that has started cannot be prepared again"}
+}
+
+func dnsLabel(name string) bool {
+	for _, c := range []byte(name) {
+		if (c < 'a' || 'z' < c) && (c < '0' || '9' < c) && c != '-' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 63 && !strings.HasPrefix(name, "-") && !strings.HasSuffix(name, "-")
+}

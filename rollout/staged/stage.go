@@ -1,0 +1,114 @@
+package staged
+
+import "slices"
+
+// StagePhase is where a stage stands. KubeFleet shows WaitingBefore and WaitingAfter as StageUpdatingWaiting and Skipped as
+// StageUpdatingSkippedNoClusters.
+type StagePhase string
+
+// The phases of a stage, in order: it goes back only from WaitingAfter to Updating, when a target is retried.
+const (
+	StagePending       StagePhase = "Pending"       // its turn has not come
+	StageWaitingBefore StagePhase = "WaitingBefore" // the approval before it is open
+	StageUpdating      StagePhase = "Updating"      // members start as slots become free
+	StageWaitingAfter  StagePhase = "WaitingAfter"  // all are settled, a task behind it is open
+	StageSucceeded     StagePhase = "Succeeded"     // closed
+	StageSkipped       StagePhase = "Skipped"       // closed, tasks and all, because it had nobody to update
+	StageFailed        StagePhase = "Failed"        // it was open when the run failed
+)
+
+// finished reports whether the stages behind may start.
+func (p StagePhase) finished() bool { return p == StageSucceeded || p == StageSkipped }
+
+// ApprovalState is where an approval stands.
+type ApprovalState string
+
+// The states of an approval.
+const (
+	ApprovalNone      ApprovalState = "none"      // not asked for
+	ApprovalRequested ApprovalState = "requested" //
+	ApprovalApproved  ApprovalState = "approved"  // final
+	ApprovalRejected  ApprovalState = "rejected"  // until approved
+)
+
+// Side says on which side of a stage a task is.
+type Side string
+
+// The sides of a stage.
+const (
+	Before Side = "before"
+	After  Side = "after"
+)
+
+// stage is what changes in a stage. Numbers follow from the records and are kept so that no step has to count.
+type stage struct {
+	owner     *owner
+	tree      tree
+	phase     StagePhase
+	before    ApprovalState
+	after     ApprovalState
+	isSettled bool  // all members are, and were when or after it began to update
+	elapsed   bool  // the wait is over, for good
+	settled   int64 // when they were: the wait counts from here
+	paused    int64 // how much stops have added to the wait
+	number    [targetStates]int
+	regressed int
+	stuck     int
+}
+
+// chunk is a run of stages, so that a step does not copy the list of a hundred thousand decision groups.
+type chunk struct {
+	owner  *owner
+	stages []*stage
+}
+
+const chunkSize = 256
+
+func (r *Run) count() int {
+	if r.plan == nil {
+		return 0
+	}
+	return len(r.plan.stages)
+}
+
+// stage returns a stage to read.
+func (r *Run) stage(k int) *stage { return r.stages[k/chunkSize].stages[k%chunkSize] }
+
+// setStages is for a run that nobody else holds.
+func (r *Run) setStages(list []*stage) {
+	for group := range slices.Chunk(list, chunkSize) {
+		r.stages = append(r.stages, &chunk{stages: group})
+	}
+}
+
+func (s *stage) inProgress() int {
+	return s.number[Starting] + s.number[Updating] + s.number[Soaking]
+}
+
+// moving counts members that a stop waits for: in progress, not stuck, not ready.
+func (s *stage) moving() int { return s.number[Starting] + s.number[Updating] - s.stuck }
+
+func (s *stage) unsettled() int { return s.number[Waiting] + s.inProgress() }
+
+func (s *stage) failures() int { return s.number[Failed] + s.number[TimedOut] }
+
+func (s *stage) counts() Counts {
+	return Counts{
+		Members: s.tree.size, Waiting: s.number[Waiting], Starting: s.number[Starting], Updating: s.number[Updating],
+		Soaking: s.number[Soaking], Done: s.number[Done], Failed: s.number[Failed], TimedOut: s.number[TimedOut],
+		Skipped: s.number[Skipped], Removed: s.number[Removed], Regressed: s.regressed, Stuck: s.stuck,
+	}
+}
+
+// waiting reports whether the tasks behind the stage have been opened, and so whether the wait has started.
+func (s *stage) waiting() bool {
+	return s.isSettled && (s.phase == StageWaitingAfter || s.phase == StageSucceeded || s.phase == StageFailed)
+}
+
+func (s *stage) waitUntil(p *stagePlan) int64 { return after(after(s.settled, p.wait), s.paused) }
+
+// over reports whether a stage is over its own budget.
+func (p *plan) over(k int, s *stage) bool {
+	budget := p.stages[k].budget
+	return !budget.IsZero() && s.failures() > p.budgetOf(budget, s.tree.size)
+}

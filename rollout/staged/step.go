@@ -1,0 +1,465 @@
+package staged
+
+import (
+	"time"
+)
+
+// Input is what happened since the last step. Every part may be empty.
+type Input struct {
+	// State is what the user wants now; empty if nothing was said.
+	State State `json:"state,omitempty"`
+	// Commands are carried out in this order.
+	Commands []Command `json:"commands,omitempty"`
+	// Added, Removed and Leaving are facts about the fleet: targets that appeared, that disappeared, that are to be removed from it. In any
+	// order; repeating one changes nothing.
+	Added   []Target `json:"added,omitempty"`
+	Removed []string `json:"removed,omitempty"`
+	Leaving []string `json:"leaving,omitempty"`
+	// Observations are what targets look like. Of several about one target the last counts.
+	Observations []Observation `json:"observations,omitempty"`
+}
+
+// Result is what follows from a step. It belongs to the caller.
+type Result struct {
+	// Actions are to be carried out once the new run is stored. The list is a function of the run alone: it is repeated by every step
+	// until it is acknowledged, and each action has a token that must take effect at most once.
+	Actions []Action `json:"actions,omitempty"`
+	// Events are what this step changed and what it ignored, for people: nothing has to be done about them.
+	Events []Event `json:"events,omitempty"`
+	// Next is when to step again if nothing happens: before it, only an input can change anything. Zero: no instant can.
+	Next time.Time `json:"next,omitzero"`
+}
+
+// Step returns the run after an input at a time. A step goes as far as it can. The argument is unchanged, and so is the run if there is
+// an error: [ErrNoRun], or *[FieldError]s for a state that cannot follow the present one, values that do not exist, and a
+// time outside the years 1678 to 2261. A time before that of the last step counts as that. A run in a terminal phase is returned as it is.
+//
+// Whatever an input says about targets, stages or approvals that the run does not have, or not any more, is no error: it is ignored and
+// becomes an event with the reason.
+func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
+	if run == nil || run.plan == nil {
+		return run, Result{}, ErrNoRun
+	}
+	if run.phase.Terminal() {
+		return run, Result{}, nil
+	}
+	instant, err := instantOf(now)
+	if err == nil {
+		err = input.check(run.desired)
+	}
+	if err != nil {
+		return run, Result{}, err
+	}
+	e := newEdit(run, instant, &input)
+	e.desire(input.State)
+	for i := range input.Commands {
+		e.command(&input.Commands[i])
+	}
+	e.membership(&input)
+	e.observations(input.Observations)
+	e.elapse()
+	e.decide()
+	if e.run.phase == PhaseProgressing {
+		e.advance()
+	}
+	e.settle()
+	if e.run.phase != run.phase {
+		e.event(Event{Kind: EventRun, Stage: -1, To: string(e.run.phase)})
+	}
+	return e.run, Result{Actions: e.actions(), Events: e.events, Next: e.next()}, nil
+}
+
+// check finds what no run can make sense of.
+func (in *Input) check(from State) error {
+	var list faults
+	if in.State != "" {
+		if !in.State.known() {
+			list.add(RuleState, "state", quoted(string(in.State)), "must be Initialize, Run or Stop")
+		} else if fault := transition(from, in.State); fault != nil {
+			list = append(list, fault)
+		}
+	}
+	for i := range in.Commands {
+		in.Commands[i].check(&list, i)
+	}
+	for i := range in.Added {
+		if !targetName(in.Added[i].Name) {
+			list.add(RuleTargetName, at("added", i)+".name", quoted(in.Added[i].Name), "must not be empty, and valid UTF-8")
+		}
+	}
+	for i, name := range in.Leaving {
+		if !targetName(name) {
+			list.add(RuleTargetName, at("leaving", i), quoted(name), "must not be empty, and valid UTF-8")
+		}
+	}
+	for i := range in.Observations {
+		if health := in.Observations[i].Health; !health.known() {
+			list.add(RuleInput, at("observations", i)+".health", quoted(string(health)), "must be progressing, ready, failing, failed, or left out")
+		}
+	}
+	return list.err()
+}
+
+// edit is one step at work on the next value of a run.
+type edit struct {
+	run    *Run
+	plan   *plan
+	owner  *owner
+	now    int64
+	events []Event
+	shared bool // the list of stages still belongs to the value before
+}
+
+func newEdit(run *Run, now int64, input *Input) *edit {
+	next := *run
+	e := &edit{run: &next, plan: run.plan, owner: &owner{}, now: now, shared: true}
+	if next.begun {
+		e.now = max(now, next.time)
+	} else if next.desired == StateStop {
+		next.since = e.now
+	}
+	next.begun, next.time = true, e.now
+	if n := len(input.Observations) + len(input.Commands); n > 0 {
+		e.events = make([]Event, 0, 2*n+2)
+	}
+	return e
+}
+
+func (e *edit) event(event Event) { e.events = append(e.events, event) }
+
+// stage returns a stage to write.
+func (e *edit) stage(k int) *stage {
+	if e.shared {
+		e.run.stages = append(make([]*chunk, 0, len(e.run.stages)), e.run.stages...)
+		e.shared = false
+	}
+	c := e.run.stages[k/chunkSize]
+	if c.owner != e.owner {
+		c = &chunk{owner: e.owner, stages: append(make([]*stage, 0, len(c.stages)), c.stages...)}
+		e.run.stages[k/chunkSize] = c
+	}
+	s := c.stages[k%chunkSize]
+	if s.owner != e.owner {
+		copied := *s
+		copied.owner = e.owner
+		s = &copied
+		c.stages[k%chunkSize] = s
+	}
+	return s
+}
+
+// put replaces the record of a target, and keeps every number that follows from records.
+func (e *edit) put(k, i int, is record) {
+	s, p := e.stage(k), &e.plan.stages[k]
+	was, name := s.tree.at(i)
+	from := *was
+	over := e.plan.over(k, s)
+	s.number[from.state]--
+	s.number[is.state]++
+	s.regressed += toInt(is.marks.has(regressed)) - toInt(from.marks.has(regressed))
+	s.stuck += toInt(is.marks.has(stuck)) - toInt(from.marks.has(stuck))
+	s.tree.set(i, is, e.owner, &p.timing)
+
+	t := &e.run.totals
+	t.regressed += toInt(is.marks.has(regressed)) - toInt(from.marks.has(regressed))
+	t.over += toInt(e.plan.over(k, s)) - toInt(over)
+	t.unhappy += toInt(unhappy(is.state)) - toInt(unhappy(from.state))
+	if !p.cleanup {
+		t.failures += toInt(failed(is.state)) - toInt(failed(from.state))
+	}
+	if s.phase == StageUpdating {
+		e.note(s)
+	}
+	if from.state != is.state {
+		e.event(Event{Kind: EventTarget, Stage: k, Target: name, To: is.state.String(), Reason: is.cause.reason()})
+	}
+}
+
+func failed(s TargetState) bool  { return s == Failed || s == TimedOut }
+func unhappy(s TargetState) bool { return failed(s) || s == Skipped }
+
+func toInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// note records when the last member of an updating stage was settled, which is when a wait behind it starts, or that it no longer is.
+func (e *edit) note(s *stage) {
+	switch settled := s.unsettled() == 0; {
+	case settled && !s.isSettled:
+		s.isSettled, s.settled, s.paused, s.elapsed = true, e.now, 0, false
+	case !settled && s.isSettled:
+		s.isSettled, s.settled, s.paused, s.elapsed = false, 0, 0, false
+	}
+}
+
+// enter puts a stage into a phase.
+func (e *edit) enter(k int, phase StagePhase) *stage {
+	s := e.stage(k)
+	s.phase = phase
+	e.event(Event{Kind: EventStage, Stage: k, To: string(phase)})
+	return s
+}
+
+// desire takes what the user wants. With waits that freeze, a stop keeps what is left of one and a start puts it to the end.
+func (e *edit) desire(state State) {
+	r := e.run
+	if state == "" || state == r.desired {
+		return
+	}
+	freeze := e.plan.options.WaitDuringStop == Freeze
+	switch {
+	case state == StateStop:
+		if freeze {
+			e.elapseWait() // what is over now is over, whoever comes late
+		}
+		if r.phase != PhaseFailing && !r.cancel {
+			r.since = e.now
+		}
+	case r.desired == StateStop && freeze && r.phase != PhaseFailing && !r.cancel && r.current < r.count():
+		switch s := r.stage(r.current); {
+		case !s.isSettled || s.elapsed || !e.plan.stages[r.current].waits:
+		case s.settled > r.since:
+			e.stage(r.current).settled = e.now
+		default:
+			e.stage(r.current).paused = after(s.paused, e.now-r.since)
+		}
+	}
+	r.desired = state
+}
+
+// elapse does what time does: soaks end, deadlines pass, targets become stuck, the wait is over. Only the current stage has any of it:
+// those before it are settled, and those behind it have not begun.
+func (e *edit) elapse() {
+	k := e.run.current
+	if k >= e.run.count() {
+		return
+	}
+	timing := &e.plan.stages[k].timing
+	for {
+		tree := &e.run.stage(k).tree
+		i := tree.due(e.now, timing)
+		if i < 0 {
+			break
+		}
+		rec, name := tree.at(i)
+		r := *rec
+		switch {
+		case r.state == Soaking:
+			e.settleTarget(k, i, r, Done, noCause)
+		case after(r.start, timing.deadline) <= e.now:
+			e.settleTarget(k, i, r, TimedOut, noCause)
+		default:
+			r.marks |= stuck
+			e.put(k, i, r)
+			e.event(Event{Kind: EventStuck, Stage: k, Target: name})
+		}
+	}
+	if !e.run.frozen() {
+		e.elapseWait()
+	}
+}
+
+// elapseWait closes the wait of the current stage if its time has come.
+func (e *edit) elapseWait() {
+	k := e.run.current
+	if k >= e.run.count() {
+		return
+	}
+	p, s := &e.plan.stages[k], e.run.stage(k)
+	if p.waits && s.phase == StageWaitingAfter && !s.elapsed && s.waitUntil(p) <= e.now {
+		e.stage(k).elapsed = true
+		e.event(Event{Kind: EventWait, Stage: k, To: "elapsed"})
+	}
+}
+
+// settleTarget puts a target into a settled state, and frees its slot if it has one.
+func (e *edit) settleTarget(k, i int, r record, state TargetState, why cause) {
+	r.state, r.cause, r.end = state, why, e.now
+	r.marks &= started
+	e.put(k, i, r)
+}
+
+// decide finds the phase of the run before anything is started, so that no step that fails a run starts a target.
+func (e *edit) decide() {
+	r := e.run
+	o := &e.plan.options
+	over, rejected := e.overBudget(), e.rejected()
+	switch {
+	case r.cancel:
+		e.halt(PhaseCancelling)
+	case r.phase == PhaseFailing:
+	case r.desired == StateStop:
+		r.phase = PhaseStopping
+	case r.desired == StateInitialize:
+		r.phase = PhaseInitialized
+		r.since = 0
+	case over && o.OnFailure != Hold, rejected && o.OnReject != Hold:
+		e.halt(PhaseFailing)
+	case over || rejected:
+		r.phase, r.since = PhaseHeld, 0
+	default:
+		r.phase, r.since = PhaseProgressing, 0
+	}
+}
+
+func (e *edit) halt(phase Phase) {
+	if e.run.phase != phase {
+		e.run.phase, e.run.since = phase, e.now
+	}
+}
+
+func (e *edit) overBudget() bool { return e.run.overBudget() }
+
+func (r *Run) overBudget() bool {
+	budget := r.plan.budget
+	return r.totals.over > 0 || !budget.IsZero() && r.totals.failures > r.plan.budgetOf(budget, r.totals.members)
+}
+
+func (e *edit) rejected() bool { return e.run.rejected() }
+
+// rejected looks at the current stage only: no stage closes with a rejected approval.
+func (r *Run) rejected() bool {
+	if r.current >= r.count() {
+		return false
+	}
+	s := r.stage(r.current)
+	return s.before == ApprovalRejected || s.after == ApprovalRejected
+}
+
+// advance takes the stages as far as they go.
+func (e *edit) advance() {
+	r := e.run
+	for r.current < r.count() {
+		if !e.advanceStage(r.current) {
+			if phase := r.stage(r.current).phase; phase == StageWaitingBefore || phase == StageWaitingAfter {
+				r.phase = PhaseWaiting
+			}
+			return
+		}
+	}
+	r.phase = PhaseSucceeded
+	if r.totals.unhappy > 0 {
+		r.phase = PhasePartiallySucceeded
+	}
+}
+
+// advanceStage reports whether the current stage is finished.
+func (e *edit) advanceStage(k int) bool {
+	p, s := &e.plan.stages[k], e.run.stage(k)
+	if s.phase == StagePending {
+		if s.number[Removed]+s.number[Skipped] == s.tree.size {
+			e.enter(k, StageSkipped)
+			e.run.current++
+			return true
+		}
+		if p.before {
+			s = e.enter(k, StageWaitingBefore)
+			s.before = ApprovalRequested
+			e.event(Event{Kind: EventApproval, Stage: k, Side: Before, To: string(ApprovalRequested)})
+		} else {
+			s = e.enter(k, StageUpdating)
+			e.note(s)
+		}
+	}
+	if s.phase == StageWaitingBefore {
+		if s.before != ApprovalApproved {
+			return false
+		}
+		s = e.enter(k, StageUpdating)
+		e.note(s)
+	}
+	if s.phase == StageUpdating {
+		if s = e.start(k); s.unsettled() > 0 {
+			return false
+		}
+		s = e.enter(k, StageWaitingAfter)
+		if p.waits {
+			e.event(Event{Kind: EventWait, Stage: k, To: "running"})
+			e.elapseWait() // under way since the last member was settled, maybe during a stop
+		}
+		if p.after && s.after == ApprovalNone {
+			s.after = ApprovalRequested
+			e.event(Event{Kind: EventApproval, Stage: k, Side: After, To: string(ApprovalRequested)})
+		}
+	}
+	if !e.run.closes(k) {
+		return false
+	}
+	e.enter(k, StageSucceeded)
+	e.run.current++
+	return true
+}
+
+// closes reports whether everything behind a stage that waits is done.
+func (r *Run) closes(k int) bool {
+	p, s := &r.plan.stages[k], r.stage(k)
+	return (!p.waits || s.elapsed) && (!p.after || s.after == ApprovalApproved) && !r.blocked(k)
+}
+
+// blocked reports whether a regressed target keeps a stage from closing.
+func (r *Run) blocked(k int) bool {
+	if o := &r.plan.options; o.OnRegression != "" && o.OnRegression != Block {
+		return false
+	}
+	switch r.plan.options.VerifyDone {
+	case Never:
+		return false
+	case Always:
+		return r.totals.regressed > 0
+	}
+	return r.plan.stages[k].verifying && r.stage(k).regressed > 0
+}
+
+// start finishes the members that need nothing and fills free slots: a sliding window, retried members first.
+func (e *edit) start(k int) *stage {
+	s := e.run.stage(k)
+	for {
+		i := s.tree.find(isCurrent)
+		if i < 0 {
+			break
+		}
+		rec, _ := s.tree.at(i)
+		e.settleTarget(k, i, *rec, Done, noCause)
+		s = e.run.stage(k)
+	}
+	limit := e.plan.limitOf(k, s.tree.size)
+	for s.number[Waiting] > 0 && s.inProgress() < limit {
+		i := s.tree.find(isRetried)
+		if i < 0 {
+			i = s.tree.find(isWaiting)
+		}
+		rec, _ := s.tree.at(i)
+		r := *rec
+		r.state, r.start, r.marks = Starting, e.now, started
+		e.put(k, i, r)
+		s = e.run.stage(k)
+	}
+	return s
+}
+
+// settle ends what only waits for targets in progress, and what has no stage left.
+func (e *edit) settle() {
+	r := e.run
+	switch r.phase {
+	case PhaseStopping, PhaseFailing, PhaseCancelling:
+	default:
+		return
+	}
+	if r.current < r.count() && r.stage(r.current).moving() > 0 && e.now < after(r.since, e.plan.grace) {
+		return
+	}
+	switch r.phase {
+	case PhaseStopping:
+		r.phase = PhaseStopped
+	case PhaseCancelling:
+		r.phase = PhaseCancelled
+	default:
+		r.phase = PhaseFailed
+		if r.current < r.count() {
+			e.enter(r.current, StageFailed)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package staged
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// Strategy is the spec of KubeFleet's StagedUpdateStrategy or ClusterStagedUpdateStrategy, field by field, with three additions for the
+// whole run that KubeFleet does not have. It is decoded strictly, from the spec alone or from the whole object.
+type Strategy struct {
+	// Name and Namespace are those of the object's metadata, for display. They are no part of the spec: decoding the bare spec leaves
+	// them empty, and encoding writes the bare spec.
+	Name      string `json:"-"`
+	Namespace string `json:"-"`
+
+	// Stages are worked off in this order: 1 to 31, of unique names.
+	Stages []Stage `json:"stages"`
+	// MaxFailures is how many targets of the run, cleanup aside, may be failed or timed out; percentages are of all members. Unset means
+	// that the stages alone decide.
+	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
+	// ProgressDeadline and MinSuccessTime hold for every stage that does not set its own.
+	ProgressDeadline Duration `json:"progressDeadline,omitzero"`
+	MinSuccessTime   Duration `json:"minSuccessTime,omitzero"`
+
+	// groups is set for stages made of decision groups, of which there may be any number.
+	groups bool
+}
+
+// Stage is an ordered group of targets with tasks around it. The selector, or the list of targets, says which targets of the fleet are
+// its members; a stage with neither has none.
+type Stage struct {
+	Name string `json:"name"` // 1 to 63 lower-case letters and digits
+	// LabelSelector selects by labels; the empty selector takes every target, nil takes none.
+	LabelSelector *selector.LabelSelector `json:"labelSelector,omitempty"`
+	// Targets are names in place of a selector. Names that the fleet does not have are ignored, like objects that a selector matches
+	// and that are no targets.
+	Targets []string `json:"targets,omitempty"`
+	// SortingLabelKey is a label with a whole number that orders the members, ascending; empty orders them by name alone.
+	SortingLabelKey string `json:"sortingLabelKey,omitempty"`
+	// MaxConcurrency is how many members may be in progress, at least 1 even if the percentage gives less; 1 if unset.
+	MaxConcurrency concurrency.Limit `json:"maxConcurrency,omitzero"`
+	// MaxFailures is how many members may be failed or timed out. Unset means 0, or no limit of the stage if the strategy has one.
+	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
+	// ProgressDeadline is how long a member may take from its start until it is ready; unset or None is for ever.
+	ProgressDeadline Duration `json:"progressDeadline,omitzero"`
+	// MinSuccessTime is how long a member must stay ready before it is done; unset is 0.
+	MinSuccessTime Duration `json:"minSuccessTime,omitzero"`
+	// BeforeStageTasks must be closed before a member starts: at most one Approval.
+	BeforeStageTasks []Task `json:"beforeStageTasks,omitempty"`
+	// AfterStageTasks run side by side once all members are settled: at most one Approval and one TimedWait.
+	AfterStageTasks []Task `json:"afterStageTasks,omitempty"`
+}
+
+// Task is a gate before or after a stage.
+type Task struct {
+	Type TaskType `json:"type"`
+	// WaitTime is the length of a TimedWait, more than zero; an Approval has none.
+	WaitTime Duration `json:"waitTime,omitzero"`
+}
+
+// TaskType is the kind of a task. The zero value is none and is refused.
+type TaskType string
+
+// The kinds of tasks.
+const (
+	Approval  TaskType = "Approval"  // somebody says yes
+	TimedWait TaskType = "TimedWait" // time passes, counted from when the last member was settled
+)
+
+// UnmarshalJSON reads a whole object, of which kind, spec and the names in metadata are looked at, or the spec alone. Unknown fields
+// inside the spec and values of a wrong type are errors, all of them reported, each a *[FieldError]; the strategy is then unchanged.
+// What a well-formed value means is checked by [Strategy.Validate].
+func (s *Strategy) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	o, err := objectOf(data, "ClusterStagedUpdateStrategy", "StagedUpdateStrategy")
+	if err != nil {
+		return err
+	}
+	type plain Strategy
+	var decoded plain
+	if err := strictjson.Unmarshal(o.spec, &decoded); err != nil {
+		return decodeFaults(o.base, err)
+	}
+	*s = Strategy(decoded)
+	s.Name, s.Namespace = o.name, o.namespace
+	return nil
+}
+
+// object is a document as Kubernetes writes it, or a bare spec.
+type object struct {
+	base            string // the path of the spec
+	spec            []byte
+	name, namespace string
+}
+
+// objectOf takes a document apart. It is a whole object if it has a field spec, which no spec here has.
+func objectOf(data []byte, kinds ...string) (object, error) {
+	var whole map[string]json.RawMessage
+	if json.Unmarshal(data, &whole) != nil || whole["spec"] == nil {
+		return object{spec: data}, nil // what is wrong with it, the strict decoder says
+	}
+	var list faults
+	read := func(path string, raw json.RawMessage, into *string) {
+		if raw != nil && json.Unmarshal(raw, into) != nil {
+			list.add(RuleFormat, path, string(raw), "must be a string")
+		}
+	}
+	o := object{base: "spec", spec: whole["spec"]}
+	kind := ""
+	if read("kind", whole["kind"], &kind); kind != "" && !slices.Contains(kinds, kind) {
+		list.add(RuleFormat, "kind", quoted(kind), "must be "+strings.Join(kinds, " or "))
+	}
+	var metadata map[string]json.RawMessage
+	if raw := whole["metadata"]; raw != nil && json.Unmarshal(raw, &metadata) != nil {
+		list.add(RuleFormat, "metadata", "", "must be an object")
+	}
+	read("metadata.name", metadata["name"], &o.name)
+	read("metadata.namespace", metadata["namespace"], &o.namespace)
+	return o, list.err()
+}
+
+// clone returns a copy that shares nothing with s.
+func (s Strategy) clone() Strategy {
+	s.Stages = slices.Clone(s.Stages)
+	for i := range s.Stages {
+		stage := &s.Stages[i]
+		stage.Targets = slices.Clone(stage.Targets)
+		stage.BeforeStageTasks = slices.Clone(stage.BeforeStageTasks)
+		stage.AfterStageTasks = slices.Clone(stage.AfterStageTasks)
+		if l := stage.LabelSelector; l != nil {
+			copied := selector.LabelSelector{MatchLabels: maps.Clone(l.MatchLabels), MatchExpressions: slices.Clone(l.MatchExpressions)}
+			for k := range copied.MatchExpressions {
+				copied.MatchExpressions[k].Values = slices.Clone(copied.MatchExpressions[k].Values)
+			}
+			stage.LabelSelector = &copied
+		}
+	}
+	return s
+}
+
+func inStage(i int, field string) string { return fmt.Sprintf("stages[%d].%s", i, field) }
+
+// task returns the first task of a kind.
+func task(list []Task, kind TaskType) (Task, bool) {
+	i := slices.IndexFunc(list, func(t Task) bool { return t.Type == kind })
+	if i < 0 {
+		return Task{}, false
+	}
+	return list[i], true
+}

@@ -1,0 +1,182 @@
+package staged
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Target is a member of the fleet, as it is when a run is compiled or when it appears during one.
+type Target struct {
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels,omitempty"` // read once
+}
+
+// TargetState is where a target stands. Starting, Updating and Soaking are in progress and hold a slot; those from Done on are settled.
+type TargetState uint8
+
+// The states of a target. For a target of the cleanup Updating is "being removed" and Done is "gone".
+const (
+	Waiting  TargetState = iota // not started
+	Starting                    // the intent to start it is recorded, nobody has acknowledged it
+	Updating                    // it is known to point at the version, and is not ready
+	Soaking                     // ready, for less than minSuccessTime
+	Done                        // ready for long enough
+	Failed                      // the host said that it will not become ready, or another run has taken it
+	TimedOut                    // not ready by its progressDeadline
+	Skipped                     // taken out by somebody
+	Removed                     // left the fleet before it was settled
+
+	targetStates
+)
+
+func (s TargetState) inProgress() bool { return s == Starting || s == Updating || s == Soaking }
+
+// Settled reports whether the run is through with a target in this state, unless somebody retries or skips it.
+func (s TargetState) Settled() bool { return s >= Done && s < targetStates }
+
+// String returns the JSON name, such as timedOut.
+func (s TargetState) String() string {
+	switch s {
+	case Waiting:
+		return "waiting"
+	case Starting:
+		return "starting"
+	case Updating:
+		return "updating"
+	case Soaking:
+		return "soaking"
+	case Done:
+		return "done"
+	case Failed:
+		return "failed"
+	case TimedOut:
+		return "timedOut"
+	case Skipped:
+		return "skipped"
+	case Removed:
+		return "removed"
+	}
+	return fmt.Sprintf("TargetState(%d)", uint8(s))
+}
+
+// MarshalText returns the JSON name.
+func (s TargetState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the JSON name; any other text is an error.
+func (s *TargetState) UnmarshalText(text []byte) error {
+	for v := Waiting; v < targetStates; v++ {
+		if v.String() == string(text) {
+			*s = v
+			return nil
+		}
+	}
+	return &FieldError{Rule: RuleFormat, Value: quoted(string(text)), Hint: "is no state of a target"}
+}
+
+// record is what a run knows of a target besides its name: 24 bytes.
+type record struct {
+	start   int64  // nanoseconds since 1970, of this attempt; valid if started
+	end     int64  // when it was settled, or for a soaking target when it became ready; else 0
+	attempt uint32 // from 1
+	state   TargetState
+	marks   marks
+	cause   cause
+}
+
+type marks uint8
+
+const (
+	started   marks = 1 << iota // this attempt was started, so it has a token and a start
+	current                     // waiting, and seen ready at the version
+	regressed                   // done, and seen unhealthy or at another version
+	stuck                       // starting or updating for stuckAfter; follows from the times
+)
+
+func (m marks) has(one marks) bool { return m&one != 0 }
+
+// cause says why a target failed or regressed.
+type cause uint8
+
+const (
+	noCause    cause = iota
+	reported         // its health was failed
+	superseded       // it was at another version
+	gone             // it left the fleet
+	unhealthy        // its health was failing
+	causes
+)
+
+func (c cause) reason() Reason {
+	switch c {
+	case reported:
+		return ReasonReported
+	case superseded:
+		return ReasonSuperseded
+	case gone:
+		return ReasonGone
+	case unhealthy:
+		return ReasonUnhealthy
+	}
+	return ""
+}
+
+// class is a set of records that the tree of a stage finds without looking at others.
+type class uint8
+
+const (
+	isCurrent  class = iota // waiting and seen ready at the version
+	isRetried               // waiting, not for the first time
+	isWaiting               //
+	isStarting              // has an action
+	isActive                // in progress
+	isRegressed
+	isFailed // failed or timed out
+	classes
+)
+
+// classes returns one bit per class.
+func (r *record) classes() (set uint8) {
+	switch r.state {
+	case Waiting:
+		set = 1 << isWaiting
+		if r.marks.has(current) {
+			set |= 1 << isCurrent
+		}
+		if r.attempt > 1 {
+			set |= 1 << isRetried
+		}
+	case Starting:
+		set = 1<<isStarting | 1<<isActive
+	case Updating, Soaking:
+		set = 1 << isActive
+	case Done:
+		if r.marks.has(regressed) {
+			set = 1 << isRegressed
+		}
+	case Failed, TimedOut:
+		set = 1 << isFailed
+	}
+	return set
+}
+
+// never is later than every instant.
+const never = math.MaxInt64
+
+// after is an instant and a length later, or never if no int64 holds it. Neither is negative in sum: instants lie behind 1678.
+func after(instant, length int64) int64 {
+	if length == never || instant > 0 && length > never-instant {
+		return never
+	}
+	return instant + length
+}
+
+// instantOf returns nanoseconds since 1970. Outside of what these hold is an error, not a wrap.
+func instantOf(now time.Time) (int64, error) {
+	if year := now.UTC().Year(); year < 1678 || year > 2261 {
+		return 0, &FieldError{Rule: RuleInput, Path: "now", Value: now.UTC().Format(time.RFC3339), Hint: "must be within the years 1678 and 2261"}
+	}
+	return now.UnixNano(), nil
+}
+
+func timeOf(instant int64) time.Time { return time.Unix(0, instant).UTC() }

@@ -1,0 +1,277 @@
+package staged
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// tree holds the members of a stage in order. It is persistent: a change copies the nodes on the way to one record and shares all
+// others with the tree it came from, so that a step costs what it changes and the old run stays as it is.
+//
+// Each node knows which of its children hold a record of which class, and the earliest instant at which a record below needs attention.
+// So the next waiting member, the unacknowledged starts and the nearest deadline are found on a path from the root, and nothing that
+// is derived from the records must be kept beside them. Tempting: a heap of deadlines and a queue of waiting members. They would be three
+// more structures to copy on write, to encode and to check.
+type tree struct {
+	root  *node
+	shift uint // bits of the index below the root; 0 if the root is a leaf
+	size  int
+}
+
+const (
+	bitsPerNode = 5
+	nodeWidth   = 1 << bitsPerNode
+	nodeMask    = nodeWidth - 1
+)
+
+// node has children or, as a leaf, records. A published node is never written again: only the step whose token it carries may.
+type node struct {
+	owner   *owner
+	first   int64 // the earliest instant below
+	has     [classes]uint32
+	kids    []*node
+	records []record
+	names   []string // of the records; never written, because nodes share it
+}
+
+// owner is the identity of one step.
+type owner struct{ _ byte }
+
+// timing is what follows from a start in a stage, in nanoseconds; never if nothing does.
+type timing struct {
+	deadline, soak, stuckAfter int64
+}
+
+// instant is when a record needs attention without any observation: the end of its soak, its deadline, or when it becomes stuck.
+func (t *timing) instant(r *record) int64 {
+	switch r.state {
+	case Soaking:
+		return after(r.end, t.soak)
+	case Starting, Updating:
+		if r.marks.has(stuck) {
+			return after(r.start, t.deadline)
+		}
+		return after(r.start, min(t.deadline, t.stuckAfter))
+	}
+	return never
+}
+
+// newTree builds the tree of members. It keeps the names and copies the records.
+func newTree(names []string, o *owner, records []record, by *timing) tree {
+	t := tree{size: len(names)}
+	var level []*node
+	for from := 0; from < len(names) || from == 0; from += nodeWidth {
+		to := min(len(names), from+nodeWidth)
+		leaf := &node{owner: o, first: never, records: slices.Clone(records[from:to]), names: names[from:to:to]}
+		for i := range leaf.records {
+			leaf.mark(i, leaf.records[i].classes())
+			leaf.first = min(leaf.first, by.instant(&leaf.records[i]))
+		}
+		level = append(level, leaf)
+	}
+	for len(level) > 1 {
+		var above []*node
+		for from := 0; from < len(level); from += nodeWidth {
+			parent := &node{owner: o, first: never, kids: slices.Clone(level[from:min(len(level), from+nodeWidth)])}
+			for i, kid := range parent.kids {
+				parent.adopt(i, kid)
+				parent.first = min(parent.first, kid.first)
+			}
+			above = append(above, parent)
+		}
+		level, t.shift = above, t.shift+bitsPerNode
+	}
+	t.root = level[0]
+	return t
+}
+
+func (n *node) mark(slot int, set uint8) {
+	for c := range n.has {
+		n.has[c] = n.has[c]&^(1<<slot) | uint32(set>>c&1)<<slot
+	}
+}
+
+func (n *node) adopt(slot int, kid *node) {
+	for c := range n.has {
+		bit := uint32(0)
+		if kid.has[c] != 0 {
+			bit = 1
+		}
+		n.has[c] = n.has[c]&^(1<<slot) | bit<<slot
+	}
+}
+
+// own returns the node itself if this step made it, else a copy.
+func (n *node) own(o *owner) *node {
+	if n.owner == o {
+		return n
+	}
+	copied := *n
+	copied.owner = o
+	copied.kids = slices.Clone(n.kids)
+	copied.records = slices.Clone(n.records)
+	return &copied
+}
+
+// at returns the record of a member and its name. The record must not be written.
+func (t *tree) at(i int) (*record, string) {
+	n := t.root
+	for shift := t.shift; shift > 0; shift -= bitsPerNode {
+		n = n.kids[i>>shift&nodeMask]
+	}
+	return &n.records[i&nodeMask], n.names[i&nodeMask]
+}
+
+// set replaces the record of a member.
+func (t *tree) set(i int, r record, o *owner, by *timing) {
+	t.root = t.root.set(t.shift, i, r, o, by)
+}
+
+func (n *node) set(shift uint, i int, r record, o *owner, t *timing) *node {
+	n = n.own(o)
+	slot := i >> shift & nodeMask
+	var was, is int64
+	if shift == 0 {
+		was, is = t.instant(&n.records[slot]), t.instant(&r)
+		n.records[slot] = r
+		n.mark(slot, r.classes())
+	} else {
+		was = n.kids[slot].first
+		kid := n.kids[slot].set(shift-bitsPerNode, i, r, o, t)
+		is = kid.first
+		n.kids[slot] = kid
+		n.adopt(slot, kid)
+	}
+	switch {
+	case is <= n.first:
+		n.first = is
+	case was == n.first:
+		n.first = n.earliest(was, t)
+	}
+	return n
+}
+
+// earliest looks for the earliest instant below, and stops at one that is as early as bound, which none is before.
+func (n *node) earliest(bound int64, t *timing) int64 {
+	first := int64(never)
+	for set := n.has[isActive]; set != 0 && first > bound; set &= set - 1 {
+		slot := bits.TrailingZeros32(set)
+		if n.kids != nil {
+			first = min(first, n.kids[slot].first)
+		} else {
+			first = min(first, t.instant(&n.records[slot]))
+		}
+	}
+	return first
+}
+
+// add appends a member that waits.
+func (t *tree) add(name string, r record, o *owner) {
+	if t.size == nodeWidth<<t.shift {
+		root := &node{owner: o, first: t.root.first, kids: []*node{t.root}}
+		root.adopt(0, t.root)
+		t.root, t.shift = root, t.shift+bitsPerNode
+	}
+	t.root = t.root.add(t.shift, t.size, name, r, o)
+	t.size++
+}
+
+func (n *node) add(shift uint, i int, name string, r record, o *owner) *node {
+	if n == nil {
+		n = &node{owner: o, first: never}
+	}
+	n = n.own(o)
+	slot := i >> shift & nodeMask
+	if shift == 0 {
+		n.records = append(n.records, r)
+		n.names = append(slices.Clip(n.names), name) // clipped: the names behind belong to others
+		n.mark(slot, r.classes())
+		return n
+	}
+	var kid *node
+	if slot < len(n.kids) {
+		kid = n.kids[slot]
+	} else {
+		n.kids = append(n.kids, nil)
+	}
+	n.kids[slot] = kid.add(shift-bitsPerNode, i, name, r, o)
+	n.adopt(slot, n.kids[slot])
+	return n
+}
+
+// find returns the first member of a class, or -1.
+func (t *tree) find(c class) int {
+	n, i := t.root, 0
+	for {
+		if n.has[c] == 0 {
+			return -1
+		}
+		slot := bits.TrailingZeros32(n.has[c])
+		i = i<<bitsPerNode | slot
+		if n.kids == nil {
+			return i
+		}
+		n = n.kids[slot]
+	}
+}
+
+// due returns a member whose instant is not behind now, or -1.
+func (t *tree) due(now int64, by *timing) int {
+	n, i := t.root, 0
+	if n.first > now {
+		return -1
+	}
+	for n.kids != nil {
+		slot := bits.TrailingZeros32(n.has[isActive])
+		for n.kids[slot].first > now {
+			slot++ // one of them is due, because the earliest of them is
+		}
+		i, n = i<<bitsPerNode|slot, n.kids[slot]
+	}
+	slot := 0
+	for by.instant(&n.records[slot]) > now {
+		slot++
+	}
+	return i<<bitsPerNode | slot
+}
+
+// each yields the members of a class in order, until told to stop.
+func (t *tree) each(c class, yield func(i int, r *record, name string) bool) {
+	t.root.each(c, 0, yield)
+}
+
+func (n *node) each(c class, base int, yield func(int, *record, string) bool) bool {
+	for set := n.has[c]; set != 0; set &= set - 1 {
+		slot := bits.TrailingZeros32(set)
+		i := base<<bitsPerNode | slot
+		if n.kids != nil {
+			if !n.kids[slot].each(c, i, yield) {
+				return false
+			}
+		} else if !yield(i, &n.records[slot], n.names[slot]) {
+			return false
+		}
+	}
+	return true
+}
+
+// all yields every member in order, until told to stop.
+func (t *tree) all(yield func(i int, r *record, name string) bool) {
+	i := 0
+	t.root.all(&i, yield)
+}
+
+func (n *node) all(i *int, yield func(int, *record, string) bool) bool {
+	for _, kid := range n.kids {
+		if !kid.all(i, yield) {
+			return false
+		}
+	}
+	for slot := range n.records {
+		if !yield(*i, &n.records[slot], n.names[slot]) {
+			return false
+		}
+		*i++
+	}
+	return true
+}

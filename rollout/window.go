@@ -1,0 +1,363 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/clock"
+)
+
+// DeploymentWindow lets jobs start while a window is open, or with allowWindow false while it is closed. The windows of one policy form one
+// calendar, in which the allowing ones are united and the others taken away; several policies must all be open. Gradual rollouts advance in
+// open time only, so what a window interrupts goes on where it stopped. A window is asked for starts alone: what runs when it closes runs on.
+// (Deployment windows of ctrlplane's policy rules; boundaries and time zones as package clock says.)
+type DeploymentWindow struct {
+	clock.Window
+
+	// FirstDeploy says whether targets without a current version wait for the window, too. Unset: bypass.
+	FirstDeploy FirstDeploy `json:"firstDeploy,omitempty"`
+
+	// MinimumRemainingMinutes is for how long everything must remain open from a start on: the length of a job, so that it ends inside. At least
+	// 0, and 0 asks for nothing.
+	MinimumRemainingMinutes int64 `json:"minimumRemainingMinutes,omitempty"`
+}
+
+// FirstDeploy says what a window is to a target without a current version.
+type FirstDeploy string
+
+const (
+	FirstDeployBypass FirstDeploy = "bypass" // nothing; the default
+	FirstDeployApply  FirstDeploy = "apply"  // a window like any other
+)
+
+// Validate reports every fault that can be seen without zone data; each is a [*PolicyError] or a [*clock.CalendarError].
+func (d DeploymentWindow) Validate() error {
+	var f faults
+	f.under("", d.Window.Validate())
+	if d.FirstDeploy != "" && d.FirstDeploy != FirstDeployBypass && d.FirstDeploy != FirstDeployApply {
+		f.add("firstDeploy", "%q is unknown: use %s or %s", d.FirstDeploy, FirstDeployBypass, FirstDeployApply)
+	}
+	if n := d.MinimumRemainingMinutes; n < 0 {
+		f.add("minimumRemainingMinutes", "%d is negative: use at least 0", n)
+	} else if n > maxSeconds/60 {
+		f.add("minimumRemainingMinutes", "%d minutes overflow: use at most %d", n, maxSeconds/60)
+	}
+	return f.err()
+}
+
+// allows is whether the rule opens; otherwise it closes.
+func (d *DeploymentWindow) allows() bool { return d.AllowWindow == nil || *d.AllowWindow }
+
+func (d *DeploymentWindow) remaining() time.Duration {
+	return time.Duration(d.MinimumRemainingMinutes) * time.Minute
+}
+
+// hours are the windows that some targets wait for, as one calendar.
+type hours struct {
+	rules    []*compiledRule // of all policies
+	calendar clock.Calendar
+	longest  time.Duration            // the greatest minimumRemaining
+	opened   map[*compiledPolicy]bool // policies of which an override lets a version past an allowing window: as if that one were open
+
+	known bool // now has been found out
+	now   hoursNow
+}
+
+// hoursNow is what a calendar says at the now of a plan.
+type hoursNow struct {
+	blockers []Verdict // of rules that are shut, or soon will be
+	opens    time.Time // the next instant that is open for long enough; zero: none within the horizon
+}
+
+// applied leaves out the windows that a target without current version does not wait for.
+func applied(rules []*compiledRule) []*compiledRule {
+	var some []*compiledRule
+	for _, rule := range rules {
+		if rule.window.FirstDeploy == FirstDeployApply {
+			some = append(some, rule)
+		}
+	}
+	return some
+}
+
+// window compiles a rule of its own, to report its faults.
+func (c *compilation) window(path string, r *compiledRule, own DeploymentWindow) {
+	if own.Weekly != nil {
+		weekly := *own.Weekly
+		weekly.Days = slices.Clone(weekly.Days)
+		own.Weekly = &weekly
+	}
+	r.window = &own
+	calendar, err := clock.NewCalendar([]clock.Window{own.Window}, c.zone)
+	if own.Validate() != nil {
+		return // reported by Policy.Validate
+	}
+	for one := range leaves(err) {
+		var fault *clock.CalendarError
+		if errors.As(one, &fault) {
+			c.list = append(c.list, &PolicyError{Path: join(path, strings.TrimPrefix(fault.Path, "windows[0].")), Msg: fault.Hint, Err: fault})
+		} else {
+			c.list = append(c.list, &PolicyError{Path: path, Msg: one.Error(), Err: one})
+		}
+	}
+	r.calendar = calendar
+}
+
+// zone loads a zone once, so that all windows, and those that are put together anew later, have the same.
+func (c *compilation) zone(name string) (*time.Location, error) {
+	if c.load == nil {
+		return nil, errors.New("only UTC is known: compile with WithZones(time.LoadLocation)")
+	}
+	if known, ok := c.zones[name]; ok {
+		return known, nil
+	}
+	location, err := c.load(name)
+	if err == nil && location != nil {
+		c.zones[name] = location
+	}
+	return location, err
+}
+
+// calendar puts windows of one policy together; all of them have been compiled on their own before.
+func (s *PolicySet) calendar(rules []*compiledRule) (clock.Calendar, error) {
+	list := make([]clock.Window, len(rules))
+	for i, rule := range rules {
+		list[i] = rule.window.Window
+	}
+	return clock.NewCalendar(list, func(name string) (*time.Location, error) {
+		if location, ok := s.zones[name]; ok {
+			return location, nil
+		}
+		return nil, fmt.Errorf("rollout: zone %q was not loaded", name)
+	})
+}
+
+// newHours intersects the calendars of several policies, each given by its rules; nil if there are none.
+func newHours(policies [][]*compiledRule, calendar func(k int) clock.Calendar) *hours {
+	h := &hours{}
+	var calendars []clock.Calendar
+	for k, rules := range policies {
+		if len(rules) == 0 {
+			continue
+		}
+		calendars = append(calendars, calendar(k))
+		h.rules = append(h.rules, rules...)
+		for _, rule := range rules {
+			h.longest = max(h.longest, rule.window.remaining())
+		}
+	}
+	if len(h.rules) == 0 {
+		return nil
+	}
+	h.calendar = clock.Intersect(calendars...)
+	return h
+}
+
+// without puts hours together from which some rules are taken away: it is open where the others let it be. Taking away one of several
+// allowing windows of a policy leaves it as open as if that one were open, since any of them will do.
+func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, error) {
+	opened := maps.Clone(h.opened)
+	if opened == nil {
+		opened = map[*compiledPolicy]bool{}
+	}
+	for _, rule := range h.rules {
+		if rule.window.allows() && gone(rule) {
+			opened[rule.policy] = true
+		}
+	}
+	var policies [][]*compiledRule
+	var calendars []clock.Calendar
+	for rules := h.rules; len(rules) > 0; {
+		own := rules[0].policy
+		n := 1
+		for n < len(rules) && rules[n].policy == own {
+			n++
+		}
+		kept := slices.DeleteFunc(slices.Clone(rules[:n]), gone)
+		calendar, err := s.calendar(slices.DeleteFunc(slices.Clone(kept), func(rule *compiledRule) bool { return opened[own] && rule.window.allows() }))
+		if err != nil {
+			return nil, err
+		}
+		policies, calendars, rules = append(policies, kept), append(calendars, calendar), rules[n:]
+	}
+	rest := newHours(policies, func(k int) clock.Calendar { return calendars[k] })
+	if rest != nil {
+		rest.opened = opened
+	}
+	return rest, nil
+}
+
+// openHours builds the calendars of a view: of all windows, and of those that targets without a current version wait for.
+func (v *view) openHours() {
+	all, first := make([][]*compiledRule, len(v.policies)), make([][]*compiledRule, len(v.policies))
+	for k, p := range v.policies {
+		all[k], first[k] = p.windows, applied(p.windows)
+	}
+	v.hours = newHours(all, func(k int) clock.Calendar { return v.policies[k].hours })
+	v.firstHours = newHours(first, func(k int) clock.Calendar { return v.policies[k].firstHours })
+}
+
+// hoursOf are the windows that version n waits for on target i; nil: none.
+func (w *work) hoursOf(i, n int32) *hours {
+	view := w.views.list[w.view[i]]
+	own := view.hours
+	first := w.targets[i].current == none
+	if first {
+		own = view.firstHours
+	}
+	if own == nil || len(w.overrides) == 0 || n < 0 {
+		return own
+	}
+	over := func(rule *compiledRule) bool { return w.overriddenAt(rule.id, i, n) != nil }
+	if !slices.ContainsFunc(own.rules, over) {
+		return own
+	}
+	mask := make([]byte, 0, 64)
+	for _, rule := range own.rules {
+		mark := byte('-')
+		if over(rule) {
+			mark = '+'
+		}
+		mask = append(mask, mark)
+	}
+	key := overriddenHours{own, string(mask)}
+	h, known := w.hours[key]
+	if !known {
+		var err error
+		if h, err = w.set.without(own, over); err != nil {
+			h = own // a recurrence of the host that changed its mind opens nothing
+		}
+		w.hours[key] = h
+	}
+	return h
+}
+
+// overriddenHours are hours without those of their rules that are marked.
+type overriddenHours struct {
+	hours *hours
+	mask  string
+}
+
+// open is when a position is due that is so long after the start of the rollout, in open time.
+func (r *rollout) open(position int32, offset time.Duration, h *hours) (time.Time, error) {
+	dues, known := r.dues[h]
+	if !known {
+		// All positions at once, in one walk over the calendar: offsets are monotone.
+		dues = make([]time.Time, slices.Max(r.positions)+1)
+		walk := h.calendar.Walk(r.record.StartAt)
+		for p := range dues {
+			own, err := r.curve.offset(p)
+			if err == nil {
+				dues[p], err = walk.AddOpen(own)
+			}
+			if err != nil {
+				dues = dues[:p] // nor are those behind it
+				break
+			}
+		}
+		if r.dues == nil {
+			r.dues = map[*hours][]time.Time{}
+		}
+		r.dues[h] = dues
+	}
+	if int(position) < len(dues) {
+		return dues[position], nil
+	}
+	return h.calendar.AddOpen(r.record.StartAt, offset)
+}
+
+// closed appends why the windows do not let version n start on target i now.
+func (w *work) closed(blockers []Verdict, i, n int32) []Verdict {
+	if h := w.hoursOf(i, n); h != nil {
+		for _, verdict := range w.hoursNow(h).blockers {
+			blockers = w.also(blockers, verdict)
+		}
+	}
+	return blockers
+}
+
+// hoursNow asks a calendar once per plan.
+func (w *work) hoursNow(h *hours) *hoursNow {
+	if h.known {
+		return &h.now
+	}
+	h.known = true
+	if opens, err := h.calendar.NextFit(w.now, h.longest); err == nil {
+		h.now.opens = opens
+	}
+	w.wake(h.now.opens)
+	if h.now.opens.Equal(w.now) {
+		w.wakeBefore(h.calendar.NextClose(w.now), h.longest)
+		return &h.now
+	}
+	blocking := map[*compiledRule]bool{}
+	block := func(rule *compiledRule, reason Reason) {
+		blocking[rule] = true
+		verdict := Verdict{Status: Pending, Reason: reason, Rule: rule.id, Until: h.now.opens}
+		if h.now.opens.IsZero() {
+			verdict.On = onConfig(rule.id)
+			verdict.Data = &Data{Detail: fmt.Sprintf("no opening of %s within %d years", h.longest, int64(clock.DefaultHorizon/(365*24*time.Hour)))}
+		}
+		h.now.blockers = append(h.now.blockers, verdict)
+	}
+	// Of one policy's allowing windows all are shut together, since one open one would do.
+	allowed := maps.Clone(h.opened)
+	if allowed == nil {
+		allowed = map[*compiledPolicy]bool{}
+	}
+	for _, rule := range h.rules {
+		open := rule.calendar.Open(w.now)
+		if open && rule.window.allows() {
+			allowed[rule.policy] = true
+		}
+		if open {
+			w.wake(rule.calendar.NextClose(w.now))
+		} else if opens, err := rule.calendar.NextOpen(w.now); err == nil {
+			w.wake(opens)
+		}
+	}
+	for _, rule := range h.rules {
+		if rule.window.allows() && !allowed[rule.policy] || !rule.window.allows() && !rule.calendar.Open(w.now) {
+			block(rule, ReasonWindowClosed)
+		}
+	}
+	// Those that are not shut themselves may ask for more time than is left without those that are.
+	if rest, err := w.set.without(h, func(rule *compiledRule) bool { return blocking[rule] }); err == nil && rest != nil {
+		closes := rest.calendar.NextClose(w.now)
+		for _, rule := range rest.rules {
+			switch d := rule.window.remaining(); {
+			case closes.IsZero(): // open for good
+			case closes.Sub(w.now) < d:
+				block(rule, ReasonWindowTooShort)
+			default:
+				w.wakeBefore(closes, d)
+			}
+		}
+	}
+	if len(blocking) == 0 { // a recurrence of the host that cannot be followed opens nothing
+		for _, rule := range h.rules {
+			block(rule, ReasonWindowClosed)
+		}
+	}
+	slices.SortStableFunc(h.now.blockers, func(a, b Verdict) int {
+		place := func(v Verdict) int {
+			return slices.IndexFunc(h.rules, func(rule *compiledRule) bool { return rule.id == v.Rule })
+		}
+		return place(a) - place(b)
+	})
+	return &h.now
+}
+
+// wakeBefore looks again as soon as less than d is left until what is open closes, and at the closing if d is 0.
+func (w *work) wakeBefore(closes time.Time, d time.Duration) {
+	if !closes.IsZero() && d > 0 {
+		closes = closes.Add(1 - d)
+	}
+	if !closes.IsZero() {
+		w.wake(closes)
+	}
+}
