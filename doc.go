@@ -9,7 +9,7 @@
 //	selector       what a rule points at: CEL expressions and label selectors, compiled and indexed
 //	partition      Fleet-style partitions with readiness thresholds, as documented and as Fleet's controller does it
 //	surge          rolling updates over numbered replicas that never leave a hole
-//	clock          now, for the shells around the planners
+//	clock          when something may happen: windows and freezes in time zones; now, for the shells around the planners
 //
 // # What it never does
 //

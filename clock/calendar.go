@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -67,7 +68,7 @@ func (w Window) compile(zones *zones, f *faults) rule {
 	case s.readings:
 		return s.repeated(z, f)
 	case w.Recurrence != nil:
-		return hosted{recurrence: w.Recurrence, location: z.location, length: time.Duration(s.length) * time.Second}
+		return hosted{path: f.prefix + "recurrence", recurrence: w.Recurrence, location: z.location, length: time.Duration(s.length) * time.Second}
 	}
 	return once{w.From.Round(0).UTC(), w.Until.Round(0).UTC()}
 }
@@ -151,12 +152,19 @@ func (s *set) open(t time.Time) (bool, error) {
 			return false, err
 		}
 	}
+	open := len(s.allow) == 0
 	for _, r := range s.allow {
-		if inside, err := r.covers(t); err != nil || inside {
-			return inside, err
+		if _, host := r.(hosted); open && !host {
+			continue
 		}
+		// A host's recurrence is asked even so: whether its fault closes the calendar must not depend on the order of the windows.
+		inside, err := r.covers(t)
+		if err != nil {
+			return false, err
+		}
+		open = open || inside
 	}
-	return len(s.allow) == 0, nil
+	return open, nil
 }
 
 // NextOpen returns t if the calendar is open then, else the first open instant after it, in UTC; [ErrNeverOpen] if there is none within
@@ -272,6 +280,32 @@ func (c Calendar) intervals(from, to time.Time, yield func(start, end time.Time)
 		yield(start, to)
 	}
 	return nil
+}
+
+// ClockChanges returns the instants within [from, to), in order and in UTC, at which a local clock jumps over the start of a window or shows
+// it twice, be it an allow or a deny window: there Gap and Overlap decide. Windows whose starts come from a host are not looked at.
+func (c Calendar) ClockChanges(from, to time.Time) []time.Time {
+	var list []time.Time
+	from, to = later(from, first()), earlier(to, never())
+	for _, s := range c.sets {
+		for _, r := range slices.Concat(s.allow, s.deny) {
+			if r, ok := r.(*repeated); ok {
+				for _, at := range r.clockChanges(ceil(from), ceil(to)) {
+					list = append(list, instant(at))
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, time.Time.Compare)
+	return slices.CompactFunc(list, time.Time.Equal)
+}
+
+// ceil rounds up to whole seconds.
+func ceil(t time.Time) int64 {
+	if t.Nanosecond() > 0 {
+		return t.Unix() + 1
+	}
+	return t.Unix()
 }
 
 // Walk begins a walk at t: it answers what [Calendar.AddOpen] answers for t, many times over.

@@ -334,6 +334,9 @@ func TestQuestions(t *testing.T) {
 		{"before the anchor", []string{`{"weekly":{"days":["mon"],"start":"09:00","end":"10:00","everyWeeks":2},"anchor":"2025-03-03T00:00"}`}, open(monday("00:00:00")), monday("09:00:00"), nil, "eight weeks earlier is in phase"},
 		{"an instant as anchor", []string{`{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYHOUR=3","anchor":"2025-01-05T23:00:00Z","timezone":"Asia/Tokyo","durationMinutes":60}`}, open(monday("00:00:00")), at("2025-01-19T18:00:00Z"), nil, "in Tokyo the anchor is a Monday: 01-06 and 01-20"},
 		{"long occurrences overlap", []string{`{"rrule":"FREQ=DAILY;BYHOUR=0","durationMinutes":4000}`}, closes(monday("00:00:00")), time.Time{}, nil, "each is continued by the next"},
+		{"a start left out last Sunday", []string{`{"weekly":{"days":["sun"],"start":"02:30"},"durationMinutes":10080,"gap":"skip","timezone":"Europe/Berlin"}`}, open(at("2026-04-03T12:00:00Z")), at("2026-04-05T00:30:00Z"), nil, "far from the change, the last start is still the skipped one"},
+		{"NextClose, year 10000", nil, closes(at("9999-12-31T23:59:59Z").Add(time.Second)), at("9999-12-31T23:59:59Z").Add(time.Second), nil, "closed there"},
+		{"more windows than a question keeps at hand", slices.Repeat([]string{daily("09:00", "10:00"), daily("11:00", "12:00"), dailyDeny("09:30", "10:00")}, 4), add(monday("00:00:00"), 45*time.Minute), monday("11:15:00"), nil, "twelve"},
 		{"year 1", office, open(time.Time{}), time.Time{}.Add(9 * time.Hour), nil, "the zero time is an instant like others"},
 		{"year 10000", nil, open(at("9999-12-31T23:59:59Z").Add(time.Second)), time.Time{}, clock.ErrNeverOpen, "no instant that calendars know"},
 		{"year 0", nil, open(time.Time{}.Add(-time.Hour)), time.Time{}, nil, "closed before year 1, open from then on"},
@@ -526,5 +529,45 @@ func TestZonesAreLoadedOnce(t *testing.T) {
 	*berlin.Weekly = clock.Weekly{}
 	if !c.Open(at("2025-01-06T08:30:00Z")) {
 		t.Error("the calendar has kept the host's window")
+	}
+}
+
+func TestClockChanges(t *testing.T) {
+	weekly := func(day, start, zone string) string {
+		return fmt.Sprintf(`{"weekly":{"days":[%q],"start":%q},"durationMinutes":60,"timezone":%q}`, day, start, zone)
+	}
+	host := calendar(t, clock.Window{Recurrence: next(firstOfMonth), DurationMinutes: 60, Timezone: "Europe/Berlin"})
+	for _, row := range []struct {
+		calendar clock.Calendar
+		want     []string
+		why      string
+	}{
+		{parsed(t, weekly("sun", "02:30", "Europe/Berlin")), []string{"2026-03-29T01:00:00Z", "2026-10-25T01:00:00Z"}, "skipped, and shown twice"},
+		{parsed(t, weekly("sun", "02:00", "Europe/Berlin")), []string{"2026-03-29T01:00:00Z", "2026-10-25T01:00:00Z"}, "the first reading that is"},
+		{parsed(t, weekly("sun", "03:00", "Europe/Berlin")), nil, "the first reading that is not"},
+		{parsed(t, weekly("sun", "01:59:59", "Europe/Berlin")), nil, "the last reading that is not"},
+		{parsed(t, weekly("mon", "02:30", "Europe/Berlin")), nil, "another day"},
+		{parsed(t, weekly("sun", "02:30", "UTC"), daily("02:30", "03:00")), nil, "no changes in UTC"},
+		{parsed(t, weekly("sun", "01:30", "America/New_York"), weekly("sun", "02:15", "Europe/Berlin"), weekly("sun", "02:45", "Europe/Berlin")), []string{"2026-03-29T01:00:00Z", "2026-10-25T01:00:00Z", "2026-11-01T06:00:00Z"}, "of all windows, in order, each once"},
+		{clock.Intersect(parsed(t, weekly("sun", "02:30", "America/New_York")), parsed(t, dailyDeny("00:00", "01:00"))), []string{"2026-03-08T07:00:00Z"}, "of all calendars"},
+		{host, nil, "a host keeps its own rules"},
+		{clock.Calendar{}, nil, "no windows"},
+	} {
+		var got []string
+		for _, at := range row.calendar.ClockChanges(at("2026-01-01T00:00:00Z"), at("2027-01-01T00:00:00Z")) {
+			got = append(got, at.Format(time.RFC3339))
+		}
+		if diff := cmp.Diff(row.want, got); diff != "" {
+			t.Errorf("%s: want -, got +\n%s", row.why, diff)
+		}
+	}
+	c, change := parsed(t, weekly("sun", "02:30", "Europe/Berlin")), at("2026-03-29T01:00:00Z")
+	for _, row := range []struct {
+		from, to time.Time
+		want     int
+	}{{change, change.Add(1), 1}, {change.Add(-1), change, 0}, {change.Add(1), change.Add(time.Hour), 0}, {change.Add(-1), change.Add(1), 1}, {change, change, 0}} {
+		if got := c.ClockChanges(row.from, row.to); len(got) != row.want {
+			t.Errorf("%d changes in [%v, %v), want %d", len(got), row.from, row.to, row.want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -545,4 +546,60 @@ func TestI11DecodingAgainIsTheSame(t *testing.T) {
 	if seen["one-off"] == 0 {
 		t.Error("no one-off window was drawn")
 	}
+}
+
+// TestOpenHoursOfAYear: what recurs with an interval is open for as many minutes of 2026 as the reference evaluator counts. A phase that
+// moves along with the question would be open at all times or never.
+func TestOpenHoursOfAYear(t *testing.T) {
+	t.Parallel()
+	location, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := at("2026-01-01T00:00:00Z"), at("2027-01-01T00:00:00Z")
+	clocks := readClocks(location, from.Add(-96*time.Hour), to.Add(96*time.Hour))
+	anchor := at("2025-01-06T00:00:00Z")
+	monday := map[int]bool{1: true}
+	for _, row := range []struct {
+		plan  plan
+		hours float64 // for the reader; the reference decides
+	}{
+		{plan{weekly: true, every: 1, days: monday, hours: []int{9}, length: 60}, 52},
+		{plan{weekly: true, every: 2, days: monday, hours: []int{9}, length: 60}, 26},
+		{plan{weekly: true, every: 3, days: map[int]bool{0: true, 6: true}, hours: []int{2, 3}, length: 60}, 34 * 2},
+		{plan{every: 1, hours: []int{2}, length: 60}, 365},
+		{plan{every: 2, hours: []int{2}, length: 1500}, 183 * 25},
+		{plan{every: 10, hours: []int{0, 12}, length: 90}, 37 * 3},
+		{plan{every: 7, hours: []int{23}, length: 24 * 60}, 52 * 24},
+		{plan{weekly: true, every: 1, days: map[int]bool{0: true}, hours: []int{2}, end: 210, byFields: true}, 52 * 1.5},
+	} {
+		p := row.plan
+		p.zone, p.allow, p.anchor = "Europe/Berlin", true, anchor
+		p.minutes = []int{0}
+		want := time.Duration(0)
+		for _, open := range open([]plan{p}, func(string) readings { return clocks })[96*60 : len(clocks.shown)-96*60] {
+			if open {
+				want += time.Minute
+			}
+		}
+		got, err := compilePlans(t, []plan{p}).OpenBetween(from, to)
+		if err != nil || got != want || max(want.Hours()-row.hours, row.hours-want.Hours()) > 25 {
+			t.Errorf("%v: open for %v, %v; the reference counts %v, the calendar on the wall %v h", p, got, err, want, row.hours)
+		}
+	}
+}
+
+// TestCalendarsAreShared is for the race detector.
+func TestCalendarsAreShared(t *testing.T) {
+	c := nights(t)
+	want := intervals(c, at("2026-03-20T00:00:00Z"), at("2026-04-03T00:00:00Z"))
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if got := intervals(c, at("2026-03-20T00:00:00Z"), at("2026-04-03T00:00:00Z")); !slices.Equal(got, want) {
+				t.Errorf("another answer beside others: %v", got)
+			}
+		})
+	}
+	group.Wait()
 }

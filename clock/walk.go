@@ -125,10 +125,10 @@ func (s *set) at(t time.Time, states []state) (open bool, until time.Time, err e
 	return false, opens, err
 }
 
-// cover tells whether any rule covers t. If so, over is the last instant up to which a single one does; if not, next is the first at which
-// one may.
+// cover tells whether any rule covers t. If so, one does until over; if not, none does until next.
 func cover(rules []rule, states []state, t time.Time) (inside bool, over, next time.Time, err error) {
 	over, next = t, never()
+	known := never() // a host's recurrence is asked again where its answer ends, needed or not: its fault closes the calendar at once
 	for i, r := range rules {
 		s := &states[i]
 		if !t.Before(s.until) {
@@ -136,11 +136,14 @@ func cover(rules []rule, states []state, t time.Time) (inside bool, over, next t
 				return false, t, t, err
 			}
 		}
+		if _, host := r.(hosted); host {
+			known = earlier(known, s.until)
+		}
 		if s.inside {
 			inside, over = true, later(over, s.until)
 		} else {
 			next = earlier(next, s.until)
 		}
 	}
-	return inside, over, next, nil
+	return inside, earlier(over, known), next, nil
 }

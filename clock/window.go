@@ -160,11 +160,8 @@ func (f *faults) decoding(err error) {
 		}
 		return
 	}
-	var bad *strictjson.Error
-	if !errors.As(err, &bad) {
-		f.add("", CodeRecurrenceInvalid, "%v", err)
-		return
-	}
+	bad := &strictjson.Error{Msg: err.Error()}
+	errors.As(err, &bad)
 	code := CodeRecurrenceInvalid
 	switch field, _, _ := strings.Cut(bad.Path, "["); field {
 	case "from", "until", "anchor", "weekly.start", "weekly.end":

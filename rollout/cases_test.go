@@ -21,6 +21,32 @@ type recorded struct {
 	Expected                      caseExpected
 }
 
+// rawCase is a row before it is known which fields its area has.
+type rawCase struct {
+	ID, Area, Kind, Library, Note string
+	Input, Expected               json.RawMessage
+}
+
+// strictly decodes a part of a row. A field that is not read is a case that is not tested.
+func strictly(t *testing.T, data json.RawMessage, into any) {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// common runs a case of an area of which all cases have the same fields.
+func common(run func(*testing.T, recorded)) func(*testing.T, rawCase) {
+	return func(t *testing.T, raw rawCase) {
+		row := recorded{ID: raw.ID, Area: raw.Area, Kind: raw.Kind, Library: raw.Library, Note: raw.Note}
+		strictly(t, raw.Input, &row.Input)
+		strictly(t, raw.Expected, &row.Expected)
+		run(t, row)
+	}
+}
+
 type caseInput struct {
 	// rollout.order
 	Hash, Bytes                      string
@@ -49,11 +75,17 @@ type caseInput struct {
 	PositionAfter                  int  `json:"position_after_new_target_joined"`
 	RunStarted                     bool `json:"run_started"`
 	Candidate, Current, Mode, Self string
+	Windows                        []caseWindow
+	Nows                           []time.Time
 
 	// dependency
-	Matched       map[string]string
-	VersionEquals string `json:"version_equals"`
-	AppliesTo     string `json:"applies_to"`
+	Matched        map[string]string
+	VersionEquals  string `json:"version_equals"`
+	AppliesTo      string `json:"applies_to"`
+	Edges          map[string][]string
+	Group, Member  string
+	Needs          []string
+	State, History map[string]string
 
 	// approval, rollout.start
 	Min            int
@@ -65,7 +97,9 @@ type caseInput struct {
 		Min        int
 		ApprovedAt []time.Time `json:"approved_at"`
 		Satisfied  *time.Time
+		Skip       *time.Time `json:"skip_created"`
 	}
+	HasReleased bool `json:"has_release"`
 
 	// retry
 	Base     int64 `json:"base_s"`
@@ -105,6 +139,25 @@ type caseExpected struct {
 	Attempts       int
 	Start          *time.Time
 	Pick           string
+	Allowed        []int `json:"curve_allowed"`
+	Blocking       []string
+	Levels         [][]string
+}
+
+// caseWindow is a window in few words.
+type caseWindow struct {
+	Rule    string // daily HH:MM
+	Minutes int
+	Allow   bool
+}
+
+func (c caseWindow) rule(t *testing.T) string {
+	t.Helper()
+	at, err := time.Parse("daily 15:04", c.Rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf(`{"deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=%d;BYMINUTE=%d;BYSECOND=0","durationMinutes":%d,"allowWindow":%v}}`, at.Hour(), at.Minute(), c.Minutes, c.Allow)
 }
 
 // TestRecordedCases runs every recorded case through the public API.
@@ -113,18 +166,15 @@ func TestRecordedCases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields() // a field that is not read is a case that is not tested
-	var rows []recorded
-	if err := decoder.Decode(&rows); err != nil {
-		t.Fatal(err)
+	var rows []rawCase
+	strictly(t, data, &rows)
+	if len(rows) != 91 {
+		t.Errorf("%d cases, want 91", len(rows))
 	}
-	if len(rows) != 47 {
-		t.Errorf("%d cases, want 47", len(rows))
-	}
-	areas := map[string]func(*testing.T, recorded){
-		"rollout.order": caseOrder, "rollout.offset": caseOffset, "rollout.decide": caseDecide, "rollout.start": caseStart,
-		"dependency": caseDependency, "approval": caseApproval, "retry": caseRetry, "select": caseSelect,
+	areas := map[string]func(*testing.T, rawCase){
+		"rollout.order": common(caseOrder), "rollout.offset": common(caseOffset), "rollout.decide": common(caseDecide), "rollout.start": common(caseStart),
+		"dependency": common(caseDependency), "approval": common(caseApproval), "retry": common(caseRetry), "select": caseSelection,
+		"scope": caseScope, "cooldown": caseCooldown, "window": caseOfWindow, "progression": caseProgression, "rollback": caseRollback, "concurrency": caseBusy,
 	}
 	for _, row := range rows {
 		run := areas[row.Area]
@@ -350,6 +400,10 @@ func checkTarget(t *testing.T, plan rollout.Plan, resource, decision string, unt
 
 func caseDecide(t *testing.T, row recorded) {
 	in, want := row.Input, row.Expected
+	if in.Windows != nil {
+		caseInterrupted(t, row)
+		return
+	}
 	n := max(in.Targets, in.Position+1, in.PositionAfter+1)
 	var ids []string
 	for k := range n {
@@ -408,8 +462,29 @@ func caseStart(t *testing.T, row recorded) {
 		s.Approvals = append(s.Approvals, rollout.Approval{Version: "v1", Deployment: "api", Environment: "prod", By: by, Status: rollout.Approved, At: at})
 	}
 	need := 0
+	for _, window := range in.Windows {
+		rules += "," + window.rule(t)
+	}
+	if in.HasReleased {
+		for k := range s.Targets {
+			s.Targets[k].Current = "v0"
+		}
+		s.Versions = append(s.Versions, rollout.Version{ID: "v0", Deployment: "api", Status: rollout.VersionReady, CreatedAt: in.VersionCreated.Add(-time.Hour)})
+	}
 	for k, gate := range in.Gates {
 		minimum := gate.Min
+		if gate.Type == "progression" {
+			rules += `,{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'"}}`
+			s.Environments = append(s.Environments, rollout.Environment{ID: "staging"})
+			s.Targets = append(s.Targets, rollout.Target{
+				TargetID: rollout.TargetID{Resource: "r1", Environment: "staging", Deployment: "api"},
+				Jobs:     []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: in.VersionCreated, CompletedAt: *gate.Satisfied}},
+			})
+			continue
+		}
+		if gate.Skip != nil {
+			s.Overrides = append(s.Overrides, rollout.Override{ID: "o", Rule: fmt.Sprint("p/anyApproval/", k), Version: "v1", CreatedAt: *gate.Skip, CreatedBy: "ann", Reason: "urgent"})
+		}
 		for i, at := range gate.ApprovedAt {
 			approve(fmt.Sprint(k, i), at)
 		}
@@ -423,12 +498,26 @@ func caseStart(t *testing.T, row recorded) {
 		rules += fmt.Sprintf(`,{"anyApproval":{"minApprovals":%d}}`, minimum)
 	}
 	plan := mustPlan(t, compile(t, policy(rules)), s, in.VersionCreated.Add(24*time.Hour))
+	plan.Start = slices.DeleteFunc(plan.Start, func(s rollout.Start) bool { return s.Environment == "staging" })
 	start := want.Start
 	if row.Library == "differs" {
 		if row.ID != "start-two-approval-rules-legacy" {
 			t.Errorf("%s differs, and nobody said how", row.ID)
 		}
 		start = nil // an unmet rule is not ignored: there is no start
+	}
+	if in.Windows != nil { // a record keeps the base; the first position is due when windows let it be
+		set := compile(t, policy(rules))
+		first := func(now time.Time) (list []string) {
+			return started(mustPlan(t, set, s, now))
+		}
+		if got := first(start.Add(-1)); len(got) != 0 {
+			t.Errorf("%q start before %v", got, start)
+		}
+		if got := first(*start); len(got) != 1 {
+			t.Errorf("%q start at %v, want one", got, start)
+		}
+		return
 	}
 	switch records := plan.State.Rollouts; {
 	case start == nil:
@@ -442,6 +531,16 @@ func caseStart(t *testing.T, row recorded) {
 
 func caseDependency(t *testing.T, row recorded) {
 	in, want := row.Input, row.Expected
+	if in.Group != "" || want.Levels != nil {
+		caseMembers(t, row)
+		return
+	}
+	if in.Mode == "all-edges" && len(in.Edges) == 0 {
+		s := fleet(1, "", map[string][]string{"web": {"v1"}})
+		s.Versions[0].Dependencies = []rollout.VersionDependency{}
+		checkTarget(t, mustPlan(t, compile(t, "[]"), s, t0), "r1", want.Decision, time.Time{})
+		return
+	}
 	self := orElse(in.Self, orElse(in.Deployment, "web"))
 	deployments := map[string][]string{self: {"v9"}}
 	expression := "deployment.name in ['" + orElse(in.Self, "db") + "']"

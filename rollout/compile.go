@@ -42,6 +42,7 @@ type Compiler interface {
 // its compiler is. Build it with [Compile]; its one verb is [PolicySet.Plan].
 type PolicySet struct {
 	policies    []*compiledPolicy // enabled ones, by id
+	disabled    []*compiledPolicy // by id; they govern nothing, Lint tells what is left of them
 	compiler    Compiler
 	load        func(name string) (*time.Location, error)
 	zones       map[string]*time.Location // loaded ones
@@ -99,6 +100,7 @@ func (s *PolicySet) custom(id string) CustomRule {
 
 type compiledPolicy struct {
 	id       string
+	path     string // such as [1]; empty if it was compiled alone
 	selector Matcher
 	rules    []*compiledRule
 
@@ -123,6 +125,8 @@ type compiledRule struct {
 	kind      string
 	path      string
 	createdAt time.Time
+	derived   bool // its id was not given
+	implied   bool // gradual: its orderKey was not given
 
 	bracket    *bracket.Rule
 	members    Matcher // bracket: deploymentSelector
@@ -178,9 +182,13 @@ func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySe
 		compiled := c.policy(path, id, p)
 		if p.Enabled == nil || *p.Enabled {
 			set.policies = append(set.policies, compiled)
+		} else {
+			set.disabled = append(set.disabled, compiled)
 		}
 	}
-	slices.SortStableFunc(set.policies, func(a, b *compiledPolicy) int { return strings.Compare(a.id, b.id) })
+	byID := func(a, b *compiledPolicy) int { return strings.Compare(a.id, b.id) }
+	slices.SortStableFunc(set.policies, byID)
+	slices.SortStableFunc(set.disabled, byID)
 	c.sharedPools(set)
 	c.customs(set)
 	if err := c.err(); err != nil {
@@ -236,6 +244,7 @@ func (c *compilation) expression(path, text string, places ...string) Matcher {
 func (c *compilation) policy(path, id string, p Policy) *compiledPolicy {
 	compiled := &compiledPolicy{
 		id:       id,
+		path:     path,
 		selector: c.expression(join(path, "selector"), p.Selector, ofDeployment, ofResource, ofEnv),
 	}
 	ordinals := map[string]int{}
@@ -247,7 +256,7 @@ func (c *compilation) policy(path, id string, p Policy) *compiledPolicy {
 		at := join(path, fmt.Sprintf("rules[%d]", i))
 		r := c.rule(join(at, kind), rule)
 		r.id, r.kind, r.createdAt, r.policy = rule.ID, kind, rule.CreatedAt, compiled
-		if r.id == "" {
+		if r.derived = r.id == ""; r.derived {
 			r.id = textkey.Join(id, kind, strconv.Itoa(ordinals[kind]))
 		}
 		ordinals[kind]++
@@ -284,6 +293,7 @@ func (c *compilation) policy(path, id string, p Policy) *compiledPolicy {
 		}
 	}
 	for _, r := range compiled.gradual {
+		r.implied = r.gradual.OrderKey == ""
 		r.gradual = r.gradual.withDefaults(compiled.bracket != nil)
 		if compiled.bracket != nil {
 			r.bracketID = compiled.bracket.id

@@ -140,34 +140,60 @@ func (c Condition) String() string {
 func (v Verdict) String() string {
 	var b strings.Builder
 	b.WriteString(string(v.Reason))
-	if d := v.Data; d != nil {
-		switch v.Reason {
-		case ReasonRolloutNotDue, "bracket_not_due":
-			fmt.Fprintf(&b, " (position %d of %d)", d.Position, d.Population)
-		case ReasonRetryBackoff, ReasonRetryExhausted:
-			fmt.Fprintf(&b, " (%d of %d attempts failed)", d.Attempt, d.Allowed)
-		case ReasonApprovalMissing:
-			fmt.Fprintf(&b, " (%d of %d)", d.Attempt, d.Allowed)
-		case ReasonProgressionWaiting:
-			fmt.Fprintf(&b, " (%d of %d succeeded)", d.Attempt, d.Allowed)
-		}
-		if len(d.Names) > 0 {
-			fmt.Fprintf(&b, " %s", strings.Join(d.Names, ", "))
-		}
-		if d.Detail != "" {
-			fmt.Fprintf(&b, ": %s", d.Detail)
-		}
+	if v.Data != nil {
+		b.WriteString(v.Data.about(v.Reason))
 	}
 	if !v.Until.IsZero() {
 		fmt.Fprintf(&b, " until %s", v.Until.UTC().Format(time.RFC3339))
+	}
+	if v.Reason == ReasonProgressionWaiting && !v.Until.IsZero() {
+		return b.String() // it only soaks: the jobs that could still change it are not what it waits for
+	}
+	or := " or "
+	if v.Reason == ReasonRolloutNotStarted {
+		or = " and " // its gates must all open
 	}
 	for i, on := range v.On {
 		if i == 0 {
 			b.WriteString(", waits for ")
 		} else {
-			b.WriteString(" or ")
+			b.WriteString(or)
 		}
 		b.WriteString(on.String())
 	}
 	return b.String()
+}
+
+// about says in words what the facts behind a reason are.
+func (d *Data) about(reason Reason) string {
+	names := strings.Join(d.Names, ", ")
+	text := ""
+	switch reason {
+	case ReasonRolloutNotDue, "bracket_not_due":
+		text = fmt.Sprintf(" (position %d of %d)", d.Position, d.Population)
+	case ReasonRetryBackoff, ReasonRetryExhausted:
+		text = fmt.Sprintf(" (%d of %d attempts failed)", d.Attempt, d.Allowed)
+	case ReasonApprovalMissing:
+		text = fmt.Sprintf(" (%d of %d)", d.Attempt, d.Allowed)
+		if names != "" {
+			text, names = fmt.Sprintf(" (%d of %d: %s)", d.Attempt, d.Allowed, names), ""
+		}
+	case ReasonProgressionWaiting:
+		text, names = fmt.Sprintf(" (%d of %d succeeded in %s)", d.Attempt, d.Allowed, strings.Join(d.Names, " or ")), ""
+	case ReasonCooldown:
+		text, names = " after "+names, ""
+	case ReasonOverridden:
+		text, names = " by "+names, ""
+	case ReasonRollbackTriggered, ReasonRollbackFailed:
+		if names != "" {
+			text, names = fmt.Sprintf(" (back to %s)", names), ""
+		}
+	}
+	if names != "" {
+		text += " " + names
+	}
+	if d.Detail != "" {
+		text += ": " + d.Detail
+	}
+	return text
 }

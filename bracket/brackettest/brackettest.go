@@ -99,6 +99,56 @@ var cases = []struct {
 			revision = revisions[winner]
 		}
 	}},
+	{"of many creators one wins", "two planners that both find nothing must not both have a first record, and no conflict may come from nobody", func(c *client) {
+		const writers, rounds = 8, 20
+		for round := range rounds {
+			key := fmt.Sprint("k", round)
+			revisions, errs := make([]int64, writers), make([]error, writers)
+			var group sync.WaitGroup
+			for i := range writers {
+				group.Go(func() {
+					revisions[i], errs[i] = c.store.Save(context.Background(), key, []byte(fmt.Sprint(i)), 0)
+				})
+			}
+			group.Wait()
+			winner := -1
+			for i, err := range errs {
+				switch {
+				case err == nil && winner >= 0:
+					c.Fatalf("round %d: writers %d and %d both created the key", round, winner, i)
+				case err == nil:
+					winner = i
+				case !errors.Is(err, bracket.ErrConflict):
+					c.Fatalf("round %d: Save: %v, want success or ErrConflict", round, err)
+				}
+			}
+			if winner < 0 {
+				c.Fatalf("round %d: none of %d writers created the key", round, writers)
+			}
+			if got := c.holds(key, fmt.Sprint(winner)); got != revisions[winner] {
+				c.Fatalf("round %d: revision %d, the winner was told %d", round, got, revisions[winner])
+			}
+		}
+	}},
+	{"a save and a delete at one revision exclude each other", "a record that one planner gives up and another one needs must end as one of them decided, and the other must know", func(c *client) {
+		for round := range 40 {
+			key := fmt.Sprint("k", round)
+			revision := c.save(key, "old", 0)
+			var saved, deleted error
+			var group sync.WaitGroup
+			group.Go(func() { _, saved = c.store.Save(context.Background(), key, []byte("new"), revision) })
+			group.Go(func() { deleted = c.store.Delete(context.Background(), key, revision) })
+			group.Wait()
+			switch {
+			case saved == nil && errors.Is(deleted, bracket.ErrConflict):
+				c.holds(key, "new")
+			case deleted == nil && errors.Is(saved, bracket.ErrConflict):
+				c.absent(key)
+			default:
+				c.Fatalf("round %d: Save: %v, Delete: %v, want one success and one ErrConflict", round, saved, deleted)
+			}
+		}
+	}},
 	{"a client reads its own save", "a planner that saved and loads again must not plan from what it replaced", func(c *client) {
 		revision := int64(0)
 		for i := range 50 {
@@ -123,6 +173,44 @@ var cases = []struct {
 			c.delete("k", last, nil)
 			c.absent("k")
 			c.refused("k", "late", last, bracket.ErrConflict)
+		}
+	}},
+	{"revisions grow across delete, whoever deletes and creates", "a revision that was taken before others were done with the key may be older than theirs", func(c *client) {
+		// Only who created the key deletes it. So nobody can have created it between somebody else's creation and its answer, and every
+		// revision that was answered before is older.
+		const writers, successes, attempts = 6, 12, 400
+		var mu sync.Mutex
+		greatest, total := int64(0), 0
+		var group sync.WaitGroup
+		for range writers {
+			group.Go(func() {
+				for own, n := 0, 0; own < successes && n < attempts; n++ {
+					revision, err := c.store.Save(context.Background(), "k", []byte("x"), 0)
+					if errors.Is(err, bracket.ErrConflict) {
+						continue
+					}
+					if err != nil {
+						c.Errorf("Save: %v", err)
+						return
+					}
+					own++
+					mu.Lock()
+					if revision <= greatest {
+						c.Errorf("the key has revision %d after it had %d", revision, greatest)
+					}
+					greatest = max(greatest, revision)
+					total++
+					mu.Unlock()
+					if err := c.store.Delete(context.Background(), "k", revision); err != nil {
+						c.Errorf("Delete: %v", err)
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+		if total == 0 {
+			c.Errorf("nobody ever created the key")
 		}
 	}},
 	{"delete is conditional", "cleaning up must not remove a record that came back to life", func(c *client) {
@@ -168,7 +256,7 @@ var cases = []struct {
 	}},
 	{"keys are any text", "keys hold names that users chose", func(c *client) {
 		keys := []string{"a", "a/b", "a//b", "/a", "a/", "a%2Fb", "a%b", "a b", " ", "A", "nœud-3", "日本", "a\nb", `a"b'c\d`, "a*b?c[d]", "a_b", "..", "a\tb",
-			strings.Repeat("k", 1024), strings.Repeat("k", 1023)}
+			"a\x00", "a\x00b", "\U0010ffff", "\U0010ffff/a", strings.Repeat("k", 1024), strings.Repeat("k", 1023)}
 		for i, key := range keys {
 			c.save(key, fmt.Sprint(i), 0)
 		}
@@ -179,8 +267,23 @@ var cases = []struct {
 		c.lists("a%", "a%2Fb", "a%b")
 		c.lists("a_", "a_b")
 		c.lists("a/", "a/", "a//b", "a/b")
-		c.lists(strings.Repeat("k", 1024), keys[18])
+		c.lists("a\x00", "a\x00", "a\x00b")
+		c.lists("\U0010ffff", "\U0010ffff", "\U0010ffff/a") // nothing that is text comes after it
+		c.lists(strings.Repeat("k", 1024), strings.Repeat("k", 1024))
 		c.lists("nobody")
+	}},
+	{"keys that cannot be are errors", "a key that is cut short or ignored is another key", func(c *client) {
+		for _, key := range []string{"", strings.Repeat("k", 1025)} {
+			_, revision, loaded := c.store.Load(context.Background(), key)
+			_, saved := c.store.Save(context.Background(), key, []byte("x"), 0)
+			deleted := c.store.Delete(context.Background(), key, 1)
+			for method, err := range map[string]error{"Load": loaded, "Save": saved, "Delete": deleted} {
+				if err == nil || errors.Is(err, bracket.ErrNotFound) || errors.Is(err, bracket.ErrConflict) || revision != 0 {
+					c.Errorf("%s with a key of %d bytes: %v, want an error that says so", method, len(key), err)
+				}
+			}
+		}
+		c.lists("")
 	}},
 	{"times keep nanoseconds", "an instant that was rounded closes a window too early", func(c *client) {
 		at := time.Date(2026, 3, 10, 9, 0, 0, 123456789, time.UTC)
@@ -219,15 +322,81 @@ var cases = []struct {
 		c.absent("new")
 	}},
 	{"a list of 10,000 is complete and in order", "a store that answers in pages must not lose one", func(c *client) {
-		const n = 10000
-		keys := make([]string, n)
-		for i := range n {
-			keys[(i*7919)%n] = fmt.Sprintf("many/%05d", (i*7919)%n)
-			c.save(fmt.Sprintf("many/%05d", (i*7919)%n), fmt.Sprint(i), 0)
+		const n, writers = 10000, 8 // several, for the sake of stores that are far away
+		saved := make([]bracket.Entry, n)
+		var group sync.WaitGroup
+		for w := range writers {
+			group.Go(func() {
+				for i := w; i < n; i += writers {
+					at := (i * 7919) % n // in no order
+					e := bracket.Entry{Key: fmt.Sprintf("many/%05d", at), Value: []byte(fmt.Sprint(i))}
+					var err error
+					if e.Revision, err = c.store.Save(context.Background(), e.Key, e.Value, 0); err != nil {
+						c.Errorf("Save(%q): %v", e.Key, err)
+						return
+					}
+					saved[at] = e
+				}
+			})
 		}
+		group.Wait()
 		c.save("manx", "before", 0)
 		c.save("many0", "after", 0)
-		c.lists("many/", keys...)
+		entries, err := c.store.List(context.Background(), "many/")
+		if err != nil || len(entries) != n {
+			c.Fatalf("List: %d entries, %v, want %d", len(entries), err, n)
+		}
+		for i, e := range entries {
+			if want := saved[i]; e.Key != want.Key || e.Revision != want.Revision || !bytes.Equal(e.Value, want.Value) {
+				c.Fatalf("List: entry %d is %q at %d, saved was %q at %d", i, e.Key, e.Revision, want.Key, want.Revision)
+			}
+		}
+	}},
+	{"a list is complete while others write", "a store that answers in pages must not skip a record because its neighbours come and go", func(c *client) {
+		const stable = 1500
+		want := make(map[string]bool, stable)
+		for i := range stable {
+			key := fmt.Sprintf("k/%05d", i)
+			c.save(key, "stays", 0)
+			want[key] = true
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var group sync.WaitGroup
+		defer group.Wait()
+		defer cancel()
+		for w := range 2 {
+			group.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					key := fmt.Sprintf("k/%05d/%d", (i*397)%stable, w) // between two that stay
+					revision, err := c.store.Save(context.Background(), key, []byte("comes and goes"), 0)
+					if err == nil {
+						err = c.store.Delete(context.Background(), key, revision)
+					}
+					if err != nil {
+						c.Errorf("Save or Delete: %v", err)
+						return
+					}
+				}
+			})
+		}
+		for range 10 {
+			entries, err := c.store.List(context.Background(), "k/")
+			if err != nil {
+				c.Fatalf("List: %v", err)
+			}
+			found := 0
+			for i, e := range entries {
+				if i > 0 && entries[i-1].Key >= e.Key {
+					c.Fatalf("List: %q comes before %q", entries[i-1].Key, e.Key)
+				}
+				if want[e.Key] {
+					found++
+				}
+			}
+			if found != stable {
+				c.Fatalf("List: %d of the %d records that stay", found, stable)
+			}
+		}
 	}},
 	{"a list never mixes versions", "a snapshot may be old, but each record in it must have existed", func(c *client) {
 		const keys, writes = 4, 60

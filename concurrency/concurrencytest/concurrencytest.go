@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -15,8 +17,8 @@ import (
 )
 
 // Backend is the counter under test together with the two ways to fill what it counts. SetPool replaces the members of a pool; PutJob
-// creates or replaces the job with an ID. What they return from is visible to Active at once.
-// [concurrency.MemoryJobs] is one.
+// creates or replaces the job with an ID. What they return from is visible to Active at once. All
+// of it is safe for concurrent use. [concurrency.MemoryJobs] is one.
 type Backend interface {
 	concurrency.JobCounter
 	SetPool(ctx context.Context, pool string, resources []string) error
@@ -67,6 +69,7 @@ var cases = []conformance{
 	{"the caller's slice", "callers sort, append and overwrite", checkOwnership},
 	{"cancelled context", "what was not read must not look like nobody", checkCancelled},
 	{"odd names", "resources, groups and pools are named by users", checkNames},
+	{"one step", "half of the old members and half of the new ones is a pool that never was", checkAtomic},
 	{"ten thousand", "a page of results is not the result", checkMany},
 }
 
@@ -219,18 +222,88 @@ func checkNames(ctx context.Context, b Backend) error {
 	return nil
 }
 
+// checkAtomic changes the members of a pool, and moves a job, while others count: each answer must be one that was true at some moment.
+func checkAtomic(ctx context.Context, b Backend) error {
+	const n = 40
+	sets := make([][]string, 2)
+	answers := make([][]concurrency.Holder, 2)
+	for i := range n {
+		name := fmt.Sprintf("n%02d", i)
+		if err := b.PutJob(ctx, concurrency.Job{ID: name, Resource: name, Group: "g", Status: "inProgress"}); err != nil {
+			return err
+		}
+		half := i * 2 / n
+		sets[half] = append(sets[half], name)
+		answers[half] = append(answers[half], concurrency.Holder{Resource: name, Group: "g"})
+	}
+	moving := func(i int) concurrency.Job {
+		return concurrency.Job{ID: "moving", Resource: []string{"here", "there"}[i%2], Group: "g", Status: "inProgress"}
+	}
+	if err := errors.Join(b.SetPool(ctx, "p", sets[0]), b.SetPool(ctx, "q", []string{"here", "there"}), b.PutJob(ctx, moving(0))); err != nil {
+		return err
+	}
+	var rounds atomic.Int64
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for i := 1; ; i++ {
+			rounds.Add(1)
+			if err := errors.Join(b.SetPool(ctx, "p", sets[i%2]), b.PutJob(ctx, moving(i))); err != nil {
+				stopped <- err
+				return
+			}
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+		}
+	}()
+	count := func() error {
+		for n := 0; n < 100 || rounds.Load() < 50; n++ {
+			if len(stopped) > 0 {
+				return nil // the change failed, which is the error to report
+			}
+			got, err := b.Active(ctx, "p")
+			if err != nil {
+				return err
+			}
+			if !slices.Equal(got, answers[0]) && !slices.Equal(got, answers[1]) {
+				return fmt.Errorf("while the members change from one half to the other, Active = %v", got)
+			}
+			if got, err = b.Active(ctx, "q"); err != nil {
+				return err
+			}
+			if len(got) != 1 {
+				return fmt.Errorf("while a job moves from one resource to another, Active = %v", got)
+			}
+		}
+		return nil
+	}
+	err := count()
+	close(stop)
+	return errors.Join(err, <-stopped)
+}
+
 func checkMany(ctx context.Context, b Backend) error {
-	const n = 10_000
+	const n, writers = 10_000, 8 // several, for the sake of backends that are far away
 	resources := make([]string, n)
 	holders := make([]concurrency.Holder, n)
 	for i := range n {
 		resources[i] = fmt.Sprintf("n%05d", (i*7919)%n)
 		holders[i] = concurrency.Holder{Resource: fmt.Sprintf("n%05d", i), Group: "g"}
-		if err := b.PutJob(ctx, concurrency.Job{ID: fmt.Sprint(i), Resource: resources[i], Group: "g", Status: "inProgress"}); err != nil {
-			return err
-		}
 	}
-	if err := b.SetPool(ctx, "p", resources); err != nil {
+	errs := make([]error, writers)
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			for i := w; i < n && errs[w] == nil; i += writers {
+				errs[w] = b.PutJob(ctx, concurrency.Job{ID: fmt.Sprint(i), Resource: resources[i], Group: "g", Status: "inProgress"})
+			}
+		})
+	}
+	group.Wait()
+	if err := errors.Join(append(errs, b.SetPool(ctx, "p", resources))...); err != nil {
 		return err
 	}
 	got, err := b.Active(ctx, "p")

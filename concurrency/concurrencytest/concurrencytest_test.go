@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -87,12 +88,12 @@ func TestKitFindsFaults(t *testing.T) {
 		"members fail":   func() concurrencytest.Backend { return failing{members: down} },
 		"nothing stored": func() concurrencytest.Backend { return failing{} },
 	} {
-		want := 10
+		want := 11
 		if name == "jobs fail" {
-			want = 9 // one case has no jobs
+			want = 10 // one case has no jobs
 		}
 		if name == "nothing stored" {
-			want = 9 // and so does nobody
+			want = 10 // and so does nobody
 		}
 		if failed := concurrencytest.Failures(t.Context(), backend); len(failed) != want {
 			t.Errorf("%s: %d cases fail, want %d: %v", name, len(failed), want, failed)
@@ -112,6 +113,7 @@ func TestKitFindsFaults(t *testing.T) {
 		"the caller's slice": func() concurrencytest.Backend { return &careless{kept: map[string][]concurrency.Holder{}} },
 		"odd names":          func() concurrencytest.Backend { return &careless{trim: true} },
 		"cancelled context":  func() concurrencytest.Backend { return &careless{deaf: true} },
+		"one step":           func() concurrencytest.Backend { return &careless{steps: true} },
 		"latest status":      func() concurrencytest.Backend { return &careless{once: map[string]bool{}} },
 	} {
 		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Contains(failed, want) {
@@ -123,25 +125,38 @@ func TestKitFindsFaults(t *testing.T) {
 // careless is the reference with mistakes that adapters make.
 type careless struct {
 	concurrency.MemoryJobs
+	mu           sync.Mutex                      // over what follows
 	over         string                          // a status that it takes for terminal
 	firstMembers map[string]bool                 // members are read once
 	kept         map[string][]concurrency.Holder // one slice for all callers
 	trim         bool                            // names are trimmed
 	deaf         bool                            // the context is ignored
+	steps        bool                            // members are replaced one after the other
 	once         map[string]bool                 // a job that ended is never looked at again
 }
 
 func (c *careless) SetPool(ctx context.Context, pool string, resources []string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.firstMembers != nil {
 		if c.firstMembers[pool] {
 			return nil
 		}
 		c.firstMembers[pool] = true
 	}
+	if c.steps {
+		for i := range resources {
+			if err := c.MemoryJobs.SetPool(ctx, pool, resources[:i]); err != nil {
+				return err
+			}
+		}
+	}
 	return c.MemoryJobs.SetPool(ctx, pool, resources)
 }
 
 func (c *careless) PutJob(ctx context.Context, job concurrency.Job) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.over != "" && job.Status == c.over {
 		job.Status = "successful"
 	}
@@ -161,11 +176,13 @@ func (c *careless) Active(ctx context.Context, pool string) ([]concurrency.Holde
 	if c.deaf {
 		ctx = context.WithoutCancel(ctx)
 	}
-	if kept, ok := c.kept[pool]; ok {
-		return kept, nil
-	}
 	holders, err := c.MemoryJobs.Active(ctx, pool)
 	if c.kept != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if kept, ok := c.kept[pool]; ok {
+			return kept, nil
+		}
 		c.kept[pool] = holders
 	}
 	return holders, err

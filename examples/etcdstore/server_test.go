@@ -68,29 +68,27 @@ func serveMember(description string) error {
 }
 
 // start starts the member as a process. It does not wait until the cluster has a leader.
-func (m *member) start(tb testing.TB) {
-	tb.Helper()
+func (m *member) start() error {
 	description, err := json.Marshal(m)
 	if err != nil {
-		tb.Fatal(err)
+		return err
 	}
-	m.process = exec.Command(os.Args[0])
-	m.process.Env = append(os.Environ(), memberVariable+"="+string(description))
-	m.process.Stderr = os.Stderr
-	m.stdin, err = m.process.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
+	process := exec.Command(os.Args[0])
+	process.Env = append(os.Environ(), memberVariable+"="+string(description))
+	process.Stderr = os.Stderr
+	stdin, err1 := process.StdinPipe()
+	out, err2 := process.StdoutPipe()
+	if err := errors.Join(err1, err2); err != nil {
+		return err
 	}
-	out, err := m.process.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
+	if err := process.Start(); err != nil {
+		return err
 	}
-	if err := m.process.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	m.process, m.stdin = process, stdin // open as long as the member is wanted
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "started\n" {
-		tb.Fatalf("member %s: %q, %v", m.Name, line, err)
+		return fmt.Errorf("member %s: %q, %w", m.Name, line, err)
 	}
+	return nil
 }
 
 // kill ends the process at once, as a crash would.
@@ -98,8 +96,16 @@ func (m *member) kill() {
 	if m.process != nil {
 		_ = m.process.Process.Signal(syscall.SIGKILL)
 		_ = m.process.Wait()
+		_ = m.stdin.Close()
 		m.process = nil
 	}
+}
+
+// stop lets the process end by itself.
+func (m *member) stop() {
+	_ = m.stdin.Close()
+	_ = m.process.Wait()
+	m.process = nil
 }
 
 // newMembers describes a cluster of n members below a directory, on free ports.
@@ -134,16 +140,24 @@ func newMembers(tb testing.TB, n int) []*member {
 func newCluster(tb testing.TB, n int) []*member {
 	tb.Helper()
 	members := newMembers(tb, n)
+	startCluster(tb, members)
+	return members
+}
+
+func startCluster(tb testing.TB, members []*member) {
+	tb.Helper()
 	for _, m := range members {
-		m.start(tb)
 		tb.Cleanup(m.kill)
+		if err := m.start(); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	client := connect(tb, members...)
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		_, err := client.Get(tb.Context(), "ready")
 		if err == nil {
-			return members
+			return
 		}
 		if time.Now().After(deadline) {
 			tb.Fatalf("the cluster does not answer: %v", err)

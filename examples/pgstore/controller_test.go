@@ -80,3 +80,19 @@ func TestHost(t *testing.T) {
 func TestSchedules(t *testing.T) {
 	controllertest.RunSchedules(t, driver(sharedServer(t)), *schedules, *firstSeed)
 }
+
+// TestSchedulesWhileTheServerCrashes kills the server too. What it had confirmed is there when it has recovered.
+func TestSchedulesWhileTheServerCrashes(t *testing.T) {
+	s, err := newServer(false)
+	require(t, err)
+	t.Cleanup(s.stop)
+	d := driver(s)
+	d.Disturb = func() error {
+		s.kill()
+		return s.start()
+	}
+	tally := controllertest.RunSchedules(t, d, max(2, *schedules/10), *firstSeed)
+	if tally.Count("disturbed") == 0 {
+		t.Error("the server was never killed")
+	}
+}

@@ -24,8 +24,9 @@ type server struct {
 	dir        string // of the data, and of the socket
 	bin        string // of the programs
 	credential *syscall.Credential
-	fast       bool   // no fsync, for a server that is never killed
+	fast       bool // no fsync, for a server that is never killed
 	process    *exec.Cmd
+	ended      <-chan struct{} // is closed when the process has
 }
 
 // errNoServer means that the machine has no PostgreSQL.
@@ -108,20 +109,33 @@ func (s *server) start() error {
 	if s.fast {
 		options = append(options, "-c", "fsync=off")
 	}
-	s.process = s.command("postgres", options...)
-	if err := s.process.Start(); err != nil {
-		return err
-	}
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		err := s.answers()
-		if err == nil {
-			return nil
+		s.process = s.command("postgres", options...)
+		if err := s.process.Start(); err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the server does not answer: %w", err)
+		ended := make(chan struct{})
+		s.ended = ended
+		go func(process *exec.Cmd) {
+			_ = process.Wait()
+			close(ended)
+		}(s.process)
+		for {
+			err := s.answers()
+			if err == nil {
+				return nil
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("the server does not answer: %w", err)
+			}
+			select {
+			case <-ended: // it found processes of a server that was killed
+			case <-time.After(10 * time.Millisecond):
+				continue
+			}
+			break
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 
@@ -139,14 +153,14 @@ func (s *server) answers() error {
 // kill ends the server as a crash would. Its children notice that the parent is gone, and a new server waits for them.
 func (s *server) kill() {
 	_ = s.process.Process.Signal(syscall.SIGKILL)
-	_ = s.process.Wait()
+	<-s.ended
 }
 
 // stop ends the server at once and removes its data.
 func (s *server) stop() {
 	if s.process != nil {
 		_ = s.process.Process.Signal(syscall.SIGQUIT)
-		_ = s.process.Wait()
+		<-s.ended
 	}
 	_ = os.RemoveAll(s.dir)
 }

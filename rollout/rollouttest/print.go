@@ -126,8 +126,8 @@ func verdictText(v rollout.Verdict, deployment string) string {
 		}
 	}
 	v.Until = time.Time{}
-	if !until.IsZero() || members+len(pools) == len(on) {
-		v.On = nil
+	if !until.IsZero() || members+len(pools) == len(on) || v.Reason == rollout.ReasonRolloutNotStarted {
+		v.On = nil // the rules that keep a rollout from starting are blockers of their own, said beside it
 	}
 	text := v.String()
 	if !until.IsZero() {

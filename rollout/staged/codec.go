@@ -79,7 +79,6 @@ func (c *column[T]) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]T)(c))
 }
 
-
 // letter returns the code of a record: w waiting, c waiting and current, s starting, u updating, o soaking, d done, g done and regressed,
 // f failed, t timed out, x skipped, r removed. Settled members that were never started have the capital letter.
 func (r *record) letter() byte {

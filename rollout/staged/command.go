@@ -100,23 +100,33 @@ func (e *edit) answer(c *Command) Reason {
 	return ""
 }
 
+// skip takes a target out wherever it is: one that moved on to the cleanup may still be a failure of its stage.
 func (e *edit) skip(c *Command) Reason {
 	at, ok := e.run.find(c.Target)
 	if !ok {
 		return ReasonUnknownTarget
 	}
+	home, _ := e.run.home(c.Target)
+	skipped := e.skipAt(home)
+	if at != home && e.skipAt(at) || skipped {
+		return ""
+	}
+	return ReasonAlready
+}
+
+func (e *edit) skipAt(at place) bool {
 	k, i := int(at.stage), int(at.member)
 	rec, _ := e.run.stage(k).tree.at(i)
 	switch r := *rec; r.state {
 	case Done:
 		if !r.marks.has(regressed) {
-			return ReasonAlready
+			return false
 		}
 	case Skipped, Removed:
-		return ReasonAlready
+		return false
 	}
 	e.settleTarget(k, i, *rec, Skipped, noCause)
-	return ""
+	return true
 }
 
 func (e *edit) retry(c *Command) Reason {

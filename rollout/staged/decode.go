@@ -138,29 +138,19 @@ func (d *decoder) members(stored []storedStage) {
 	cleanup := len(stored) - 1
 	for k := range stored {
 		list[k].tree.all(func(i int, rec *record, name string) bool {
-			if !targetName(name) {
+			at := place{int32(k), int32(i)}
+			first, _ := r.plan.index.find(name)
+			switch {
+			case !targetName(name):
 				d.wrong(fmt.Sprintf("stages[%d].names[%d]", k, i), "must be a name: not empty, valid UTF-8")
-			}
-			moved := r.plan.options.LateLeaving == Clean && rec.state.Settled()
-			if at, _ := r.plan.index.find(name); at != (place{int32(k), int32(i)}) && (int(at.stage) != cleanup || k == cleanup || !moved) {
+			case first == at:
+			case k == cleanup && int(first.stage) != cleanup && r.joined.find(name) == nil && r.plan.options.LateLeaving == Clean && list[first.stage].memberSettled(int(first.member)):
+				r.joined = r.joined.put(name, at, first)
+			default:
 				d.wrong(fmt.Sprintf("stages[%d].names[%d]", k, i), "%q is there twice", name)
 			}
 			return len(d.faults) < 20
 		})
-	}
-	// The table keeps the last place of a name, so a name that is in two stages beside the cleanup must be looked for.
-	if len(d.faults) == 0 && r.plan.options.LateLeaving == Clean {
-		seen := make(map[string]int, list[cleanup].tree.size)
-		for _, name := range all[from[cleanup]:] {
-			seen[name] = 0
-		}
-		for _, name := range all[:from[cleanup]] {
-			if n, ok := seen[name]; ok {
-				if seen[name] = n + 1; n > 0 {
-					d.wrong("stages", "%q is in two stages", name)
-				}
-			}
-		}
 	}
 }
 
@@ -512,4 +502,3 @@ func (d *decoder) checkRun() {
 		d.wrong("phase", "%q does not go with the state %s, current stage %d (%s) and its failures", r.phase, r.desired, r.current, strings.TrimSpace(string(stage)))
 	}
 }
-

@@ -3,7 +3,7 @@
 //
 // The strategy is that of KubeFleet's staged update, as it is: ordered stages selected by labels, a sliding window of targets in progress
 // within each, an approval before a stage, an approval and a timed wait behind it, and runs that are prepared, started, stopped and
-// resumed. Failure budgets, deadlines and soaks come from the rollout strategies of Open Cluster Management, see FromOCM.
+// resumed. Failure budgets, deadlines and soaks come from the rollout strategies of Open Cluster Management, see [FromOCM].
 //
 //	run, err := staged.Compile(strategy, spec, fleet, options)   // the order is fixed; run.String() is the preview
 //	run, result, err = staged.Step(run, input, now)              // as often as something happens, and at result.Next

@@ -136,6 +136,10 @@ func ruleOf(path string) Rule {
 		return RuleMaxConcurrency
 	case inStage && field == "maxFailures":
 		return RuleMaxFailures
+	case strings.HasPrefix(path, "progressive") && field == "maxConcurrency":
+		return RuleMaxConcurrency
+	case strings.HasPrefix(path, "progressive") && field == "maxFailures", path == "all.maxFailures":
+		return RuleMaxFailures
 	case field == "maxFailures" && !strings.Contains(path, "cleanup"):
 		return RuleRunMaxFailures
 	case field == "waitTime" && strings.Contains(path, "before"):

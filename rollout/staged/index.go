@@ -34,8 +34,9 @@ func newIndex(names []string, from []int32) *index {
 		for x.slots[at] != 0 && names[x.slots[at]-1] != name {
 			at = x.behind(at)
 		}
-		// A name that is there twice left its stage for the cleanup, which is behind all stages.
-		x.slots[at] = uint32(i) + 1
+		if x.slots[at] == 0 { // of a name that is there twice, the first place
+			x.slots[at] = uint32(i) + 1
+		}
 	}
 	return x
 }
@@ -79,31 +80,30 @@ func (x *index) place(number int32) place {
 type trie struct {
 	name string
 	at   place
+	home place // where it was before it moved on to the cleanup; otherwise at
 	kids [16]*trie
 }
 
-func (t *trie) find(name string) (place, bool) {
-	for h := hash(name); t != nil; h >>= 4 {
-		if t.name == name {
-			return t.at, true
-		}
+// find returns the node of a name, or nil.
+func (t *trie) find(name string) *trie {
+	for h := hash(name); t != nil && t.name != name; h >>= 4 {
 		t = t.kids[h&15]
 	}
-	return place{}, false
+	return t
 }
 
 // put returns a trie in which the name is at a place, and leaves t as it is.
-func (t *trie) put(name string, at place) *trie { return t.insert(name, at, hash(name)) }
+func (t *trie) put(name string, at, home place) *trie { return t.insert(name, at, home, hash(name)) }
 
-func (t *trie) insert(name string, at place, h uint64) *trie {
+func (t *trie) insert(name string, at, home place, h uint64) *trie {
 	if t == nil {
-		return &trie{name: name, at: at}
+		return &trie{name: name, at: at, home: home}
 	}
 	copied := *t
 	if t.name == name {
-		copied.at = at
+		copied.at, copied.home = at, home
 	} else {
-		copied.kids[h&15] = t.kids[h&15].insert(name, at, h>>4)
+		copied.kids[h&15] = t.kids[h&15].insert(name, at, home, h>>4)
 	}
 	return &copied
 }

@@ -101,7 +101,12 @@ func (e *edit) join(m *matcher, t *Target) {
 func (e *edit) add(k int, name string) {
 	s := e.stage(k)
 	over := e.plan.over(k, s)
-	e.run.joined = e.run.joined.put(name, place{int32(k), int32(s.tree.size)})
+	at := place{int32(k), int32(s.tree.size)}
+	home, moved := e.run.find(name)
+	if !moved {
+		home = at
+	}
+	e.run.joined = e.run.joined.put(name, at, home)
 	s.tree.add(name, record{attempt: 1}, e.owner)
 	s.number[Waiting]++
 	e.run.totals.over += toInt(e.plan.over(k, s)) - toInt(over)

@@ -251,13 +251,21 @@ func (r *Run) status(k int) StageStatus {
 }
 
 func (r *Run) find(name string) (place, bool) {
-	if at, ok := r.joined.find(name); ok {
-		return at, true
+	if t := r.joined.find(name); t != nil {
+		return t.at, true
 	}
 	if r.plan == nil {
 		return place{}, false
 	}
 	return r.plan.index.find(name)
+}
+
+// home finds where a target was before it moved on to the cleanup: where it is, if it did not.
+func (r *Run) home(name string) (place, bool) {
+	if t := r.joined.find(name); t != nil {
+		return t.home, true
+	}
+	return r.find(name)
 }
 
 // frozen reports whether waits stand still.

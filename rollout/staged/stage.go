@@ -90,6 +90,11 @@ func (s *stage) moving() int { return s.number[Starting] + s.number[Updating] - 
 
 func (s *stage) unsettled() int { return s.number[Waiting] + s.inProgress() }
 
+func (s *stage) memberSettled(i int) bool {
+	rec, _ := s.tree.at(i)
+	return rec.state.Settled()
+}
+
 func (s *stage) failures() int { return s.number[Failed] + s.number[TimedOut] }
 
 func (s *stage) counts() Counts {

@@ -86,12 +86,34 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	type plain Strategy
-	var decoded plain
+	var decoded struct {
+		plain
+		MaxFailures padded `json:"maxFailures"`
+	}
 	if err := strictjson.Unmarshal(o.spec, &decoded); err != nil {
 		return decodeFaults(o.base, err)
 	}
-	*s = Strategy(decoded)
+	*s = Strategy(decoded.plain)
+	s.MaxFailures = concurrency.Limit(decoded.MaxFailures)
 	s.Name, s.Namespace = o.name, o.namespace
+	return nil
+}
+
+// UnmarshalJSON reads one entry of stages, as strictly as the strategy.
+func (s *Stage) UnmarshalJSON(data []byte) error {
+	type plain Stage
+	var decoded struct {
+		plain
+		MaxFailures padded `json:"maxFailures"`
+	}
+	if string(data) == "null" {
+		return &strictjson.Error{Msg: "null is no stage: take the entry out"}
+	}
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return err // the decoder of the strategy continues its paths
+	}
+	*s = Stage(decoded.plain)
+	s.MaxFailures = concurrency.Limit(decoded.MaxFailures)
 	return nil
 }
 

@@ -45,8 +45,8 @@ type Driver struct {
 	Listen func(testing.TB) (listeners []net.Listener, address string)
 
 	// Disturb, if there is one, harms the servers themselves, and returns when they are whole again: a member is killed and restarted, or the
-	// server crashes and recovers.
-	Disturb func(testing.TB)
+	// server crashes and recovers. Schedules then run one after the other, and the test itself puts up with errors while there is trouble.
+	Disturb func() error
 }
 
 // open connects the test itself, without a proxy.

@@ -354,13 +354,13 @@ func (s *schedule) finishAlone() {
 		if _, err := c.Turn(s.Context()); err != nil && !errors.Is(err, bracket.ErrConflict) {
 			s.Fatal(err)
 		}
-		jobs, active := s.observe()
+		jobs, active, _ := s.observe()
 		s.agents(jobs, true)
 		if s.finished(jobs, active, scheduleNodes) {
 			return
 		}
 	}
-	jobs, active := s.observe()
+	jobs, active, _ := s.observe()
 	s.Fatalf("the rollout does not end: %s", s.state(jobs, active))
 }
 

@@ -71,7 +71,9 @@ func RunSchedules(t *testing.T, d Driver, n int, seed uint64) *Tally {
 	t.Run("schedules", func(t *testing.T) {
 		for i := range uint64(n) {
 			t.Run(fmt.Sprint("seed=", seed+i), func(t *testing.T) {
-				t.Parallel()
+				if d.Disturb == nil {
+					t.Parallel()
+				}
 				newSchedule(t, d, seed+i, tally).run()
 			})
 		}
@@ -136,6 +138,9 @@ func (s *schedule) run() {
 		s.group.Go(h.network)
 		s.group.Go(h.killer)
 	}
+	if s.driver.Disturb != nil {
+		s.group.Go(s.disturb)
+	}
 	defer s.group.Wait()
 	defer close(s.over)
 	begun := time.Now()
@@ -145,9 +150,13 @@ func (s *schedule) run() {
 			calm = true
 			close(s.calm)
 		}
-		jobs, active := s.observe()
+		jobs, active, seen := s.observe()
 		if s.Failed() {
 			return
+		}
+		if !seen {
+			time.Sleep(20 * time.Millisecond)
+			continue
 		}
 		if calm && s.finished(jobs, active, scheduleNodes) {
 			break
@@ -162,27 +171,55 @@ func (s *schedule) run() {
 	s.audit()
 }
 
-// observe reads the jobs and checks what must hold at every moment.
-func (s *schedule) observe() ([]controller.Job, []concurrency.Holder) {
-	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
-	defer cancel()
-	active, err := s.db.Jobs.Active(ctx, poolKey)
-	if err != nil {
-		s.Errorf("count jobs: %v", err)
-		return nil, nil
+// disturb harms the servers, again and again while there is trouble.
+func (s *schedule) disturb() {
+	random := rand.New(rand.NewPCG(s.seed, 0xd))
+	for {
+		select {
+		case <-s.over:
+			return
+		case <-s.calm:
+			return
+		case <-time.After(time.Duration(100+random.IntN(500)) * time.Millisecond):
+		}
+		s.tally.add("disturbed", 1)
+		if err := s.driver.Disturb(); err != nil {
+			s.fault("disturb: %v", err)
+			return
+		}
 	}
-	s.bounded(active)
-	jobs, err := s.db.Jobs.All(ctx)
-	if err != nil {
-		s.Errorf("read jobs: %v", err)
+}
+
+// failed reports an error of the test's own calls, unless the servers are harmed: then the outcome is unknown, and the call is repeated.
+func (s *schedule) failed(format string, args ...any) {
+	if s.driver.Disturb != nil {
+		s.tally.add("own call failed", 1)
+		return
 	}
+	s.Errorf(format, args...)
+}
+
+// observe reads the jobs and checks what must hold at every moment. It reports whether it could.
+func (s *schedule) observe() (jobs []controller.Job, active []concurrency.Holder, seen bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, fault := range s.faults {
 		s.Error(fault)
 	}
 	s.faults = nil
-	return jobs, active
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
+	defer cancel()
+	active, err := s.db.Jobs.Active(ctx, poolKey)
+	if err != nil {
+		s.failed("count jobs: %v", err)
+		return nil, nil, false
+	}
+	s.bounded(active)
+	if jobs, err = s.db.Jobs.All(ctx); err != nil {
+		s.failed("read jobs: %v", err)
+		return nil, nil, false
+	}
+	return jobs, active, true
 }
 
 // bounded checks the limit.
@@ -214,10 +251,11 @@ func (s *schedule) agents(jobs []controller.Job, calm bool) {
 			if s.started[job.Run] {
 				s.Errorf("run %s is queued again after it began", job.Run)
 			}
-			s.started[job.Run] = true
 			if err := s.db.Jobs.Report(ctx, job.Run, rollout.JobInProgress, now); err != nil {
-				s.Errorf("begin %s: %v", job.Run, err)
+				s.failed("begin %s: %v", job.Run, err)
+				continue
 			}
+			s.started[job.Run] = true
 		case now.Sub(job.CreatedAt) >= durations()[job.Deployment]:
 			status := rollout.JobSuccessful
 			if !calm && s.random.IntN(12) == 0 {
@@ -226,7 +264,8 @@ func (s *schedule) agents(jobs []controller.Job, calm bool) {
 			}
 			before, err := s.db.End(ctx, job.Run, status, now)
 			if err != nil {
-				s.Errorf("end %s: %v", job.Run, err)
+				s.failed("end %s: %v", job.Run, err)
+				continue
 			}
 			s.bounded(before)
 			s.tally.add("job", 1)
@@ -453,10 +492,10 @@ func (h *host) hear(process *os.Process, line string, life *rand.Rand) {
 	h.tally.add(kind, n)
 }
 
-func (h *host) fault(format string, args ...any) {
-	h.schedule.mu.Lock()
-	defer h.schedule.mu.Unlock()
-	h.faults = append(h.faults, fmt.Sprintf(format, args...))
+func (s *schedule) fault(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, fmt.Sprintf(format, args...))
 }
 
 // sleep waits for a random time, and reports whether there is still trouble to make.

@@ -1,0 +1,196 @@
+package brackettest_test
+
+import (
+	"context"
+	"errors"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/bracket/brackettest"
+)
+
+// careless is the reference with mistakes that adapters make.
+type careless struct {
+	bracket.MemoryStore
+	blind   bool // creates without looking whether the key exists
+	check   bool // looks first and writes afterwards
+	deletes bool // deletes whatever the revision
+	trim    bool // ends keys at the first NUL, as C does
+	short   bool // cuts keys that are too long
+	paged   bool // lists by offset, page by page
+	deaf    bool // ignores the context
+	micro   bool // rounds what looks like a time
+}
+
+func (c *careless) key(key string) string {
+	if c.trim {
+		key, _, _ = strings.Cut(key, "\x00")
+	}
+	if c.short && len(key) > 1024 {
+		key = key[:1024]
+	}
+	return key
+}
+
+func (c *careless) context(ctx context.Context) context.Context {
+	if c.deaf {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+func (c *careless) Load(ctx context.Context, key string) ([]byte, int64, error) {
+	return c.MemoryStore.Load(c.context(ctx), c.key(key))
+}
+
+func (c *careless) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
+	ctx, key = c.context(ctx), c.key(key)
+	switch {
+	case c.micro:
+		value = []byte(strings.Replace(string(value), "123456789Z", "123457Z", 1))
+	case c.blind && revision == 0:
+		if _, now, err := c.MemoryStore.Load(ctx, key); err == nil {
+			revision = now
+		}
+	case c.check:
+		_, now, err := c.MemoryStore.Load(ctx, key)
+		if err != nil && !errors.Is(err, bracket.ErrNotFound) {
+			return 0, err
+		}
+		if now != revision {
+			return 0, bracket.ErrConflict
+		}
+		time.Sleep(time.Millisecond)
+		for { // overwrites what came in between
+			_, now, _ := c.MemoryStore.Load(ctx, key)
+			if next, err := c.MemoryStore.Save(ctx, key, value, now); !errors.Is(err, bracket.ErrConflict) {
+				return next, err
+			}
+		}
+	}
+	return c.MemoryStore.Save(ctx, key, value, revision)
+}
+
+func (c *careless) Delete(ctx context.Context, key string, revision int64) error {
+	ctx, key = c.context(ctx), c.key(key)
+	if c.deletes {
+		time.Sleep(time.Millisecond)
+		_, now, err := c.MemoryStore.Load(ctx, key)
+		if err != nil {
+			return err
+		}
+		revision = now
+	}
+	return c.MemoryStore.Delete(ctx, key, revision)
+}
+
+func (c *careless) List(ctx context.Context, prefix string) ([]bracket.Entry, error) {
+	ctx = c.context(ctx)
+	if !c.paged {
+		return c.MemoryStore.List(ctx, prefix)
+	}
+	var all []bracket.Entry
+	for {
+		now, err := c.MemoryStore.List(ctx, prefix)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) >= len(now) {
+			break
+		}
+		all = append(all, now[len(all):min(len(now), len(all)+100)]...)
+		time.Sleep(time.Millisecond)
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].Key < all[j].Key })
+	return all, nil
+}
+
+// early hands out a revision that it took before others were done with the key.
+type early struct {
+	bracket.MemoryStore
+	mu    sync.Mutex
+	last  int64
+	known map[string][2]int64 // key → the reference's revision, and what was told
+}
+
+func (e *early) Load(ctx context.Context, key string) ([]byte, int64, error) {
+	value, real, err := e.MemoryStore.Load(ctx, key)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if told := e.known[key]; err == nil && told[0] == real {
+		return value, told[1], nil
+	}
+	if err == nil {
+		err = bracket.ErrNotFound
+	}
+	return nil, 0, err
+}
+
+func (e *early) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
+	e.mu.Lock()
+	e.last++
+	next, told := e.last, e.known[key]
+	e.mu.Unlock()
+	time.Sleep(time.Duration(next%3) * time.Millisecond)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	real := int64(0)
+	if revision != 0 {
+		if told[1] != revision {
+			return 0, bracket.ErrConflict
+		}
+		real = told[0]
+	}
+	real, err := e.MemoryStore.Save(ctx, key, value, real)
+	if err != nil {
+		return 0, err
+	}
+	if e.known == nil {
+		e.known = map[string][2]int64{}
+	}
+	e.known[key] = [2]int64{real, next}
+	return next, nil
+}
+
+func (e *early) Delete(ctx context.Context, key string, revision int64) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	told, known := e.known[key]
+	if !known {
+		return bracket.ErrNotFound
+	}
+	if told[1] != revision {
+		return bracket.ErrConflict
+	}
+	delete(e.known, key)
+	return e.MemoryStore.Delete(ctx, key, told[0])
+}
+
+// TestKitFindsFaults: a kit that accepts everything proves nothing. Each mistake must be found by the case that is about it, which the
+// reference passes.
+func TestKitFindsFaults(t *testing.T) {
+	for name, store := range map[string]bracket.Store{
+		"revision 0 creates, once":                                  &careless{blind: true},
+		"of many creators one wins":                                 &careless{check: true},
+		"of two writers one wins":                                   &careless{check: true},
+		"a save and a delete at one revision exclude each other":    &careless{deletes: true},
+		"delete is conditional":                                     &careless{deletes: true},
+		"revisions grow across delete, whoever deletes and creates": &early{},
+		"keys are any text":                                         &careless{trim: true},
+		"keys that cannot be are errors":                            &careless{short: true},
+		"times keep nanoseconds":                                    &careless{micro: true},
+		"a cancelled context writes nothing":                        &careless{deaf: true},
+		"a list is complete while others write":                     &careless{paged: true},
+	} {
+		if !brackettest.Fails(t, name, store) {
+			t.Errorf("%q does not find the mistake", name)
+		}
+		if brackettest.Fails(t, name, new(bracket.MemoryStore)) {
+			t.Errorf("%q: the reference fails", name)
+		}
+	}
+}

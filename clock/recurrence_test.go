@@ -1,0 +1,128 @@
+package clock_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/clock"
+)
+
+// next is a host's recurrence made of a function.
+type next func(time.Time) time.Time
+
+func (n next) Next(t time.Time) time.Time { return n(t) }
+
+// firstOfMonth starts at local midnight of every first day of a month, in the zone in which it is asked.
+func firstOfMonth(t time.Time) time.Time {
+	return time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, t.Location())
+}
+
+func TestHostRecurrence(t *testing.T) {
+	c := calendar(t, clock.Window{Recurrence: next(firstOfMonth), DurationMinutes: 24 * 60, Timezone: "America/New_York"})
+	want := []string{"2026-03-01T05:00:00Z 2026-03-02T05:00:00Z", "2026-04-01T04:00:00Z 2026-04-02T04:00:00Z"}
+	if diff := cmp.Diff(want, intervals(c, at("2026-02-02T05:00:00Z"), at("2026-04-20T00:00:00Z"))); diff != "" {
+		t.Errorf("a recurrence is asked in the window's zone: want -, got +\n%s", diff)
+	}
+	if got := intervals(c, at("2026-03-01T12:00:00Z"), at("2026-03-01T13:00:00Z")); !cmp.Equal(got, []string{"2026-03-01T12:00:00Z 2026-03-01T13:00:00Z"}) {
+		t.Errorf("in the middle of an occurrence: %v", got)
+	}
+	// Occurrences longer than the distance of starts are one stretch.
+	long := calendar(t, clock.Window{Recurrence: next(firstOfMonth), DurationMinutes: 40 * 24 * 60})
+	if got := long.NextClose(at("2026-03-15T00:00:00Z")); !got.IsZero() {
+		t.Errorf("closed at %v", got)
+	}
+	// One that has come to its end.
+	end := at("2026-05-01T00:00:00Z")
+	twice := calendar(t, clock.Window{DurationMinutes: 60, Recurrence: next(func(t time.Time) time.Time {
+		if u := firstOfMonth(t); !u.After(end) {
+			return u
+		}
+		return time.Time{}
+	})})
+	if u, err := twice.NextOpen(at("2026-04-02T00:00:00Z")); err != nil || !u.Equal(end) {
+		t.Errorf("the last start: %v, %v", u, err)
+	}
+	if u, err := twice.NextOpen(at("2026-05-01T01:00:00Z")); !errors.Is(err, clock.ErrNeverOpen) {
+		t.Errorf("after the last: %v, %v", u, err)
+	}
+}
+
+func TestHostRecurrenceAtFault(t *testing.T) {
+	now := at("2026-03-15T00:20:00Z")
+	check := unique(t)
+	for _, row := range []struct {
+		name string
+		next next
+		why  string
+	}{
+		{"stands still", func(t time.Time) time.Time { return t }, "not strictly after the question: a loop otherwise"},
+		{"runs back", func(t time.Time) time.Time { return t.Add(-time.Hour) }, "not after the question"},
+		{"slides", func(t time.Time) time.Time { return t.Add(time.Hour) }, "an hour from now, whenever asked, is no sequence"},
+		{"slides in whole seconds", func(t time.Time) time.Time { return t.Truncate(time.Second).Add(time.Hour) }, "as robfig/cron's Every does"},
+		{"stops in the end", func(t time.Time) time.Time {
+			if t.After(now.Add(30 * time.Hour)) {
+				return t
+			}
+			return t.Truncate(time.Hour).Add(time.Hour)
+		}, "found out where it happens"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			check(row.name, row.why)
+			for _, allow := range []bool{true, false} {
+				always := parse(t, daily("00:00", "24:00"))
+				of := func(minutes clock.Minutes) clock.Window {
+					return clock.Window{Recurrence: row.next, DurationMinutes: minutes, AllowWindow: &allow}
+				}
+				c := calendar(t, always, of(20), of(50))
+				faulty := func(what string, err error) {
+					t.Helper()
+					var bad *clock.CalendarError
+					if !errors.As(err, &bad) || bad.Code != clock.CodeRecurrenceInvalid || bad.Path != "windows[1].recurrence" && bad.Path != "windows[2].recurrence" {
+						t.Errorf("%s, allow %v: %v, want recurrence_invalid", what, allow, err)
+					}
+				}
+				_, err := c.OpenBetween(now, now.Add(48*time.Hour))
+				faulty("OpenBetween", err)
+				_, err = c.NextFit(now, 36*time.Hour)
+				faulty("NextFit", err)
+				_, err = c.AddOpen(now, 40*time.Hour)
+				faulty("AddOpen", err)
+				walk := c.Walk(now)
+				for range 2 {
+					_, err = walk.AddOpen(40 * time.Hour)
+					faulty("Walk", err)
+				}
+				later := now.Add(32 * time.Hour)
+				if c.Open(later) || calendar(t, of(20), always, of(50)).Open(later) || calendar(t, of(20), of(50), always).Open(later) {
+					t.Errorf("open at %v, where a window cannot be known", later)
+				}
+				if got := c.NextClose(later); !got.Equal(later) {
+					t.Errorf("NextClose(%v) = %v", later, got)
+				}
+				end := now
+				for _, e := range c.Intervals(now, now.Add(1000*time.Hour)) {
+					end = e
+				}
+				if end.After(later) {
+					t.Errorf("intervals go on until %v", end)
+				}
+			}
+		})
+	}
+	// An allow window at fault is no licence either.
+	c := calendar(t, clock.Window{Recurrence: next(func(t time.Time) time.Time { return t }), DurationMinutes: 60})
+	if c.Open(now) || !c.NextClose(now).Equal(now) {
+		t.Error("open by a recurrence at fault")
+	}
+	if _, err := c.NextOpen(now); err == nil || errors.Is(err, clock.ErrNeverOpen) {
+		t.Errorf("a fault is not the same as never: %v", err)
+	}
+	w := clock.Window{Recurrence: next(firstOfMonth), Anchor: "2025-01-06T00:00", Gap: clock.GapSkip, Overlap: clock.OverlapLast}
+	wanted := []string{"durationMinutes duration_invalid", "anchor recurrence_invalid", "gap recurrence_invalid", "overlap recurrence_invalid"}
+	if diff := cmp.Diff(wanted, found(t, w.Validate())); diff != "" {
+		t.Errorf("a recurrence keeps its own rules: want -, got +\n%s", diff)
+	}
+}

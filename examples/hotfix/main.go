@@ -1,0 +1,134 @@
+// Program hotfix plays the three examples of the scoped versions RFC on a virtual clock, with a promotion policy as people have one: a release
+// for everybody goes from staging to production, a hotfix reaches one region and nobody else hears of it, and a config change reaches one
+// environment.
+//
+//	go run ./examples/hotfix                                           # three days, and why somebody waits at three moments of them
+//	go run ./examples/hotfix -all                                      # … with every event and every wait in full
+//	go run ./examples/hotfix -why eu-1@2026-03-09T12:00:00Z            # … or why, at a moment of your own
+//	go run ./examples/hotfix -typo                                     # the hotfix's targetSelector does not compile: it reaches nobody
+//	go run ./examples/hotfix -typo -scope-errors include               # … as the RFC proposes: it reaches everybody
+//	go run ./examples/hotfix -releases mine.yaml                       # your own releases, approvals and overrides
+//
+// The files are policy.yaml, fleet.yaml and releases.yaml of this folder; -policy, -fleet and -releases name others, in YAML or JSON. Nothing
+// is deployed. It exits with 2 if a file or a flag is wrong, and says all that is wrong with it.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+func main() {
+	err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
+	var wrong *inputError
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case errors.As(err, &wrong):
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// inputError is a fault of what the user gave: a flag, or a file.
+type inputError struct {
+	source string // the flag or the file
+	err    error  // all faults, joined
+}
+
+// Error has one line per fault, each with the source.
+func (e *inputError) Error() string {
+	lines := strings.Split(e.err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = e.source + ": " + line
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e *inputError) Unwrap() error { return e.err }
+
+func wrong(source, format string, args ...any) error {
+	return &inputError{source: source, err: fmt.Errorf(format, args...)}
+}
+
+// options are the flags.
+type options struct {
+	policy, fleet, releases string
+	typo, unchecked         bool
+	scopeErrors             string
+	why                     *question
+	all, json               bool
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	var why string
+	flags := flag.NewFlagSet("hotfix", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: a promotion from staging to production)")
+	flags.StringVar(&o.fleet, "fleet", "", "`file` with deployments, environments and clusters (default: ten clusters in three regions)")
+	flags.StringVar(&o.releases, "releases", "", "`file` with versions, approvals, overrides and durations (default: three releases)")
+	flags.BoolVar(&o.typo, "typo", false, "play a hotfix whose targetSelector does not compile, unless -releases says otherwise")
+	flags.BoolVar(&o.unchecked, "unchecked", false, "play versions whose targetSelector does not compile, as if nobody had checked them when they were published")
+	flags.StringVar(&o.scopeErrors, "scope-errors", string(rollout.ScopeExclude), "`exclude` or include: whom such a version reaches, nobody or everybody")
+	flags.StringVar(&why, "why", "", "`cluster@instant` to explain instead of what the releases file asks, such as us-1@2026-03-10T18:15:00Z")
+	flags.BoolVar(&o.all, "all", false, "tell every event and every wait in full")
+	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			flags.SetOutput(stderr)
+			flags.Usage()
+			return o, err
+		}
+		return o, wrong("hotfix", "%w (-help lists the flags)", err)
+	}
+	if flags.NArg() > 0 {
+		return o, wrong("hotfix", "unexpected argument %q: files are named with -policy, -fleet and -releases", flags.Arg(0))
+	}
+	if s := rollout.ScopeErrors(o.scopeErrors); s != rollout.ScopeExclude && s != rollout.ScopeInclude {
+		return o, wrong("-scope-errors", "%q is unknown: use %s or %s", o.scopeErrors, rollout.ScopeExclude, rollout.ScopeInclude)
+	}
+	if why != "" {
+		resource, instant, _ := strings.Cut(why, "@")
+		at, err := time.Parse(time.RFC3339, instant)
+		if err != nil || resource == "" {
+			return o, wrong("-why", "%q: write a cluster and an instant, such as us-1@2026-03-10T18:15:00Z", why)
+		}
+		o.why = &question{Resource: resource, At: at}
+	}
+	o.unchecked = o.unchecked || o.typo
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	in, err := load(o)
+	if err != nil {
+		return err
+	}
+	told, err := play(ctx, in)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		encoder := json.NewEncoder(stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(told)
+	}
+	_, err = io.WriteString(stdout, report(in, told, o.all))
+	return err
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files of testdata")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func TestReports(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name, why string
+		args      []string
+		says      []string // lines that must be there, whatever the golden file says
+	}{
+		{
+			name: "default", why: "the RFC's three examples",
+			says: []string{
+				"    09:10  start checkout 2.5.0 on all of staging",
+				"    18:10  override INC-2114: 2.5.1 past office-hours in production until 2026-03-10 22:00:00, by dana: payments fail in us-east",
+				"    18:10  start checkout 2.5.1 on us-3",
+				"  production  us-east   checkout 2.4.0 -> 2.5.0 -> 2.5.1 -> 2.5.2 us-1, us-2, us-3",
+				"          not a word about       all of staging, production eu-west, production ap-south",
+				"done at 2026-03-11 12:28:00",
+			},
+		},
+		{name: "all", why: "every event in full", args: []string{"-all"}, says: []string{"    12:28:00  us-2: checkout 2.5.2 ended: successful"}},
+		{
+			name: "typo", why: "a hotfix that does not compile reaches nobody", args: []string{"-typo"},
+			says: []string{
+				"          CheckVersion refuses it: targetSelector: 1:34: syntax error at AND (write && for AND)",
+				"          not a word about       all of staging, all of production",
+				"  scope_invalid, 10 clusters: checkout@2.5.1: selector: 1:34: syntax error at AND (write && for AND)",
+			},
+		},
+		{
+			name: "typo-include", why: "as the RFC proposes it reaches everybody, and the region that needs it last", args: []string{"-typo", "-scope-errors", "include"},
+			says: []string{
+				"  2.5.1   started or waited on  all of staging, all of production",
+				"  production  us-east   checkout 2.4.0 -> 2.5.0 -> 2.5.2          us-1",
+				"  scope_invalid, 10 clusters: checkout@2.5.1: selector: 1:34: syntax error at AND (write && for AND)",
+			},
+		},
+		{name: "why", why: "a question of one's own", args: []string{"-why", "eu-1@2026-03-10T18:05:00Z"}, says: []string{"    2.5.1, scoped: out of scope"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			if err := run(t.Context(), row.args, &out, &out); err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.Split(out.String(), "\n")
+			for _, want := range row.says {
+				if !slices.Contains(lines, want) {
+					t.Errorf("%s: the report lacks the line %q", row.why, want)
+				}
+			}
+			golden(t, row.name+".txt", out.String())
+		})
+	}
+}
+
+// TestHotfixConcernsOneRegion reads the story instead of the text: who is not meant has no trace of the version anywhere, and an environment in
+// which nobody is meant needs no approval.
+func TestHotfixConcernsOneRegion(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"-json"}, &out, &out); err != nil {
+		t.Fatal(err)
+	}
+	var got story
+	decoder := json.NewDecoder(&out)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range got.Timeline.Entries {
+		if e.Version == "2.5.1" && !strings.HasPrefix(e.Resource, "us-") {
+			t.Errorf("%s %s on %s", e.Kind, e.Version, e.Resource)
+		}
+	}
+	want := map[string]reach{
+		"2.5.0": {Deployment: "checkout", Version: "2.5.0", Asked: []string{"staging-eu", "staging-us", "eu-1", "eu-2", "eu-3", "us-1", "us-2", "us-3", "ap-1", "ap-2"}, Approvals: []string{"staging", "production"}},
+		"2.5.1": {Deployment: "checkout", Version: "2.5.1", Asked: []string{"us-1", "us-2", "us-3"}, Never: []string{"staging-eu", "staging-us", "eu-1", "eu-2", "eu-3", "ap-1", "ap-2"}, Approvals: []string{"production"}},
+		"2.5.2": {Deployment: "checkout", Version: "2.5.2", Asked: []string{"eu-1", "eu-2", "eu-3", "us-1", "us-2", "us-3", "ap-1", "ap-2"}, Never: []string{"staging-eu", "staging-us"}, Approvals: []string{"production"}},
+	}
+	for _, r := range got.Reach {
+		if diff := cmp.Diff(want[r.Version], r); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	if len(got.Reach) != 3 || !got.Timeline.Done || len(got.Answers) != 4 || len(got.Clusters) != 10 || len(got.Diagnostics) != 0 {
+		t.Errorf("%d versions, done %t, %d answers, %d clusters, %d diagnostics", len(got.Reach), got.Timeline.Done, len(got.Answers), len(got.Clusters), len(got.Diagnostics))
+	}
+	overridden := false
+	for _, a := range got.Answers {
+		for _, v := range a.Versions {
+			overridden = overridden || slices.ContainsFunc(v.Rules, func(r rollout.RuleVerdict) bool { return r.Reason == rollout.ReasonOverridden })
+		}
+	}
+	if !overridden {
+		t.Error("no answer shows the override")
+	}
+}
+
+// TestWithoutOverride: without it the hotfix waits for the window, for everybody to see that the override is what lets it pass.
+func TestWithoutOverride(t *testing.T) {
+	t.Parallel()
+	in, err := load(options{scopeErrors: "exclude"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.releases.Overrides = nil
+	told, err := play(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var starts []string
+	for _, e := range told.Timeline.Entries {
+		if e.Kind == rollouttest.Start && e.Version == "2.5.1" {
+			starts = append(starts, e.At.Format("Mon 15:04 ")+e.Resource)
+		}
+	}
+	if diff := cmp.Diff([]string{"Wed 10:00 us-3", "Wed 10:20 us-2", "Wed 10:40 us-1"}, starts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestWrongInput: every fault is named with the file or flag and its path.
+func TestWrongInput(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name, why string
+		args      []string
+		want      []string // expressions, one per fault
+	}{
+		{"policy", "all faults of a policy at once", []string{"-policy", "testdata/wrong-policy.yaml"}, []string{
+			`^testdata/wrong-policy\.yaml: selector: 1:18`, `dependsOnEnvironmentSelector: resource\.name is not known here`, `minimumSoakTimeMinutes: -1`,
+			`weekly\.days\[0\]: .*monday`, `weekly\.start: .*25:00`, `timezone: .*Atlantis`, `versionCooldown\.intervalSeconds: required`,
+		}},
+		{"fleet", "all faults of a fleet", []string{"-fleet", "testdata/wrong-fleet.yaml"}, []string{
+			`^testdata/wrong-fleet\.yaml: clusters: an entry has no id`, `clusters: the id "a" occurs twice`, `clusters\[0\]\.runs\.checkout: releases\.yaml has no version "9\.9\.9"`,
+			`clusters\[1\]\.environment: "prod" is no id`, `clusters\[2\]\.runs\.cart: there is no such deployment`,
+			`^releases\.yaml: why\[0\]\.resource: .*"eu-1"`, `^releases\.yaml: why\[1\]\.resource: .*"us-1"`, `why\[2\]\.resource`, `why\[3\]\.resource`,
+		}},
+		{"releases", "all faults of a releases file", []string{"-releases", "testdata/wrong-releases.yaml"}, []string{
+			`^testdata/wrong-releases\.yaml: versions\[1\]\.deployment: "cart"`, `versions\[2\]\.createdAt: required`, `versions\[3\]\.targetSelector: .*metdata.*-unchecked`,
+			`approvals\[0\]\.version: "checkout" has no version "2\.5\.9"`, `approvals\[0\]\.environment: fleet\.yaml has no environment "prod"`, `approvals\[0\]\.by: `, `approvals\[0\]\.status: "yes please"`,
+			`durations\.cart: `, `durations\.checkout: is required`, `why\[0\]\.resource: .*"us-9"`, `why\[0\]\.at: lies before the start`,
+		}},
+		{"overrides", "an override is checked like everything else", []string{"-releases", "testdata/wrong-overrides.yaml"}, []string{
+			`overrides\[0\]\.reason: required`, `overrides\[0\]\.expiresAt: is not after createdAt`, `overrides\[1\]\.ruleId: required`,
+		}},
+		{"unknown fields", "a typo in a field is named", []string{"-releases", "testdata/unknown-fields.yaml"}, []string{
+			`versions\[0\]\.id: `, `versions\[0\]\.target_selector: `, `durations\.checkout: "soon"`,
+		}},
+		{"typo", "what a host checks when a version is published", []string{"-releases", "releases-typo.yaml"}, []string{
+			`^releases-typo\.yaml: versions\[2\]\.targetSelector: 1:34: syntax error at AND \(write && for AND\) \(-unchecked plays it all the same\)`,
+		}},
+		{"missing", "a file that is not there", []string{"-fleet", "testdata/none.yaml"}, []string{`testdata/none\.yaml: no such file`}},
+		{"scope errors", "an unknown answer", []string{"-scope-errors", "ignore"}, []string{`-scope-errors: "ignore" is unknown`}},
+		{"why", "no instant", []string{"-why", "us-1"}, []string{`-why: "us-1": write a cluster and an instant`}},
+		{"why who", "no such cluster", []string{"-why", "us-9@2026-03-10T18:05:00Z"}, []string{`-why: resource: fleet\.yaml has no cluster "us-9"`}},
+		{"argument", "a file without flag", []string{"policy.yaml"}, []string{`unexpected argument "policy\.yaml"`}},
+		{"flag", "an unknown flag", []string{"-overide"}, []string{`-overide`}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			err := run(t.Context(), row.args, &out, &out)
+			var wrong *inputError
+			if !errors.As(err, &wrong) {
+				t.Fatalf("%s: got %v, want the error of an input, which exits with 2", row.why, err)
+			}
+			lines := strings.Split(err.Error(), "\n")
+			for _, want := range row.want {
+				if !slices.ContainsFunc(lines, regexp.MustCompile(want).MatchString) {
+					t.Errorf("%s: no line matches %q in\n%v", row.why, want, err)
+				}
+			}
+			if len(lines) != len(row.want) {
+				t.Errorf("%s: %d lines, want %d:\n%v", row.why, len(lines), len(row.want), err)
+			}
+			if out.Len() > 0 {
+				t.Errorf("%s: something was printed before the error: %s", row.why, out.String())
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"-help"}, &out, &out); !errors.Is(err, flag.ErrHelp) || !strings.Contains(out.String(), "-scope-errors exclude") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}

@@ -1,0 +1,465 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
+)
+
+// frame is a bracket rule in an environment where it has members.
+type frame struct {
+	*bracketWork
+	policy *compiledPolicy
+	group  []bracket.GroupMember // with roles and needs, as a group that closed now would have them; nil if there can be none
+	roles  map[int32]bracket.Role
+}
+
+// frame finds the members of every bracket, and what a group of them would look like.
+func (l *lint) frame() error {
+	w := l.w
+	l.frameOf = make([]*frame, len(w.targets))
+	for _, policy := range w.set.policies {
+		rule := policy.bracket
+		if rule == nil {
+			continue
+		}
+		for e := range w.environments {
+			f := &frame{policy: policy, bracketWork: &bracketWork{
+				rule: rule, id: rule.id, environment: int32(e), view: newView([]*compiledPolicy{policy}), edges: map[edge]bool{},
+			}}
+			for k := range w.deployments {
+				if ok, err := rule.members.Match(&bound{deployment: &w.deployments[k]}); err != nil || !ok {
+					continue
+				}
+				if own := w.governed(rule, w.pairs[e*len(w.deployments)+k].targets); len(own) > 0 {
+					f.targets, f.deployments = append(f.targets, own...), append(f.deployments, int32(k))
+				}
+			}
+			if len(f.targets) == 0 {
+				continue
+			}
+			slices.Sort(f.targets)
+			l.frames = append(l.frames, f)
+			overlaps := map[*frame]*reach{}
+			var others []*frame
+			for _, i := range f.targets {
+				switch other := l.frameOf[i]; {
+				case other == nil:
+					l.frameOf[i], w.members[i] = f, true
+				case overlaps[other] == nil:
+					overlaps[other] = &reach{}
+					others = append(others, other)
+					fallthrough
+				default:
+					overlaps[other].add(i)
+				}
+			}
+			for _, other := range others {
+				l.add(at(rule, "deploymentSelector"), LintBracketOverlapping, SeverityError, *overlaps[other],
+					fmt.Sprintf("%q claims targets that %q claims too, and nothing is planned as long as they do", rule.id, other.id),
+					"narrow one of the two, by its deploymentSelector or by the selector of its policy")
+			}
+			if err := l.close(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// close lets package bracket close a group of the members on an imaginary resource that has all of them, and reads from it the roles and
+// needs that count, so that there is one derivation of roles and not two.
+func (l *lint) close(f *frame) error {
+	members := l.w.edgesOf(f.bracketWork)
+	rule := bracket.Rule{DeploymentSelector: f.rule.bracket.DeploymentSelector, ReadinessMode: bracket.Immediate, MemberRoles: f.rule.bracket.MemberRoles}
+	published := time.Unix(0, 0).UTC()
+	observation := bracket.Observation{Members: members}
+	for _, m := range members {
+		observation.Versions = append(observation.Versions, bracket.Version{Deployment: m.Deployment, ID: "v", CreatedAt: published, EligibleAt: published})
+		observation.Targets = append(observation.Targets, bracket.Target{Resource: "r", Deployment: m.Deployment})
+	}
+	state, _, err := bracket.Step(rule, bracket.NewState(f.id, "e"), observation, published)
+	if err != nil {
+		return l.unclosed(f, err)
+	}
+	closed := state.Group.Closed
+	if len(closed) == 0 {
+		field := "memberRoles"
+		l.add(at(f.rule, field), LintBracketNoMain, SeverityError, l.reachOf(f.targets),
+			"all members are hooks, and hooks never open a group: nothing ever starts",
+			"narrow memberRoles, or widen deploymentSelector to what is to be upgraded")
+		return nil
+	}
+	f.group, f.roles = closed[0].Members, map[int32]bracket.Role{}
+	for _, m := range f.group {
+		d, _ := l.w.deployment(m.Deployment)
+		f.roles[d] = m.Role
+	}
+	return nil
+}
+
+// unclosed says why members cannot be ordered.
+func (l *lint) unclosed(f *frame, err error) error {
+	for one := range leaves(err) {
+		var circle *bracket.CycleError
+		var against *bracket.RoleError
+		switch {
+		case errors.As(one, &circle):
+			l.add(at(f.rule, ""), LintDependencyCycle, SeverityError, l.reachOf(f.targets),
+				"members wait for one another, and nothing is planned as long as they do: "+strings.Join(circle.Path, " needs "),
+				"remove one of these dependencies, or narrow it with appliesTo")
+		case errors.As(one, &against):
+			rule := f.rule
+			from, _ := l.w.deployment(against.Deployment)
+			to, _ := l.w.deployment(against.Need)
+			field := "memberRoles"
+			for _, r := range f.view.dependencies {
+				own := bound{deployment: &l.w.deployments[from], environment: &l.w.environments[f.environment]}
+				if (r.appliesTo == nil || ask(r.appliesTo, &own) != no) && l.w.need(r, f.bracketWork, to) != nil {
+					rule, field = r, "dependsOn"
+					break
+				}
+			}
+			var concerns reach
+			for _, i := range f.targets {
+				if l.w.targets[i].deployment == from {
+					concerns.add(i)
+				}
+			}
+			l.add(at(rule, field), LintDependencyAcrossRoles, SeverityError, concerns,
+				fmt.Sprintf("the %s member %q needs the %s member %q, which runs after it, and nothing is planned as long as it does", against.Role, against.Deployment, against.NeedRole, against.Need),
+				"leave the hook out with appliesTo, or declare it "+string(against.NeedRole)+" in memberRoles")
+		default:
+			return one
+		}
+	}
+	return nil
+}
+
+func (l *lint) reachOf(targets []int32) reach {
+	if len(targets) == 0 {
+		return reach{}
+	}
+	return reach{len(targets), targets[0]}
+}
+
+// lookAtBrackets looks at what a bracket's groups would meet.
+func (l *lint) lookAtBrackets() {
+	for _, f := range l.frames {
+		if f.group == nil {
+			continue
+		}
+		l.lookAtRoles(f)
+		l.lookAtHooks(f)
+		l.lookAtPaths(f)
+		l.lookAtOrder(f)
+		l.lookAtMerge(f)
+	}
+}
+
+func (l *lint) lookAtRoles(f *frame) {
+	if f.rule.bracket.MemberRoles != nil {
+		return
+	}
+	pre, post := rolesOf(f.group, bracket.Pre), rolesOf(f.group, bracket.Post)
+	environment := l.w.environments[f.environment].ID
+	if len(pre)+len(post) == 0 {
+		l.add(at(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityInfo, reach{},
+			fmt.Sprintf("in %s the dependencies make all %d members main; a further one may make hooks of two of them", environment, len(f.group)),
+			`write "memberRoles": {} if that is meant`)
+		return
+	}
+	quoted := func(ids []string) string {
+		return fmt.Sprintf("deployment.id == '%s'", strings.Join(ids, "' || deployment.id == '"))
+	}
+	l.add(at(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityWarning, reach{},
+		fmt.Sprintf("in %s the dependencies make %s pre and %s post; a further member may change that", environment, strings.Join(pre, ", "), strings.Join(post, ", ")),
+		fmt.Sprintf(`write "memberRoles": {"pre": "%s", "post": "%s"}`, quoted(pre), quoted(post)))
+}
+
+// onResources yields the targets of a frame, resource by resource.
+func (l *lint) onResources(f *frame) func(yield func([]int32) bool) {
+	return func(yield func([]int32) bool) {
+		for rest := f.targets; len(rest) > 0; {
+			n := 1
+			for n < len(rest) && l.w.targets[rest[n]].resource == l.w.targets[rest[0]].resource {
+				n++
+			}
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
+}
+
+// lookAtHooks finds hooks that have nothing to run, where there is a main member.
+func (l *lint) lookAtHooks(f *frame) {
+	var blocked reach
+	lacking := map[string]bool{}
+	for own := range l.onResources(f) {
+		if !slices.ContainsFunc(own, func(i int32) bool { return f.roles[l.w.targets[i].deployment] == bracket.Main }) {
+			continue
+		}
+		for _, i := range own {
+			t := &l.w.targets[i]
+			if f.roles[t.deployment] != bracket.Main && t.current == none && !l.deployable(i) {
+				blocked.add(i)
+				lacking[t.Deployment] = true
+			}
+		}
+	}
+	if blocked.targets > 0 {
+		l.add(at(f.rule, ""), LintBracketHookWithoutVersion, SeverityError, blocked,
+			fmt.Sprintf("hooks without a version that may be deployed keep every execution on their resources from starting: %s", strings.Join(sortedKeys(lacking), ", ")),
+			"publish a version of them that is ready, in scope and selected")
+	}
+}
+
+// deployable reports whether any version may be deployed on a target, if not now then later: approvals and progressions can still come.
+func (l *lint) deployable(i int32) bool {
+	w := l.w
+	t := &w.targets[i]
+	for n := int32(len(w.versions[t.deployment].list)) - 1; n >= 0; n-- {
+		if w.versions[t.deployment].list[n].CreatedAt.Before(l.until) && w.inScope(i, n) && l.selected(i, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// selected reports whether the status of a version and all version selectors let it onto a target.
+func (l *lint) selected(i, n int32) bool {
+	w := l.w
+	v := w.versions[w.targets[i].deployment].list[n]
+	if v.Status != VersionReady {
+		return false
+	}
+	for _, rule := range w.views.list[w.view[i]].selectors {
+		b := w.bound(i)
+		b.version = v
+		if _, ok := w.versionSelector(rule, &b); !ok && w.overriddenAt(rule.id, i, n) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// path is the critical path of members, and of the shortest execution that could be: the hooks around a single main member.
+func (l *lint) path(f *frame, present func(d int32) bool) (all, least time.Duration) {
+	var mains []string
+	for _, m := range f.group {
+		if d, _ := l.w.deployment(m.Deployment); present(d) && m.Role == bracket.Main {
+			mains = append(mains, m.Deployment)
+		}
+	}
+	all = l.longest(f, func(m *bracket.GroupMember) bool {
+		d, _ := l.w.deployment(m.Deployment)
+		return present(d)
+	})
+	for k, main := range mains {
+		own := l.longest(f, func(m *bracket.GroupMember) bool {
+			d, _ := l.w.deployment(m.Deployment)
+			return present(d) && (m.Role != bracket.Main || m.Deployment == main)
+		})
+		if k == 0 || own < least {
+			least = own
+		}
+	}
+	return all, least
+}
+
+// longest is the longest chain of needs among some members. Needs that hold for some versions only are left out: they may not hold.
+func (l *lint) longest(f *frame, among func(*bracket.GroupMember) bool) time.Duration {
+	ends := map[string]time.Duration{}
+	var end func(m *bracket.GroupMember) time.Duration
+	end = func(m *bracket.GroupMember) time.Duration {
+		if known, ok := ends[m.Deployment]; ok {
+			return known
+		}
+		var start time.Duration
+		for k := range f.group {
+			if other := &f.group[k]; among(other) && slices.Contains(m.Needs, other.Deployment) {
+				start = max(start, end(other))
+			}
+		}
+		d, _ := l.w.deployment(m.Deployment)
+		ends[m.Deployment] = saturating(start, l.duration(d).duration)
+		return ends[m.Deployment]
+	}
+	var last time.Duration
+	for k := range f.group {
+		if among(&f.group[k]) {
+			last = max(last, end(&f.group[k]))
+		}
+	}
+	return last
+}
+
+func saturating(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// lookAtPaths compares the critical path of the members with the longest opening of their windows. Resources that are alike are looked at once.
+func (l *lint) lookAtPaths(f *frame) {
+	type alike struct {
+		hours    []*hours
+		first    []int32
+		concerns reach
+	}
+	seen := map[string]*alike{}
+	var order []string
+	for own := range l.onResources(f) {
+		var key strings.Builder
+		var all []*hours
+		for _, i := range own {
+			h := l.w.hoursOf(i, none)
+			fmt.Fprintf(&key, "%d %p ", l.w.targets[i].deployment, h)
+			if h != nil && !slices.Contains(all, h) {
+				all = append(all, h)
+			}
+		}
+		if len(all) == 0 {
+			continue
+		}
+		k := key.String()
+		if seen[k] == nil {
+			seen[k] = &alike{hours: all, first: own}
+			order = append(order, k)
+		}
+		seen[k].concerns.merge(reach{len(own), own[0]})
+	}
+	for _, key := range order {
+		a := seen[key]
+		var calendars []clock.Calendar
+		var stretch time.Duration
+		for _, h := range a.hours {
+			calendars = append(calendars, h.calendar)
+			stretch = max(stretch, h.longest)
+		}
+		calendar := clock.Intersect(calendars...)
+		if !l.fits(calendar, stretch) {
+			continue // it never opens, which is another finding
+		}
+		all, least := l.path(f, func(d int32) bool {
+			return slices.ContainsFunc(a.first, func(i int32) bool { return l.w.targets[i].deployment == d })
+		})
+		severity, what, length := SeverityWarning, "all members", all
+		switch {
+		case !l.fits(calendar, max(least, stretch)):
+			severity, what, length = SeverityError, "a single main member", least
+		case l.fits(calendar, max(all, stretch)):
+			continue
+		}
+		l.add(at(f.rule, ""), LintWindowShorterThanBracket, severity, a.concerns,
+			fmt.Sprintf("an execution of %s takes %v, longer than the windows are open at a stretch within %v: it ends outside of them", what, length, l.horizon),
+			"widen the windows, or split the bracket; minimumRemainingMinutes keeps what does not fit from starting")
+	}
+}
+
+// lookAtOrder compares the cadence of groups with the length of the curves that give them their turns.
+func (l *lint) lookAtOrder(f *frame) {
+	rule := f.rule.bracket.WithDefaults()
+	var releases []time.Time
+	for _, m := range f.group {
+		if d, _ := l.w.deployment(m.Deployment); m.Role == bracket.Main {
+			for _, v := range l.w.versions[d].list {
+				if v.Status == VersionReady && v.CreatedAt.Before(l.until) {
+					releases = append(releases, v.CreatedAt)
+				}
+			}
+		}
+	}
+	between := cadence(releases)
+	if !between.is {
+		return
+	}
+	code, how := LintImmediateStarves, "closes one at once"
+	if rule.ReadinessMode != bracket.Immediate {
+		code, how = LintOrderStarves, "collects them"
+		if rule.ReadinessMode == bracket.CollectionWindow {
+			between.duration = max(between.duration, time.Duration(*rule.ReadinessWindowSeconds)*time.Second)
+		}
+	}
+	asked := map[*compiledRule]bool{}
+	for _, i := range f.targets {
+		for _, gradual := range l.w.views.list[l.w.view[i]].gradual {
+			if asked[gradual] || gradual.gradual.OrderSalt == SaltByGroup || gradual.gradual.OrderKey == OrderByTarget {
+				continue
+			}
+			asked[gradual] = true
+			founders := l.w.resourcesOf(f.targets)
+			if gradual.bracketID != f.id || gradual.gradual.OrderKey == OrderByResource {
+				founders = l.w.resourcesOf(l.w.population(gradual, f.environment*int32(len(l.w.deployments)), none))
+			}
+			if length := curveLength(gradual, founders); length >= between.duration {
+				l.add(at(gradual, "orderSalt"), code, SeverityWarning, reach{},
+					fmt.Sprintf("releases come every %v or faster and the bracket %q %s, but the last of %d resources is due %v after a group closes: it is superseded each time, and it is the same one each time",
+						between.duration, f.id, how, founders, length),
+					"set orderSalt to group, so that others are last, shorten the curve, or collect for longer")
+			}
+		}
+	}
+}
+
+// lookAtMerge finds a merge that cannot happen: each group is done everywhere before the next one closes. It claims that only if nothing but
+// the curve and the slots delays a start.
+func (l *lint) lookAtMerge(f *frame) {
+	rule := f.rule.bracket.WithDefaults()
+	if rule.OverlapStrategy != bracket.Merge || rule.ReadinessMode != bracket.CollectionWindow || len(l.w.set.customs) > 0 {
+		return
+	}
+	for _, m := range f.group {
+		if d, _ := l.w.deployment(m.Deployment); !l.duration(d).is {
+			return
+		}
+	}
+	resources := l.w.resourcesOf(f.targets)
+	batches := 1
+	var curve time.Duration
+	for _, i := range f.targets {
+		view := l.w.views.list[l.w.view[i]]
+		if len(view.cooldowns) > 0 || view.hours != nil || len(l.w.blockingRules(i, f.bracketWork)) > 0 || l.w.dependent[l.w.targets[i].deployment] {
+			return
+		}
+		for _, own := range view.concurrency {
+			if index := l.w.capacity.byRule[own][l.w.targets[i].resource]; index != none {
+				places := l.places(index)
+				if places == 0 || own.pool.MaxActiveKeys.Value() > 0 {
+					return
+				}
+				batches = max(batches, (resources+places-1)/places)
+			}
+		}
+	}
+	asked := map[*compiledRule]bool{}
+	for _, i := range f.targets {
+		for _, gradual := range l.w.views.list[l.w.view[i]].gradual {
+			if !asked[gradual] {
+				asked[gradual] = true
+				for _, own := range l.populations(gradual) {
+					curve = max(curve, curveLength(gradual, own.founders))
+				}
+			}
+		}
+	}
+	all, _ := l.path(f, func(int32) bool { return true })
+	if all > math.MaxInt64/time.Duration(batches) {
+		return
+	}
+	window := time.Duration(*rule.ReadinessWindowSeconds) * time.Second
+	if longest := saturating(curve, all*time.Duration(batches)); longest <= window {
+		l.add(at(f.rule, "overlapStrategy"), LintMergeBudgetUnused, SeverityInfo, reach{},
+			fmt.Sprintf("groups close at least %v apart, and one is done everywhere after %v unless jobs fail: none is merged into another", window, longest),
+			"use overlapStrategy queue, or a shorter readinessWindowSeconds")
+	}
+}

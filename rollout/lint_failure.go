@@ -1,0 +1,99 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// lookAtFailures looks at what brackets, retries and rollbacks make of a failure.
+func (l *lint) lookAtFailures() {
+	for _, p := range l.w.set.policies {
+		if p.bracket != nil {
+			l.lookAtHold(p)
+		}
+	}
+	type stuck struct{ rule, retry *compiledRule }
+	said := map[stuck]bool{}
+	for k := range l.kinds {
+		view := l.w.views.list[l.kinds[k].view]
+		if len(view.retries) == 0 {
+			continue
+		}
+		for _, p := range view.policies {
+			rules := p.concurrency
+			if p.bracket != nil {
+				rules = append(slices.Clip(rules), p.bracket)
+			}
+			for _, rule := range rules {
+				for _, retry := range view.retries {
+					if !said[stuck{rule, retry}] {
+						said[stuck{rule, retry}] = true
+						l.lookAtStuck(rule, retry)
+					}
+				}
+			}
+		}
+	}
+}
+
+// lookAtHold finds brackets that hold after a failure that nothing repeats, and rollback rules that such a bracket overrules.
+func (l *lint) lookAtHold(p *compiledPolicy) {
+	if p.bracket.bracket.WithDefaults().OnMemberFailure != bracket.Hold {
+		return
+	}
+	var once reach
+	back := map[*compiledRule]*reach{}
+	var rules []*compiledRule
+	for i, f := range l.frameOf {
+		if f == nil || f.policy != p {
+			continue
+		}
+		view := l.w.views.list[l.w.view[i]]
+		// Of several retry rules the one with the fewest attempts counts.
+		if len(view.retries) == 0 || slices.ContainsFunc(view.retries, func(r *compiledRule) bool { return *r.retry.MaxRetries == 0 }) {
+			once.add(int32(i))
+		}
+		for _, rule := range view.rollbacks {
+			if back[rule] == nil {
+				back[rule] = &reach{}
+				rules = append(rules, rule)
+			}
+			back[rule].add(int32(i))
+		}
+	}
+	if once.targets > 0 {
+		l.add(at(p.bracket, "onMemberFailure"), LintHoldWithoutRetry, SeverityWarning, once,
+			"a job that fails once holds its execution, and the slot of its resource, until an operator acts",
+			"add a retry rule with maxRetries of at least 1, or another onMemberFailure")
+	}
+	for _, rule := range rules {
+		l.add(at(rule, ""), LintRollbackWithHold, SeverityWarning, *back[rule],
+			fmt.Sprintf("members of the bracket %q are not rolled back, because it holds after a failure", p.bracket.id),
+			"set its onMemberFailure to rollback_member or rollback_all, or keep its members out of the policy of this rule")
+	}
+}
+
+func (l *lint) lookAtStuck(rule, retry *compiledRule) {
+	severity, seconds := SeverityInfo, int64(0)
+	if rule.pool != nil {
+		seconds = rule.pool.StuckAfterSeconds
+		if rule.pool.OnStuck != 0 {
+			severity = SeverityWarning
+		}
+	} else {
+		seconds = rule.bracket.StuckAfterSeconds
+	}
+	attempts := *retry.retry.MaxRetries
+	if seconds == 0 || attempts == 0 {
+		return
+	}
+	delay := retry.retry.Delay(attempts)
+	if after := time.Duration(seconds) * time.Second; delay >= after {
+		l.add(at(rule, "stuckAfterSeconds"), LintStuckBeforeRetry, severity, reach{},
+			fmt.Sprintf("%v without progress is stuck, but the rule %q waits for %v before its last attempt: if another job of the holder is at work meanwhile, the lease is stuck before that attempt", after, retry.id, delay),
+			"raise stuckAfterSeconds above the longest delay, or lower maxBackoffSeconds")
+	}
+}

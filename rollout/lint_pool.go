@@ -1,0 +1,213 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// places is how many members of a pool may be active at once.
+func (l *lint) places(index int32) int {
+	p := &l.w.capacity.snapshot.Pools[index]
+	return min(p.Total, p.Limit.Of(p.Total, p.Rounding))
+}
+
+// limitField is the field in which a rule gives its limit.
+func limitField(rule *compiledRule) string {
+	if rule.pool.Limit.IsZero() {
+		return "limitValue"
+	}
+	return "limit"
+}
+
+// lookAtPools looks at each concurrency rule and the pools it makes.
+func (l *lint) lookAtPools() {
+	w := l.w
+	for _, p := range w.set.policies {
+		for _, rule := range p.concurrency {
+			byResource := w.capacity.byRule[rule]
+			var pools []int32
+			seen := map[int32]bool{}
+			members := 0
+			for _, index := range byResource {
+				if index == none {
+					continue
+				}
+				members++
+				if !seen[index] {
+					seen[index] = true
+					pools = append(pools, index)
+				}
+			}
+			if len(w.resources) == 0 {
+				continue
+			}
+			if members == 0 {
+				l.add(at(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
+					fmt.Sprintf("it matches none of %d resources: the rule limits nothing", len(w.resources)), "correct the expression, or remove the rule")
+				continue
+			}
+			if members == len(w.resources) && members >= 2 && reads(rule.group, "") {
+				l.everything(at(rule, "groupSelector"), fmt.Sprintf("all %d resources", members))
+			}
+			l.lookAtLimited(rule, pools, members)
+			l.lookAtRounding(rule, pools)
+		}
+	}
+}
+
+// lookAtLimited finds out whom a rule limits at all, and whom it never lets start.
+func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
+	w := l.w
+	shut := map[int32]bool{}
+	largest := 0
+	for _, index := range pools {
+		if l.places(index) == 0 {
+			shut[index] = true
+			largest = max(largest, w.capacity.snapshot.Pools[index].Total)
+		}
+	}
+	limited, blocked := 0, reach{}
+	down := map[string]bool{} // resources of shut pools that are active already: they start without a place
+	for index := range shut {
+		p := &w.capacity.snapshot.Pools[index]
+		for _, id := range p.Unavailable {
+			down[id] = true
+		}
+		for _, lease := range p.Record.Leases {
+			down[lease.Resource] = true
+		}
+		for _, holder := range p.Jobs {
+			down[holder.Resource] = true
+		}
+	}
+	for i := range w.targets {
+		t := &w.targets[i]
+		index := w.capacity.byRule[rule][t.resource]
+		if index == none || !w.views.list[w.view[i]].has(rule) {
+			continue
+		}
+		limited++
+		if shut[index] && !down[t.Resource] {
+			blocked.add(int32(i))
+		}
+	}
+	if limited == 0 && l.reach[rule.policy].targets > 0 {
+		l.add(at(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
+			fmt.Sprintf("none of the targets that the policy governs is on one of its %d members: the rule limits nothing", members),
+			"correct the expression, or the selector of the policy")
+	}
+	if len(shut) == 0 {
+		return
+	}
+	limit := rule.pool.Max()
+	detail := fmt.Sprintf("a limit of %v lets none of %d members start", limit, largest)
+	fix := "write at least 1 to resume; 0 is a pause"
+	if limit.Value() > 0 {
+		detail = fmt.Sprintf("%v of %d, rounded by %v, is 0: nobody starts", limit, largest, rule.pool.Rounding)
+		fix = "round by ceil or floor_min_1, or write a count"
+	}
+	l.add(at(rule, limitField(rule)), LintLimitZero, neverOr(blocked), blocked, detail, fix)
+}
+
+// lookAtRounding finds percentages that are rounded up to more than they say.
+func (l *lint) lookAtRounding(rule *compiledRule, pools []int32) {
+	limit := rule.pool.Max()
+	if !limit.IsPercent() || rule.pool.Rounding != concurrency.Ceil {
+		return
+	}
+	share := int64(limit.Value())
+	count := 0
+	var places, total int64 // of the pool that exceeds the share by most
+	for _, index := range pools {
+		most, all := int64(l.places(index)), int64(l.w.capacity.snapshot.Pools[index].Total)
+		if all == 0 || most*100 <= share*all {
+			continue
+		}
+		if count++; count == 1 || most*total > places*all {
+			places, total = most, all
+		}
+	}
+	if count == 0 {
+		return
+	}
+	where := ""
+	if len(pools) > 1 {
+		where = fmt.Sprintf(", in %d of %d pools", count, len(pools))
+	}
+	l.add(at(rule, limitField(rule)), LintCeilExceedsPercent, SeverityInfo, reach{},
+		fmt.Sprintf("%v of %d, rounded up, is %d, which is %d.%d %%%s", limit, total, places, places*100/total, places*1000/total%10, where),
+		"round by floor or floor_min_1, or write a count, if that is too many")
+}
+
+// lookAtOverlaps finds pools that share members and not the limit.
+func (l *lint) lookAtOverlaps() {
+	w := l.w
+	var rules []*compiledRule
+	for _, p := range w.set.policies {
+		rules = append(rules, p.concurrency...)
+	}
+	type pair struct{ a, b int }
+	type shared struct {
+		members int
+		first   string
+		alone   reach // targets that only one of the two limits
+	}
+	overlaps := map[pair]*shared{}
+	var order []pair
+	for b := range rules {
+		for a := range b {
+			own := &shared{}
+			for r := range w.resources {
+				if x, y := w.capacity.byRule[rules[a]][r], w.capacity.byRule[rules[b]][r]; x != none && y != none && x != y {
+					if own.members++; own.members == 1 {
+						own.first = w.resources[r].ID
+					}
+				}
+			}
+			if own.members > 0 {
+				overlaps[pair{a, b}] = own
+				order = append(order, pair{a, b})
+			}
+		}
+	}
+	if len(order) == 0 {
+		return
+	}
+	alone := make([][]bool, len(order)) // per overlap and view: governed by one of the two
+	for k, p := range order {
+		alone[k] = make([]bool, len(w.views.list))
+		for v, view := range w.views.list {
+			alone[k][v] = view.has(rules[p.a]) != view.has(rules[p.b])
+		}
+	}
+	for i := range w.targets {
+		for k, p := range order {
+			if !alone[k][w.view[i]] {
+				continue
+			}
+			r := w.targets[i].resource
+			if x, y := w.capacity.byRule[rules[p.a]][r], w.capacity.byRule[rules[p.b]][r]; x != none && y != none && x != y {
+				overlaps[p].alone.add(int32(i))
+			}
+		}
+	}
+	for _, p := range order {
+		own := overlaps[p]
+		severity := SeverityInfo
+		consequence := "a start needs a place in both"
+		if own.alone.targets > 0 {
+			severity = SeverityWarning
+			consequence = "each allows its own maximum, and there are targets that only one of them limits"
+		}
+		a, b := rules[p.a], rules[p.b]
+		f := at(b, "groupSelector")
+		if strings.Compare(a.id, b.id) > 0 {
+			f, a, b = at(a, "groupSelector"), b, a
+		}
+		l.addApart(f, a.id, LintPoolsOverlapUnshared, severity, own.alone,
+			fmt.Sprintf("its pools and those of %q have %d resources in common, such as %s: %s", a.id, own.members, own.first, consequence),
+			"give both rules one sharedPool with one limit, or leave it if both limits are meant")
+	}
+}

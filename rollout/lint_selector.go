@@ -1,0 +1,433 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// everything reports an expression that makes a distinction and finds none.
+func (l *lint) everything(f Finding, what string) {
+	l.add(f, LintSelectorMatchesEverything, SeverityInfo, reach{}, "it matches "+what, `write "true" if that is meant`)
+}
+
+// lookAtSelectors counts what expressions match.
+func (l *lint) lookAtSelectors() {
+	w := l.w
+	if len(w.targets) == 0 {
+		return
+	}
+	var free reach
+	for i := range w.targets {
+		if w.view[i] == 0 {
+			free.add(int32(i))
+		}
+	}
+	if free.targets > 0 {
+		l.add(Finding{Path: "targets"}, LintTargetsUnmatched, SeverityWarning, free,
+			"no policy governs these targets: they start as soon as there is a version", `widen a selector, or add a policy with the selector "true"`)
+	}
+	for _, p := range w.set.policies {
+		f := Finding{Policy: p.id, Path: join(p.path, "selector")}
+		switch n := l.reach[p].targets; {
+		case n == 0:
+			l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %d targets: the policy governs nothing", len(w.targets)), "correct the expression, or disable the policy")
+			continue // and its rules then do not, either
+		case n == len(w.targets) && n >= 2 && reads(p.selector, ""):
+			l.everything(f, fmt.Sprintf("all %d targets", n))
+		}
+		if p.bracket != nil {
+			l.lookAtMembers(p)
+		}
+		for _, rule := range p.selectors {
+			l.lookAtVersionSelector(rule)
+		}
+	}
+	l.lookAtScopes()
+}
+
+// lookAtMembers counts the deployments that the expressions of a bracket match.
+func (l *lint) lookAtMembers(p *compiledPolicy) {
+	w := l.w
+	rule := p.bracket
+	matched := l.matching(rule.members, nil)
+	f := at(rule, "deploymentSelector")
+	switch governed := slices.ContainsFunc(l.frames, func(f *frame) bool { return f.policy == p }); {
+	case matched == 0:
+		l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %d deployments: the bracket has no members", len(w.deployments)), "correct the expression")
+	case !governed:
+		l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, "the policy governs no target of the deployments that it matches: the bracket has no members", "correct the expression, or the selector of the policy")
+	case matched == len(w.deployments) && matched >= 2 && reads(rule.members, ""):
+		l.everything(f, fmt.Sprintf("all %d deployments", matched))
+	}
+	if matched == 0 {
+		return
+	}
+	for _, role := range []struct {
+		field string
+		m     Matcher
+	}{{"pre", rule.pre}, {"post", rule.post}} {
+		if role.m != nil && l.matching(role.m, rule.members) == 0 {
+			l.add(at(rule, "memberRoles."+role.field), LintSelectorMatchesNothing, SeverityWarning, reach{}, "it matches none of the members", "correct the expression, or leave it out")
+		}
+	}
+}
+
+// matching counts the deployments that match, and match a second expression if there is one.
+func (l *lint) matching(m, also Matcher) int {
+	n := 0
+	for k := range l.w.deployments {
+		b := bound{deployment: &l.w.deployments[k]}
+		if ok, err := m.Match(&b); err == nil && ok && (also == nil || ask(also, &b) == yes) {
+			n++
+		}
+	}
+	return n
+}
+
+// lookAtVersionSelector finds a version selector that lets no version pass that exists.
+func (l *lint) lookAtVersionSelector(rule *compiledRule) {
+	w := l.w
+	versions := 0
+	for _, k := range l.kinds {
+		if !w.views.list[k.view].has(rule) {
+			continue
+		}
+		_, d := l.pairOf(k.pair)
+		for _, i := range w.pairs[k.pair].targets {
+			if w.view[i] != k.view {
+				continue
+			}
+			b := w.bound(i)
+			for _, v := range w.versions[d].list {
+				versions++
+				b.version = v
+				if _, ok := w.versionSelector(rule, &b); ok {
+					return
+				}
+			}
+			if !rule.readsResource {
+				break // the others are alike
+			}
+		}
+	}
+	if versions > 0 {
+		l.add(at(rule, "selector"), LintSelectorMatchesNothing, SeverityWarning, l.reach[rule.policy], "it lets no version pass that exists", "correct the expression, or publish a version that it matches")
+	}
+}
+
+// lookAtScopes finds versions that could still be chosen and are for nobody.
+func (l *lint) lookAtScopes() {
+	w := l.w
+	for d := range w.deployments {
+		if !w.scoped[d] {
+			continue
+		}
+		var targets []int32
+		for e := range w.environments {
+			targets = append(targets, w.pairs[e*len(w.deployments)+d].targets...)
+		}
+		for n, v := range w.versions[d].list {
+			newer := func(i int32) bool { return int32(n) > w.targets[i].floor() }
+			if v.TargetSelector == "" || !slices.ContainsFunc(targets, newer) || slices.ContainsFunc(targets, func(i int32) bool { return w.inScope(i, int32(n)) }) {
+				continue
+			}
+			l.add(Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}, LintSelectorMatchesNothing, SeverityWarning, reach{},
+				fmt.Sprintf("the version is for none of the %d targets of its deployment", len(targets)), "correct the expression, or withdraw the version")
+		}
+	}
+}
+
+// lookAtKeys asks every expression once about every entity, or pair of entities, that it may meet, and looks up the keys that it misses.
+func (l *lint) lookAtKeys() {
+	w := l.w
+	for _, p := range w.set.policies {
+		l.misses(Finding{Policy: p.id, Path: join(p.path, "selector")}, p.selector, l.onTargets(p.selector, nil))
+		for _, rule := range p.rules {
+			switch rule.kind {
+			case KindBracket:
+				l.misses(at(rule, "deploymentSelector"), rule.members, l.onDeployments)
+				l.misses(at(rule, "memberRoles.pre"), rule.pre, l.onDeployments)
+				l.misses(at(rule, "memberRoles.post"), rule.post, l.onDeployments)
+			case KindConcurrency:
+				l.misses(at(rule, "groupSelector"), rule.group, l.onEveryResource)
+				if by := rule.groupBy; by != nil && by.field == "metadata" && len(w.resources) > 0 && !l.has("resource.metadata", by.key) {
+					l.unknown(at(rule, "groupBy"), "resource.metadata", by.key)
+				}
+			case KindDependency:
+				l.misses(at(rule, "dependsOn"), rule.dependsOn, l.onVersions(rule.dependsOn, nil))
+				l.misses(at(rule, "appliesTo"), rule.appliesTo, l.onTargets(rule.appliesTo, rule))
+			case KindVersionSelector:
+				l.misses(at(rule, "selector"), rule.selector, l.onVersions(rule.selector, rule))
+			case KindProgression:
+				l.misses(at(rule, "dependsOnEnvironmentSelector"), rule.selector, l.onEnvironments)
+			}
+		}
+	}
+	for d := range w.versions {
+		for _, v := range w.versions[d].list {
+			if v.TargetSelector == "" {
+				continue
+			}
+			if s := w.scopeOf(v); s.err == nil {
+				l.misses(Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}, s.matcher, func(yield func(*bound) bool) {
+					for e := range w.environments {
+						for _, i := range w.pairs[e*len(w.deployments)+d].targets {
+							b := w.bound(i)
+							b.version = v
+							if !yield(&b) {
+								return
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// misses evaluates an expression on what it may meet and reports the keys that it misses and that nobody has.
+func (l *lint) misses(f Finding, m Matcher, on func(yield func(*bound) bool)) {
+	if m == nil {
+		return
+	}
+	seen := map[string]bool{}
+	for b := range on {
+		_, err := m.Match(b)
+		text, missing := missingKey(err)
+		if !missing || seen[text] {
+			continue
+		}
+		seen[text] = true
+		if variable, key, ok := takeKey(text); ok && !l.has(variable, key) {
+			l.unknown(f, variable, key)
+		}
+	}
+}
+
+func (l *lint) unknown(f Finding, variable, key string) {
+	l.addApart(f, variable+"\n"+key, LintSelectorUnknownKeys, SeverityWarning, reach{}, fmt.Sprintf("no %s has the key %q", strings.TrimSuffix(variable, ".metadata"), key),
+		"correct the key, or test for it first, as in 'key' in "+variable)
+}
+
+// takeKey takes apart what a matcher says it missed, such as resource.metadata['zone'].
+func takeKey(text string) (variable, key string, ok bool) {
+	variable, rest, found := strings.Cut(text, "[")
+	if !found || len(rest) < 3 {
+		return "", "", false
+	}
+	quote := rest[:1]
+	key, closed := strings.CutSuffix(rest[1:], quote+"]")
+	return variable, key, closed && (quote == "'" || quote == `"`) && !strings.Contains(key, `\`)
+}
+
+// has reports whether any entity has a key. What is no metadata of an entity is not judged.
+func (l *lint) has(variable, key string) bool {
+	keys, known := l.keys[variable]
+	if !known {
+		keys = map[string]bool{}
+		collect := func(metadata map[string]string) {
+			for key := range metadata {
+				keys[key] = true
+			}
+		}
+		switch variable {
+		case "resource.metadata":
+			for k := range l.w.resources {
+				collect(l.w.resources[k].Metadata)
+			}
+		case "environment.metadata":
+			for k := range l.w.environments {
+				collect(l.w.environments[k].Metadata)
+			}
+		case "deployment.metadata":
+			for k := range l.w.deployments {
+				collect(l.w.deployments[k].Metadata)
+			}
+		case "version.metadata":
+			for d := range l.w.versions {
+				for _, v := range l.w.versions[d].list {
+					collect(v.Metadata)
+				}
+			}
+		default:
+			return true
+		}
+		l.keys[variable] = keys
+	}
+	return keys[key]
+}
+
+func (l *lint) onDeployments(yield func(*bound) bool) {
+	for k := range l.w.deployments {
+		if !yield(&bound{deployment: &l.w.deployments[k]}) {
+			return
+		}
+	}
+}
+
+func (l *lint) onEveryResource(yield func(*bound) bool) {
+	for k := range l.w.resources {
+		if !yield(&bound{resource: &l.w.resources[k]}) {
+			return
+		}
+	}
+}
+
+func (l *lint) onEnvironments(yield func(*bound) bool) {
+	for k := range l.w.environments {
+		for d := range l.w.deployments {
+			if !yield(&bound{environment: &l.w.environments[k], deployment: &l.w.deployments[d]}) {
+				return
+			}
+		}
+	}
+}
+
+// onTargets yields all targets, or those that a rule governs; of those that are alike to the expression only the first.
+func (l *lint) onTargets(m Matcher, rule *compiledRule) func(yield func(*bound) bool) {
+	return func(yield func(*bound) bool) {
+		for i := range l.asked(m, rule) {
+			if b := l.w.bound(i); !yield(&b) {
+				return
+			}
+		}
+	}
+}
+
+// onVersions yields the same targets with each version that they run or may get.
+func (l *lint) onVersions(m Matcher, rule *compiledRule) func(yield func(*bound) bool) {
+	return func(yield func(*bound) bool) {
+		for i := range l.asked(m, rule) {
+			t := &l.w.targets[i]
+			versions := l.w.versions[t.deployment].list
+			for n := int32(len(versions)) - 1; n >= max(t.current, 0); n-- {
+				b := l.w.bound(i)
+				b.version = versions[n]
+				if !yield(&b) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// asked yields the targets that an expression has to be asked about, of those that a rule governs or of all.
+func (l *lint) asked(m Matcher, rule *compiledRule) func(yield func(int32) bool) {
+	return func(yield func(int32) bool) {
+		if m == nil {
+			return
+		}
+		perResource := reads(m, ofResource)
+		for _, k := range l.kinds {
+			if rule != nil && !l.w.views.list[k.view].has(rule) {
+				continue
+			}
+			if !perResource {
+				if !yield(k.first) {
+					return
+				}
+				continue
+			}
+			for _, i := range l.w.pairs[k.pair].targets {
+				if l.w.view[i] == k.view && !yield(i) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// lookAtNames finds what a policy leaves to be derived.
+func (l *lint) lookAtNames() {
+	for _, p := range l.w.set.policies {
+		for _, rule := range p.rules {
+			if rule.derived {
+				l.add(Finding{Policy: p.id, Rule: rule.id, Path: strings.TrimSuffix(rule.path, "."+rule.kind) + ".id"}, LintRuleIDMissing, SeverityWarning, reach{},
+					fmt.Sprintf("its id %q is derived from its place: stored state and overrides lose it when a rule of this kind is inserted before it, or the policy is renamed", rule.id),
+					fmt.Sprintf("write an id; to keep what is stored, %q", rule.id))
+			}
+			if rule.implied && p.bracket != nil {
+				l.add(at(rule, "orderKey"), LintOrderKeyImplied, SeverityWarning, reach{},
+					fmt.Sprintf("it is %s because the policy has a bracket, and would be %s without", OrderByBracket, OrderByTarget), fmt.Sprintf("write %q", OrderByBracket))
+			}
+		}
+	}
+}
+
+// leftovers are what is stored for a rule that is in no enabled policy.
+type leftovers struct {
+	records, open, held int
+}
+
+// lookAtState finds the state of rules that are gone.
+func (l *lint) lookAtState() {
+	state := &l.snapshot.State
+	live := map[string]bool{}
+	for _, p := range l.w.set.policies {
+		for _, rule := range p.rules {
+			live[rule.id] = true
+		}
+	}
+	gone := map[string]*leftovers{}
+	note := func(rule string) *leftovers {
+		if live[rule] {
+			return &leftovers{}
+		}
+		if gone[rule] == nil {
+			gone[rule] = &leftovers{}
+		}
+		gone[rule].records++
+		return gone[rule]
+	}
+	for _, record := range state.Brackets {
+		note(record.Rule)
+	}
+	for _, record := range state.Executions {
+		if own := note(record.Rule); record.Open != nil {
+			own.open++
+		}
+	}
+	for _, record := range state.Rollouts {
+		note(record.Rule)
+	}
+	for _, record := range l.w.capacity.foreign {
+		name := record.Key
+		if parts, err := textkey.Split(record.Key); err == nil && len(parts) > 0 {
+			name = parts[0]
+		}
+		if live[name] && len(record.Leases) == 0 {
+			continue // a value of groupBy that nobody has any more
+		}
+		if gone[name] == nil {
+			gone[name] = &leftovers{}
+		}
+		gone[name].records++
+		gone[name].held += len(record.Leases)
+	}
+	for _, id := range sortedKeys(gone) {
+		l.leftOver(id, *gone[id])
+	}
+}
+
+func (l *lint) leftOver(id string, own leftovers) {
+	f := Finding{Rule: id, Path: "state"}
+	where := "is in no policy"
+	for _, p := range l.w.set.disabled {
+		for _, rule := range p.rules {
+			if rule.id == id || rule.pool != nil && rule.pool.SharedPool == id {
+				f = at(rule, "")
+				where = fmt.Sprintf("is in the disabled policy %q", p.id)
+			}
+		}
+	}
+	severity := SeverityInfo
+	if own.open+own.held > 0 {
+		severity = SeverityWarning
+	}
+	l.add(f, LintPolicyDisabledState, severity, reach{},
+		fmt.Sprintf("%q %s, and %d records of it are stored, with %d open executions and %d held slots", id, where, own.records, own.open, own.held),
+		"let open executions end and release what is still held, then delete the records; an enabled rule with this id takes them up again")
+}

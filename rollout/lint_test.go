@@ -1,0 +1,555 @@
+package rollout_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// lintRow is one policy over one fleet, and what is found of one code: severity, path, and how many targets it concerns; nothing if want is empty.
+type lintRow struct {
+	code    rollout.LintCode
+	why     string
+	rules   string // of the policy p, which governs everything
+	more    string // further policies; or all of them, if rules is lintEmpty
+	fleet   func(*rollout.Snapshot)
+	options rollout.LintOptions
+	horizon time.Duration // default: 30 days
+	want    string
+}
+
+// lintFleet is what rows begin with: two resources with web, db and cache, all running v1, with a v2 to get.
+func lintFleet() rollout.Snapshot {
+	return fleet(2, "v1", map[string][]string{"web": {"v1", "v2"}, "db": {"v1", "v2"}, "cache": {"v1", "v2"}})
+}
+
+func lintCompile(t testing.TB, policies string) *rollout.PolicySet {
+	t.Helper()
+	parsed, err := rollout.ParsePolicies([]byte(policies))
+	if err != nil {
+		t.Fatalf("parse: %v", err)
+	}
+	set, err := rollout.Compile(parsed, newEnv(t), rollout.WithZones(time.LoadLocation))
+	if err != nil {
+		t.Fatalf("compile: %v", err)
+	}
+	return set
+}
+
+func (row lintRow) policies() string {
+	switch {
+	case row.rules == "":
+		return "[" + row.more + "]"
+	case row.more == "":
+		return policy(row.rules)
+	}
+	return "[" + policy(row.rules) + "," + row.more + "]"
+}
+
+func (row lintRow) lint(t testing.TB) []rollout.Finding {
+	t.Helper()
+	s := lintFleet()
+	if row.fleet != nil {
+		row.fleet(&s)
+	}
+	horizon := row.horizon
+	if horizon == 0 {
+		horizon = 30 * 24 * time.Hour
+	}
+	findings, err := lintCompile(t, row.policies()).Lint(s, t0, horizon, row.options)
+	if err != nil {
+		t.Fatalf("%s: %s: %v", row.code, row.why, err)
+	}
+	return findings
+}
+
+// The pieces of which rows are made.
+const (
+	lintHooks     = `"memberRoles":{"pre":"deployment.name == 'db'","post":"deployment.name == 'cache'"}`
+	lintImmediate = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",` + lintHooks + `}}`
+	lintEast      = `"resource.metadata['cluster'] == 'east'"`
+	lintPast      = `{"id":"w","deploymentWindow":{"from":"2024-01-01T00:00:00Z","until":"2024-01-02T00:00:00Z"}}`
+	lintOffice    = `{"id":"w","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri"],"start":"09:00","end":"17:00"}}}`
+	lintStaging   = `"environment.name == 'staging'"`
+)
+
+func lintWeekly(more string) string {
+	return `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:30","end":"04:30"},"timezone":"Europe/Berlin"` + more + `}}`
+}
+
+func lintLimited(limit string) string {
+	return `{"id":"c","resourceConcurrency":{"groupSelector":"true",` + limit + `}}`
+}
+
+func lintDependsOn(fields string) string { return `{"id":"d","deploymentDependency":{` + fields + `}}` }
+
+func lintProgression(id, on, more string) string {
+	return `{"id":"` + id + `","environmentProgression":{"dependsOnEnvironmentSelector":` + on + more + `}}`
+}
+
+// lintReleased gives web further versions, at such intervals.
+func lintReleased(gaps ...time.Duration) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		at := t0.Add(-365 * 24 * time.Hour)
+		s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "web" })
+		for n := 0; n <= len(gaps); n++ {
+			s.Versions = append(s.Versions, rollout.Version{ID: fmt.Sprintf("v%d", n+1), Deployment: "web", Status: rollout.VersionReady, CreatedAt: at})
+			if n < len(gaps) {
+				at = at.Add(gaps[n])
+			}
+		}
+	}
+}
+
+func lintWithStaging(s *rollout.Snapshot) { *s = inEnvironments(*s, "staging") }
+
+// lintEmpty lets nobody run a deployment yet.
+func lintEmpty(s *rollout.Snapshot, deployment string) {
+	for i := range s.Targets {
+		if s.Targets[i].Deployment == deployment {
+			s.Targets[i].Current = ""
+		}
+	}
+}
+
+func lintLacking(deployment, resource string) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Deployment == deployment && t.Resource == resource })
+	}
+}
+
+// lintScoped makes v2 of web a version for some.
+func lintScoped(selector string) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		for i := range s.Versions {
+			if v := &s.Versions[i]; v.Deployment == "web" && v.ID == "v2" {
+				v.TargetSelector = selector
+			}
+		}
+	}
+}
+
+func lintRows() []lintRow {
+	hour, minute := time.Hour, time.Minute
+	all := func(d time.Duration) rollout.LintOptions {
+		return rollout.LintOptions{Durations: map[string]time.Duration{"web": d, "db": d, "cache": d}}
+	}
+	curve := func(seconds int, more string) string {
+		return fmt.Sprintf(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":%d%s}}`, seconds, more)
+	}
+	cooldown := func(seconds int) string {
+		return fmt.Sprintf(`{"id":"k","versionCooldown":{"intervalSeconds":%d}}`, seconds)
+	}
+	retry := func(more string) string { return `{"id":"r","retry":{` + more + `}}` }
+	merging := func(window string) string {
+		return `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":` + window + `,"overlapStrategy":"merge","preparedStatePersists":true,` + lintHooks + `}}`
+	}
+	other := func(id, selector, rules string) string {
+		return `{"name":"` + id + `","selector":"` + selector + `","rules":[` + rules + `]}`
+	}
+	return []lintRow{
+		// Windows.
+		{code: rollout.LintWindowNeverOpens, why: "the only opening is over", rules: lintPast, want: "error rules[0].deploymentWindow 6"},
+		{code: rollout.LintWindowNeverOpens, why: "nobody who runs nothing yet waits for it", rules: lintPast, want: "warning rules[0].deploymentWindow 0",
+			fleet: func(s *rollout.Snapshot) { lintEmpty(s, "web"); lintEmpty(s, "db"); lintEmpty(s, "cache") }},
+		{code: rollout.LintWindowNeverOpens, why: "unless the rule says so", rules: `{"id":"w","deploymentWindow":{"from":"2024-01-01T00:00:00Z","until":"2024-01-02T00:00:00Z","firstDeploy":"apply"}}`,
+			fleet: func(s *rollout.Snapshot) { lintEmpty(s, "web") }, want: "error rules[0].deploymentWindow 6"},
+		{code: rollout.LintWindowNeverOpens, why: "it opens on the last day that is looked at", rules: `{"id":"w","deploymentWindow":{"from":"2025-01-30T23:00:00Z","until":"2025-02-02T00:00:00Z"}}`},
+		{code: rollout.LintWindowNeverOpens, why: "the end of the horizon is not looked at", rules: `{"id":"w","deploymentWindow":{"from":"2025-01-31T00:00:00Z","until":"2025-02-02T00:00:00Z"}}`, want: "error rules[0].deploymentWindow 6"},
+		{code: rollout.LintWindowNeverOpens, why: "another window of the policy opens", rules: lintPast + `,{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`},
+		{code: rollout.LintWindowNeverOpens, why: "it opens, for an hour less than is asked for", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"},"minimumRemainingMinutes":180}}`,
+			want: "error rules[0].deploymentWindow 6"},
+		{code: rollout.LintWindowNeverOpens, why: "it opens for exactly as long as is asked for", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"},"minimumRemainingMinutes":120}}`},
+		{code: rollout.LintWindowNeverOpens, why: "two policies never meet", rules: lintOffice, more: other("q", "deployment.name == 'web'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`),
+			want: "error [0].rules[0].deploymentWindow 2"},
+		{code: rollout.LintWindowNeverOpens, why: "two policies meet for an hour", rules: lintOffice, more: other("q", "deployment.name == 'web'", `{"id":"v","deploymentWindow":{"weekly":{"days":["mon"],"start":"16:00","end":"20:00"}}}`)},
+		{code: rollout.LintFreezeCoversOpenings, why: "a freeze for the whole of the horizon", rules: `{"id":"w","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-03-01T00:00:00Z","allowWindow":false}}`,
+			want: "error rules[0].deploymentWindow 6"},
+		{code: rollout.LintFreezeCoversOpenings, why: "a freeze that ends within the horizon", rules: `{"id":"w","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-29T00:00:00Z","allowWindow":false}}`},
+		{code: rollout.LintFreezeCoversOpenings, why: "closed whenever it would be open", rules: lintOffice + `,{"id":"f","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri"],"start":"08:00","end":"18:00"},"allowWindow":false}}`,
+			want: "error rules[1].deploymentWindow 6"},
+		{code: rollout.LintFreezeCoversOpenings, why: "closed on all days but one", rules: lintOffice + `,{"id":"f","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu"],"start":"08:00","end":"18:00"},"allowWindow":false}}`},
+		{code: rollout.LintFreezeCoversOpenings, why: "the freeze of another policy", rules: lintOffice, more: other("q", "true", `{"id":"f","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri"],"start":"08:00","end":"18:00"},"allowWindow":false}}`),
+			want: "error [1].rules[0].deploymentWindow 6"},
+		{code: rollout.LintWindowShorterThanBracket, why: "not even one main member fits between its hooks", rules: lintImmediate + "," + lintOffice, options: all(3 * hour), want: "error rules[0].deploymentBracket 6"},
+		{code: rollout.LintWindowShorterThanBracket, why: "two mains in a row do not fit, each does",
+			rules:   `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},` + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + "," + lintOffice,
+			options: all(5 * hour), want: "warning rules[0].deploymentBracket 6"},
+		{code: rollout.LintWindowShorterThanBracket, why: "side by side they do",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},` + lintOffice, options: all(5 * hour)},
+		{code: rollout.LintWindowShorterThanBracket, why: "it takes exactly as long as the window is open", rules: lintImmediate + "," + lintOffice, options: all(160 * minute)},
+		{code: rollout.LintWindowShorterThanBracket, why: "what is not known is not guessed", rules: lintImmediate + "," + lintOffice},
+		{code: rollout.LintWindowShorterThanBracket, why: "jobs that succeeded tell how long they take", rules: lintImmediate + "," + lintOffice, want: "error rules[0].deploymentBracket 6",
+			fleet: func(s *rollout.Snapshot) {
+				for i := range s.Targets {
+					at := t0.Add(-100 * hour)
+					s.Targets[i].Jobs = []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: at, CompletedAt: at.Add(3 * hour)}}
+				}
+			}},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "41 hours of a week with 40", rules: curve(41*3600, "") + "," + lintOffice, want: "warning rules[0].gradualRollout.timeScaleInterval 6"},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "40 hours of a week with 40", rules: curve(40*3600, "") + "," + lintOffice},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "one that is always open has no period", rules: curve(400*3600, "")},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "a daily hour, and two of curve", rules: curve(2*3600, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=3","durationMinutes":60}}`,
+			want: "warning rules[0].gradualRollout.timeScaleInterval 6"},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "two of the three days on which it recurs", rules: curve(2*3600, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=3;BYDAY=MO,TU,WE","durationMinutes":60}}`},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "a freeze in the first week is no measure", rules: curve(40*3600, "") + "," + lintOffice + `,{"id":"f","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-08T00:00:00Z","allowWindow":false}}`},
+		{code: rollout.LintWindowClockChange, why: "02:30 is skipped in Berlin on 30 March", rules: lintWeekly(""), horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0"},
+		{code: rollout.LintWindowClockChange, why: "not before April", rules: lintWeekly("")},
+		{code: rollout.LintWindowClockChange, why: "somebody knows", rules: lintWeekly(`,"gap":"skip"`), horizon: 120 * 24 * hour},
+		{code: rollout.LintWindowClockChange, why: "and did not think of October", rules: lintWeekly(`,"gap":"skip"`), horizon: 330 * 24 * hour, want: "info rules[0].deploymentWindow 0"},
+		{code: rollout.LintWindowClockChange, why: "UTC has no changes", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:30","end":"04:30"}}}`, horizon: 330 * 24 * hour},
+		{code: rollout.LintWindowClockChange, why: "Monday is no day of change", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["mon"],"start":"02:30","end":"04:30"},"timezone":"Europe/Berlin"}}`, horizon: 330 * 24 * hour},
+		{code: rollout.LintWindowClockChange, why: "it ends at a reading that is skipped", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"01:00","end":"02:30"},"timezone":"Europe/Berlin"}}`, horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0"},
+		{code: rollout.LintWindowClockChange, why: "it ends where the gap begins: the instant is the same", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"01:00","end":"02:00"},"timezone":"Europe/Berlin"}}`, horizon: 120 * 24 * hour},
+		{code: rollout.LintWindowClockChange, why: "an elapsed length has no reading", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"01:00"},"durationMinutes":90,"timezone":"Europe/Berlin"}}`, horizon: 120 * 24 * hour},
+
+		// Capacity.
+		{code: rollout.LintLimitZero, why: "a pause", rules: lintLimited(`"limit":0`), want: "error rules[0].resourceConcurrency.limit 6"},
+		{code: rollout.LintLimitZero, why: "20 % of 2 rounded down, in the words of the RFC", rules: lintLimited(`"limitType":"percentage","limitValue":20,"rounding":"floor"`), want: "error rules[0].resourceConcurrency.limitValue 6"},
+		{code: rollout.LintLimitZero, why: "rounded down to at least 1", rules: lintLimited(`"limit":"20%","rounding":"floor_min_1"`)},
+		{code: rollout.LintLimitZero, why: "half of 2 is 1", rules: lintLimited(`"limit":"50%","rounding":"floor"`)},
+		{code: rollout.LintLimitZero, why: "nobody is governed by it", more: other("q", "deployment.name == 'nobody'", lintLimited(`"limit":0`)), want: "warning rules[0].resourceConcurrency.limit 0"},
+		{code: rollout.LintLimitZero, why: "whoever is down already starts all the same", rules: lintLimited(`"limit":0`), fleet: func(s *rollout.Snapshot) { s.Unavailable = []string{"r1"} }, want: "error rules[0].resourceConcurrency.limit 3"},
+		{code: rollout.LintPoolEmpty, why: "no resource is in the west", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.metadata['cluster'] == 'west'","limit":1}}`, want: "warning rules[0].resourceConcurrency.groupSelector 0"},
+		{code: rollout.LintPoolEmpty, why: "one is in the east", rules: `{"id":"c","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}}`},
+		{code: rollout.LintPoolEmpty, why: "it has members, and the policy governs none of them", more: other("q", "resource.name == 'r1'", `{"id":"c","resourceConcurrency":{"groupSelector":"resource.name == 'r2'","limit":1}}`),
+			want: "warning rules[0].resourceConcurrency.groupSelector 0"},
+		{code: rollout.LintCeilExceedsPercent, why: "20 % of 2 is half", rules: lintLimited(`"limit":"20%"`), want: "info rules[0].resourceConcurrency.limit 0"},
+		{code: rollout.LintCeilExceedsPercent, why: "half of 2 is half", rules: lintLimited(`"limit":"50%"`)},
+		{code: rollout.LintCeilExceedsPercent, why: "a count says what it means", rules: lintLimited(`"limit":1`)},
+		{code: rollout.LintCeilExceedsPercent, why: "all of it is no more than all", rules: lintLimited(`"limit":"150%"`)},
+		{code: rollout.LintPoolsOverlapUnshared, why: "web and db each have a limit of their own", more: other("p", "deployment.name == 'web'", lintLimited(`"limit":1`)) + "," + other("q", "deployment.name == 'db'", `{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1}}`),
+			want: "warning [1].rules[0].resourceConcurrency.groupSelector 4"},
+		{code: rollout.LintPoolsOverlapUnshared, why: "both limit everybody", rules: lintLimited(`"limit":1`) + `,{"id":"e","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}}`, want: "info rules[1].resourceConcurrency.groupSelector 0"},
+		{code: rollout.LintPoolsOverlapUnshared, why: "they share a pool", more: other("p", "deployment.name == 'web'", lintLimited(`"limit":1,"sharedPool":"s"`)) + "," + other("q", "deployment.name == 'db'", `{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1,"sharedPool":"s"}}`)},
+		{code: rollout.LintPoolsOverlapUnshared, why: "they have no member in common", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.name == 'r1'","limit":1}},{"id":"e","resourceConcurrency":{"groupSelector":"resource.name == 'r2'","limit":1}}`},
+
+		// Dependencies.
+		{code: rollout.LintDependencyCycle, why: "web and db need each other", want: "error rules[0].deploymentDependency.dependsOn 4",
+			rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'db'"}}`},
+		{code: rollout.LintDependencyCycle, why: "web needs db, which needs nobody", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`)},
+		{code: rollout.LintDependencyCycle, why: "members of a bracket need each other, if they have certain versions", want: "error rules[0].deploymentBracket 6",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},` +
+				lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`},
+		{code: rollout.LintDependencyCycle, why: "versions need each other", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.ID == "v2" && v.Deployment == "web" {
+					v.Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == 'v2'"}}
+				} else if v.ID == "v2" && v.Deployment == "db" {
+					v.Dependencies = []rollout.VersionDependency{{Deployment: "web", VersionSelector: "version.tag == 'v2'"}}
+				}
+			}
+		}, want: "error versions[db@v2].dependencies 0"},
+		{code: rollout.LintDependencyUnmatched, why: "nobody has this name", rules: lintDependsOn(`"dependsOn":"deployment.name == 'queue'"`), want: "error rules[0].deploymentDependency.dependsOn 6"},
+		{code: rollout.LintDependencyUnmatched, why: "there is no db on r2", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`), fleet: lintLacking("db", "r2"), want: "error rules[0].deploymentDependency.dependsOn 1"},
+		{code: rollout.LintDependencyUnmatched, why: "there is one", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`)},
+		{code: rollout.LintDependencyUnmatched, why: "itself does not count", rules: lintDependsOn(`"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'web'"`), want: "error rules[0].deploymentDependency.dependsOn 2"},
+		{code: rollout.LintDependencyUnmatched, why: "there is no v3 of db yet", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v3'","appliesTo":"deployment.name == 'web'"`), want: "warning rules[0].deploymentDependency.dependsOn 2"},
+		{code: rollout.LintDependencyUnmatched, why: "db may still get v2", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)},
+		{code: rollout.LintDependencyUnmatched, why: "db runs v2 only in staging", rules: lintDependsOn(`"dependsOn":"deployment.name == 'queue'","appliesTo":"deployment.name == 'web'","anyEnvironment":true`), fleet: lintWithStaging, want: "error rules[0].deploymentDependency.dependsOn 4"},
+		{code: rollout.LintDependencyUnmatched, why: "the version depends on a deployment that is not on the resource", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintLacking("db", "r2")(s)
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.ID == "v2" && v.Deployment == "web" {
+					v.Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "true"}}
+				}
+			}
+		}, want: "error versions[web@v2].dependencies[0].deployment 1"},
+		{code: rollout.LintDependencyUnmatched, why: "members of a bracket that are ordered by it wait for nobody", rules: lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`)},
+		{code: rollout.LintDependencyAcrossRoles, why: "the drain needs what it drains for", rules: lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'db'"`), want: "error rules[1].deploymentDependency.dependsOn 2"},
+		{code: rollout.LintDependencyAcrossRoles, why: "the main needs the drain anyway", rules: lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`)},
+		{code: rollout.LintAppliesToUnmatched, why: "nobody is called queue", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'queue'"`), want: "warning rules[0].deploymentDependency.appliesTo 0"},
+		{code: rollout.LintAppliesToUnmatched, why: "one is called web", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`)},
+		{code: rollout.LintAppliesToUnmatched, why: "an order inside a bracket concerns somebody", rules: lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`)},
+		{code: rollout.LintProgressionCycle, why: "prod waits for staging and staging for prod", fleet: lintWithStaging, want: "error [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 12",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, "")) + "," + other("q", "environment.name == 'staging'", lintProgression("y", `"environment.name == 'prod'"`, ""))},
+		{code: rollout.LintProgressionCycle, why: "prod waits for staging", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, ""))},
+		{code: rollout.LintProgressionCycle, why: "half of staging is free to begin", fleet: lintWithStaging,
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSuccessPercentage":50`)) + "," + other("q", "environment.name == 'staging' && resource.name == 'r1'", lintProgression("y", `"environment.name == 'prod'"`, ""))},
+		{code: rollout.LintProgressionCycle, why: "half is not all", fleet: lintWithStaging, want: "error [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 9",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSuccessPercentage":51`)) + "," + other("q", "environment.name == 'staging' && resource.name == 'r1'", lintProgression("y", `"environment.name == 'prod'"`, ""))},
+		{code: rollout.LintProgressionCycle, why: "whoever waits for a victim is no circle", fleet: lintWithStaging, rules: lintProgression("x", lintStaging, "")},
+		{code: rollout.LintProgressionNoEnvironment, why: "there is no qa", rules: lintProgression("x", `"environment.name == 'qa'"`, ""), want: "error rules[0].environmentProgression.dependsOnEnvironmentSelector 6"},
+		{code: rollout.LintProgressionNoEnvironment, why: "staging has none before it", rules: lintProgression("x", lintStaging, ""), fleet: lintWithStaging, want: "error rules[0].environmentProgression.dependsOnEnvironmentSelector 6"},
+		{code: rollout.LintProgressionNoEnvironment, why: "staging is left out", more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, "")), fleet: lintWithStaging},
+		{code: rollout.LintDeadlineBelowSoak, why: "too old after an hour, soaks for one", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":60,"maximumAgeHours":1`)),
+			want: "error rules[0].environmentProgression.maximumAgeHours 6"},
+		{code: rollout.LintDeadlineBelowSoak, why: "a minute is left", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":59,"maximumAgeHours":1`))},
+		{code: rollout.LintDeadlineBelowSoak, why: "a second target may come later", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":60,"maximumAgeHours":1,"minimumSuccessPercentage":50`)),
+			want: "warning rules[0].environmentProgression.maximumAgeHours 6"},
+		{code: rollout.LintApprovalUnreachable, why: "three of two", rules: `{"id":"a","anyApproval":{"minApprovals":3}}`, options: rollout.LintOptions{Approvers: []string{"ann", "bob", "ann"}}, want: "error rules[0].anyApproval.minApprovals 6"},
+		{code: rollout.LintApprovalUnreachable, why: "two of two", rules: `{"id":"a","anyApproval":{"minApprovals":2}}`, options: rollout.LintOptions{Approvers: []string{"ann", "bob", "ann"}}},
+		{code: rollout.LintApprovalUnreachable, why: "nobody knows who may approve", rules: `{"id":"a","anyApproval":{"minApprovals":3}}`},
+		{code: rollout.LintApprovalUnreachable, why: "nobody may", rules: `{"id":"a","anyApproval":{"minApprovals":1}}`, options: rollout.LintOptions{Approvers: []string{}}, want: "error rules[0].anyApproval.minApprovals 6"},
+
+		// Brackets.
+		{code: rollout.LintBracketNoMain, why: "nothing but hooks", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name in ['db', 'cache']","readinessMode":"immediate",` + lintHooks + `}}`, want: "error rules[0].deploymentBracket.memberRoles 4"},
+		{code: rollout.LintBracketNoMain, why: "web is main", rules: lintImmediate},
+		{code: rollout.LintBracketHookWithoutVersion, why: "the drain was never released", rules: lintImmediate, want: "error rules[0].deploymentBracket 2", fleet: func(s *rollout.Snapshot) {
+			lintEmpty(s, "db")
+			s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "db" })
+		}},
+		{code: rollout.LintBracketHookWithoutVersion, why: "its versions are not ready", rules: lintImmediate, want: "error rules[0].deploymentBracket 2", fleet: func(s *rollout.Snapshot) {
+			lintEmpty(s, "db")
+			for i := range s.Versions {
+				if s.Versions[i].Deployment == "db" {
+					s.Versions[i].Status = rollout.VersionPaused
+				}
+			}
+		}},
+		{code: rollout.LintBracketHookWithoutVersion, why: "one of them is for r2 only", rules: lintImmediate, want: "error rules[0].deploymentBracket 1", fleet: func(s *rollout.Snapshot) {
+			lintEmpty(s, "db")
+			for i := range s.Versions {
+				if s.Versions[i].Deployment == "db" {
+					s.Versions[i].TargetSelector = "resource.name == 'r2'"
+				}
+			}
+		}},
+		{code: rollout.LintBracketHookWithoutVersion, why: "it has one to begin with", rules: lintImmediate, fleet: func(s *rollout.Snapshot) { lintEmpty(s, "db") }},
+		{code: rollout.LintBracketHookWithoutVersion, why: "it runs one", rules: lintImmediate, fleet: func(s *rollout.Snapshot) {
+			for i := range s.Versions {
+				if s.Versions[i].Deployment == "db" {
+					s.Versions[i].Status = "withdrawn"
+				}
+			}
+		}},
+		{code: rollout.LintBracketOverlapping, why: "web is in two brackets", rules: lintImmediate, more: other("q", "true", `{"id":"z","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate"}}`),
+			want: "error [1].rules[0].deploymentBracket.deploymentSelector 2"},
+		{code: rollout.LintBracketOverlapping, why: "each has a resource of its own", more: other("p", "resource.name == 'r1'", lintImmediate) + "," + other("q", "resource.name == 'r2'", `{"id":"z","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate"}}`)},
+		{code: rollout.LintImmediateStarves, why: "an hour between releases, an hour to the last turn", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour, hour, hour), want: "warning rules[1].gradualRollout.orderSalt 0"},
+		{code: rollout.LintImmediateStarves, why: "a second less", rules: lintImmediate + "," + curve(3599, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour, hour, hour)},
+		{code: rollout.LintImmediateStarves, why: "others are last each time", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket","orderSalt":"group"`), fleet: lintReleased(hour, hour, hour)},
+		{code: rollout.LintImmediateStarves, why: "two releases are no habit", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour)},
+		{code: rollout.LintOrderStarves, why: "a window of half an hour and an hour of curve", want: "warning rules[1].gradualRollout.orderSalt 0", fleet: lintReleased(hour, hour, hour),
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1800,` + lintHooks + `}},` + curve(3600, `,"orderKey":"resource_bracket"`)},
+		{code: rollout.LintOrderStarves, why: "a window that keeps groups two hours apart", fleet: lintReleased(hour, hour, hour),
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":7200,` + lintHooks + `}},` + curve(3600, `,"orderKey":"resource_bracket"`)},
+		{code: rollout.LintHoldWithoutRetry, why: "one failure and nobody tries again", rules: lintImmediate, want: "warning rules[0].deploymentBracket.onMemberFailure 6"},
+		{code: rollout.LintHoldWithoutRetry, why: "another policy retries", rules: lintImmediate, more: other("q", "true", retry(`"maxRetries":1`))},
+		{code: rollout.LintHoldWithoutRetry, why: "no retry is none", rules: lintImmediate + "," + retry(`"maxRetries":0`), want: "warning rules[0].deploymentBracket.onMemberFailure 6"},
+		{code: rollout.LintHoldWithoutRetry, why: "it ends by itself", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","onMemberFailure":"run_post",` + lintHooks + `}}`},
+		{code: rollout.LintRollbackWithHold, why: "the rule says back, the bracket says hold", rules: lintImmediate + `,{"id":"r","rollback":{"onJobStatuses":["failure"]}}`, want: "warning rules[1].rollback 6"},
+		{code: rollout.LintRollbackWithHold, why: "the bracket rolls back", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","rollbackStrategy":"all_members",` + lintHooks + `}},{"id":"r","rollback":{"onJobStatuses":["failure"]}}`},
+		{code: rollout.LintRollbackWithHold, why: "outside brackets it does", rules: `{"id":"r","rollback":{"onJobStatuses":["failure"]}}`},
+		{code: rollout.LintStuckBeforeRetry, why: "ten minutes until the retry, five until it is stuck", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," + retry(`"maxRetries":2,"backoffSeconds":600`), want: "info rules[0].resourceConcurrency.stuckAfterSeconds 0"},
+		{code: rollout.LintStuckBeforeRetry, why: "and then it is quarantined", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300,"onStuck":"quarantine"`) + "," + retry(`"maxRetries":2,"backoffSeconds":600`), want: "warning rules[0].resourceConcurrency.stuckAfterSeconds 0"},
+		{code: rollout.LintStuckBeforeRetry, why: "the third delay is the one that is too long", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," + retry(`"maxRetries":3,"backoffSeconds":75,"backoffStrategy":"exponential"`), want: "info rules[0].resourceConcurrency.stuckAfterSeconds 0"},
+		{code: rollout.LintStuckBeforeRetry, why: "there is no third", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," + retry(`"maxRetries":2,"backoffSeconds":75,"backoffStrategy":"exponential"`)},
+		{code: rollout.LintStuckBeforeRetry, why: "nothing is ever stuck", rules: lintLimited(`"limit":1`) + "," + retry(`"maxRetries":2,"backoffSeconds":600`)},
+		{code: rollout.LintBracketRolesDerived, why: "a chain of three has hooks at both ends", want: "warning rules[0].deploymentBracket.memberRoles 0",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'cache'"}}`},
+		{code: rollout.LintBracketRolesDerived, why: "without an order there are none, today", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}}`, want: "info rules[0].deploymentBracket.memberRoles 0"},
+		{code: rollout.LintBracketRolesDerived, why: "they are written down", rules: lintImmediate},
+		{code: rollout.LintMergeBudgetUnused, why: "an hour between groups, six minutes each, two at once", rules: merging("3600"), options: all(2 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
+		{code: rollout.LintMergeBudgetUnused, why: "one after the other it takes as long as the window", rules: merging("720") + "," + lintLimited(`"limit":1`), options: all(2 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
+		{code: rollout.LintMergeBudgetUnused, why: "a second longer", rules: merging("719") + "," + lintLimited(`"limit":1`), options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "nobody knows how long web takes", rules: merging("3600"), options: rollout.LintOptions{Durations: map[string]time.Duration{"db": 1, "cache": 1}}},
+		{code: rollout.LintMergeBudgetUnused, why: "a window may keep a group waiting", rules: merging("3600") + "," + lintOffice, options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "nothing is to be merged", rules: lintImmediate, options: all(2 * minute)},
+
+		// Pace, names and selectors.
+		{code: rollout.LintCooldownLongerThanReleases, why: "a release an hour, and two hours to stand", rules: cooldown(7200), fleet: lintReleased(hour, hour, 3*hour), want: "warning rules[0].versionCooldown.intervalSeconds 2"},
+		{code: rollout.LintCooldownLongerThanReleases, why: "an hour to stand", rules: cooldown(3600), fleet: lintReleased(hour, hour, 3*hour)},
+		{code: rollout.LintCooldownLongerThanReleases, why: "two releases are no habit", rules: cooldown(7200), fleet: lintReleased(hour)},
+		{code: rollout.LintOrderKeyImplied, why: "ranked by the bracket because there is one", rules: lintImmediate + "," + curve(60, ""), want: "warning rules[1].gradualRollout.orderKey 0"},
+		{code: rollout.LintOrderKeyImplied, why: "written", rules: lintImmediate + "," + curve(60, `,"orderKey":"resource_bracket"`)},
+		{code: rollout.LintOrderKeyImplied, why: "without a bracket there is one meaning", rules: curve(60, "")},
+		{code: rollout.LintRuleIDMissing, why: "no id", rules: `{"anyApproval":{"minApprovals":1}}`, want: "warning rules[0].id 0"},
+		{code: rollout.LintRuleIDMissing, why: "an id", rules: `{"id":"a","anyApproval":{"minApprovals":1}}`},
+		{code: rollout.LintSelectorMatchesNothing, why: "a policy for nobody", more: other("q", "deployment.name == 'wbe'", lintLimited(`"limit":1`)), want: "warning selector 0"},
+		{code: rollout.LintSelectorMatchesNothing, why: "a policy for web", more: other("q", "deployment.name == 'web'", lintLimited(`"limit":1`))},
+		{code: rollout.LintSelectorMatchesNothing, why: "a fleet without targets", more: other("q", "deployment.name == 'wbe'", lintLimited(`"limit":1`)), fleet: func(s *rollout.Snapshot) { s.Targets = nil }},
+		{code: rollout.LintSelectorMatchesNothing, why: "a bracket of nobody", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'wbe'","readinessMode":"immediate"}}`, want: "warning rules[0].deploymentBracket.deploymentSelector 0"},
+		{code: rollout.LintSelectorMatchesNothing, why: "a bracket of those that the policy does not govern", more: other("q", "deployment.name == 'web'", `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'db'","readinessMode":"immediate"}}`),
+			want: "warning rules[0].deploymentBracket.deploymentSelector 0"},
+		{code: rollout.LintSelectorMatchesNothing, why: "a hook that is no member", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'db'"}}}`, want: "warning rules[0].deploymentBracket.memberRoles.pre 0"},
+		{code: rollout.LintSelectorMatchesNothing, why: "no version is called v9", rules: `{"id":"v","versionSelector":{"selector":"version.tag == 'v9'"}}`, want: "warning rules[0].versionSelector.selector 6"},
+		{code: rollout.LintSelectorMatchesNothing, why: "one is called v2", rules: `{"id":"v","versionSelector":{"selector":"version.tag == 'v2'"}}`},
+		{code: rollout.LintSelectorMatchesNothing, why: "a version for nobody", rules: lintLimited(`"limit":1`), fleet: lintScoped("resource.name == 'r3'"), want: "warning versions[web@v2].targetSelector 0"},
+		{code: rollout.LintSelectorMatchesNothing, why: "a version for r2", rules: lintLimited(`"limit":1`), fleet: lintScoped("resource.name == 'r2'")},
+		{code: rollout.LintSelectorMatchesEverything, why: "!= instead of ==", more: other("q", "deployment.name != 'wbe'", lintLimited(`"limit":1`)), want: "info selector 0"},
+		{code: rollout.LintSelectorMatchesEverything, why: "it says so", rules: lintLimited(`"limit":1`)},
+		{code: rollout.LintSelectorMatchesEverything, why: "all but one", more: other("q", "deployment.name != 'web'", lintLimited(`"limit":1`))},
+		{code: rollout.LintSelectorMatchesEverything, why: "every resource is in the east", rules: `{"id":"c","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}}`, want: "info rules[0].resourceConcurrency.groupSelector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "clustre", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.metadata['clustre'] == 'east'","limit":1}}`, want: "warning rules[0].resourceConcurrency.groupSelector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "cluster", rules: `{"id":"c","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}}`},
+		{code: rollout.LintSelectorUnknownKeys, why: "one resource has it", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.metadata['zone'] == 'a'","limit":1}}`, fleet: func(s *rollout.Snapshot) { s.Resources[1].Metadata = map[string]string{"zone": "a"} }},
+		{code: rollout.LintSelectorUnknownKeys, why: "grouped by what nobody has", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']"}}`, want: "warning rules[0].resourceConcurrency.groupBy 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "a policy that asks deployments for their layer", more: other("q", "deployment.metadata['layer'] == 'node'", lintLimited(`"limit":1`)), want: "warning selector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "a version that is asked for its channel", rules: `{"id":"v","versionSelector":{"selector":"version.metadata['channel'] == 'stable'"}}`, want: "warning rules[0].versionSelector.selector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "an environment that is asked for its tier", fleet: lintWithStaging, rules: lintProgression("x", `"environment.metadata['tier'] == '1'"`, ""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 0"},
+		{code: rollout.LintTargetsUnmatched, why: "nobody governs db and cache", more: other("q", "deployment.name == 'web'", lintLimited(`"limit":1`)), want: "warning targets 4"},
+		{code: rollout.LintTargetsUnmatched, why: "two policies govern all", more: other("p", "deployment.name == 'web'", lintLimited(`"limit":1`)) + "," + other("q", "deployment.name != 'web'", `{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1}}`)},
+		{code: rollout.LintPolicyDisabledState, why: "a slot is held under a rule that is switched off", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1`) + `]}`, want: "warning rules[0].resourceConcurrency 0", fleet: func(s *rollout.Snapshot) {
+			record := concurrency.NewRecord("c")
+			record.Leases = []concurrency.Lease{{Pool: "c", Resource: "r1", Group: "target/prod/web", Token: 1, State: concurrency.Active, Since: t0, ProgressAt: t0}}
+			s.State.Pools = []concurrency.Record{record}
+		}},
+		{code: rollout.LintPolicyDisabledState, why: "records of a bracket that nobody knows any more", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: func(s *rollout.Snapshot) {
+			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("gone", "prod").Group}
+		}},
+		{code: rollout.LintPolicyDisabledState, why: "records of a rule that is in force", rules: lintImmediate + "," + lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("b", "prod").Group}
+			s.State.Pools = []concurrency.Record{concurrency.NewRecord("c")}
+		}},
+	}
+}
+
+func TestLint(t *testing.T) {
+	t.Parallel()
+	found, spared := map[rollout.LintCode]bool{}, map[rollout.LintCode]bool{}
+	names := map[string]bool{}
+	for _, row := range lintRows() {
+		name := string(row.code) + ": " + row.why
+		if row.why == "" || names[name] {
+			t.Errorf("%s: a row needs a reason of its own", name)
+		}
+		names[name] = true
+		var got []string
+		for _, f := range row.lint(t) {
+			if f.Code == row.code {
+				got = append(got, fmt.Sprintf("%s %s %d", f.Severity, f.Path, f.Targets))
+				if f.Detail == "" || f.Fix == "" || f.Targets > 0 && f.Example == (rollout.TargetID{}) {
+					t.Errorf("%s: a finding without detail, fix or example: %+v", name, f)
+				}
+			}
+		}
+		want := []string{}
+		if row.want != "" {
+			want = append(want, row.want)
+			found[row.code] = true
+		} else {
+			spared[row.code] = true
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	codes := lintCodes(t)
+	if len(codes) < 35 {
+		t.Fatalf("only %d codes", len(codes))
+	}
+	for _, code := range codes {
+		if !found[code] || !spared[code] {
+			t.Errorf("%s: found by a row: %v, spared by a row: %v; both are needed", code, found[code], spared[code])
+		}
+	}
+}
+
+// lintCodes reads the codes from the source, so that none is forgotten; each has a comment that says what it means.
+func lintCodes(t *testing.T) []rollout.LintCode {
+	t.Helper()
+	source, err := os.ReadFile("lint.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var codes []rollout.LintCode
+	for _, m := range regexp.MustCompile(`(?m)(^\t// .*\n)?^\tLint\w+ LintCode = "(\w+)"$`).FindAllStringSubmatch(string(source), -1) {
+		if m[1] == "" {
+			t.Errorf("%s has no comment", m[2])
+		}
+		codes = append(codes, rollout.LintCode(m[2]))
+	}
+	return codes
+}
+
+// TestLintErrors: what is asked wrongly is said, and a snapshot that contradicts itself is not looked at.
+func TestLintErrors(t *testing.T) {
+	set := compile(t, policy(lintLimited(`"limit":1`)))
+	s := lintFleet()
+	for _, horizon := range []time.Duration{0, -1} {
+		if _, err := set.Lint(s, t0, horizon, rollout.LintOptions{}); err == nil || !strings.Contains(err.Error(), "horizon") {
+			t.Errorf("horizon %v: %v", horizon, err)
+		}
+	}
+	if _, err := set.Lint(s, t0, 1, rollout.LintOptions{Durations: map[string]time.Duration{"web": -1}}); err == nil || !strings.Contains(err.Error(), "durations[web]") {
+		t.Errorf("a negative duration: %v", err)
+	}
+	s.Targets = append(s.Targets, s.Targets[0])
+	var fault *rollout.SnapshotError
+	if _, err := set.Lint(s, t0, 1, rollout.LintOptions{}); !errors.As(err, &fault) {
+		t.Errorf("a target twice: %v", err)
+	}
+	findings, err := set.Lint(rollout.Snapshot{}, t0, 1, rollout.LintOptions{})
+	if err != nil || len(findings) > 0 {
+		t.Errorf("nothing at all: %v, %v", findings, err)
+	}
+}
+
+// TestLintIsPure: the order of the input says nothing, the input is left alone, and the findings are in their order.
+func TestLintIsPure(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	total := 0
+	for _, row := range lintRows() {
+		s := lintFleet()
+		if row.fleet != nil {
+			row.fleet(&s)
+		}
+		set := lintCompile(t, row.policies())
+		horizon := max(row.horizon, 30*24*time.Hour)
+		want, err := set.Lint(s, t0, horizon, row.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += len(want)
+		for range 3 {
+			shuffled := s
+			shuffled.Resources, shuffled.Environments, shuffled.Deployments = slices.Clone(s.Resources), slices.Clone(s.Environments), slices.Clone(s.Deployments)
+			shuffled.Versions, shuffled.Targets = slices.Clone(s.Versions), slices.Clone(s.Targets)
+			for _, list := range []any{shuffled.Resources, shuffled.Environments, shuffled.Deployments, shuffled.Versions, shuffled.Targets} {
+				random.Shuffle(reflect.ValueOf(list).Len(), reflect.Swapper(list))
+			}
+			before := fmt.Sprintf("%+v", shuffled)
+			got, err := set.Lint(shuffled, t0, horizon, row.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s: %s: another order, other findings:\n%v\n%v", row.code, row.why, got, want)
+			}
+			if after := fmt.Sprintf("%+v", shuffled); after != before {
+				t.Fatalf("%s: %s: the snapshot was changed", row.code, row.why)
+			}
+		}
+		rank := map[rollout.Severity]int{rollout.SeverityError: 0, rollout.SeverityWarning: 1, rollout.SeverityInfo: 2}
+		if !slices.IsSortedFunc(want, func(a, b rollout.Finding) int { return rank[a.Severity] - rank[b.Severity] }) {
+			t.Errorf("%s: %s: not by severity: %v", row.code, row.why, want)
+		}
+	}
+	if total < 120 {
+		t.Errorf("only %d findings: the rows say little", total)
+	}
+}
+
+// TestFinding: for people on one line, for programs in JSON.
+func TestFinding(t *testing.T) {
+	var one rollout.Finding
+	for _, f := range (lintRow{rules: lintLimited(`"limit":0`)}).lint(t) {
+		if f.Code == rollout.LintLimitZero {
+			one = f
+		}
+	}
+	const line = "error limit_zero rules[0].resourceConcurrency.limit: a limit of 0 lets none of 2 members start (6 targets, such as r1 / prod / cache); write at least 1 to resume; 0 is a pause"
+	if got := one.String(); got != line {
+		t.Errorf("%s", got)
+	}
+	text, err := json.Marshal(one)
+	const want = `{"code":"limit_zero","severity":"error","policy":"p","rule":"c","path":"rules[0].resourceConcurrency.limit","detail":"a limit of 0 lets none of 2 members start",` +
+		`"fix":"write at least 1 to resume; 0 is a pause","targets":6,"example":{"resource":"r1","environment":"prod","deployment":"cache"}}`
+	if err != nil || string(text) != want {
+		t.Errorf("%s, %v", text, err)
+	}
+}

@@ -1,0 +1,369 @@
+package rollout
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/clock"
+)
+
+// lookAtWindows finds calendars that never open, for the targets that wait for them, and for policies that govern none.
+func (l *lint) lookAtWindows() {
+	waiting := map[*hours]*reach{}
+	var all []*hours
+	for i := range l.w.targets {
+		h := l.w.hoursOf(int32(i), none)
+		if h == nil {
+			continue
+		}
+		if waiting[h] == nil {
+			waiting[h] = &reach{}
+			all = append(all, h)
+		}
+		waiting[h].add(int32(i))
+	}
+	waited := map[*compiledRule]bool{}
+	for _, h := range all {
+		for _, rule := range h.rules {
+			waited[rule] = true
+		}
+		l.lookAtHours(h, *waiting[h])
+	}
+	for _, p := range l.w.set.policies {
+		if len(p.windows) > 0 && !slices.ContainsFunc(p.windows, func(r *compiledRule) bool { return waited[r] }) {
+			l.lookAtHours(newHours([][]*compiledRule{p.windows}, func(int) clock.Calendar { return p.hours }), reach{})
+		}
+	}
+}
+
+// fits reports whether a calendar is open for so long, from some instant within the horizon on.
+func (l *lint) fits(c clock.Calendar, d time.Duration) bool {
+	_, err := c.WithHorizon(l.horizon).NextFit(l.w.now, d)
+	return err == nil
+}
+
+func (l *lint) lookAtHours(h *hours, waiting reach) {
+	if l.fits(h.calendar, h.longest) {
+		return
+	}
+	stretch := ""
+	if h.longest > 0 && l.fits(h.calendar, 0) {
+		stretch = fmt.Sprintf(" for the %v that minimumRemainingMinutes asks for", h.longest)
+	}
+	within := fmt.Sprintf("within %v", l.horizon)
+	var opening, closing []*compiledRule
+	var names []string
+	var openings []clock.Calendar
+	alone := false
+	for rules := h.rules; len(rules) > 0; {
+		policy := rules[0].policy
+		n := slices.IndexFunc(rules, func(r *compiledRule) bool { return r.policy != policy })
+		if n < 0 {
+			n = len(rules)
+		}
+		var allows, denies []*compiledRule
+		for _, rule := range rules[:n] {
+			if rule.window.allows() {
+				allows = append(allows, rule)
+			} else {
+				denies = append(denies, rule)
+			}
+		}
+		names = append(names, policy.id)
+		opening, closing = append(opening, allows...), append(closing, denies...)
+		open, failed := l.w.set.calendar(allows)
+		whole, faulty := l.w.set.calendar(rules[:n])
+		openings = append(openings, open)
+		switch {
+		case len(allows) > 0 && (failed != nil || !l.fits(open, h.longest)):
+			alone = true
+			l.add(at(allows[0], ""), LintWindowNeverOpens, neverOr(waiting), waiting,
+				fmt.Sprintf("the windows of %q are never open%s %s", policy.id, stretch, within),
+				"add an opening that is still to come and long enough, or ask for less remaining time")
+		case faulty != nil || !l.fits(whole, h.longest):
+			alone = true
+			l.add(at(denies[0], ""), LintFreezeCoversOpenings, neverOr(waiting), waiting,
+				fmt.Sprintf("the closing windows of %q cover every opening%s %s", policy.id, stretch, within),
+				"shorten or remove one of them, or override it for the version that cannot wait")
+		}
+		rules = rules[n:]
+	}
+	switch {
+	case alone:
+	case len(opening) > 0 && !l.fits(clock.Intersect(openings...), h.longest):
+		l.add(at(opening[0], ""), LintWindowNeverOpens, neverOr(waiting), waiting,
+			fmt.Sprintf("the windows of %s are never open together%s %s", strings.Join(names, ", "), stretch, within),
+			"a target starts only while the windows of all its policies are open: let them meet, or put them into one policy, where one open window will do")
+	default:
+		l.add(at(closing[0], ""), LintFreezeCoversOpenings, neverOr(waiting), waiting,
+			fmt.Sprintf("the closing windows of %s together cover every opening%s %s", strings.Join(names, ", "), stretch, within),
+			"shorten or remove one of them, or override it for the version that cannot wait")
+	}
+}
+
+// lookAtCurves compares the length of each gradual rollout with the open time that one period of the windows has.
+func (l *lint) lookAtCurves() {
+	for _, p := range l.w.set.policies {
+		for _, rule := range p.gradual {
+			longest := map[*hours]int{} // → the largest population that waits for them
+			var all []*hours
+			for _, own := range l.populations(rule) {
+				for _, i := range own.targets {
+					h := l.w.hoursOf(i, none)
+					if h == nil {
+						continue
+					}
+					if longest[h] == 0 {
+						all = append(all, h)
+					}
+					longest[h] = max(longest[h], own.founders)
+				}
+			}
+			for _, h := range all {
+				l.lookAtCurve(rule, h, longest[h])
+			}
+		}
+	}
+}
+
+func (l *lint) lookAtCurve(rule *compiledRule, h *hours, founders int) {
+	length := curveLength(rule, founders)
+	period := l.period(h)
+	offered, known := l.offered(h.calendar, period)
+	if !known || offered == 0 || length <= offered {
+		return
+	}
+	var concerns reach
+	for _, k := range l.kinds {
+		if view := l.w.views.list[k.view]; view.has(rule) && (view.hours == h || view.firstHours == h) {
+			concerns.merge(k.reach)
+		}
+	}
+	l.add(at(rule, "timeScaleInterval"), LintCurveLongerThanWindowPeriod, SeverityWarning, concerns,
+		fmt.Sprintf("a rollout to %d takes %v of open time, and every %v the windows are open for %v at most", founders, length, period, offered),
+		"widen the windows or shorten the curve, unless a rollout may take several periods")
+}
+
+// population is what one gradual rollout ranks.
+type population struct {
+	targets  []int32
+	founders int // targets, or distinct resources
+}
+
+func (l *lint) populations(rule *compiledRule) []population {
+	w := l.w
+	d := int32(len(w.deployments))
+	var all []population
+	switch rule.gradual.OrderKey {
+	case OrderByTarget:
+		for p := range w.pairs {
+			if targets := w.population(rule, int32(p), none); len(targets) > 0 {
+				all = append(all, population{targets, len(targets)})
+			}
+		}
+	case OrderByBracket:
+		for _, f := range l.frames {
+			if f.id == rule.bracketID {
+				all = append(all, population{f.targets, w.resourcesOf(f.targets)})
+			}
+		}
+	default:
+		for e := range w.environments {
+			if targets := w.population(rule, int32(e)*d, none); d > 0 && len(targets) > 0 {
+				all = append(all, population{targets, w.resourcesOf(targets)})
+			}
+		}
+	}
+	return all
+}
+
+// resourcesOf counts the distinct resources of targets of one environment, in order.
+func (w *work) resourcesOf(targets []int32) int {
+	n := 0
+	for k, i := range targets {
+		if k == 0 || w.targets[targets[k-1]].resource != w.targets[i].resource {
+			n++
+		}
+	}
+	return n
+}
+
+// curveLength is how long after the start the last founder is due; what overflows is longer than anything.
+func curveLength(rule *compiledRule, founders int) time.Duration {
+	if founders == 0 {
+		return 0
+	}
+	curve, err := rule.gradual.curve(founders)
+	if err == nil {
+		var length time.Duration
+		if length, err = curve.offset(founders - 1); err == nil {
+			return length
+		}
+	}
+	return math.MaxInt64
+}
+
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+)
+
+// period is after how long windows repeat: the longest period of one of them; the horizon if none does.
+func (l *lint) period(h *hours) time.Duration {
+	var longest time.Duration
+	for _, rule := range h.rules {
+		switch w := &rule.window.Window; {
+		case w.Weekly != nil:
+			longest = max(longest, times(max(1, int64(w.Weekly.EveryWeeks)), week))
+		case w.RRule != "":
+			longest = max(longest, periodOf(w.RRule))
+		}
+	}
+	if longest == 0 {
+		return l.horizon
+	}
+	return longest
+}
+
+// periodOf reads the period of an rrule that package clock accepted.
+func periodOf(rrule string) time.Duration {
+	unit, interval := day, int64(1)
+	for part := range strings.SplitSeq(strings.ToUpper(strings.TrimPrefix(rrule, "RRULE:")), ";") {
+		name, value, _ := strings.Cut(part, "=")
+		switch name {
+		case "FREQ":
+			if value == "WEEKLY" {
+				unit = week
+			}
+		case "BYDAY":
+			unit = week // a daily rule on some days of the week has come round when both have
+		case "INTERVAL":
+			if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+				interval = n
+			}
+		}
+	}
+	return times(interval, unit)
+}
+
+func times(n int64, d time.Duration) time.Duration {
+	if n > math.MaxInt64/int64(d) {
+		return math.MaxInt64
+	}
+	return time.Duration(n) * d
+}
+
+// offered is the open time of the best of the periods from now on: one that a freeze shortens is no measure.
+func (l *lint) offered(c clock.Calendar, period time.Duration) (best time.Duration, known bool) {
+	for from := l.w.now; ; {
+		to := addTime(from, period)
+		if known && to.After(l.until) || !to.After(from) {
+			return best, known
+		}
+		open, err := c.OpenBetween(from, to)
+		if err != nil {
+			return 0, false
+		}
+		best, known, from = max(best, open), true, to
+	}
+}
+
+// lookAtClocks finds occurrences of windows whose ends the clock of their zone skips or shows twice.
+func (l *lint) lookAtClocks() {
+	for _, p := range l.w.set.policies {
+		for _, rule := range p.windows {
+			l.lookAtClock(rule)
+		}
+	}
+}
+
+func (l *lint) lookAtClock(rule *compiledRule) {
+	own := rule.window.Window
+	zone := l.w.set.zones[string(own.Timezone)]
+	if zone == nil || own.Weekly == nil && own.RRule == "" {
+		return // UTC, instants, or a recurrence with rules of its own
+	}
+	// The same window in UTC, where every reading exists once, gives the readings of its ends.
+	readings := own
+	readings.Timezone, readings.AllowWindow, readings.Gap, readings.Overlap = "", nil, "", ""
+	if instant, err := time.Parse(time.RFC3339Nano, own.Anchor); err == nil {
+		readings.Anchor = instant.In(zone).Format("2006-01-02T15:04:05")
+	}
+	calendar, err := clock.NewCalendar([]clock.Window{readings}, nil)
+	if err != nil {
+		return
+	}
+	type touched struct {
+		reading     time.Time
+		what, which string
+	}
+	var first touched
+	count := 0
+	for t := l.w.now.Add(-1); ; {
+		_, change := t.In(zone).ZoneBounds()
+		if change.IsZero() || !change.Before(l.until) {
+			break
+		}
+		t = change
+		_, before := change.Add(-1).In(zone).Zone()
+		_, after := change.In(zone).Zone()
+		if before == after {
+			continue
+		}
+		skipped := after > before
+		low, high := change.UTC().Add(time.Duration(before)*time.Second), change.UTC().Add(time.Duration(after)*time.Second)
+		which := "skips"
+		if !skipped {
+			low, high, which = high, low, "shows twice"
+		}
+		note := func(reading time.Time, what string) {
+			if count++; count == 1 {
+				first = touched{reading, what, which}
+			}
+		}
+		for start, end := range calendar.Intervals(low.Add(-2*day), high.Add(2*day)) {
+			decided := own.Gap
+			if !skipped {
+				decided = clock.Gap(own.Overlap)
+			}
+			if !start.Before(low) && start.Before(high) && decided == "" {
+				note(start, "begins")
+			}
+			// An end at the first skipped reading is the instant of the change, as it is written.
+			if own.Weekly != nil && own.Weekly.End != "" && !end.Before(low) && end.Before(high) && !(skipped && end.Equal(low)) {
+				note(end, "ends")
+			}
+		}
+	}
+	if count == 0 {
+		return
+	}
+	field, instead := "gap", "it is taken for the end of the gap"
+	if first.which != "skips" {
+		field, instead = "overlap", "the first pass is meant"
+		if first.what == "ends" && !rule.window.allows() {
+			instead = "the last pass is meant"
+		}
+	}
+	fix := "move it to hours that every day has once"
+	if first.what == "begins" {
+		fix += ", or write " + field + " to say that you know"
+	}
+	l.add(at(rule, ""), LintWindowClockChange, SeverityInfo, reach{},
+		fmt.Sprintf("it %s at %s, a reading that the clock of %s %s: %s%s", first.what, first.reading.Format("2006-01-02 15:04:05"), own.Timezone, first.which, instead, more(count)),
+		fix)
+}
+
+func more(count int) string {
+	switch count {
+	case 1:
+		return ""
+	case 2:
+		return ", and once more within the horizon"
+	}
+	return fmt.Sprintf(", and %d times more within the horizon", count-1)
+}

@@ -1,0 +1,220 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// ran is a job of a version that ended some minutes after t0.
+func ran(version string, status rollout.JobStatus, end int) rollout.Job {
+	return rollout.Job{Version: version, Status: status, CreatedAt: minute(end - 1), CompletedAt: minute(end)}
+}
+
+func verified(job rollout.Job, as rollout.Verification) rollout.Job {
+	job.Verification = as
+	return job
+}
+
+// staged is a fleet with one target in prod and others in staging and qa, each with its jobs; v2 was created at t0, v1 before.
+func staged(staging, qa [][]rollout.Job) rollout.Snapshot {
+	s := rollout.Snapshot{
+		Environments: []rollout.Environment{{ID: "prod"}, {ID: "qa"}, {ID: "staging"}},
+		Deployments:  []rollout.Deployment{{ID: "api"}},
+		Versions: []rollout.Version{
+			{ID: "v1", Deployment: "api", Status: rollout.VersionReady, CreatedAt: t0.Add(-time.Hour)},
+			{ID: "v2", Deployment: "api", Status: rollout.VersionReady, CreatedAt: t0},
+		},
+	}
+	place := func(environment string, lists [][]rollout.Job) {
+		for k, jobs := range lists {
+			r := rollout.Resource{ID: fmt.Sprint(environment, k), Metadata: map[string]string{"n": fmt.Sprint(k % 2)}}
+			s.Resources = append(s.Resources, r)
+			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: r.ID, Environment: environment, Deployment: "api"}, Current: "v1", Jobs: jobs})
+		}
+	}
+	place("prod", [][]rollout.Job{nil})
+	place("staging", staging)
+	place("qa", qa)
+	for k := range s.Targets {
+		if len(s.Targets[k].Jobs) > 0 {
+			s.Targets[k].Current = ""
+		}
+	}
+	return s
+}
+
+func times(n int, jobs ...rollout.Job) (lists [][]rollout.Job) {
+	for range n {
+		lists = append(lists, jobs)
+	}
+	return lists
+}
+
+// progress is a progression of prod on staging with further fields.
+func progress(more string) string {
+	if more != "" {
+		more = "," + more
+	}
+	return `{"name":"p","selector":"environment.id == 'prod'","rules":[{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'"` + more + `}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}]}`
+}
+
+// TestProgression: when a version may go on to the next environment.
+func TestProgression(t *testing.T) {
+	ok := func(at int) []rollout.Job { return []rollout.Job{ran("v2", rollout.JobSuccessful, at)} }
+	either := `"dependsOnEnvironmentSelector":"environment.id in ['staging','qa']"`
+	for _, row := range []struct {
+		why, policies string
+		staging, qa   [][]rollout.Job
+		now           int // minutes after t0
+		waits         string
+		since         int // start of the rollout in minutes after t0
+		next          string
+	}{
+		{"every target is asked for by default", progress(""), [][]rollout.Job{ok(1), nil}, nil, 10, "progression_waiting e 1 of 2; rollout_not_started g", 0, ""},
+		{"and the last of them decides", progress(""), [][]rollout.Job{ok(1), ok(7)}, nil, 10, "", 7, ""},
+		{"half of three is two", progress(`"minimumSuccessPercentage":50`), [][]rollout.Job{ok(1), ok(4), nil}, nil, 10, "", 4, ""},
+		{"0 percent ask for one", progress(`"minimumSuccessPercentage":0`), times(3), nil, 10, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
+		{"which is enough", progress(`"minimumSuccessPercentage":0`), [][]rollout.Job{nil, ok(5), nil}, nil, 10, "", 5, ""},
+		{"33.4 percent of 3 are more than 1", progress(`"minimumSuccessPercentage":33.4`), [][]rollout.Job{ok(1), nil, nil}, nil, 10, "progression_waiting e 1 of 2; rollout_not_started g", 0, ""},
+		{"33.3 percent of 3 are 1", progress(`"minimumSuccessPercentage":33.3`), [][]rollout.Job{ok(1), nil, nil}, nil, 10, "", 1, ""},
+		{"99.5 percent of 200 are 199", progress(`"minimumSuccessPercentage":99.5`), append(times(199, ok(1)...), nil), nil, 10, "", 1, ""},
+		{"99.5 percent of 199 are all", progress(`"minimumSuccessPercentage":99.5`), append(times(198, ok(1)...), nil), nil, 10, "progression_waiting e 198 of 199; rollout_not_started g", 0, ""},
+		{"0.1 percent of 1000 is 1: a tenth is read as it is written", progress(`"minimumSuccessPercentage":0.1`), append(times(999), ok(2)), nil, 10, "", 2, ""},
+		{"the soak counts from the instant at which the percentage was reached", progress(`"minimumSuccessPercentage":50,"minimumSoakTimeMinutes":30`), [][]rollout.Job{ok(1), ok(4), nil}, nil, 33,
+			"progression_waiting e 2 of 2 until 34; rollout_not_started g", 0, "34"},
+		{"and is over at its end", progress(`"minimumSuccessPercentage":50,"minimumSoakTimeMinutes":30`), [][]rollout.Job{ok(1), ok(4), nil}, nil, 34, "", 34, ""},
+		{"a redeployment does not begin it anew", progress(`"minimumSoakTimeMinutes":30`), [][]rollout.Job{{ran("v2", rollout.JobSuccessful, 1), ran("v2", rollout.JobSuccessful, 25)}}, nil, 31, "", 31, ""},
+		{"nor does a failure after the success", progress(""), [][]rollout.Job{{ran("v2", rollout.JobSuccessful, 1), ran("v2", rollout.JobFailure, 5)}}, nil, 10, "", 1, ""},
+		{"the success of another version says nothing", progress(`"minimumSoakTimeMinutes":30`), [][]rollout.Job{{ran("v1", rollout.JobSuccessful, -200), ran("v2", rollout.JobInProgress, 1)}}, nil, 10,
+			"progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
+		{"a job counts when it has ended, not when it began", progress(""), [][]rollout.Job{ok(9)}, nil, 9, "", 9, ""},
+		{"one that ends in the future is awaited", progress(""), [][]rollout.Job{ok(9)}, nil, 8, "progression_waiting e 0 of 1; rollout_not_started g", 0, "9"},
+		{"a version may be too old", progress(`"maximumAgeHours":1`), [][]rollout.Job{ok(1)}, nil, 61, "progression_too_old e; rollout_not_started g", 0, ""},
+		{"until then it is not", progress(`"maximumAgeHours":1`), [][]rollout.Job{ok(1)}, nil, 60, "", 1, "61"},
+		{"the newest success counts for that", progress(`"maximumAgeHours":1`), [][]rollout.Job{{ran("v2", rollout.JobSuccessful, 1), ran("v2", rollout.JobSuccessful, 30)}}, nil, 61, "", 1, "90"},
+		{"statuses may be named", progress(`"successStatuses":["skipped","successful"]`), [][]rollout.Job{{ran("v2", rollout.JobSkipped, 3)}}, nil, 10, "", 3, ""},
+		{"and then only they count", progress(`"successStatuses":["skipped"]`), [][]rollout.Job{ok(3)}, nil, 10, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
+		{"a success that is not verified is none where verification is asked for", progress(`"requireVerificationPassed":true`), [][]rollout.Job{{verified(ran("v2", rollout.JobSuccessful, 3), "running")}}, nil, 10,
+			"progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
+		{"nor is one without verification", progress(`"requireVerificationPassed":true`), [][]rollout.Job{ok(3)}, nil, 10, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
+		{"one that passed is", progress(`"requireVerificationPassed":true`), [][]rollout.Job{{verified(ran("v2", rollout.JobSuccessful, 3), "passed")}}, nil, 10, "", 3, ""},
+		{"a failed verification counts where none is asked for", progress(""), [][]rollout.Job{{verified(ran("v2", rollout.JobSuccessful, 3), "failed")}}, nil, 10, "", 3, ""},
+		{"an environment without targets has nothing to prove", progress(""), nil, nil, 10, "", 0, ""},
+		{"no environment is an error of the policy", `{"name":"p","selector":"environment.id == 'prod'","rules":[{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'stagign'"}}]}`, nil, nil, 10,
+			"progression_no_environment e", 0, ""},
+		{"an environment does not wait for itself", `{"name":"p","selector":"environment.id == 'prod'","rules":[{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'prod'"}}]}`, nil, nil, 10,
+			"progression_no_environment e", 0, ""},
+		{"a key that is missing is no match", `{"name":"p","selector":"environment.id == 'prod'","rules":[{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"environment.metadata['tier'] == 'pre'"}}]}`, nil, nil, 10,
+			"progression_no_environment e", 0, ""},
+		{"an expression that fails denies", `{"name":"p","selector":"environment.id == 'prod'","rules":[{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"int(environment.id) > 1"}}]}`, nil, nil, 10,
+			"selector_error e", 0, ""},
+		{"of two environments one is enough", replaced(progress(`"minimumSoakTimeMinutes":5`), either), [][]rollout.Job{nil}, [][]rollout.Job{ok(3)}, 10, "", 8, ""},
+		{"the earlier of two", replaced(progress(""), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{ok(6)}, 10, "", 4, ""},
+		{"too old in one, waiting in the other", replaced(progress(`"maximumAgeHours":1`), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{nil}, 100, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
+		{"the earlier soak of two", replaced(progress(`"minimumSoakTimeMinutes":30`), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{ok(2)}, 10, "progression_waiting e 1 of 1 until 32; rollout_not_started g", 0, "32"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			s := staged(row.staging, row.qa)
+			plan := mustPlan(t, compile(t, row.policies), s, minute(row.now))
+			var got []string
+			for _, wait := range plan.Waiting {
+				if wait.Environment != "prod" {
+					continue
+				}
+				for _, b := range wait.Blockers {
+					text := string(b.Reason) + " " + b.Rule
+					if b.Reason == rollout.ReasonProgressionWaiting {
+						text += fmt.Sprintf(" %d of %d", b.Data.Attempt, b.Data.Allowed)
+					}
+					if !b.Until.IsZero() {
+						text += fmt.Sprint(" until ", b.Until.Sub(t0).Minutes())
+					}
+					got = append(got, text)
+				}
+			}
+			starts := slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Environment == "prod" && s.Version == "v2" })
+			if text := joinedBy(got); text != row.waits || starts != (row.waits == "") {
+				t.Errorf("waits for %q, starts %v, want %q", text, starts, row.waits)
+			}
+			if row.waits == "" && len(plan.State.Rollouts) > 0 && !plan.State.Rollouts[0].StartAt.Equal(minute(row.since)) {
+				t.Errorf("the rollout starts at %v, want minute %d", plan.State.Rollouts[0].StartAt, row.since)
+			}
+			next := ""
+			if !plan.Next.IsZero() {
+				next = fmt.Sprint(plan.Next.Sub(t0).Minutes())
+			}
+			if next != row.next {
+				t.Errorf("next is minute %s, want %q", next, row.next)
+			}
+		})
+	}
+}
+
+func joinedBy(list []string) string {
+	text := ""
+	for k, one := range list {
+		if k > 0 {
+			text += "; "
+		}
+		text += one
+	}
+	return text
+}
+
+func replaced(policy, selector string) string {
+	const old = `"dependsOnEnvironmentSelector":"environment.id == 'staging'"`
+	for k := range policy {
+		if len(policy)-k >= len(old) && policy[k:k+len(old)] == old {
+			return policy[:k] + selector + policy[k+len(old):]
+		}
+	}
+	return policy
+}
+
+// TestProgressionOfScopedVersions: the scope counts on both sides.
+func TestProgressionOfScopedVersions(t *testing.T) {
+	ok := []rollout.Job{ran("v2", rollout.JobSuccessful, 1)}
+	for _, row := range []struct {
+		why, scope string
+		staging    [][]rollout.Job
+		starts     bool
+	}{
+		{"only targets in scope are asked for", "resource.metadata['n'] == '0'", [][]rollout.Job{ok, nil, ok, nil}, true},
+		{"of which one is missing", "resource.metadata['n'] == '0'", [][]rollout.Job{ok, nil, nil, nil}, false},
+		{"a success out of scope does not count", "resource.metadata['n'] == '0'", [][]rollout.Job{nil, ok}, false},
+		{"a version for prod alone has nothing to prove elsewhere", "environment.id == 'prod'", times(3), true},
+		{"a version for staging alone does not exist in prod", "environment.id == 'staging'", times(1, ok...), false},
+	} {
+		s := staged(row.staging, nil)
+		s.Versions[1].TargetSelector = row.scope
+		plan := mustPlan(t, compile(t, progress("")), s, minute(10))
+		if got := slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Environment == "prod" }); got != row.starts {
+			t.Errorf("%s: starts %v; waits %q", row.why, got, blockers(plan))
+		}
+	}
+}
+
+// TestProgressionThreeStages: a version goes on from stage to stage, driven by nothing but Next and the ends of jobs.
+func TestProgressionThreeStages(t *testing.T) {
+	s := staged(times(2), times(2))
+	set := compile(t, `[{"name":"prod","selector":"environment.id == 'prod'","rules":[{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'","minimumSoakTimeMinutes":60}}]},
+		{"name":"staging","selector":"environment.id == 'staging'","rules":[{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'qa'","minimumSoakTimeMinutes":30}}]}]`)
+	var order []string
+	for now := t0; !now.IsZero(); {
+		plan := mustPlan(t, set, s, now)
+		carryOut(t, &s, plan, now, rollout.JobSuccessful)
+		for _, start := range plan.Start {
+			order = append(order, fmt.Sprint(start.Resource, " ", now.Sub(t0).Minutes()))
+		}
+		if now = plan.Next; len(plan.Start) > 0 { // the end of a job is an event
+			now = mustPlan(t, set, s, plan.Now).Next
+		}
+	}
+	if want := []string{"qa0 0", "qa1 0", "staging0 30", "staging1 30", "prod0 90"}; !slices.Equal(order, want) {
+		t.Errorf("order %q, want %q", order, want)
+	}
+}

@@ -1,0 +1,255 @@
+package staged
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// OCMStrategy is the rolloutStrategy of Open Cluster Management, field by field. It is decoded strictly.
+type OCMStrategy struct {
+	Type                OCMType    `json:"type,omitempty"`
+	All                 *OCMConfig `json:"all,omitempty"`
+	Progressive         *OCMConfig `json:"progressive,omitempty"`
+	ProgressivePerGroup *OCMConfig `json:"progressivePerGroup,omitempty"`
+}
+
+// OCMType is one of Open Cluster Management's strategies. The empty one is All.
+type OCMType string
+
+// The strategies of Open Cluster Management.
+const (
+	OCMAll                 OCMType = "All"                 // all clusters at once
+	OCMProgressive         OCMType = "Progressive"         // so many clusters at a time
+	OCMProgressivePerGroup OCMType = "ProgressivePerGroup" // one decision group at a time
+)
+
+// OCMConfig are the fields of one type of strategy. A field that the type does not have is an error.
+type OCMConfig struct {
+	// MinSuccessTime and ProgressDeadline are digits and one of the units s, m and h, or sums of these; the latter may be "None". Empty is 0
+	// and None. Type All has no soak: there it is ignored, as in Open Cluster Management.
+	MinSuccessTime   string `json:"minSuccessTime,omitempty"`
+	ProgressDeadline string `json:"progressDeadline,omitempty"`
+	// MaxFailures is how many clusters may fail: of all clusters for Progressive, of each group for ProgressivePerGroup; 0 if unset. It does not
+	// hold for mandatory groups, which tolerate none, and is ignored for All, which tolerates any.
+	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
+	// MandatoryDecisionGroups go first, one by one. Not for All.
+	MandatoryDecisionGroups []MandatoryGroup `json:"mandatoryDecisionGroups,omitempty"`
+	// MaxConcurrency is how many clusters besides the mandatory ones are rolled out at a time; all if unset. For Progressive only.
+	MaxConcurrency concurrency.Limit `json:"maxConcurrency,omitzero"`
+}
+
+// MandatoryGroup names a decision group, or all of one name; by its index if the name is empty.
+type MandatoryGroup struct {
+	GroupName  string `json:"groupName,omitempty"`
+	GroupIndex int32  `json:"groupIndex,omitempty"`
+}
+
+// DecisionGroup is a group of clusters as a placement decided on it.
+type DecisionGroup struct {
+	Name     string   `json:"name,omitempty"`
+	Index    int32    `json:"index"`
+	Clusters []string `json:"clusters"`
+}
+
+// UnmarshalJSON reads the form of Open Cluster Management. All faults are reported, each a *[FieldError].
+func (s *OCMStrategy) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	type plain OCMStrategy
+	var decoded plain
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return decodeFaults("", err)
+	}
+	*s = OCMStrategy(decoded)
+	return nil
+}
+
+// UnmarshalJSON reads one of the three configurations, as strictly as the strategy.
+func (c *OCMConfig) UnmarshalJSON(data []byte) error {
+	type plain OCMConfig
+	var decoded struct {
+		plain
+		MaxFailures    padded `json:"maxFailures"`
+		MaxConcurrency padded `json:"maxConcurrency"`
+	}
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return err // the decoder of the strategy continues its paths
+	}
+	*c = OCMConfig(decoded.plain)
+	c.MaxFailures, c.MaxConcurrency = concurrency.Limit(decoded.MaxFailures), concurrency.Limit(decoded.MaxConcurrency)
+	return nil
+}
+
+// FromOCM turns a strategy of Open Cluster Management and the decision groups of its placement, in the order of the groups, into stages
+// with explicit targets, and into the options under which they do what that strategy promises: percentages round up, and a run over its
+// budget is held. Hand both to [Compile], with the clusters as targets; the stages may be more than 31.
+//
+// What Open Cluster Management calls ToApply, Progressing, Succeeded, TimeOut and Skip are the states Waiting, Updating, Done (or Soaking), TimedOut
+// and Skipped; a Failed cluster is one that is observed with [HealthFailed], or with [HealthFailing] if it may still recover.
+//
+// The errors, each a *[FieldError], are joined.
+func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, error) {
+	var list faults
+	field, config := strategy.config(&list)
+	deadline := ocmDuration(&list, field+".progressDeadline", config.ProgressDeadline)
+	soak := ocmDuration(&list, field+".minSuccessTime", config.MinSuccessTime)
+	if soak == None() {
+		list.add(RuleDuration, field+".minSuccessTime", "None", "must be a duration, or 0")
+	}
+	limit(&list, RuleMaxFailures, field+".maxFailures", config.MaxFailures, 0)
+	limit(&list, RuleMaxConcurrency, field+".maxConcurrency", config.MaxConcurrency, 1)
+	total := clusters(&list, groups)
+	mandatory := config.mandatory(&list, field, groups)
+	if len(list) > 0 {
+		return Strategy{}, Options{}, list.err()
+	}
+
+	everything := concurrency.Percent(100)
+	s := Strategy{groups: true, ProgressDeadline: deadline, MinSuccessTime: soak}
+	add := func(name string, targets []string, most, budget concurrency.Limit) {
+		targets = slices.Sorted(slices.Values(targets))
+		if targets == nil {
+			targets = []string{}
+		}
+		s.Stages = append(s.Stages, Stage{Name: name, Targets: targets, MaxConcurrency: most, MaxFailures: budget})
+	}
+	group := func(i int) string { return "group" + strconv.Itoa(i) }
+	for i := range groups {
+		if mandatory[i] {
+			add(group(i), groups[i].Clusters, everything, concurrency.Count(0))
+		}
+	}
+	budget := orLimit(config.MaxFailures, concurrency.Count(0))
+	var rest []string
+	for i := range groups {
+		if !mandatory[i] {
+			rest = append(rest, groups[i].Clusters...)
+		}
+	}
+	switch strategy.kind() {
+	case OCMAll:
+		s.MinSuccessTime = Duration{}
+		add("all", rest, everything, everything)
+	case OCMProgressive:
+		add("rest", rest, orLimit(config.MaxConcurrency, everything), concurrency.Count(budget.Of(total, concurrency.Ceil)))
+	default:
+		for i := range groups {
+			if !mandatory[i] {
+				add(group(i), groups[i].Clusters, everything, budget)
+			}
+		}
+	}
+	if len(s.Stages) == 0 {
+		add("all", nil, everything, everything) // no groups: leaving clusters alone can be a run
+	}
+	return s, Options{Rounding: Up, OnFailure: Hold}, nil
+}
+
+func (s *OCMStrategy) kind() OCMType {
+	if s.Type == "" {
+		return OCMAll
+	}
+	return s.Type
+}
+
+// config returns the fields of the strategy's type, and finds those of others.
+func (s *OCMStrategy) config(list *faults) (string, OCMConfig) {
+	field, config := "", OCMConfig{}
+	known := false
+	for _, one := range []struct {
+		kind   OCMType
+		field  string
+		config *OCMConfig
+	}{{OCMAll, "all", s.All}, {OCMProgressive, "progressive", s.Progressive}, {OCMProgressivePerGroup, "progressivePerGroup", s.ProgressivePerGroup}} {
+		if one.kind == s.kind() {
+			known, field = true, one.field
+			if one.config != nil {
+				config = *one.config
+			}
+		} else if one.config != nil {
+			list.add(RuleOCMType, one.field, "", fmt.Sprintf("must be left out for type %s", s.kind()))
+		}
+	}
+	if !known {
+		list.add(RuleOCMType, "type", quoted(string(s.Type)), "must be All, Progressive or ProgressivePerGroup")
+		return "type", config
+	}
+	if s.kind() == OCMAll && config.MandatoryDecisionGroups != nil {
+		list.add(RuleOCMType, field+".mandatoryDecisionGroups", "", "must be left out for type All")
+	}
+	if s.kind() != OCMProgressive && !config.MaxConcurrency.IsZero() {
+		list.add(RuleOCMType, field+".maxConcurrency", config.MaxConcurrency.String(), "must be left out for every type but Progressive")
+	}
+	return field, config
+}
+
+// mandatory reports for each group whether it goes first.
+func (c *OCMConfig) mandatory(list *faults, field string, groups []DecisionGroup) []bool {
+	first := make([]bool, len(groups))
+	for i, m := range c.MandatoryDecisionGroups {
+		found := false
+		for k := range groups {
+			if m.GroupName != "" && groups[k].Name == m.GroupName || m.GroupName == "" && groups[k].Index == m.GroupIndex {
+				first[k], found = true, true
+			}
+		}
+		if !found {
+			list.add(RuleDecisionGroup, fmt.Sprintf("%s.mandatoryDecisionGroups[%d]", field, i), fmt.Sprintf("%q, index %d", m.GroupName, m.GroupIndex),
+				"must be one of the decision groups: what is mandatory must not be passed over")
+		}
+	}
+	return first
+}
+
+// clusters counts the clusters, each of which is in one group.
+func clusters(list *faults, groups []DecisionGroup) int {
+	in := map[string]int{}
+	for i := range groups {
+		for k, name := range groups[i].Clusters {
+			path := fmt.Sprintf("groups[%d].clusters[%d]", i, k)
+			if !targetName(name) {
+				list.add(RuleDecisionGroup, path, quoted(name), "must be a name: not empty, valid UTF-8")
+			} else if other, ok := in[name]; ok {
+				list.add(RuleDecisionGroup, path, quoted(name), fmt.Sprintf("is in groups[%d] already", other))
+			}
+			in[name] = i
+		}
+	}
+	return len(in)
+}
+
+// ocmDuration reads a duration in which the first number may have leading zeros.
+func ocmDuration(list *faults, path, text string) Duration {
+	if text == "" {
+		return Duration{}
+	}
+	digits := digitsOf(text)
+	canonical := strings.TrimLeft(digits, "0")
+	if canonical == "" && digits != "" {
+		canonical = "0"
+	}
+	d, err := ParseDuration(canonical + text[len(digits):])
+	if err != nil {
+		list.add(RuleDuration, path, quoted(text), "must be digits and one of the units s, m and h, such as 90m")
+	}
+	if length, given := d.Value(); given && length == 0 && strings.HasSuffix(path, "progressDeadline") {
+		list.add(RuleDuration, path, quoted(text), "must be more than zero, or None")
+	}
+	return d
+}
+
+// padded is a limit of which a percentage may have two digits of which the first is 0, as both designs allow for some fields.
+type padded concurrency.Limit
+
+func (p *padded) UnmarshalJSON(data []byte) error {
+	if len(data) == 5 && data[0] == '"' && data[1] == '0' && data[3] == '%' {
+		data = append([]byte{'"'}, data[2:]...)
+	}
+	return (*concurrency.Limit)(p).UnmarshalJSON(data)
+}

@@ -1,0 +1,466 @@
+package staged_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/rollout/staged"
+)
+
+func encode(t interface{ Fatal(...any) }, run *staged.Run) []byte {
+	data, err := json.Marshal(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func phases() []string {
+	return []string{"Initialized", "Progressing", "Waiting", "Held", "Stopping", "Stopped", "Failing", "Cancelling", "Succeeded", "PartiallySucceeded", "Failed", "Cancelled"}
+}
+
+// propReference: whatever the strategy, the options and the inputs, every step gives what the dumb version gives: each state, mark, time, count,
+// action and the next instant. I9's recount is part of it, because the dumb version counts anew.
+func propReference(seen *tally) func(*rapid.T) {
+	return func(t *rapid.T) {
+		var ref *reference
+		drive(t, func(m *moment) {
+			if ref == nil {
+				ref = newReference(m.before, m.strategy, m.options)
+			}
+			actions, next := ref.step(m.input, m.now)
+			if want, got := ref.picture(), pictureOf(m.run); !reflect.DeepEqual(want, got) {
+				if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+					t.Fatalf("(-reference +run):\n%s\nbefore:\n%s\ninput: %+v at %v", diff, m.before, m.input, m.now)
+				}
+			}
+			if diff := gocmp.Diff(actions, m.result.Actions, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("actions (-reference +run):\n%s\n%s", diff, m.run)
+			}
+			if !next.Equal(m.result.Next) {
+				t.Fatalf("next is %v, the reference says %v\n%s", m.result.Next, next, m.run)
+			}
+			seen.add(string(m.run.Phase()))
+			for s := range m.run.Stages() {
+				if s.Counts.TimedOut > 0 {
+					seen.add("timed out")
+				}
+				if s.Counts.Regressed > 0 {
+					seen.add("regressed")
+				}
+				if s.Counts.Stuck > 0 {
+					seen.add("stuck")
+				}
+				if s.Counts.Soaking > 0 {
+					seen.add("soaking")
+				}
+				if s.Cleanup && s.Counts.Done > 0 {
+					seen.add("cleaned")
+				}
+			}
+			for _, e := range m.result.Events {
+				seen.add(string(e.Kind))
+				if e.Reason != "" {
+					seen.add(string(e.Reason))
+				}
+			}
+		})
+	}
+}
+
+func TestReference(t *testing.T) {
+	var seen tally
+	seen.check(t, propReference(&seen), append(phases(), "timed out", "regressed", "stuck", "soaking", "cleaned", "recovered", "joined", "command_ignored",
+		"observation_ignored", "membership_ignored", "already", "other_run", "unknown_stage", "unknown_target", "not_requested", "not_failed", "other_attempt",
+		"stage_finished", "stale_token", "frozen", "known", "too_late", "reported_failed", "unhealthy", "superseded", "gone")...)
+}
+
+func FuzzReference(f *testing.F) {
+	f.Add(seed(8192))
+	f.Add(seed(32768))
+	f.Fuzz(rapid.MakeFuzz(propReference(new(tally))))
+}
+
+// TestI1LimitIsKept: in each stage and in the cleanup, members in progress never exceed the limit, retries and appended members included.
+func TestI1LimitIsKept(t *testing.T) {
+	var seen tally
+	seen.check(t, func(t *rapid.T) {
+		drive(t, func(m *moment) {
+			for s := range m.run.Stages() {
+				c := s.Counts
+				if n := c.Starting + c.Updating + c.Soaking; n > s.Limit {
+					t.Fatalf("%d in progress, limit %d\n%s", n, s.Limit, m.run)
+				} else if n == s.Limit && s.Limit < c.Members && c.Waiting > 0 {
+					seen.add("full")
+				}
+			}
+			for _, e := range m.result.Events {
+				if e.Kind == staged.EventJoined {
+					seen.add("joined")
+				}
+			}
+			for target := range m.run.Targets(m.run.Current()) {
+				if target.Attempt > 1 && target.State == staged.Starting {
+					seen.add("retried")
+				}
+			}
+		})
+	}, "full", "joined", "retried")
+}
+
+// startedIn lists the targets that a step started.
+func startedIn(m *moment) (list []staged.TargetStatus) {
+	for s := range m.run.Stages() {
+		for target := range m.run.Targets(s.Index) {
+			if was, ok := m.before.Target(target.Name); target.State == staged.Starting && (!ok || was.State != staged.Starting || was.Attempt != target.Attempt) {
+				list = append(list, target)
+			}
+		}
+	}
+	return list
+}
+
+// TestI2OrderAndGates: no target starts before every earlier stage is closed and the approval before its own stage is given.
+func TestI2OrderAndGates(t *testing.T) {
+	var seen tally
+	seen.check(t, func(t *rapid.T) {
+		approved := map[int]bool{}
+		drive(t, func(m *moment) {
+			for _, c := range m.input.Commands {
+				if c.Kind == staged.CommandApprove && c.Run == "run" && c.Side == staged.Before {
+					approved[c.Stage] = true
+				}
+			}
+			stages := slices.Collect(m.run.Stages())
+			for _, target := range startedIn(m) {
+				for k := range target.Stage {
+					if p := stages[k].Phase; p != staged.StageSucceeded && p != staged.StageSkipped {
+						t.Fatalf("%s starts while stage %d is %s\n%s", target.Name, k, p, m.run)
+					}
+				}
+				if s := stages[target.Stage]; s.NeedsBefore {
+					if s.Before != staged.ApprovalApproved || !approved[target.Stage] {
+						t.Fatalf("%s starts without approval\n%s", target.Name, m.run)
+					}
+					seen.add("behind an approval")
+				}
+				if target.Stage > 0 {
+					seen.add("later stage")
+				}
+			}
+		})
+	}, "behind an approval", "later stage")
+}
+
+// TestI3NothingStartsWhenHalted: a step that leaves the run stopped, held, failing, cancelling, over budget or ended starts nothing, and a
+// terminal run never changes.
+func TestI3NothingStartsWhenHalted(t *testing.T) {
+	var seen tally
+	seen.check(t, func(t *rapid.T) {
+		drive(t, func(m *moment) {
+			switch phase := m.run.Phase(); phase {
+			case staged.PhaseProgressing, staged.PhaseWaiting:
+			default:
+				if list := startedIn(m); len(list) > 0 {
+					t.Fatalf("%v start in phase %s\n%s", list, phase, m.run)
+				}
+				seen.add(string(phase))
+			}
+			for s := range m.run.Stages() {
+				if c := s.Counts; s.Budget >= 0 && c.Failed+c.TimedOut > s.Budget && len(startedIn(m)) > 0 {
+					t.Fatalf("stage %d is over its budget\n%s", s.Index, m.run)
+				}
+			}
+			if m.before.Phase().Terminal() && (m.run != m.before || len(m.result.Actions) > 0 || !m.result.Next.IsZero() || len(m.result.Events) > 0) {
+				t.Fatalf("a %s run changes\n%s", m.before.Phase(), m.run)
+			}
+			if len(startedIn(m)) > 0 && m.run.Phase() != staged.PhaseProgressing {
+				t.Fatalf("a step that starts something ends in %s", m.run.Phase())
+			}
+		})
+	}, "Held", "Stopping", "Stopped", "Failing", "Failed", "Cancelling", "Cancelled", "Succeeded", "PartiallySucceeded", "Initialized")
+}
+
+// TestI4Deterministic: the same step twice gives the same, leaves its argument as it was, and a second step at once without input changes
+// nothing and repeats the actions.
+func TestI4Deterministic(t *testing.T) {
+	var seen tally
+	seen.check(t, func(t *rapid.T) {
+		drive(t, func(m *moment) {
+			was := encode(t, m.before)
+			run, result, err := staged.Step(m.before, m.input, m.now)
+			if err != nil || !bytes.Equal(encode(t, run), encode(t, m.run)) || !reflect.DeepEqual(result, m.result) {
+				t.Fatalf("the second time:\n%s\nthe first time:\n%s\n%v", run, m.run, err)
+			}
+			if !bytes.Equal(was, encode(t, m.before)) {
+				t.Fatal("the argument changed")
+			}
+			again, result, err := staged.Step(m.run, staged.Input{}, m.now)
+			if err != nil || !bytes.Equal(encode(t, again), encode(t, m.run)) || len(result.Events) > 0 {
+				t.Fatalf("a second step changes something: %v %v\n%s\n%s", result.Events, err, m.run, again)
+			}
+			if !reflect.DeepEqual(result.Actions, m.result.Actions) || !result.Next.Equal(m.result.Next) {
+				t.Fatalf("other actions or another next: %v, %v", result, m.result)
+			}
+			if len(result.Actions) > 0 {
+				seen.add("repeated actions")
+			}
+		})
+	}, "repeated actions")
+}
+
+// TestI5OrderOfObservations: the order of observations of different targets does not matter, nor that of facts about the fleet.
+func TestI5OrderOfObservations(t *testing.T) {
+	var seen tally
+	seen.check(t, func(t *rapid.T) {
+		drive(t, func(m *moment) {
+			other := m.input
+			other.Observations = nil
+			for _, name := range rapid.Permutation(names(m.input.Observations)).Draw(t, "order") {
+				for _, o := range m.input.Observations {
+					if o.Target == name {
+						other.Observations = append(other.Observations, o)
+					}
+				}
+			}
+			other.Removed, other.Leaving, other.Added = slices.Clone(other.Removed), slices.Clone(other.Leaving), slices.Clone(other.Added)
+			slices.Reverse(other.Removed)
+			slices.Reverse(other.Leaving)
+			run, result, err := staged.Step(m.before, other, m.now)
+			if err != nil || !bytes.Equal(encode(t, run), encode(t, m.run)) || !reflect.DeepEqual(result, m.result) {
+				t.Fatalf("%v\n%s\n%s", err, m.run, run)
+			}
+			if !reflect.DeepEqual(other.Observations, m.input.Observations) {
+				seen.add("reordered")
+			}
+		})
+	}, "reordered")
+}
+
+func names(list []staged.Observation) (names []string) {
+	for _, o := range list {
+		if !slices.Contains(names, o.Target) {
+			names = append(names, o.Target)
+		}
+	}
+	return names
+}
+
+// TestI6NothingBeforeNext: steps without input before Next change nothing but the time of the last step, Next is later than now, and stepping
+// in between makes no difference at Next.
+func TestI6NothingBeforeNext(t *testing.T) {
+	var seen tally
+	seen.check(t, func(t *rapid.T) {
+		drive(t, func(m *moment) {
+			last := m.run.Time()
+			if next := m.result.Next; !next.IsZero() && !next.After(last) {
+				t.Fatalf("next %v is not behind now %v\n%s", next, last, m.run)
+			}
+			until := m.result.Next
+			if until.IsZero() {
+				until = last.Add(1000 * time.Hour)
+				seen.add("no next")
+			}
+			between := last.Add(time.Duration(rapid.Int64Range(0, int64(until.Sub(last))-1).Draw(t, "between")))
+			run, result, err := staged.Step(m.run, staged.Input{}, between)
+			if err != nil || !reflect.DeepEqual(pictureOf(run), pictureOf(m.run)) || !reflect.DeepEqual(result.Actions, m.result.Actions) ||
+				!result.Next.Equal(m.result.Next) || len(result.Events) > 0 {
+				t.Fatalf("something happens %v before next: %v %v\n%s\n%s", until.Sub(between), result, err, m.run, run)
+			}
+			if m.result.Next.IsZero() {
+				return
+			}
+			direct, _, err := staged.Step(m.run, staged.Input{}, until)
+			if err != nil {
+				t.Fatal(err)
+			}
+			indirect, _, err := staged.Step(run, staged.Input{}, until)
+			if err != nil || !bytes.Equal(encode(t, direct), encode(t, indirect)) {
+				t.Fatalf("a step in between matters: %v\n%s\n%s", err, direct, indirect)
+			}
+			if !reflect.DeepEqual(pictureOf(direct), pictureOf(m.run)) {
+				seen.add("something happens at next")
+			} else if phase := m.run.Phase(); phase != staged.PhaseStopping && phase != staged.PhaseFailing && phase != staged.PhaseCancelling {
+				t.Fatalf("nothing happens at next %v\n%s", until, m.run)
+			}
+		})
+	}, "no next", "something happens at next")
+}
+
+// TestI7WaitsAreNeverShort: from the step that settled the last member to the one that closed the stage at least the waitTime passes, with
+// frozen waits without the time between Stop and Run.
+func TestI7WaitsAreNeverShort(t *testing.T) {
+	var seen tally
+	seen.check(t, func(t *rapid.T) {
+		settled := map[int]time.Time{}
+		stopped := map[int]time.Duration{}
+		var since time.Time
+		drive(t, func(m *moment) {
+			now := m.run.Time()
+			for s := range m.run.Stages() {
+				c := s.Counts
+				switch open := c.Waiting + c.Starting + c.Updating + c.Soaking; {
+				case s.Index > m.before.Current() && s.Index > m.run.Current(), open > 0:
+					delete(settled, s.Index)
+					delete(stopped, s.Index)
+				case settled[s.Index].IsZero():
+					settled[s.Index] = now
+				}
+			}
+			// A stop lasts from the step that took it to the one that took the next Run.
+			if !since.IsZero() && m.before.State() == staged.StateStop {
+				for k, from := range settled {
+					if from.After(since) {
+						stopped[k] += now.Sub(from)
+					} else {
+						stopped[k] += now.Sub(since)
+					}
+				}
+			}
+			since = now
+			for s := range m.run.Stages() {
+				was := slices.Collect(m.before.Stages())[s.Index]
+				if s.Wait == 0 || s.Phase != staged.StageSucceeded || was.Phase == staged.StageSucceeded {
+					continue
+				}
+				passed := now.Sub(settled[s.Index])
+				if m.options.WaitDuringStop == staged.Freeze {
+					passed -= stopped[s.Index]
+				}
+				if passed < s.Wait {
+					t.Fatalf("%v passed, the wait is %v\n%s", passed, s.Wait, m.run)
+				}
+				seen.add("closed")
+				if stopped[s.Index] > 0 {
+					seen.add("closed after a stop " + string(m.options.WaitDuringStop))
+				}
+			}
+		})
+	}, "closed", "closed after a stop ", "closed after a stop freeze")
+}
+
+// TestI9Recount: what was started is settled or in progress, counters equal a recount, and no target is in two places.
+func TestI9Recount(t *testing.T) {
+	var seen tally
+	seen.check(t, func(t *rapid.T) {
+		drive(t, func(m *moment) {
+			places := map[string]int{}
+			for s := range m.run.Stages() {
+				counts := map[staged.TargetState]int{}
+				for target := range m.run.Targets(s.Index) {
+					counts[target.State]++
+					if !target.Start.IsZero() && target.State == staged.Waiting {
+						t.Fatalf("%s was started and waits\n%s", target.Name, m.run)
+					}
+					if target.State.Settled() == target.End.IsZero() && target.State != staged.Soaking {
+						t.Fatalf("%s has no end, or is not settled and has one\n%s", target.Name, m.run)
+					}
+					if places[target.Name]++; places[target.Name] > 1 {
+						if !s.Cleanup {
+							t.Fatalf("%s is in two stages\n%s", target.Name, m.run)
+						}
+						seen.add("moved to the cleanup")
+					}
+				}
+				c := s.Counts
+				want := staged.Counts{Members: c.Members, Waiting: counts[staged.Waiting], Starting: counts[staged.Starting], Updating: counts[staged.Updating],
+					Soaking: counts[staged.Soaking], Done: counts[staged.Done], Failed: counts[staged.Failed], TimedOut: counts[staged.TimedOut],
+					Skipped: counts[staged.Skipped], Removed: counts[staged.Removed], Regressed: c.Regressed, Stuck: c.Stuck}
+				if c != want {
+					t.Fatalf("counts %+v, recounted %+v", c, want)
+				}
+			}
+		})
+	}, "moved to the cleanup")
+}
+
+// TestI11RoundTrip: at every step the run survives JSON: the copy equals it, encodes to the same bytes, and steps on like it.
+func TestI11RoundTrip(t *testing.T) {
+	var seen tally
+	seen.check(t, func(t *rapid.T) {
+		drive(t, func(m *moment) {
+			data := encode(t, m.run)
+			var copied staged.Run
+			if err := json.Unmarshal(data, &copied); err != nil {
+				t.Fatalf("%v\n%s\n%s", err, data, m.run)
+			}
+			if again := encode(t, &copied); !bytes.Equal(data, again) {
+				t.Fatalf("%s\n%s", data, again)
+			}
+			if !reflect.DeepEqual(pictureOf(&copied), pictureOf(m.run)) {
+				t.Fatal(gocmp.Diff(pictureOf(m.run), pictureOf(&copied)))
+			}
+			var before staged.Run
+			if err := json.Unmarshal(encode(t, m.before), &before); err != nil {
+				t.Fatal(err)
+			}
+			run, result, err := staged.Step(&before, m.input, m.now)
+			if err != nil || !bytes.Equal(encode(t, run), data) || !reflect.DeepEqual(result, m.result) {
+				t.Fatalf("a decoded run goes another way: %v\n%s\n%s", err, m.run, run)
+			}
+			seen.add(string(m.run.Phase()))
+		})
+	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Succeeded", "PartiallySucceeded", "Failed", "Cancelled")
+}
+
+// TestI10Liveness: from any state a history leads to, a run whose targets become ready, whose approvals are given and whose state is Run
+// ends; out of Held lead Skip, Approve or Cancel.
+func TestI10Liveness(t *testing.T) {
+	var seen tally
+	seen.check(t, func(t *rapid.T) {
+		m := drive(t, func(*moment) {})
+		run, now, result := m.run, m.run.Time(), m.result
+		for range 300 {
+			if run.Phase().Terminal() {
+				seen.add(string(run.Phase()))
+				return
+			}
+			in := staged.Input{State: staged.StateRun}
+			for _, a := range result.Actions {
+				if a.Kind == staged.RequestApproval {
+					in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandApprove, Run: a.Run, Stage: a.Stage, Side: a.Side})
+				}
+			}
+			for s := range run.Stages() {
+				for target := range run.Targets(s.Index) {
+					in.Observations = append(in.Observations, staged.Observation{Target: target.Name, Version: "v2", Health: staged.HealthReady, Gone: s.Cleanup && target.State != staged.Waiting})
+					if run.Phase() == staged.PhaseHeld && (target.State == staged.Failed || target.State == staged.TimedOut) {
+						in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandSkip, Target: target.Name})
+						seen.add("skipped out of Held")
+					}
+				}
+				for side, state := range map[staged.Side]staged.ApprovalState{staged.Before: s.Before, staged.After: s.After} {
+					if state == staged.ApprovalRejected && run.Phase() == staged.PhaseHeld {
+						in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandApprove, Run: "run", Stage: s.Index, Side: side})
+						seen.add("approved out of Held")
+					}
+				}
+			}
+			// Removals need the token, or that the target is gone.
+			for _, a := range result.Actions {
+				if a.Kind == staged.Remove {
+					in.Observations = append(in.Observations, staged.Observation{Target: a.Target, Gone: true, Token: a.Token})
+				}
+			}
+			if !result.Next.IsZero() && rapid.Bool().Draw(t, "late") {
+				now = result.Next
+			}
+			var err error
+			if run, result, err = staged.Step(run, in, now); err != nil {
+				t.Fatal(err)
+			}
+			if !result.Next.IsZero() {
+				now = result.Next
+			}
+		}
+		t.Fatalf("does not end:\n%s", run)
+	}, "Succeeded", "PartiallySucceeded", "Failed", "Cancelled", "skipped out of Held", "approved out of Held")
+}

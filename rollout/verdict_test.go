@@ -1,0 +1,54 @@
+package rollout_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestVerdictReads: what a verdict is about is said in words, so that a line of a log can be read without the table of reasons.
+func TestVerdictReads(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+	approval := rollout.Condition{Kind: rollout.OnApproval, Version: "v2", Deployment: "web", Environment: "prod"}
+	staging := rollout.Condition{Kind: rollout.OnJob, Version: "v2", Deployment: "web", Environment: "staging"}
+	for _, row := range []struct {
+		why  string
+		in   rollout.Verdict
+		want string
+	}{
+		{"no facts", rollout.Verdict{Reason: rollout.ReasonAllowed}, "allowed"},
+		{"nobody approved", rollout.Verdict{
+			Reason: rollout.ReasonApprovalMissing, On: []rollout.Condition{approval}, Data: &rollout.Data{Allowed: 2},
+		}, "approval_missing (0 of 2), waits for an approval of v2 in prod"},
+		{"who approved stands beside how many must", rollout.Verdict{
+			Reason: rollout.ReasonApprovalMissing, On: []rollout.Condition{approval}, Data: &rollout.Data{Attempt: 1, Allowed: 2, Names: []string{"ann"}},
+		}, "approval_missing (1 of 2: ann), waits for an approval of v2 in prod"},
+		{"one environment is enough", rollout.Verdict{
+			Reason: rollout.ReasonProgressionWaiting, On: []rollout.Condition{staging}, Data: &rollout.Data{Attempt: 1, Allowed: 2, Names: []string{"qa", "staging"}},
+		}, "progression_waiting (1 of 2 succeeded in qa or staging), waits for successes of web v2 in staging"},
+		{"only the soak is left: further successes are not what it waits for", rollout.Verdict{
+			Reason: rollout.ReasonProgressionWaiting, Until: noon, On: []rollout.Condition{staging}, Data: &rollout.Data{Attempt: 2, Allowed: 2, Names: []string{"staging"}},
+		}, "progression_waiting (2 of 2 succeeded in staging) until 2026-03-10T12:00:00Z"},
+		{"a rollout starts when all its gates are open, not one of them", rollout.Verdict{
+			Reason: rollout.ReasonRolloutNotStarted, On: []rollout.Condition{approval, staging},
+		}, "rollout_not_started, waits for an approval of v2 in prod and successes of web v2 in staging"},
+		{"after which version", rollout.Verdict{
+			Reason: rollout.ReasonCooldown, Until: noon, Data: &rollout.Data{Names: []string{"v1"}},
+		}, "cooldown after v1 until 2026-03-10T12:00:00Z"},
+		{"who decided, under which id", rollout.Verdict{
+			Reason: rollout.ReasonOverridden, Until: noon, Data: &rollout.Data{Names: []string{"dana"}, Detail: "INC-7"},
+		}, "overridden by dana: INC-7 until 2026-03-10T12:00:00Z"},
+		{"where it went back to", rollout.Verdict{
+			Reason: rollout.ReasonRollbackTriggered, On: []rollout.Condition{{Kind: rollout.OnOperator}}, Data: &rollout.Data{Names: []string{"v1"}, Detail: "verification failed"},
+		}, "rollback_triggered (back to v1): verification failed, waits for an operator"},
+		{"nowhere to go back to", rollout.Verdict{
+			Reason: rollout.ReasonRollbackTriggered, Data: &rollout.Data{Detail: "failure"},
+		}, "rollback_triggered: failure"},
+	} {
+		if got := row.in.String(); got != row.want {
+			t.Errorf("%s: got %q, want %q", row.why, got, row.want)
+		}
+	}
+}

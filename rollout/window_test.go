@@ -1,0 +1,344 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// zones are loaded from the machine that runs the tests.
+func withZones() rollout.Option { return rollout.WithZones(time.LoadLocation) }
+
+func compileWith(t testing.TB, policies string, options ...rollout.Option) *rollout.PolicySet {
+	t.Helper()
+	parsed, err := rollout.ParsePolicies([]byte(policies))
+	if err != nil {
+		t.Fatalf("parse: %v", err)
+	}
+	set, err := rollout.Compile(parsed, newEnv(t), options...)
+	if err != nil {
+		t.Fatalf("compile: %v", err)
+	}
+	return set
+}
+
+// weekly is a window on every day, in UTC unless more says otherwise.
+func weekly(id, start, end, more string) string {
+	if more != "" {
+		more = "," + more
+	}
+	return fmt.Sprintf(`{"id":%q,"deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri","sat","sun"],"start":%q,"end":%q}%s}}`, id, start, end, more)
+}
+
+func named(name, rules string) string {
+	return fmt.Sprintf(`{"name":%q,"selector":"true","rules":[%s]}`, name, rules)
+}
+
+// waits lists the blockers of the first target that waits: reason, rule and until, as HH:MM or a date.
+func waits(plan rollout.Plan) string {
+	var list []string
+	for _, wait := range plan.Waiting {
+		for _, b := range wait.Blockers {
+			text := string(b.Reason)
+			if b.Rule != "" {
+				text += " " + b.Rule
+			}
+			if !b.Until.IsZero() {
+				text += " " + b.Until.Format("02 15:04:05.999999999")
+			}
+			list = append(list, text)
+		}
+		break
+	}
+	return strings.Join(list, "; ")
+}
+
+func instantOf(t testing.TB, text string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+const deny = `"allowWindow":false`
+
+// TestWindow: when a version may start that nothing but windows delays.
+func TestWindow(t *testing.T) {
+	for _, row := range []struct {
+		why, policies, now string
+		first              bool   // the target has no current version
+		waits              string // blockers; empty: it starts
+		next               string
+	}{
+		{"the start of a window is inside", policy(weekly("w", "09:00", "17:00", "")), "2025-01-06T09:00:00Z", false, "", "2025-01-06T17:00:00Z"},
+		{"its end is outside", policy(weekly("w", "09:00", "17:00", "")), "2025-01-06T17:00:00Z", false, "window_closed w 07 09:00:00", "2025-01-07T09:00:00Z"},
+		{"a nanosecond before its end is inside", policy(weekly("w", "09:00", "17:00", "")), "2025-01-06T16:59:59.999999999Z", false, "", "2025-01-06T17:00:00Z"},
+		{"half a second early is early", policy(weekly("w", "09:00", "17:00", "")), "2025-01-06T08:59:59.5Z", false, "window_closed w 06 09:00:00", "2025-01-06T09:00:00Z"},
+		{"a first deployment bypasses a window", policy(weekly("w", "09:00", "17:00", "")), "2025-01-06T20:00:00Z", true, "", ""},
+		{"unless the window applies to it", policy(weekly("w", "09:00", "17:00", `"firstDeploy":"apply"`)), "2025-01-06T20:00:00Z", true, "window_closed w 07 09:00:00", "2025-01-07T09:00:00Z"},
+		{"bypass may be written out", policy(weekly("w", "09:00", "17:00", `"firstDeploy":"bypass"`)), "2025-01-06T20:00:00Z", true, "", ""},
+		{"of two windows of one policy a first deployment waits for the one that applies", policy(weekly("a", "09:00", "17:00", "") + "," + weekly("d", "12:00", "13:00", deny+`,"firstDeploy":"apply"`)),
+			"2025-01-06T12:30:00Z", true, "window_closed d 06 13:00:00", "2025-01-06T13:00:00Z"},
+		{"inside a window that denies", policy(weekly("d", "10:00", "12:00", deny)), "2025-01-06T10:00:00Z", false, "window_closed d 06 12:00:00", "2025-01-06T12:00:00Z"},
+		{"at the end of a window that denies", policy(weekly("d", "10:00", "12:00", deny)), "2025-01-06T12:00:00Z", false, "", "2025-01-07T10:00:00Z"},
+		{"of two touching ones that deny both are left, and the second is named once it is its turn", policy(weekly("d1", "10:00", "12:00", deny) + "," + weekly("d2", "12:00", "14:00", deny)),
+			"2025-01-06T11:00:00Z", false, "window_closed d1 06 14:00:00", "2025-01-06T12:00:00Z"},
+		{"allowing windows of one policy are united", policy(weekly("a", "09:00", "12:00", "") + "," + weekly("b", "14:00", "17:00", "")), "2025-01-06T15:00:00Z", false, "", "2025-01-06T17:00:00Z"},
+		{"between them both are shut", policy(weekly("a", "09:00", "12:00", "") + "," + weekly("b", "14:00", "17:00", "")), "2025-01-06T13:00:00Z", false,
+			"window_closed a 06 14:00:00; window_closed b 06 14:00:00", "2025-01-06T14:00:00Z"},
+		{"what denies wins over what allows", policy(weekly("a", "09:00", "17:00", "") + "," + weekly("d", "09:00", "11:00", deny)), "2025-01-06T10:00:00Z", false, "window_closed d 06 11:00:00", "2025-01-06T11:00:00Z"},
+		{"outside of one and inside the other both are named", policy(weekly("a", "09:00", "17:00", "") + "," + weekly("d", "00:00", "11:00", deny)), "2025-01-06T08:00:00Z", false,
+			"window_closed a 06 11:00:00; window_closed d 06 11:00:00", "2025-01-06T09:00:00Z"},
+		{"windows of several policies are intersected", "[" + named("p", weekly("a", "09:00", "12:00", "")) + "," + named("q", weekly("b", "11:00", "17:00", "")) + "]", "2025-01-06T10:00:00Z", false,
+			"window_closed b 06 11:00:00", "2025-01-06T11:00:00Z"},
+		{"the hour in which both are open", "[" + named("p", weekly("a", "09:00", "12:00", "")) + "," + named("q", weekly("b", "11:00", "17:00", "")) + "]", "2025-01-06T11:30:00Z", false, "", "2025-01-06T12:00:00Z"},
+		{"two that never meet", "[" + named("p", weekly("a", "09:00", "12:00", "")) + "," + named("q", weekly("b", "13:00", "17:00", "")) + "]", "2025-01-06T10:00:00Z", false, "window_closed b", "2025-01-06T12:00:00Z"},
+		{"exactly as long as is asked for", policy(weekly("w", "09:00", "17:00", `"minimumRemainingMinutes":30`)), "2025-01-06T16:30:00Z", false, "", "2025-01-06T16:30:00.000000001Z"},
+		{"a nanosecond less", policy(weekly("w", "09:00", "17:00", `"minimumRemainingMinutes":30`)), "2025-01-06T16:30:00.000000001Z", false, "window_too_short w 07 09:00:00", "2025-01-06T17:00:00Z"},
+		{"longer than any opening", policy(weekly("w", "09:00", "17:00", `"minimumRemainingMinutes":500`)), "2025-01-06T10:00:00Z", false, "window_too_short w", "2025-01-06T17:00:00Z"},
+		{"the time that remains is that of all policies together", "[" + named("p", weekly("a", "09:00", "17:00", `"minimumRemainingMinutes":60`)) + "," + named("q", weekly("d", "12:00", "13:00", deny)) + "]",
+			"2025-01-06T11:30:00Z", false, "window_too_short a 06 13:00:00", "2025-01-06T12:00:00Z"},
+		{"what would be too short once the other is open is named, too", policy(weekly("a", "12:00", "13:00", "") + "," + weekly("d", "09:00", "11:00", deny+`,"minimumRemainingMinutes":90`)),
+			"2025-01-06T08:00:00Z", false, "window_closed a; window_too_short d", "2025-01-06T09:00:00Z"},
+		{"the longer of two minima blocks first, and then the other", policy(weekly("w", "09:00", "17:00", `"minimumRemainingMinutes":60`) + "," + weekly("v", "09:00", "17:00", `"minimumRemainingMinutes":30`)),
+			"2025-01-06T16:15:00Z", false, "window_too_short w 07 09:00:00", "2025-01-06T16:30:00.000000001Z"},
+		{"a window that never opens says so", policy(`{"id":"past","deploymentWindow":{"from":"2020-01-01T00:00:00Z","until":"2020-01-02T00:00:00Z"}}`), "2025-01-06T10:00:00Z", false, "window_closed past", ""},
+		{"a freeze once", policy(`{"id":"freeze","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-08T00:00:00Z","allowWindow":false}}`), "2025-01-06T10:00:00Z", false,
+			"window_closed freeze 08 00:00:00", "2025-01-08T00:00:00Z"},
+		{"22:00 in New York is 03:00 UTC in winter", policy(weekly("ny", "22:00", "23:00", `"timezone":"America/New_York"`)), "2025-01-06T02:00:00Z", false, "window_closed ny 06 03:00:00", "2025-01-06T03:00:00Z"},
+		{"and 02:00 UTC in summer", policy(weekly("ny", "22:00", "23:00", `"timezone":"America/New_York"`)), "2025-07-07T01:00:00Z", false, "window_closed ny 07 02:00:00", "2025-07-07T02:00:00Z"},
+		{"a start in the gap of the spring day moves to its end", policy(weekly("ny", "02:30", "03:30", `"timezone":"America/New_York"`)), "2026-03-08T06:00:00Z", false, "window_closed ny 08 07:00:00", "2026-03-08T07:00:00Z"},
+		{"Friday night lasts until Saturday morning", policy(`{"id":"f","deploymentWindow":{"weekly":{"days":["fri"],"start":"22:00","end":"04:00"}}}`), "2025-01-11T02:00:00Z", false, "", "2025-01-11T04:00:00Z"},
+		{"and Friday morning is not Friday night", policy(`{"id":"f","deploymentWindow":{"weekly":{"days":["fri"],"start":"22:00","end":"04:00"}}}`), "2025-01-10T02:00:00Z", false,
+			"window_closed f 10 22:00:00", "2025-01-10T22:00:00Z"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			now := instantOf(t, row.now)
+			s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+			for k := range s.Versions {
+				s.Versions[k].CreatedAt = now.Add(time.Duration(k-2) * time.Hour)
+			}
+			if row.first {
+				s.Targets[0].Current = ""
+			}
+			plan := mustPlan(t, compileWith(t, row.policies, withZones()), s, now)
+			next := ""
+			if !plan.Next.IsZero() {
+				next = plan.Next.Format(time.RFC3339Nano)
+			}
+			if got := waits(plan); got != row.waits || (len(plan.Start) == 1) != (row.waits == "") || next != row.next {
+				t.Errorf("waits for %q, starts %q, next %s; want %q, next %s", got, started(plan), next, row.waits, row.next)
+			}
+			for _, wait := range plan.Waiting {
+				for _, b := range wait.Blockers {
+					if b.Status != rollout.Pending || b.Until.IsZero() && len(b.On) == 0 {
+						t.Errorf("%+v: a shut window is pending and names what opens it", b)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestWindowForRepeats: another job of what a target has waits for the window as well; a target that has nothing yet bypasses it.
+func TestWindowForRepeats(t *testing.T) {
+	set := compile(t, policy(weekly("w", "09:00", "17:00", "")+`,{"retry":{"maxRetries":1}}`))
+	now := instantOf(t, "2025-01-06T20:00:00Z")
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Targets[0].Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobFailure, CreatedAt: now.Add(-time.Hour)}}
+	if got := waits(mustPlan(t, set, s, now)); got != "window_closed w 07 09:00:00" {
+		t.Errorf("a retry waits for %q", got)
+	}
+	s.Targets[0].Current = ""
+	if got := started(mustPlan(t, set, s, now)); len(got) != 1 {
+		t.Errorf("the retry of a first deployment waits: %q", got)
+	}
+	s.Targets[0].Current, s.Targets[0].Jobs, s.Targets[0].OutdatedAt = "v2", nil, now
+	if got := waits(mustPlan(t, set, s, now)); got != "window_closed w 07 09:00:00" {
+		t.Errorf("an outdated target waits for %q", got)
+	}
+}
+
+// TestWindowIsForStartsOnly: what runs when a window closes is not touched.
+func TestWindowIsForStartsOnly(t *testing.T) {
+	set := compile(t, policy(weekly("w", "09:00", "17:00", "")))
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Targets[0].Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0.Add(16 * time.Hour)}}
+	plan := mustPlan(t, set, s, t0.Add(20*time.Hour))
+	if len(plan.Start)+len(plan.Waiting) != 0 || plan.Keep.Started != 1 {
+		t.Errorf("starts %q, waits %q, keeps %+v", started(plan), blockers(plan), plan.Keep)
+	}
+}
+
+// dues plans at a start and lists when each position is due.
+func dues(t testing.TB, set *rollout.PolicySet, s rollout.Snapshot, start time.Time) []string {
+	t.Helper()
+	var list []time.Time
+	plan := mustPlan(t, set, s, start)
+	for range plan.Start {
+		list = append(list, start)
+	}
+	for _, wait := range plan.Waiting {
+		for _, b := range wait.Blockers {
+			if b.Reason == rollout.ReasonRolloutNotDue {
+				list = append(list, b.Until)
+			}
+		}
+	}
+	slices.SortFunc(list, time.Time.Compare)
+	var texts []string
+	for _, at := range list {
+		texts = append(texts, at.Format("02 15:04:05.999999999"))
+	}
+	return texts
+}
+
+// TestCurveInOpenTime: a curve advances while windows are open, and nobody piles up at the reopening.
+func TestCurveInOpenTime(t *testing.T) {
+	day := weekly("w", "09:00", "17:00", "")
+	for _, row := range []struct {
+		why, curve, windows, start string
+		targets                    int
+		first                      bool
+		want                       []string
+	}{
+		{"five minutes apart, ten minutes before the end", `"linear","timeScaleInterval":300`, day, "2025-01-06T16:50:00Z", 5, false,
+			[]string{"06 16:50:00", "06 16:55:00", "07 09:00:00", "07 09:05:00", "07 09:10:00"}},
+		{"a rollout that begins while it is shut begins with the window", `"linear","timeScaleInterval":300`, day, "2025-01-06T20:00:00Z", 3, false, []string{"07 09:00:00", "07 09:05:00", "07 09:10:00"}},
+		{"the normalized curve, a third of an hour apart", `"linear-normalized","timeScaleInterval":3600`, day, "2025-01-06T16:30:00Z", 3, false, []string{"06 16:30:00", "06 16:50:00", "07 09:10:00"}},
+		{"the exponential curve", `"exponential","positionGrowthFactor":2,"timeScaleInterval":3600`, day, "2025-01-06T16:30:00Z", 3, false,
+			[]string{"06 16:30:00", "06 16:53:36.489625035", "07 09:07:55.634011783"}},
+		{"waves of two", `"waves","waves":[2],"timeScaleInterval":1200`, day, "2025-01-06T16:30:00Z", 5, false, []string{"06 16:30:00", "06 16:30:00", "06 16:50:00", "06 16:50:00", "07 09:10:00"}},
+		{"no interval: everybody at the opening", `"linear","timeScaleInterval":0`, day, "2025-01-06T20:00:00Z", 3, false, []string{"07 09:00:00", "07 09:00:00", "07 09:00:00"}},
+		{"over noon and night", `"linear","timeScaleInterval":10800`, weekly("w", "09:00", "12:00", "") + "," + weekly("v", "13:00", "17:00", ""), "2025-01-06T09:00:00Z", 5, false,
+			[]string{"06 09:00:00", "06 13:00:00", "06 16:00:00", "07 11:00:00", "07 15:00:00"}},
+		{"a freeze in between", `"linear","timeScaleInterval":3600`, `{"deploymentWindow":{"from":"2025-01-06T10:30:00Z","until":"2025-01-08T00:00:00Z","allowWindow":false}}`, "2025-01-06T10:00:00Z", 3, false,
+			[]string{"06 10:00:00", "08 00:30:00", "08 01:30:00"}},
+		{"first deployments know no closed time", `"linear","timeScaleInterval":300`, day, "2025-01-06T16:50:00Z", 4, true, []string{"06 16:50:00", "06 16:55:00", "06 17:00:00", "06 17:05:00"}},
+		{"unless the window applies to them", `"linear","timeScaleInterval":300`, weekly("w", "09:00", "17:00", `"firstDeploy":"apply"`), "2025-01-06T16:50:00Z", 4, true,
+			[]string{"06 16:50:00", "06 16:55:00", "07 09:00:00", "07 09:05:00"}},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			start := instantOf(t, row.start)
+			s := fleet(row.targets, "v1", map[string][]string{"api": {"v1", "v2"}})
+			s.Versions[0].CreatedAt, s.Versions[1].CreatedAt = start.Add(-time.Hour), start
+			if row.first {
+				s.Versions = s.Versions[1:]
+				for k := range s.Targets {
+					s.Targets[k].Current = ""
+				}
+			}
+			set := compile(t, policy(`{"gradualRollout":{"rolloutType":`+row.curve+`}},`+row.windows))
+			if got := dues(t, set, s, start); !slices.Equal(got, row.want) {
+				t.Errorf("due at %q, want %q", got, row.want)
+			}
+			// A host that looks only when Next says so starts everybody on time.
+			var starts []string
+			for now := start; !now.IsZero() && len(starts) < row.targets; {
+				plan := mustPlan(t, set, s, now)
+				carryOut(t, &s, plan, now, rollout.JobSuccessful)
+				for range plan.Start {
+					starts = append(starts, now.Format("02 15:04:05.999999999"))
+				}
+				if !plan.Next.After(now) && !plan.Next.IsZero() {
+					t.Fatalf("next %v is not after %v", plan.Next, now)
+				}
+				now = plan.Next
+			}
+			if !slices.Equal(starts, row.want) {
+				t.Errorf("started at %q, want %q", starts, row.want)
+			}
+		})
+	}
+}
+
+// TestCurveNeverDue: a position that no open time of five years reaches is refused by name, and the others are not.
+func TestCurveNeverDue(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	set := compile(t, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":7200}},{"deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-01T01:00:00Z"}}`))
+	plan := mustPlan(t, set, s, t0)
+	if got := waits(plan); len(plan.Start) != 1 || got != "rollout_overflow p/gradualRollout/0" {
+		t.Errorf("starts %q, waits for %q", started(plan), got)
+	}
+}
+
+// TestBracketWaitsForWindows: an execution begins only when all of its members may run, and then is asked no more.
+func TestBracketWaitsForWindows(t *testing.T) {
+	bracket := `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`
+	now := instantOf(t, "2025-01-06T20:00:00Z")
+	world := func() rollout.Snapshot {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		for k := range s.Versions {
+			s.Versions[k].CreatedAt = now.Add(time.Duration(k%2-1) * time.Hour)
+		}
+		return s
+	}
+	t.Run("the window of the policy", func(t *testing.T) {
+		s := world()
+		set := compile(t, policy(bracket+","+weekly("w", "09:00", "17:00", "")))
+		plan := mustPlan(t, set, s, now)
+		if got := waits(plan); got != "bracket_not_due p/deploymentBracket/0 07 09:00:00; window_closed w 07 09:00:00" || len(plan.Start) != 0 {
+			t.Fatalf("starts %q, waits for %q", started(plan), got)
+		}
+		opens := instantOf(t, "2025-01-07T09:00:00Z")
+		if !plan.Next.Equal(opens) {
+			t.Errorf("next %v", plan.Next)
+		}
+		s.State = plan.State
+		plan = mustPlan(t, set, s, opens.Add(8*time.Hour-1))
+		if got := started(plan); !slices.Equal(got, []string{"r1/a@v2", "r2/a@v2"}) {
+			t.Fatalf("starts %q, waits %q", got, blockers(plan))
+		}
+		carryOut(t, &s, plan, opens.Add(8*time.Hour-1), rollout.JobSuccessful)
+		// 17:00: the window is shut, and what was begun is finished.
+		if got := started(mustPlan(t, set, s, opens.Add(9*time.Hour))); !slices.Equal(got, []string{"r1/b@v2", "r2/b@v2"}) {
+			t.Errorf("starts %q", got)
+		}
+	})
+	t.Run("the window of another policy that one member has", func(t *testing.T) {
+		s := world()
+		set := compile(t, "["+policy(bracket)+`,{"name":"q","selector":"deployment.name == 'b'","rules":[`+weekly("w", "09:00", "17:00", "")+"]}]")
+		if got := waits(mustPlan(t, set, s, now)); !strings.Contains(got, "window_closed w 07 09:00:00") {
+			t.Errorf("waits for %q: nothing is drained to wait", got)
+		}
+	})
+	t.Run("windows of two members that never meet", func(t *testing.T) {
+		s := world()
+		set := compile(t, "["+policy(bracket)+`,{"name":"q","selector":"deployment.name == 'b'","rules":[`+weekly("w", "09:00", "12:00", "")+
+			`]},{"name":"r","selector":"deployment.name == 'a'","rules":[`+weekly("v", "13:00", "17:00", "")+"]}]")
+		plan := mustPlan(t, set, s, now) // which ends
+		if len(plan.Start) != 0 || len(plan.Waiting) != 4 || !strings.Contains(waits(plan), "window_closed") {
+			t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+		}
+	})
+	t.Run("positions in open time", func(t *testing.T) {
+		s := world()
+		for k := range s.Versions {
+			s.Versions[k].CreatedAt = s.Versions[k].CreatedAt.Add(-3*time.Hour - 10*time.Minute) // 16:50
+		}
+		set := compile(t, policy(bracket+","+weekly("w", "09:00", "17:00", "")+`,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`))
+		start := instantOf(t, "2025-01-06T16:50:00Z")
+		plan := mustPlan(t, set, s, start)
+		if got := waits(plan); len(plan.Start) != 1 {
+			t.Errorf("starts %q, waits for %q", started(plan), got)
+		}
+		carryOut(t, &s, plan, start, rollout.JobInProgress)
+		var due time.Time
+		for _, wait := range mustPlan(t, set, s, start.Add(time.Minute)).Waiting {
+			for _, b := range wait.Blockers {
+				if b.Reason == "bracket_not_due" {
+					due = b.Until
+				}
+			}
+		}
+		if want := instantOf(t, "2025-01-07T09:00:00Z"); !due.Equal(want) {
+			t.Errorf("the second is due at %v, want %v", due, want)
+		}
+	})
+}
