@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -175,8 +176,24 @@ func (w *work) membersOf(policy *compiledPolicy, e int32, others []*bracketWork)
 			b.deployments = append(b.deployments, int32(k))
 		}
 	}
-	slices.Sort(b.targets)
+	if len(b.deployments) > 1 {
+		ascending(b.targets, len(w.targets))
+	}
 	return b, nil
+}
+
+// ascending sorts distinct numbers below n, in time proportional to n: they are many, and close together.
+func ascending(numbers []int32, n int) {
+	in := make([]uint64, (n+63)/64)
+	for _, i := range numbers {
+		in[i/64] |= 1 << (i % 64)
+	}
+	numbers = numbers[:0]
+	for at, word := range in {
+		for ; word != 0; word &= word - 1 {
+			numbers = append(numbers, int32(at*64+bits.TrailingZeros64(word)))
+		}
+	}
 }
 
 // bracketOf is the id of the bracket that a target belongs to already.
