@@ -381,13 +381,13 @@ func (x *Execution) includes(v *view, group string) bool {
 func (g *groupView) pendingRuns(v *view, resource int32, into []PendingRun) []PendingRun {
 	targets := v.span(resource)
 	for _, i := range g.order {
-		for k := range targets {
-			if targets[k].deployment < 0 || g.slot[targets[k].deployment] != i {
-				continue
-			}
-			if action, version := g.plan(v, i, &targets[k]); action != ActionSkip {
-				into = append(into, PendingRun{Deployment: v.deploymentOf(&targets[k]), Version: version, Role: g.Members[i].Role, Action: action})
-			}
+		k := g.index(targets, i)
+		if k < 0 {
+			continue
+		}
+		if action, version := g.plan(v, i, &targets[k]); action != ActionSkip {
+			m := &g.Members[i]
+			into = append(into, PendingRun{Deployment: m.Deployment, Version: version, Role: m.Role, Action: action})
 		}
 	}
 	return into

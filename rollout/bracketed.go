@@ -43,6 +43,7 @@ type pendingResource struct {
 	from, to int32 // its runs
 	position int32
 	n        int32     // founders of the rollout that gives the position
+	starts   bool      // its first runs start
 	blockers []Verdict // what keeps the execution from being due, besides time
 	timed    []Verdict // rules that it waits for and that time will open
 }

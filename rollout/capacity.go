@@ -374,7 +374,6 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 		claims += len(admitted.Claims)
 	}
 	slab := make([]Claim, 0, claims)
-	follow := map[*pendingResource][]string{} // executions that start: the members that do so first
 	pools := w.capacity.snapshot.Pools
 	for _, admitted := range result.Admitted {
 		c := &w.candidates[admitted.Candidate]
@@ -400,13 +399,13 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 		w.plan.Start = append(w.plan.Start, start)
 		w.waits[c.target].start = int32(len(w.plan.Start))
 		if m := c.member; m != nil && m.pending != nil {
-			follow[m.pending] = append(follow[m.pending], start.Deployment)
+			m.pending.starts = true
 		}
 	}
 	for _, b := range w.plan.brackets {
 		for k := range b.pending {
-			if started := follow[&b.pending[k]]; started != nil {
-				w.follow(b, &b.pending[k], started)
+			if b.pending[k].starts {
+				w.follow(b, &b.pending[k])
 			}
 		}
 	}
