@@ -206,11 +206,20 @@ func (w *work) turnOrder() []candidate {
 		}
 		return w.compareIDs(&w.candidates[a.index], &w.candidates[b.index])
 	})
-	ordered := make([]candidate, len(entries))
-	for k, e := range entries {
-		ordered[k] = w.candidates[e.index]
+	// In place, one circle of the permutation after the other: candidates are large.
+	for k := range entries {
+		if entries[k].index == int32(k) {
+			continue
+		}
+		first, at := w.candidates[k], int32(k)
+		for entries[at].index != int32(k) {
+			from := entries[at].index
+			w.candidates[at], entries[at].index = w.candidates[from], at
+			at = from
+		}
+		w.candidates[at], entries[at].index = first, at
 	}
-	return ordered
+	return w.candidates
 }
 
 func (w *work) compareIDs(a, b *candidate) int {

@@ -259,7 +259,7 @@ func (w *work) offer(i, n int32, due time.Time, position int32) {
 			attempt++
 		}
 	}
-	w.candidates = append(w.candidates, candidate{
+	w.candidates = push(w.candidates, candidate{
 		target: i, version: version, due: due, position: position, attempt: attempt,
 		run:   textkey.Join(t.Resource, t.Environment, t.Deployment, version, strconv.Itoa(attempt)),
 		group: w.groupOf(t),

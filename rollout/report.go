@@ -101,7 +101,7 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 			}
 			b.starts(i, start.Version)
 		}
-		w.candidates = append(w.candidates, c)
+		w.candidates = push(w.candidates, c)
 	}
 }
 
@@ -144,7 +144,7 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 				continue
 			}
 			b.starts(i, start.Version)
-			w.candidates = append(w.candidates, candidate{
+			w.candidates = push(w.candidates, candidate{
 				target: i, version: start.Version, run: id, group: start.Run.Group, due: start.DueAt, member: &memberStart{bracket: b, start: &start},
 			})
 		}
