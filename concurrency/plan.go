@@ -231,7 +231,7 @@ func (b *batch) first(resource string, h uint64) int32 {
 	}
 	// The resource of an earlier start comes up again, so its places are needed. From now on it is found in down.
 	b.enter(&b.candidates[b.admitted[k].Candidate], b.admitted[k].Claims)
-	return b.down.find(resource, h)
+	return b.down.find(resource, hash(resource))
 }
 
 // admitFree admits, on the snapshot as it was read, everybody who consumes nothing.
