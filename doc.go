@@ -3,7 +3,8 @@
 // It is a library for people who write deployment tools and Kubernetes controllers. They import the packages they need, feed them what they
 // observed, and carry out what comes back. This package holds no code: start with the one that does your job.
 //
-//	rollout        one policy over a fleet, one plan: brackets, concurrency, curves, dependencies, approvals, retries
+//	rollout        one policy over a fleet, one plan: brackets, concurrency, curves, windows, progression, approvals, retries, rollbacks
+//	rollout/staged stages with approvals and waits around them, as one run that can be stopped and resumed
 //	bracket        several deployments on one resource as a unit: drain once, upgrade everything, uncordon once
 //	concurrency    how many resources may be disrupted at once: limits, pools, slots as leases
 //	selector       what a rule points at: CEL expressions and label selectors, compiled and indexed

@@ -3,6 +3,7 @@ package clock_test
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -160,8 +161,10 @@ func checkWorlds(t *testing.T, want []string, property func(t *rapid.T, w world,
 	t.Parallel()
 	seen, cache := outcomes{}, clockCache{}
 	rapid.Check(t, func(t *rapid.T) { property(t, drawWorld(t, cache), seen) })
+	t.Logf("%v", seen)
 	for _, name := range want {
-		if seen[name] == 0 && !testing.Short() {
+		// Ten checks, as runs that repeat the tests many times ask for, promise nothing about outcomes.
+		if checks := flag.Lookup("rapid.checks"); seen[name] == 0 && !testing.Short() && len(checks.Value.String()) >= len("100") {
 			t.Errorf("outcome %q was never reached: %v", name, seen)
 		}
 	}
@@ -189,6 +192,9 @@ func TestI1OpenAgreesWithTheReference(t *testing.T) {
 func TestI2NextOpenAndNextClose(t *testing.T) {
 	checkWorlds(t, []string{"opens", "never opens", "closes", "never closes", "at once"}, func(t *rapid.T, w world, seen outcomes) {
 		i := w.minute(t, "t")
+		if rapid.Bool().Draw(t, "short horizon") {
+			w.minutes = w.minutes[:min(len(w.minutes), i+rapid.IntRange(1, 200).Draw(t, "horizon"))]
+		}
 		c := w.until(i)
 		got, err := c.NextOpen(w.time(i))
 		switch u, found := w.next(i, true); {

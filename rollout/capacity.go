@@ -288,11 +288,24 @@ func (w *work) admit() error {
 			Resource: w.targets[c.target].Resource, Group: c.group, Rank: k, Needs: slab[start:len(slab):len(slab)],
 		}
 	}
-	restore, counted := w.force(asked)
-	result, err := concurrency.Plan(w.capacity.snapshot, asked, w.now)
-	restore()
-	if err != nil {
-		return err
+	var result concurrency.Result
+	var counted map[poolPlace]bool
+	given := map[int]bool{} // forced somewhere, and refused by a pool elsewhere
+	for again := true; again; {
+		var restore func()
+		var err error
+		restore, counted = w.force(asked, given)
+		result, err = concurrency.Plan(w.capacity.snapshot, asked, w.now)
+		restore()
+		if err != nil {
+			return err
+		}
+		again = false
+		for _, refused := range result.Refused {
+			if w.candidates[refused.Candidate].forced {
+				given[refused.Candidate], again = true, true // its place must not count, since it does not start
+			}
+		}
 	}
 	w.wake(result.Next)
 	w.starts(result, counted)
@@ -310,7 +323,7 @@ type poolPlace struct {
 // force lets the candidates start for which an override lets their version past a concurrency rule: their resource counts as down in the pool
 // before the batch, so that it is admitted whatever the limit, and counts. restore gives the records their leases back. The resources that
 // only count for this are returned: nobody else may start on them on that account, since the start that is forced may be left out.
-func (w *work) force(asked []concurrency.Candidate) (restore func(), counted map[poolPlace]bool) {
+func (w *work) force(asked []concurrency.Candidate, but map[int]bool) (restore func(), counted map[poolPlace]bool) {
 	if len(w.overrides) == 0 {
 		return func() {}, nil
 	}
@@ -322,8 +335,9 @@ func (w *work) force(asked []concurrency.Candidate) (restore func(), counted map
 	counted = map[poolPlace]bool{}
 	for k := range w.candidates {
 		c := &w.candidates[k]
+		c.forced = false
 		for _, pool := range asked[k].Needs {
-			if !w.forced(c, pool) {
+			if but[k] || !w.forced(c, pool) {
 				continue
 			}
 			c.forced = true
@@ -427,10 +441,18 @@ func (w *work) refused(result concurrency.Result) {
 		c := &w.candidates[refused.Candidate]
 		blockers, known := shared[&refused.Refusals[0]]
 		if !known {
-			for _, refusal := range refused.Refusals {
+			refusals := refused.Refusals
+			if len(w.overrides) > 0 { // pools that an override forces are not in the way, unless no other one is
+				if others := slices.DeleteFunc(slices.Clone(refusals), func(r concurrency.Refusal) bool { return w.forced(c, r.Pool) }); len(others) > 0 {
+					refusals = others
+				}
+			}
+			for _, refusal := range refusals {
 				blockers = append(blockers, w.slotVerdict(refusal))
 			}
-			shared[&refused.Refusals[0]] = blockers
+			if len(w.overrides) == 0 {
+				shared[&refused.Refusals[0]] = blockers
+			}
 		}
 		w.waitFor(c, blockers)
 	}
@@ -457,6 +479,9 @@ func (w *work) waitFor(c *candidate, blockers []Verdict) {
 func (w *work) pools(result concurrency.Result) {
 	for k, summary := range result.Pools {
 		p := &w.capacity.snapshot.Pools[k]
+		if len(w.overrides) > 0 { // who is forced holds nothing yet
+			summary.Holders = slices.DeleteFunc(summary.Holders, func(h concurrency.Holder) bool { return h.Group == reservedID })
+		}
 		w.plan.Pools = append(w.plan.Pools, Pool{
 			Key: p.Key, Active: summary.Active, Max: summary.Max, Total: summary.Total,
 			Holders: summary.Holders, Quarantined: summary.Quarantined, Unavailable: summary.Unavailable,

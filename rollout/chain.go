@@ -155,18 +155,21 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 		return rules, ProspectWaits
 	}
 	blockers, needed := w.repeat(i, n)
-	var rules []RuleVerdict
-	for _, verdict := range blockers {
-		rules = append(rules, RuleVerdict{Kind: w.kindOf(verdict), Verdict: verdict})
-	}
-	switch {
-	case starts:
-		return append(rules, w.slotRules(&w.plan, i, v.ID)...), ProspectStarts
-	case needed && len(blockers) == 0:
-		return append(rules, w.slotRules(&w.plan, i, v.ID)...), ProspectWaits
-	case len(blockers) > 0:
+	if needed || len(blockers) > 0 {
+		rules := w.lets(w.windowRules(i, n), i, n, v)
+		rules = append(rules, w.retryRules(i, n, blockers)...)
+		if t.busy() {
+			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
+		}
+		if len(blockers) == 0 {
+			rules = append(rules, w.slotRules(&w.plan, i, v.ID)...)
+		}
+		if starts {
+			return rules, ProspectStarts
+		}
 		return rules, ProspectWaits
 	}
+	var rules []RuleVerdict
 	own := RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonCurrent}}
 	if n != t.current || t.busy() {
 		own.Reason = ReasonStarted
@@ -174,6 +177,27 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 		own.Reason = ReasonAlreadyDone
 	}
 	return append(rules, own), ProspectKept
+}
+
+// retryRules are the answers of the rules that count attempts: the one that is in the way, and those that are not.
+func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
+	v := w.versions[w.targets[i].deployment].list[n]
+	var rules []RuleVerdict
+	for _, rule := range w.views.list[w.view[i]].retries {
+		r := RuleVerdict{Kind: KindRetry, Verdict: allowed(rule.id)}
+		if k := slices.IndexFunc(blockers, func(b Verdict) bool { return b.Rule == rule.id }); k >= 0 {
+			r.Verdict = blockers[k] // also where an override forgave what was before it
+		} else {
+			r = w.lets([]RuleVerdict{r}, i, n, v)[0]
+		}
+		rules = append(rules, r)
+	}
+	for _, verdict := range blockers {
+		if verdict.Rule == "" && verdict.Reason != ReasonTargetBusy {
+			rules = append(rules, RuleVerdict{Kind: KindRetry, Verdict: verdict}) // no rule at all: one attempt
+		}
+	}
+	return rules
 }
 
 // kindOf is the kind of the rule that gave a verdict.
@@ -208,6 +232,9 @@ func (w *work) slotRules(p *Plan, i int32, version string) []RuleVerdict {
 			if pool, known := w.capacity.keys[claim.Pool]; known {
 				rules = append(rules, RuleVerdict{Kind: KindConcurrency, Verdict: Verdict{Status: Allowed, Reason: start.Reason, Rule: w.capacity.owner[pool]}})
 			}
+		}
+		if n := w.versions[w.targets[i].deployment].number(version); n >= 0 {
+			rules = w.lets(rules, i, n, w.versions[w.targets[i].deployment].list[n])
 		}
 		return rules
 	}

@@ -89,8 +89,8 @@ type LintCode string
 // Windows.
 const (
 	// LintWindowNeverOpens: the windows of the policies that govern some targets leave no instant within the horizon that is open, and open for
-	// as long as minimumRemainingMinutes asks, even without the closing ones. An error where a target waits for them, else a warning. Add an
-	// opening, or ask for less remaining time.
+	// as long as minimumRemainingMinutes asks, even without the closing ones; or the windows of a bracket's members never meet. An error where a
+	// target waits for them, else, or if some of the members can go alone, a warning. Add an opening, or ask for less remaining time.
 	LintWindowNeverOpens LintCode = "window_never_opens"
 	// LintFreezeCoversOpenings: the same, and the closing windows are the reason. Shorten them.
 	LintFreezeCoversOpenings LintCode = "freeze_covers_openings"
@@ -124,8 +124,9 @@ const (
 
 // Dependencies between deployments, versions and environments.
 const (
-	// LintDependencyCycle, an error: deployments, or versions, wait for one another in a circle. Of deployments, nothing at all is planned while
-	// there is one. Remove one of the edges, or narrow it with appliesTo.
+	// LintDependencyCycle, an error: deployments, or versions, wait for one another in a circle. If they do so whatever their versions, nothing
+	// at all is planned while there is one. A bracket that waits for what it would bring itself is one, too; there it is a warning if something
+	// else might still come first. Remove one of the edges, or narrow it with appliesTo.
 	LintDependencyCycle LintCode = "dependency_cycle"
 	// LintDependencyUnmatched: an error if a dependency names no deployment that has a target on the resource; a warning if it names one of
 	// which no version that exists now satisfies it. Correct dependsOn, narrow appliesTo, or publish the version.
@@ -223,7 +224,7 @@ func (s *PolicySet) Lint(snapshot Snapshot, now time.Time, horizon time.Duration
 	w.openPools(&snapshot)
 	l := &lint{
 		w: w, snapshot: &snapshot, horizon: horizon, until: addTime(now, horizon), options: options,
-		index: map[findingKey]int{}, medians: map[int32]known{}, keys: map[string]map[string]bool{},
+		index: map[findingKey]int{}, medians: map[int32]known{}, circular: map[int32]bool{}, keys: map[string]map[string]bool{},
 	}
 	l.survey()
 	if err := l.frame(); err != nil {
@@ -266,13 +267,14 @@ type lint struct {
 	until    time.Time // the first instant that is not looked at
 	options  LintOptions
 
-	reach   map[*compiledPolicy]reach
-	kinds   []kind
-	kindsOf [][]int32 // per pair: indices in kinds
-	frames  []*frame  // by policy and environment; only those with members
-	frameOf []*frame  // per target; nil: it is no member
-	medians map[int32]known
-	keys    map[string]map[string]bool // variable → keys that some entity has
+	reach    map[*compiledPolicy]reach
+	kinds    []kind
+	kindsOf  [][]int32      // per pair: indices in kinds
+	frames   []*frame       // by policy and environment; only those with members
+	frameOf  []*frame       // per target; nil: it is no member
+	circular map[int32]bool // environments of which Plan refuses the dependencies
+	medians  map[int32]known
+	keys     map[string]map[string]bool // variable → keys that some entity has
 
 	findings []Finding
 	index    map[findingKey]int

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/clock"
 )
 
 // frame is a bracket rule in an environment where it has members.
@@ -253,121 +252,6 @@ func (l *lint) selected(i, n int32) bool {
 	return true
 }
 
-// path is the critical path of members, and of the shortest execution that could be: the hooks around a single main member.
-func (l *lint) path(f *frame, present func(d int32) bool) (all, least time.Duration) {
-	var mains []string
-	for _, m := range f.group {
-		if d, _ := l.w.deployment(m.Deployment); present(d) && m.Role == bracket.Main {
-			mains = append(mains, m.Deployment)
-		}
-	}
-	all = l.longest(f, func(m *bracket.GroupMember) bool {
-		d, _ := l.w.deployment(m.Deployment)
-		return present(d)
-	})
-	for k, main := range mains {
-		own := l.longest(f, func(m *bracket.GroupMember) bool {
-			d, _ := l.w.deployment(m.Deployment)
-			return present(d) && (m.Role != bracket.Main || m.Deployment == main)
-		})
-		if k == 0 || own < least {
-			least = own
-		}
-	}
-	return all, least
-}
-
-// longest is the longest chain of needs among some members. Needs that hold for some versions only are left out: they may not hold.
-func (l *lint) longest(f *frame, among func(*bracket.GroupMember) bool) time.Duration {
-	ends := map[string]time.Duration{}
-	var end func(m *bracket.GroupMember) time.Duration
-	end = func(m *bracket.GroupMember) time.Duration {
-		if known, ok := ends[m.Deployment]; ok {
-			return known
-		}
-		var start time.Duration
-		for k := range f.group {
-			if other := &f.group[k]; among(other) && slices.Contains(m.Needs, other.Deployment) {
-				start = max(start, end(other))
-			}
-		}
-		d, _ := l.w.deployment(m.Deployment)
-		ends[m.Deployment] = saturating(start, l.duration(d).duration)
-		return ends[m.Deployment]
-	}
-	var last time.Duration
-	for k := range f.group {
-		if among(&f.group[k]) {
-			last = max(last, end(&f.group[k]))
-		}
-	}
-	return last
-}
-
-func saturating(a, b time.Duration) time.Duration {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-// lookAtPaths compares the critical path of the members with the longest opening of their windows. Resources that are alike are looked at once.
-func (l *lint) lookAtPaths(f *frame) {
-	type alike struct {
-		hours    []*hours
-		first    []int32
-		concerns reach
-	}
-	seen := map[string]*alike{}
-	var order []string
-	for own := range l.onResources(f) {
-		var key strings.Builder
-		var all []*hours
-		for _, i := range own {
-			h := l.w.hoursOf(i, none)
-			fmt.Fprintf(&key, "%d %p ", l.w.targets[i].deployment, h)
-			if h != nil && !slices.Contains(all, h) {
-				all = append(all, h)
-			}
-		}
-		if len(all) == 0 {
-			continue
-		}
-		k := key.String()
-		if seen[k] == nil {
-			seen[k] = &alike{hours: all, first: own}
-			order = append(order, k)
-		}
-		seen[k].concerns.merge(reach{len(own), own[0]})
-	}
-	for _, key := range order {
-		a := seen[key]
-		var calendars []clock.Calendar
-		var stretch time.Duration
-		for _, h := range a.hours {
-			calendars = append(calendars, h.calendar)
-			stretch = max(stretch, h.longest)
-		}
-		calendar := clock.Intersect(calendars...)
-		if !l.fits(calendar, stretch) {
-			continue // it never opens, which is another finding
-		}
-		all, least := l.path(f, func(d int32) bool {
-			return slices.ContainsFunc(a.first, func(i int32) bool { return l.w.targets[i].deployment == d })
-		})
-		severity, what, length := SeverityWarning, "all members", all
-		switch {
-		case !l.fits(calendar, max(least, stretch)):
-			severity, what, length = SeverityError, "a single main member", least
-		case l.fits(calendar, max(all, stretch)):
-			continue
-		}
-		l.add(at(f.rule, ""), LintWindowShorterThanBracket, severity, a.concerns,
-			fmt.Sprintf("an execution of %s takes %v, longer than the windows are open at a stretch within %v: it ends outside of them", what, length, l.horizon),
-			"widen the windows, or split the bracket; minimumRemainingMinutes keeps what does not fit from starting")
-	}
-}
-
 // lookAtOrder compares the cadence of groups with the length of the curves that give them their turns.
 func (l *lint) lookAtOrder(f *frame) {
 	rule := f.rule.bracket.WithDefaults()
@@ -454,7 +338,7 @@ func (l *lint) lookAtMerge(f *frame) {
 			}
 		}
 	}
-	all, _ := l.path(f, func(int32) bool { return true })
+	all := l.longest(f, func(*bracket.GroupMember) bool { return true })
 	if all > math.MaxInt64/time.Duration(batches) {
 		return
 	}

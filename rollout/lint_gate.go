@@ -16,6 +16,7 @@ func (l *lint) lookAtCycles() {
 		if err := w.deploymentCycle(int32(e)); !errors.As(err, &cycle) {
 			continue
 		}
+		l.circular[int32(e)] = true
 		rule := w.set.rule(cycle.Rules[0])
 		var concerns reach
 		for _, id := range cycle.Path {
@@ -63,6 +64,8 @@ func (l *lint) lookAtDependencies() {
 		}
 	}
 	satisfiable := map[dependencyKey]bool{}
+	blocked := map[int32][]*compiledRule{} // targets → rules that are not satisfied and could be
+	var order []int32
 	for i := range w.targets {
 		t := int32(i)
 		for _, rule := range w.blockingRules(t, bracketOfFrame(l.frameOf[i])) {
@@ -81,9 +84,15 @@ func (l *lint) lookAtDependencies() {
 				for _, name := range verdict.Data.Names {
 					own.names[name] = true
 				}
+			case !l.circular[w.targets[i].environment]:
+				if blocked[t] == nil {
+					order = append(order, t)
+				}
+				blocked[t] = append(blocked[t], rule)
 			}
 		}
 	}
+	l.lookAtBlocked(waits{l: l, blocked: blocked, order: order, satisfiable: satisfiable})
 	for _, p := range w.set.policies {
 		for _, rule := range p.dependencies {
 			own := of(rule)
@@ -108,9 +117,14 @@ func (l *lint) lookAtDependencies() {
 
 // wanting reports whether a dependency that names somebody can be satisfied by no version that exists.
 func (l *lint) wanting(rule *compiledRule, i int32, satisfiable map[dependencyKey]bool) bool {
+	return !l.couldMeet(rule, i, func(k int32) bool { return l.satisfiable(rule, k, satisfiable) })
+}
+
+// couldMeet reports whether a dependency of target i is met if those are able to satisfy it who are said to be.
+func (l *lint) couldMeet(rule *compiledRule, i int32, able func(k int32) bool) bool {
 	w := l.w
 	t := &w.targets[i]
-	named, able := 0, 0
+	named, can := 0, 0
 	look := func(from, to int32) {
 		for k := from; k < to; k++ {
 			other := &w.targets[k]
@@ -121,8 +135,8 @@ func (l *lint) wanting(rule *compiledRule, i int32, satisfiable map[dependencyKe
 				continue
 			}
 			named++
-			if l.satisfiable(rule, k, satisfiable) {
-				able++
+			if able(k) {
+				can++
 			}
 		}
 	}
@@ -135,9 +149,9 @@ func (l *lint) wanting(rule *compiledRule, i int32, satisfiable map[dependencyKe
 		}
 	}
 	if rule.dependency.Match == MatchAll {
-		return able < named
+		return can == named
 	}
-	return able == 0
+	return can > 0
 }
 
 // satisfiable reports whether the version that target k runs, or one that it may get, satisfies a rule that names it.
@@ -186,194 +200,6 @@ func (l *lint) lookAtVersions() {
 	}
 }
 
-// others are the environments, besides its own, that a progression names for a deployment.
-type others struct {
-	environments []int32
-	failed       bool // the expression has no answer somewhere, and so holds everybody
-}
-
-// stages answers for which environments a progression waits, each question once.
-type stages struct {
-	l       *lint
-	answers map[stageKey]others
-}
-
-type stageKey struct {
-	rule       *compiledRule
-	deployment int32
-}
-
-// of lists the environments that a rule names for a deployment in environment e.
-func (s stages) of(rule *compiledRule, d, e int32) (environments []int32, failed bool) {
-	w := s.l.w
-	key := stageKey{rule, d}
-	all, known := s.answers[key]
-	if !known {
-		for e := range w.environments {
-			ok, err := rule.selector.Match(&bound{environment: &w.environments[e], deployment: &w.deployments[d]})
-			if _, missing := missingKey(err); err != nil && !missing {
-				all.failed = true
-			}
-			if ok {
-				all.environments = append(all.environments, int32(e))
-			}
-		}
-		s.answers[key] = all
-	}
-	return slices.DeleteFunc(slices.Clone(all.environments), func(other int32) bool { return other == e }), all.failed
-}
-
-// lookAtProgressions looks at what a new version, meant for every target, would wait for.
-func (l *lint) lookAtProgressions() {
-	s := stages{l, map[stageKey]others{}}
-	for _, p := range l.w.set.policies {
-		for _, rule := range p.progressions {
-			l.lookAtProgression(s, rule)
-		}
-	}
-	for d := range l.w.deployments {
-		l.lookAtStages(s, int32(d))
-	}
-}
-
-func (l *lint) lookAtProgression(s stages, rule *compiledRule) {
-	w := l.w
-	var nowhere, never, seldom reach
-	tooOld := rule.progression.MaximumAgeHours != nil && time.Duration(*rule.progression.MaximumAgeHours)*time.Hour <= time.Duration(rule.progression.MinimumSoakTimeMinutes)*time.Minute
-	for _, k := range l.kinds {
-		if !w.views.list[k.view].has(rule) {
-			continue
-		}
-		e, d := l.pairOf(k.pair)
-		environments, failed := s.of(rule, d, e)
-		if failed {
-			continue
-		}
-		if len(environments) == 0 {
-			nowhere.merge(k.reach)
-			continue
-		}
-		if !tooOld {
-			continue
-		}
-		free, whole := false, true
-		for _, other := range environments {
-			n := len(w.pairs[int(other)*len(w.deployments)+int(d)].targets)
-			free = free || n == 0 // nothing is to be proved there
-			whole = whole && rule.progression.required(n) == n
-		}
-		switch {
-		case free:
-		case whole:
-			never.merge(k.reach)
-		default:
-			seldom.merge(k.reach)
-		}
-	}
-	if nowhere.targets > 0 {
-		l.add(at(rule, "dependsOnEnvironmentSelector"), LintProgressionNoEnvironment, SeverityError, nowhere,
-			"it names no other environment: no new version ever starts on these targets",
-			"correct the expression, or leave their environment out of the policy: the first environment has none before it")
-	}
-	detail := func(end string) string {
-		return fmt.Sprintf("maximumAgeHours %d is over before minimumSoakTimeMinutes %d: %s", *rule.progression.MaximumAgeHours, rule.progression.MinimumSoakTimeMinutes, end)
-	}
-	if never.targets > 0 {
-		l.add(at(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityError, never,
-			detail("a version is too old before it may start, unless a target gets it once more"), "let maximumAgeHours be longer than the soak")
-	}
-	if seldom.targets > 0 {
-		l.add(at(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityWarning, seldom,
-			detail("a version is too old before it may start, unless one of the other targets gets it late"), "let maximumAgeHours be longer than the soak")
-	}
-}
-
-// lookAtStages finds environments of a deployment that wait for one another: what is left when everything that can start has started. A rule
-// that names nobody counts as met, so that what only waits for its victims is not called a circle.
-func (l *lint) lookAtStages(s stages, d int32) {
-	w := l.w
-	var own []int32
-	constrained := false
-	for e := range w.environments {
-		for _, k := range l.kindsOf[e*len(w.deployments)+int(d)] {
-			own = append(own, k)
-			constrained = constrained || len(w.views.list[l.kinds[k].view].progressions) > 0
-		}
-	}
-	if !constrained {
-		return
-	}
-	starts := map[int32]bool{}
-	proved := func(rule *compiledRule, e int32) bool {
-		p := e*int32(len(w.deployments)) + d
-		able := 0
-		for _, k := range l.kindsOf[p] {
-			if starts[k] {
-				able += l.kinds[k].targets
-			}
-		}
-		n := len(w.pairs[p].targets)
-		return n == 0 || able >= rule.progression.required(n)
-	}
-	met := func(rule *compiledRule, e int32) bool {
-		environments, failed := s.of(rule, d, e)
-		return failed || len(environments) == 0 || slices.ContainsFunc(environments, func(other int32) bool { return proved(rule, other) })
-	}
-	unmet := func(k int32) *compiledRule {
-		e, _ := l.pairOf(l.kinds[k].pair)
-		rules := w.views.list[l.kinds[k].view].progressions
-		if at := slices.IndexFunc(rules, func(rule *compiledRule) bool { return !met(rule, e) }); at >= 0 {
-			return rules[at]
-		}
-		return nil
-	}
-	for changed := true; changed; {
-		changed = false
-		for _, k := range own {
-			if !starts[k] && unmet(k) == nil {
-				starts[k], changed = true, true
-			}
-		}
-	}
-	visited := map[int32]bool{}
-	for _, k := range own {
-		var path []int32
-		var rules []*compiledRule
-		for !starts[k] && !visited[k] {
-			visited[k] = true
-			rule := unmet(k)
-			path, rules = append(path, k), append(rules, rule)
-			e, _ := l.pairOf(l.kinds[k].pair)
-			environments, _ := s.of(rule, d, e)
-			// Every one of them is unproved, so every one has somebody who does not start.
-			next := l.kindsOf[environments[0]*int32(len(w.deployments))+d]
-			k = next[slices.IndexFunc(next, func(other int32) bool { return !starts[other] })]
-		}
-		if from := slices.Index(path, k); from >= 0 {
-			l.circle(path[from:], rules[from:], d)
-		}
-	}
-}
-
-func (l *lint) circle(path []int32, rules []*compiledRule, d int32) {
-	var names []string
-	var concerns reach
-	for _, k := range append(slices.Clone(path), path[0]) {
-		e, _ := l.pairOf(l.kinds[k].pair)
-		names = append(names, l.w.environments[e].ID)
-	}
-	first := rules[0]
-	for n, k := range path {
-		concerns.merge(l.kinds[k].reach)
-		if strings.Compare(rules[n].id, first.id) < 0 {
-			first = rules[n]
-		}
-	}
-	l.add(at(first, "dependsOnEnvironmentSelector"), LintProgressionCycle, SeverityError, concerns,
-		fmt.Sprintf("environments wait for one another, for example with %s: %s", l.w.deployments[d].ID, strings.Join(names, " waits for ")),
-		"leave the environment that comes first out of the policy, or narrow the expression")
-}
-
 // lookAtApprovals compares what is asked for with who there is.
 func (l *lint) lookAtApprovals() {
 	if l.options.Approvers == nil {
@@ -386,7 +212,7 @@ func (l *lint) lookAtApprovals() {
 		for _, rule := range p.approvals {
 			if need := *rule.approval.MinApprovals; need > len(people) {
 				l.add(at(rule, "minApprovals"), LintApprovalUnreachable, neverOr(l.reach[p]), l.reach[p],
-					fmt.Sprintf("%d approvals are asked for, and there are %d approvers", need, len(people)), "ask for fewer, or name more approvers")
+					fmt.Sprintf("%d approvals are asked for, of %d known approvers", need, len(people)), "ask for fewer, or name more approvers")
 			}
 		}
 	}

@@ -175,6 +175,11 @@ func lintRows() []lintRow {
 		{code: rollout.LintWindowNeverOpens, why: "two policies never meet", rules: lintOffice, more: other("q", "deployment.name == 'web'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`),
 			want: "error [0].rules[0].deploymentWindow 2"},
 		{code: rollout.LintWindowNeverOpens, why: "two policies meet for an hour", rules: lintOffice, more: other("q", "deployment.name == 'web'", `{"id":"v","deploymentWindow":{"weekly":{"days":["mon"],"start":"16:00","end":"20:00"}}}`)},
+		{code: rollout.LintWindowNeverOpens, why: "members of a bracket whose windows never meet, the hook's among them", want: "error [0].rules[0].deploymentBracket 6", rules: lintImmediate,
+			more: other("q", "deployment.name == 'web'", lintOffice) + "," + other("s", "deployment.name == 'db'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`)},
+		{code: rollout.LintWindowNeverOpens, why: "members of a bracket whose windows never meet, of which each can go alone", want: "warning [0].rules[0].deploymentBracket 6",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`,
+			more:  other("q", "deployment.name == 'web'", lintOffice) + "," + other("s", "deployment.name == 'db'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`)},
 		{code: rollout.LintFreezeCoversOpenings, why: "a freeze for the whole of the horizon", rules: `{"id":"w","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-03-01T00:00:00Z","allowWindow":false}}`,
 			want: "error rules[0].deploymentWindow 6"},
 		{code: rollout.LintFreezeCoversOpenings, why: "a freeze that ends within the horizon", rules: `{"id":"w","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-29T00:00:00Z","allowWindow":false}}`},
@@ -205,6 +210,11 @@ func lintRows() []lintRow {
 			want: "warning rules[0].gradualRollout.timeScaleInterval 6"},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "two of the three days on which it recurs", rules: curve(2*3600, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=3;BYDAY=MO,TU,WE","durationMinutes":60}}`},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "a freeze in the first week is no measure", rules: curve(40*3600, "") + "," + lintOffice + `,{"id":"f","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-08T00:00:00Z","allowWindow":false}}`},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "an hour of which nothing may start in the last quarter", rules: curve(46*60, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=3","durationMinutes":60,"minimumRemainingMinutes":15}}`,
+			want: "warning rules[0].gradualRollout.timeScaleInterval 6"},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "it fits into the first three", rules: curve(45*60, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=3","durationMinutes":60,"minimumRemainingMinutes":15}}`},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "only the very instant at which it opens will do", rules: curve(1, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=3","durationMinutes":60,"minimumRemainingMinutes":60}}`,
+			want: "warning rules[0].gradualRollout.timeScaleInterval 6"},
 		{code: rollout.LintWindowClockChange, why: "02:30 is skipped in Berlin on 30 March", rules: lintWeekly(""), horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0"},
 		{code: rollout.LintWindowClockChange, why: "not before April", rules: lintWeekly("")},
 		{code: rollout.LintWindowClockChange, why: "somebody knows", rules: lintWeekly(`,"gap":"skip"`), horizon: 120 * 24 * hour},
@@ -243,6 +253,22 @@ func lintRows() []lintRow {
 		{code: rollout.LintDependencyCycle, why: "members of a bracket need each other, if they have certain versions", want: "error rules[0].deploymentBracket 6",
 			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},` +
 				lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`},
+		{code: rollout.LintDependencyCycle, why: "web and db need each other's next version", want: "error rules[0].deploymentDependency.dependsOn 4",
+			rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`},
+		{code: rollout.LintDependencyCycle, why: "the version that one of them has will do",
+			rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v1'","appliesTo":"deployment.name == 'db'"}}`},
+		{code: rollout.LintDependencyCycle, why: "a bracket waits for what it would bring itself, by a rule of another policy", want: "error [1].rules[0].deploymentDependency.dependsOn 2",
+			rules: lintImmediate, more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`))},
+		{code: rollout.LintDependencyCycle, why: "by a rule of its own it is an order", rules: lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)},
+		{code: rollout.LintDependencyCycle, why: "who waits has nothing to get, so the others go ahead", rules: lintImmediate, fleet: func(s *rollout.Snapshot) {
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.Deployment == "web" && v.ID == "v2" {
+					v.Status = rollout.VersionPaused
+				}
+			}
+		}, more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`))},
+		{code: rollout.LintDependencyCycle, why: "cache waits for a circle and is in none", want: "error rules[0].deploymentDependency.dependsOn 4",
+			rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name in ['cache', 'web']"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`},
 		{code: rollout.LintDependencyCycle, why: "versions need each other", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
 			for i := range s.Versions {
 				if v := &s.Versions[i]; v.ID == "v2" && v.Deployment == "web" {
@@ -286,6 +312,10 @@ func lintRows() []lintRow {
 		{code: rollout.LintProgressionNoEnvironment, why: "staging is left out", more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, "")), fleet: lintWithStaging},
 		{code: rollout.LintDeadlineBelowSoak, why: "too old after an hour, soaks for one", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":60,"maximumAgeHours":1`)),
 			want: "error rules[0].environmentProgression.maximumAgeHours 6"},
+		{code: rollout.LintDeadlineBelowSoak, why: "another rule soaks for as long as this one lets it be young", fleet: lintWithStaging, want: "error [0].rules[0].environmentProgression.maximumAgeHours 6",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"maximumAgeHours":1`)) + "," + other("q", "environment.name == 'prod'", lintProgression("y", lintStaging, `,"minimumSoakTimeMinutes":60`))},
+		{code: rollout.LintDeadlineBelowSoak, why: "another rule soaks in another environment", fleet: func(s *rollout.Snapshot) { *s = inEnvironments(*s, "staging", "qa") },
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"maximumAgeHours":1`)) + "," + other("q", "environment.name == 'prod'", lintProgression("y", `"environment.name == 'qa'"`, `,"minimumSoakTimeMinutes":60`))},
 		{code: rollout.LintDeadlineBelowSoak, why: "a minute is left", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":59,"maximumAgeHours":1`))},
 		{code: rollout.LintDeadlineBelowSoak, why: "a second target may come later", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":60,"maximumAgeHours":1,"minimumSuccessPercentage":50`)),
 			want: "warning rules[0].environmentProgression.maximumAgeHours 6"},

@@ -133,9 +133,9 @@ func (l *lint) lookAtCurves() {
 func (l *lint) lookAtCurve(rule *compiledRule, h *hours, founders int) {
 	length := curveLength(rule, founders)
 	period := l.period(h)
-	offered, known := l.offered(h.calendar, period)
-	if !known || offered == 0 || length <= offered {
-		return
+	offered, known := l.offered(h, period)
+	if !known || length <= offered || !l.fits(h.calendar, h.longest) {
+		return // or it never opens, which is another finding
 	}
 	var concerns reach
 	for _, k := range l.kinds {
@@ -144,7 +144,7 @@ func (l *lint) lookAtCurve(rule *compiledRule, h *hours, founders int) {
 		}
 	}
 	l.add(at(rule, "timeScaleInterval"), LintCurveLongerThanWindowPeriod, SeverityWarning, concerns,
-		fmt.Sprintf("a rollout to %d takes %v of open time, and every %v the windows are open for %v at most", founders, length, period, offered),
+		fmt.Sprintf("a rollout to %d takes %v of open time, and every %v the windows let jobs start for %v at most", founders, length, period, offered),
 		"widen the windows or shorten the curve, unless a rollout may take several periods")
 }
 
@@ -257,19 +257,37 @@ func times(n int64, d time.Duration) time.Duration {
 	return time.Duration(n) * d
 }
 
-// offered is the open time of the best of the periods from now on: one that a freeze shortens is no measure.
-func (l *lint) offered(c clock.Calendar, period time.Duration) (best time.Duration, known bool) {
-	for from := l.w.now; ; {
-		to := addTime(from, period)
-		if known && to.After(l.until) || !to.After(from) {
-			return best, known
-		}
-		open, err := c.OpenBetween(from, to)
-		if err != nil {
-			return 0, false
-		}
-		best, known, from = max(best, open), true, to
+// offered is for how long jobs may start in the best of the periods from now on: one that a freeze shortens is no measure. What must remain open
+// after a start is no time to start in.
+func (l *lint) offered(h *hours, period time.Duration) (best time.Duration, known bool) {
+	from, to := l.w.now, addTime(l.w.now, period)
+	end := to
+	for next := addTime(end, period); end.Before(next) && !next.After(l.until); next = addTime(end, period) {
+		end = next
 	}
+	if _, err := h.calendar.OpenBetween(from, end); err != nil {
+		return 0, false // a recurrence of the host that cannot be followed
+	}
+	var sum time.Duration
+	for opens, closes := range h.calendar.Intervals(from, addTime(end, h.longest)) {
+		last := closes.Add(-h.longest)
+		if last.After(end) {
+			last = end
+		}
+		for opens.Before(last) {
+			for !opens.Before(to) {
+				best, sum = max(best, sum), 0
+				from, to = to, addTime(to, period)
+			}
+			part := last
+			if part.After(to) {
+				part = to
+			}
+			sum += part.Sub(opens)
+			opens = part
+		}
+	}
+	return max(best, sum), true
 }
 
 // lookAtClocks finds occurrences of windows whose ends the clock of their zone skips or shows twice.

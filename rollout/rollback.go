@@ -90,8 +90,9 @@ func (w *work) setbackOf(i, n int32) *setback {
 			}
 		}
 	}
-	if n != t.current && t.current >= 0 {
-		s.to = t.current // a host that prunes its jobs says what is current
+	succeeded := func(job Job) bool { return job.Status == JobSuccessful && versions.number(job.Version) == t.current }
+	if n != t.current && t.current >= 0 && !slices.ContainsFunc(t.Jobs, succeeded) {
+		s.to = t.current // a host that prunes its jobs says what is current; a job that is there and no good was looked at above
 	}
 	return s
 }

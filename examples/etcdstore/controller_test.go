@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 10, "how many `schedules` of killed, paused and disconnected controllers to run")
+	schedules = flag.Int("schedules", 6, "how many `schedules` of killed, paused and disconnected controllers to run")
 	firstSeed = flag.Uint64("seed", 1, "`seed` of the first schedule")
 )
 

@@ -23,6 +23,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	_ "time/tzdata" // policies name zones, and not every machine has them
 
 	"github.com/tranche-dev/tranche/rollout"
 )

@@ -126,7 +126,7 @@ func (in *input) tell(entries []rollouttest.Entry, waits map[rollout.TargetID]st
 			}
 			waits[id] = text
 		default:
-			own.what = strings.TrimSpace(string(e.Kind) + " " + string(e.Event) + " " + e.Status)
+			own.what = strings.ReplaceAll(string(cmp.Or(rollouttest.Kind(e.Event), e.Kind)), "_", " ")
 		}
 		if same[own] == nil {
 			order = append(order, own)

@@ -1,6 +1,7 @@
 package rollouttest_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
@@ -220,5 +222,103 @@ func TestOverridesArrive(t *testing.T) {
 	}
 	if want := "10:15:00  override let-it-pass: v2 past night in prod on c-1 until 2026-03-10 11:00:00, by dana: customers are waiting\n"; !strings.Contains(timeline.Trace(), want) {
 		t.Errorf("the audit is not as it should be in\n%s", timeline.Trace())
+	}
+}
+
+// TestVerifiedWorldsKeepTheirPromises draws worlds in which checks pass, fail, take their time or never end, windows close, slots are few and
+// overrides come and go: every plan keeps the invariants, nothing changes between the wake-ups, and the planner and its shell agree.
+func TestVerifiedWorldsKeepTheirPromises(tt *testing.T) {
+	tt.Parallel()
+	seen := map[string]int{}
+	rapid.Check(tt, func(t *rapid.T) {
+		rules := []string{
+			`{"id":"undo","rollback":{"onVerificationFailure":true,"onJobStatuses":["failure"]}}`,
+			`{"id":"turn","gradualRollout":{"rolloutType":"linear","timeScaleInterval":300}}`,
+			`{"id":"one","resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":1}}`,
+			`{"id":"hours","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=9","durationMinutes":20}}`,
+			`{"id":"again","retry":{"maxRetries":1,"backoffSeconds":120}}`,
+			`{"id":"stands","versionCooldown":{"intervalSeconds":1800}}`,
+		}
+		chosen := rapid.Permutation(rules).Draw(t, "rules")[:rapid.IntRange(1, len(rules)).Draw(t, "n")]
+		w := webWorld(tt, rapid.IntRange(1, 3).Draw(t, "clusters"), strings.Join(chosen, ","), version("web", "v3", at(1, 9, rapid.IntRange(1, 40).Draw(t, "v3"))))
+		w.End = at(3, 12, 0) // a window that opens every day never lets a world with somebody who waits come to rest
+		for i := range rapid.IntRange(0, 2).Draw(t, "overrides") {
+			created := at(1, 9, rapid.IntRange(-30, 60).Draw(t, "given"))
+			o := rollout.Override{
+				ID: fmt.Sprintf("o%d", i), Rule: rapid.SampledFrom([]string{"undo", "turn", "one", "hours", "again", "stands"}).Draw(t, "rule"), CreatedAt: created,
+				Version: rapid.SampledFrom([]string{"v2", "v3"}).Draw(t, "of"), Resource: rapid.SampledFrom([]string{"", "c-0"}).Draw(t, "for"), CreatedBy: "dana", Reason: "drawn",
+			}
+			if rapid.Bool().Draw(t, "expires") {
+				o.ExpiresAt = created.Add(minutes(rapid.IntRange(1, 40).Draw(t, "expiry")))
+			}
+			w.Fleet.Overrides = append(w.Fleet.Overrides, o)
+		}
+		ends := []rollout.Verification{"", rollout.VerificationPassed, rollout.VerificationFailed, rollout.VerificationRunning}
+		drawn := map[string]rollouttest.Outcome{}
+		for _, target := range w.Fleet.Targets {
+			for _, v := range []string{"v1", "v2", "v3"} {
+				// Every job takes its time: two jobs of a target that are created at one instant have no order that a host could tell.
+				o := rollouttest.Outcome{After: minutes(rapid.IntRange(1, 6).Draw(t, "job"))}
+				if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
+					o.Status = rollout.JobFailure
+				} else if o.Verification = rapid.SampledFrom(ends).Draw(t, "checks"); o.Verification != "" && o.Verification != rollout.VerificationRunning {
+					o.VerifiedAfter = minutes(rapid.IntRange(0, 12).Draw(t, "length"))
+				}
+				drawn[target.Resource+v] = o
+			}
+		}
+		jobs := 0
+		w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+			if jobs++; jobs > 200 {
+				return rollouttest.Outcome{After: -1} // an error of the world: there must be an end to it
+			}
+			return drawn[start.Resource+start.Version]
+		}
+		timeline, err := w.Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Pure, jobs = true, 0
+		pure, err := w.Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(timeline.String(), pure.String()); diff != "" {
+			t.Fatalf("(-planner +pure):\n%s", diff)
+		}
+		failed := map[string]time.Time{}
+		for _, e := range timeline.Entries {
+			switch {
+			case e.Kind == rollouttest.Verify:
+				seen["verified: "+e.Status]++
+				if e.Status == string(rollout.VerificationFailed) {
+					failed[e.Resource] = e.At
+				}
+			case e.Kind == rollouttest.End && e.Status == string(rollout.JobFailure):
+				failed[e.Resource] = e.At
+			case e.Kind == rollouttest.Start && e.Purpose == rollout.PurposeRollback:
+				seen["rolled back"]++
+				if failed[e.Resource].IsZero() {
+					t.Fatalf("%s goes back to %s and nothing failed there", e.Resource, e.Version)
+				}
+			case e.Kind == rollouttest.Start && e.Reason == rollout.ReasonOverridden:
+				seen["forced into a full pool"]++
+			case e.Kind == rollouttest.Arrival && strings.HasPrefix(e.Note, "override"):
+				seen["override"]++
+			}
+		}
+		for _, run := range timeline.Running {
+			if run != "" {
+				seen["never verified"]++
+			}
+		}
+		if timeline.Done {
+			seen["done"]++
+		}
+	})
+	for _, outcome := range []string{"verified: passed", "verified: failed", "rolled back", "override", "never verified", "done", "forced into a full pool"} {
+		if seen[outcome] == 0 && !testing.Short() {
+			tt.Errorf("it never came to this: %s (%v)", outcome, seen)
+		}
 	}
 }

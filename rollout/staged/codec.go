@@ -11,24 +11,24 @@ import (
 // format is the version of the stored form.
 const format = 1
 
-// document is the stored form of a run, but for the columns of its stages.
+// document is the stored form of a run, but for the columns of its stages. What was configured is decoded by its own decoders, once.
 type document struct {
-	Format    int           `json:"format"`
-	ID        string        `json:"id"`
-	Name      string        `json:"name"`
-	Namespace string        `json:"namespace,omitempty"`
-	Spec      Spec          `json:"spec"`
-	Version   string        `json:"version"`
-	Strategy  Strategy      `json:"strategy"`
-	Groups    bool          `json:"groups,omitempty"` // the stages are decision groups
-	Options   Options       `json:"options"`
-	Hash      string        `json:"hash"`
-	State     State         `json:"state"`
-	Phase     Phase         `json:"phase"`
-	Time      time.Time     `json:"time,omitzero"`
-	Since     time.Time     `json:"since,omitzero"`
-	Current   int           `json:"current"`
-	Stages    []storedStage `json:"stages,omitempty"`
+	Format    int             `json:"format"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Namespace string          `json:"namespace,omitempty"`
+	Spec      json.RawMessage `json:"spec"`
+	Version   string          `json:"version"`
+	Strategy  json.RawMessage `json:"strategy"`
+	Groups    bool            `json:"groups,omitempty"` // the stages are decision groups
+	Options   json.RawMessage `json:"options"`
+	Hash      string          `json:"hash"`
+	State     State           `json:"state"`
+	Phase     Phase           `json:"phase"`
+	Time      time.Time       `json:"time,omitzero"`
+	Since     time.Time       `json:"since,omitzero"`
+	Current   int             `json:"current"`
+	Stages    []storedStage   `json:"stages,omitempty"`
 }
 
 // storedStage is one stage. The members are columns: what most of them share costs nothing, and nothing that follows from them is stored but
@@ -122,15 +122,23 @@ func (r *Run) MarshalJSON() ([]byte, error) {
 	}
 	p := r.plan
 	d := document{
-		Format: format, ID: p.id, Name: p.spec.Name, Namespace: p.spec.Namespace, Spec: p.spec, Version: p.version,
-		Strategy: p.strategy, Groups: p.strategy.groups, Options: p.options, Hash: p.hash,
-		State: r.desired, Phase: r.phase, Current: r.current,
+		Format: format, ID: p.id, Name: p.spec.Name, Namespace: p.spec.Namespace, Version: p.version,
+		Groups: p.strategy.groups, Hash: p.hash, State: r.desired, Phase: r.phase, Current: r.current,
 	}
 	if r.begun {
 		d.Time = timeOf(r.time)
 	}
 	if r.phase.halting() {
 		d.Since = timeOf(r.since)
+	}
+	var err error
+	for _, part := range []struct {
+		into *json.RawMessage
+		from any
+	}{{&d.Spec, p.spec}, {&d.Strategy, p.strategy}, {&d.Options, p.options}} {
+		if *part.into, err = json.Marshal(part.from); err != nil {
+			return nil, err
+		}
 	}
 	head, err := json.Marshal(d)
 	if err != nil {

@@ -147,6 +147,9 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 		name: CleanupName, cleanup: true, limit: orLimit(c.MaxConcurrency, concurrency.Percent(100)), budget: orLimit(c.MaxFailures, concurrency.Count(0)),
 		timing: timing{deadline: c.ProgressDeadline.length(never), stuckAfter: stuckAfter},
 	})
+	if options.Added == Append {
+		p.matcher = newMatcher(p) // a step must not look through all stages
+	}
 	return p, nil
 }
 
@@ -177,11 +180,15 @@ type keyed struct {
 func (p *plan) assign(list *faults, targets []Target) [][]string {
 	stages := len(p.stages) - 1
 	members := make([][]keyed, stages)
-	m := newMatcher(p)
+	m := p.matcher
+	if m == nil {
+		m = newMatcher(p)
+	}
+	var buffer []int32
 	var overlapping, unmatched []string
 	for i := range targets {
 		t := &targets[i]
-		first, second := m.match(t)
+		first, second := m.match(t, &buffer)
 		switch {
 		case first >= 0:
 		case p.options.Unmatched == Last:

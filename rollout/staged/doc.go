@@ -78,4 +78,22 @@
 //	K25  status of a run                               415 bytes per cluster            under 60 bytes per target
 //
 // Where KubeFleet's document and its code differ, the document holds: see K14 and K17.
+//
+// # Where the designs are silent
+//
+//   - A progressDeadline is a deadline for becoming ready: it does not end a soak. A target that loses readiness has it again, from its start.
+//   - A wait counts from when the last member was settled, also if that was during a stop or while held. With frozen waits a part of it
+//     that was stopped does not count.
+//   - Actions are repeated in every phase that is not terminal, Stopped included, while their targets are starting: they may have had their
+//     effect. A stop that must not be followed by an effect is up to whoever carries out the action.
+//   - A target that was removed and comes back is not taken in again, nor is one that went to the cleanup.
+//   - A member that starts leaving can be in its stage, settled, and in the cleanup. Its name then means the one in the cleanup; Skip takes it
+//     out of both.
+//   - A change to a state that cannot follow the present one is an error of the whole step.
+//   - What happens to targets in a run that failed or was cancelled while they were soaking or stuck is not followed: they stay in progress.
+//
+// # Cost
+//
+// A step costs what it changes and starts, and what it repeats: twenty changes of state take the same at 1,000 and at 1,000,000 targets. A run
+// takes 34 bytes per target beside its name in memory, and 25 beside its name as JSON with both times recorded.
 package staged

@@ -23,7 +23,7 @@ const (
 	ReasonInProgress  Reason = "in_progress" // it is being updated: Data.Since, Data.Stuck; Until is its deadline or the end of its soak
 	ReasonCancelling  Reason = "cancelling"
 	ReasonFailing     Reason = "failing"
-	ReasonInitialized Reason = "initialized" // nobody has told the run to start
+	ReasonInitialized Reason = "initialized" // nobody has told the run to start, or the first step is still to come
 	ReasonStopped     Reason = "stopped"     // or stopping
 	ReasonHeld        Reason = "held"        // Data.Detail says why: "budget" or "rejected"
 	ReasonStage       Reason = "stage"       // an earlier stage is open: Data.Stage, and Data.Behind says what that one waits for
@@ -130,7 +130,11 @@ func (r *Run) halted(v *Verdict) bool {
 		v.Reason = ReasonFailing
 	case PhaseInitialized:
 		v.Reason = ReasonInitialized
-		operator("set state Run")
+		if r.desired == StateInitialize {
+			operator("set state Run")
+		} else {
+			v.Data.Detail = "the first step is still to come"
+		}
 	case PhaseStopping, PhaseStopped:
 		v.Reason = ReasonStopped
 		operator("set state Run")

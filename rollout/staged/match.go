@@ -9,7 +9,6 @@ type matcher struct {
 	names   map[string][]int32 // stages by explicit target
 	keys    []filed
 	unfiled []int32 // stages of which only a look at the labels can tell
-	found   []int32
 }
 
 type filed struct {
@@ -55,11 +54,11 @@ func (m *matcher) file(stage int32, terms []selector.Term) bool {
 	return false
 }
 
-// match returns the first two stages of a target; -1 for none.
-func (m *matcher) match(t *Target) (first, second int) {
-	list := m.all(t)
+// match returns the first two stages of a target; -1 for none. The buffer is overwritten.
+func (m *matcher) match(t *Target, buffer *[]int32) (first, second int) {
+	*buffer = m.all(t, (*buffer)[:0])
 	first, second = -1, -1
-	for _, stage := range list {
+	for _, stage := range *buffer {
 		switch k := int(stage); {
 		case first < 0 || k < first:
 			first, second = k, first
@@ -70,13 +69,13 @@ func (m *matcher) match(t *Target) (first, second int) {
 	return first, second
 }
 
-// all returns every stage of a target, each once and in no order. The list is overwritten by the next call.
-func (m *matcher) all(t *Target) []int32 {
-	m.found = append(m.found[:0], m.names[t.Name]...)
+// all appends every stage of a target, each once and in no order.
+func (m *matcher) all(t *Target, to []int32) []int32 {
+	to = append(to, m.names[t.Name]...)
 	try := func(list []int32) {
 		for _, stage := range list {
 			if m.labels[stage].Match(t.Labels) {
-				m.found = append(m.found, stage)
+				to = append(to, stage)
 			}
 		}
 	}
@@ -86,5 +85,5 @@ func (m *matcher) all(t *Target) []int32 {
 		}
 	}
 	try(m.unfiled)
-	return m.found
+	return to
 }

@@ -26,10 +26,9 @@ func (e *edit) membership(in *Input) {
 	}
 	added := slices.Clone(in.Added)
 	slices.SortStableFunc(added, func(a, b Target) int { return strings.Compare(a.Name, b.Name) })
-	m := newMatcher(e.plan)
 	for i := range added {
 		if i+1 == len(added) || added[i+1].Name != added[i].Name { // the last one counts
-			e.join(m, &added[i])
+			e.join(&added[i])
 		}
 	}
 }
@@ -73,12 +72,12 @@ func (e *edit) leave(name string) {
 
 // join makes a new target the last member of the first stage that matches it and is not closing. A sorting label is not asked for: the
 // target is behind all others.
-func (e *edit) join(m *matcher, t *Target) {
+func (e *edit) join(t *Target) {
 	why := ReasonFrozen
 	if _, known := e.run.find(t.Name); known {
 		why = ReasonKnown
 	} else if e.plan.options.Added == Append {
-		stages := slices.Clone(m.all(t))
+		stages := e.plan.matcher.all(t, nil)
 		if len(stages) == 0 && e.plan.options.Unmatched == Last {
 			stages = append(stages, int32(e.run.count()-2))
 		}

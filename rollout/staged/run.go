@@ -43,6 +43,7 @@ type plan struct {
 	hash     string
 	stages   []stagePlan
 	index    *index
+	matcher  *matcher          // nil if nobody can join
 	budget   concurrency.Limit // of the run
 	grace    int64
 }

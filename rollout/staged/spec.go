@@ -3,6 +3,7 @@ package staged
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
@@ -70,7 +71,7 @@ func (s Spec) Validate() error {
 	if !dnsLabel(s.Name) {
 		list.add(RuleRunName, "metadata.name", quoted(s.Name), "must be 1 to 63 lower-case letters, digits and -, beginning and ending with a letter or digit")
 	}
-	if s.PlacementName == "" || len(s.PlacementName) > 255 {
+	if s.PlacementName == "" || utf8.RuneCountInString(s.PlacementName) > 255 {
 		list.add(RulePlacementName, "placementName", quoted(s.PlacementName), "must be the name of the placement, at most 255 characters")
 	}
 	if s.StagedRolloutStrategyName == "" {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package controllertest
 
 import (
@@ -8,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,13 +26,14 @@ const childVariable = "TRANCHE_CONTROLLER"
 
 // child describes the process of a controller.
 type child struct {
-	Address string    `json:"address"`
-	Space   string    `json:"space"`
-	Seed    uint64    `json:"seed"`
-	Nodes   int       `json:"nodes"`
-	Epoch   time.Time `json:"epoch"` // of the fleet's clock
-	Start   time.Time `json:"start"` // when it was that, on the clock of the machine
-	Trap    string    `json:"trap"`  // the first call of this kind is where it stops; empty: anywhere, by chance
+	Address  string    `json:"address"`
+	Space    string    `json:"space"`
+	Seed     uint64    `json:"seed"`
+	Nodes    int       `json:"nodes"`
+	Epoch    time.Time `json:"epoch"`    // of the fleet's clock
+	Start    time.Time `json:"start"`    // when it was that, on the clock of the machine
+	Contrary bool      `json:"contrary"` // its order of nodes is not that of the other one
+	Trap     string    `json:"trap"`     // the first call of this kind is where it stops; empty: anywhere, by chance
 }
 
 // speed is how much faster the fleet's clock runs: a minute takes a tenth of a second.
@@ -104,10 +108,12 @@ func (c child) run(open func(ctx context.Context, address, space string) (Databa
 	trap := &trap{calm: &calm, random: random, only: c.Trap}
 	host := controller.Controller{Policies: set, Store: trapStore{db.Store, trap}, Jobs: trapJobs{db.Jobs, trap}, Clock: scaled{c.Epoch, c.Start}}
 	for {
-		host.Fleet = nodes(c.Nodes, c.Epoch, host.Clock.Now())
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		host.Fleet = disagreeing(c.Nodes, c.Epoch, host.Clock.Now(), c.Contrary)
+		ctx, cancel := context.WithCancel(context.Background())
+		trap.timer = time.AfterFunc(callTimeout, cancel)
 		turn, err := host.Turn(ctx)
 		timedOut := ctx.Err() != nil
+		trap.timer.Stop()
 		cancel()
 		for _, run := range turn.Dispatched {
 			fmt.Println(lineCreated, run)
@@ -151,51 +157,47 @@ type trap struct {
 	random *rand.Rand
 	only   string
 	struck bool
+	timer  *time.Timer // ends the turn
 }
 
-// at reports whether the process was paused.
-func (t *trap) at(call string) bool {
+// at is called before and after each call of the database.
+func (t *trap) at(call string) {
 	if t.calm.Load() {
-		return false
+		return
 	}
 	if t.only != "" {
-		if t.only != call || t.struck {
-			return false
+		if t.only == call && !t.struck {
+			t.struck = true
+			t.stop()
 		}
-		t.struck = true
-		t.stop()
-		return true
+		return
 	}
-	odds := 400 // of a read; writes are rarer and more delicate
-	if call == "save" || call == "saved" || call == "dispatch" || call == "dispatched" {
-		odds = 40
+	odds := 400 // of a read; writes are rarer and more delicate, and claims most of all
+	switch call {
+	case "save", "saved", "dispatch", "dispatched":
+		odds = 20
+	case "claim":
+		odds = 4
 	}
 	if t.random.IntN(odds) > 0 {
-		return false
+		return
 	}
-	if t.random.IntN(3) == 0 {
+	if t.random.IntN(4) == 0 {
 		fmt.Println(lineKilled)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // it takes a moment
 	}
 	t.stop()
-	return true
 }
 
-// late is the context of a write after a pause. The timer of the old one has run out; that of a machine that was suspended might not have, and
-// then nothing but the database stands between a controller and a write that is long out of date.
-func (t *trap) late(ctx context.Context, call string) (context.Context, context.CancelFunc) {
-	if t.at(call) {
-		return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	}
-	return ctx, func() {}
-}
-
-// stop pauses the whole process, as a machine that is suspended does: timers and all. The test wakes it up.
+// stop pauses the whole process, as a machine that is suspended does, until the test wakes it up. The time of the turn stands still meanwhile, as
+// it does on such a machine: nothing but the database is left to stop a controller that goes on as if nothing had happened.
 func (t *trap) stop() {
+	t.timer.Stop()
 	fmt.Println(lineStopped)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	time.Sleep(time.Millisecond) // the signal has arrived when this returns
+	time.Sleep(time.Millisecond)    // the signal has arrived when this returns
+	t.timer.Reset(10 * time.Second) // what it was about to do must reach the database, on a slow machine too
 }
 
 type trapStore struct {
@@ -209,8 +211,10 @@ func (s trapStore) List(ctx context.Context, prefix string) ([]bracket.Entry, er
 }
 
 func (s trapStore) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
-	ctx, cancel := s.late(ctx, "save")
-	defer cancel()
+	s.at("save")
+	if strings.HasPrefix(key, rollout.PoolKey("")) {
+		s.at("claim")
+	}
 	next, err := s.Store.Save(ctx, key, value, revision)
 	s.at("saved")
 	return next, err
@@ -228,8 +232,7 @@ func (j trapJobs) All(ctx context.Context) ([]controller.Job, error) {
 }
 
 func (j trapJobs) Dispatch(ctx context.Context, start rollout.Start, at time.Time) (bool, error) {
-	ctx, cancel := j.late(ctx, "dispatch")
-	defer cancel()
+	j.at("dispatch")
 	created, err := j.Jobs.Dispatch(ctx, start, at)
 	j.at("dispatched")
 	return created, err

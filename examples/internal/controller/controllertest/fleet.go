@@ -1,3 +1,5 @@
+//go:build unix
+
 package controllertest
 
 import (
@@ -49,8 +51,24 @@ func compiled() (*rollout.PolicySet, error) {
 	return rollout.Compile(list, env)
 }
 
-// nodes is the fleet of n nodes at an instant: what will be released later is not there yet. The first releases come within the window
+// disagreeing is the fleet of n nodes at an instant: what will be released later is not there yet. The first releases come within the window
 // of one group, the last one makes a second group while the first is under way.
+//
+// Controllers that sort alike decide alike, and two of them keep a limit by luck. So they may be told to disagree: a contrary one prefers the last
+// node to the first.
+func disagreeing(n int, epoch, now time.Time, contrary bool) rollout.Snapshot {
+	s := nodes(n, epoch, now)
+	for i := range s.Targets {
+		if contrary {
+			s.Targets[i].Priority = i
+		} else {
+			s.Targets[i].Priority = -i
+		}
+	}
+	return s
+}
+
+// nodes is the fleet without priorities.
 func nodes(n int, epoch, now time.Time) rollout.Snapshot {
 	s := rollout.Snapshot{Environments: []rollout.Environment{{ID: "prod", Name: "prod"}}}
 	publish := func(deployment, id string, at time.Time) {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package controllertest
 
 import (
@@ -58,7 +60,7 @@ func (t *Tally) String() string {
 }
 
 // RunSchedules runs n schedules, as subtests by their seeds, and returns what happened in them. In each, two controllers on one database upgrade four
-// nodes, at most two at a time. They are processes, and until some seconds have passed they are killed and paused at random moments, from without
+// nodes, at most two at a time, and disagree about who comes first. They are processes, and until some seconds have passed they are killed and paused at random moments, from without
 // and, between any two calls of the database, from within; the network between them and the database stalls, loses answers and is cut. Then they
 // are left alone, and everything must come to its end.
 //
@@ -402,7 +404,7 @@ func (h *host) supervise() {
 		default:
 		}
 		description, err := json.Marshal(child{
-			Address: h.address, Space: h.space, Seed: life.Uint64(), Nodes: scheduleNodes, Epoch: h.clock.epoch, Start: h.clock.start,
+			Address: h.address, Space: h.space, Seed: life.Uint64(), Nodes: scheduleNodes, Contrary: h.number > 0, Epoch: h.clock.epoch, Start: h.clock.start,
 		})
 		if err != nil {
 			h.fault("%v", err)
@@ -435,6 +437,7 @@ func (h *host) start(description string) (*exec.Cmd, io.Reader, error) {
 	process := exec.Command(os.Args[0])
 	process.Env = append(os.Environ(), childVariable+"="+description)
 	process.Stderr = os.Stderr
+	process.SysProcAttr = attributes()
 	stdin, err := process.StdinPipe()
 	if err != nil {
 		return nil, nil, err
@@ -537,7 +540,7 @@ func (h *host) network() {
 // killer kills the process from without.
 func (h *host) killer() {
 	random := h.random(3)
-	for h.sleep(random, 200, 1200) {
+	for h.sleep(random, 300, 2500) {
 		h.mu.Lock()
 		if h.process != nil {
 			_ = h.process.Signal(syscall.SIGKILL)

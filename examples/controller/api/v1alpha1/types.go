@@ -1,0 +1,236 @@
+// Package v1alpha1 holds the custom resources through which people and controllers speak with one another: what there is, what is wanted, what is being
+// done. A namespace is one fleet: everything in it is planned together, and nothing outside it is looked at.
+//
+//	RolloutPolicy    the rules, as the library's JSON, verbatim
+//	NodeDeployment   something that is deployed to machines: an upgrade, but also a drain
+//	Release          one version of a deployment
+//	Machine          what is deployed to
+//	NodeJob          one execution on one machine, created by the controller and carried out by an agent
+//	PlannerState     one record of the planner; nobody else writes it
+//
+// The manifests that [CRDs] returns check what a server can check without knowing the library: required fields, what must not change once written, and
+// that a job which has ended stays ended. The rest is said in conditions.
+package v1alpha1
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// Condition types.
+const (
+	// ConditionAccepted on a RolloutPolicy: the policy is valid. As long as one policy of a namespace is not, nothing is planned there:
+	// to plan without it would be to lift its limits.
+	ConditionAccepted = "Accepted"
+	// ConditionPlanned on a RolloutPolicy: the last plan was made. If it is false the message lists what contradicts itself in the namespace.
+	ConditionPlanned = "Planned"
+	// ConditionUpToDate on a Machine: nothing is left to do there. Otherwise the reason is the code of what it waits for, such as slot_full, or "started".
+	ConditionUpToDate = "UpToDate"
+)
+
+// RolloutPolicy is a policy of package rollout.
+type RolloutPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is the policy's JSON as [rollout.ParsePolicies] reads it. It is kept as it was written, fields that the library does not know included, so
+	// that a misspelt limit is refused and not dropped.
+	Spec   runtime.RawExtension `json:"spec"`
+	Status RolloutPolicyStatus  `json:"status,omitempty"`
+}
+
+// RolloutPolicyStatus is what came of a policy.
+type RolloutPolicyStatus struct {
+	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
+	Conditions         []metav1.Condition `json:"conditions,omitempty"`
+
+	Waiting  int32        `json:"waiting"`            // release targets of the namespace whose newest version may not start
+	Running  int32        `json:"running"`            // jobs of the namespace that have not ended
+	NextPlan *metav1.Time `json:"nextPlan,omitempty"` // when time alone can change the plan; unset: only events can
+}
+
+// RolloutPolicyList is a list of policies.
+type RolloutPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RolloutPolicy `json:"items"`
+}
+
+// NodeDeployment is something that has releases. Its labels are the deployment's metadata in expressions, its name is id and name.
+type NodeDeployment struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              NodeDeploymentSpec `json:"spec,omitempty"`
+}
+
+// NodeDeploymentSpec says where a deployment belongs.
+type NodeDeploymentSpec struct {
+	// MachineSelector selects the machines that it is deployed to. Unset: all.
+	MachineSelector *metav1.LabelSelector `json:"machineSelector,omitempty"`
+}
+
+// NodeDeploymentList is a list of deployments.
+type NodeDeploymentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeDeployment `json:"items"`
+}
+
+// Release is a version of a deployment. Its labels are the version's metadata in expressions.
+type Release struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              ReleaseSpec `json:"spec"`
+}
+
+// ReleaseSpec names a version. Deployment, Version and PublishedAt never change.
+type ReleaseSpec struct {
+	Deployment string `json:"deployment"` // name of the NodeDeployment
+	Version    string `json:"version"`    // unique within the deployment; id, name and tag in expressions
+
+	// PublishedAt orders the versions of a deployment. Zero: the creation of the object, to the second.
+	PublishedAt time.Time `json:"publishedAt,omitzero"`
+
+	// Paused lets the version start only where it has started before.
+	Paused bool `json:"paused,omitempty"`
+
+	// TargetSelector and Dependencies are those of [rollout.Version].
+	TargetSelector string                      `json:"targetSelector,omitempty"`
+	Dependencies   []rollout.VersionDependency `json:"dependencies,omitempty"`
+}
+
+// ReleaseList is a list of releases.
+type ReleaseList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Release `json:"items"`
+}
+
+// Machine is a resource that is deployed to. Its labels are the resource's metadata in expressions, its name is id and name.
+//
+// To delete a Machine is to prove that the machine is gone: the slots that it held are given back.
+type Machine struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              MachineSpec   `json:"spec"`
+	Status            MachineStatus `json:"status,omitempty"`
+}
+
+// MachineSpec is what is known about a machine from elsewhere.
+type MachineSpec struct {
+	Environment string `json:"environment"`
+
+	// Versions are those that ran when the machine was registered, by deployment. From its first successful job on the jobs say what runs.
+	Versions map[string]string `json:"versions,omitempty"`
+
+	// Unavailable says that the machine is down for reasons of its own. It counts against the limits, and may be repaired without a further slot.
+	Unavailable bool `json:"unavailable,omitempty"`
+
+	// JoinedAt is when the machine joined the fleet: it takes its turn behind those that were there when a rollout began. Zero: the creation of the object.
+	JoinedAt time.Time `json:"joinedAt,omitzero"`
+
+	// Priority moves the machine forward in the order of a rollout; higher goes first.
+	Priority int32 `json:"priority,omitempty"`
+}
+
+// MachineStatus is what the last plan says about a machine.
+type MachineStatus struct {
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// MachineList is a list of machines.
+type MachineList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Machine `json:"items"`
+}
+
+// NodeJob is one execution. The controller creates it under a name made of its run id, so it exists once; an agent on the machine carries it
+// out and reports in the status.
+//
+// Attempts are counted from jobs: they must be kept for as long as their version is the newest, and the newest successful one of each target for ever.
+type NodeJob struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              NodeJobSpec   `json:"spec"`
+	Status            NodeJobStatus `json:"status,omitempty"`
+}
+
+// NodeJobSpec is what to do. It never changes.
+type NodeJobSpec struct {
+	Run         string          `json:"run"` // id of the execution
+	Machine     string          `json:"machine"`
+	Environment string          `json:"environment"`
+	Deployment  string          `json:"deployment"`
+	Version     string          `json:"version"`
+	Purpose     rollout.Purpose `json:"purpose,omitempty"`
+	Group       string          `json:"group,omitempty"`  // holds the slots together with the machine; empty for a job that no plan asked for
+	Claims      []Claim         `json:"claims,omitempty"` // the slots that it runs in
+
+	// Turn numbers the jobs of a target that plans asked for, from 1. Zero for others.
+	Turn int64 `json:"turn,omitempty"`
+
+	// CreatedAt is the controller's clock at the dispatch, to the nanosecond; creationTimestamp is rounded to seconds. Zero: creationTimestamp.
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+}
+
+// Claim is a slot in a pool. Its token is greater than that of every earlier one of the pool: who acts for the job may carry it, so that others can refuse
+// what comes too late.
+type Claim struct {
+	Pool  string `json:"pool"`
+	Token int64  `json:"token"`
+}
+
+// NodeJobStatus is how far it came.
+type NodeJobStatus struct {
+	// State is a status of [rollout.JobStatus]; unset is queued. What is not known as an end counts as active. An end is final.
+	State        rollout.JobStatus    `json:"state,omitempty"`
+	StartedAt    time.Time            `json:"startedAt,omitzero"`
+	CompletedAt  time.Time            `json:"completedAt,omitzero"`
+	Verification rollout.Verification `json:"verification,omitempty"`
+	Message      string               `json:"message,omitempty"` // for people
+}
+
+// NodeJobList is a list of jobs.
+type NodeJobList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeJob `json:"items"`
+}
+
+// PlannerState is one record of the planner's store.
+type PlannerState struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              PlannerStateSpec `json:"spec"`
+}
+
+// Encoding says how a value of any bytes is written as text.
+type Encoding string
+
+const (
+	EncodingText   Encoding = "text"   // as it is; it is UTF-8
+	EncodingBase64 Encoding = "base64" // RFC 4648, padded
+)
+
+// PlannerStateSpec is a key with its value.
+type PlannerStateSpec struct {
+	Key      string   `json:"key"` // 1 to 1024 bytes; the object's name is derived from it and it never changes
+	Encoding Encoding `json:"encoding"`
+	Value    string   `json:"value"`
+
+	// Replaces is the resourceVersion that this write replaced, empty for the first. It makes every write differ from the one before: a
+	// server answers a write that changes nothing with the old resourceVersion, and then two planners would both believe that they had won.
+	Replaces string `json:"replaces,omitempty"`
+}
+
+// PlannerStateList is a list of records.
+type PlannerStateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PlannerState `json:"items"`
+}

@@ -1,0 +1,81 @@
+// Program nodeupgrader runs the controller on a cluster:
+//
+//	go run ./cmd/nodeupgrader -install                 # creates or updates the custom resources, and ends
+//	go run ./cmd/nodeupgrader                          # works on all namespaces
+//	go run ./cmd/nodeupgrader -namespace fleet -leader-election=false
+//
+// The cluster is that of the usual flags and variables: -kubeconfig, KUBECONFIG, or the service account of the pod. Several may run at once; a leader
+// saves work and conflicts, and is not needed for safety.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/examples/controller"
+)
+
+func main() {
+	var o options
+	flag.BoolVar(&o.install, "install", false, "create or update the custom resources, and end")
+	flag.StringVar(&o.namespace, "namespace", "", "the only `namespace` to work on; all if empty")
+	flag.BoolVar(&o.elect, "leader-election", true, "let one of several controllers work at a time")
+	flag.StringVar(&o.leases, "leader-election-namespace", "", "`namespace` of the lease; that of the pod if empty")
+	flag.Parse()
+	ctrl.SetLogger(klog.Background())
+	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	install, elect    bool
+	namespace, leases string
+}
+
+func run(ctx context.Context, o options) error {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	scheme, err := controller.NewScheme()
+	if err != nil {
+		return err
+	}
+	if o.install {
+		c, err := client.New(config, client.Options{Scheme: scheme})
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		return controller.Install(ctx, c)
+	}
+	managed := ctrl.Options{
+		Scheme: scheme, LeaderElection: o.elect, LeaderElectionID: "nodeupgrader.rollout.tranche.dev", LeaderElectionNamespace: o.leases,
+	}
+	if o.namespace != "" {
+		managed.Cache.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
+	}
+	mgr, err := ctrl.NewManager(config, managed)
+	if err != nil {
+		return err
+	}
+	r := &controller.Reconciler{
+		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Clock: clock.System(), Recorder: mgr.GetEventRecorder("nodeupgrader"),
+	}
+	if err := r.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}

@@ -1,0 +1,143 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestValidation: what the server itself refuses.
+func TestValidation(t *testing.T) {
+	s := sharedServer(t)
+	namespace := newNamespace()
+	c := newClient(t, s)
+	job := inNamespace(&v1alpha1.NodeJob{Spec: v1alpha1.NodeJobSpec{Run: "r", Machine: "m", Environment: "prod", Deployment: "d", Version: "v1", CreatedAt: day1}}, namespace, "job")
+	machine := inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: "prod"}}, namespace, "machine")
+	release := newRelease(namespace, "d", "v1", day1)
+	policy := newPolicy(namespace, "policy", readPolicy(t, "policy.json"))
+	state := NewStore(c, c, namespace).object("key")
+	state.Spec.Encoding = v1alpha1.EncodingText
+	create(t, c, job, machine, release, policy, state)
+	job.Status.State = rollout.JobCancelled
+	if err := c.Status().Update(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		why  string
+		do   func() error
+		want string // empty: it is accepted
+	}{
+		{"a rule of no kind would never be asked", func() error {
+			return c.Create(t.Context(), newPolicy(namespace, "none", []byte(`{"name":"p","selector":"true","rules":[{"id":"x"}]}`)))
+		}, "exactly one kind"},
+		{"a rule of two kinds is ambiguous", func() error {
+			return c.Create(t.Context(), newPolicy(namespace, "two", []byte(`{"name":"p","selector":"true","rules":[{"anyApproval":{"minApprovals":1},"versionCooldown":{"intervalSeconds":1}}]}`)))
+		}, "exactly one kind"},
+		{"a policy without rules allows everything", func() error {
+			return c.Create(t.Context(), newPolicy(namespace, "empty", []byte(`{"name":"p","selector":"true","rules":[]}`)))
+		}, "spec.rules"},
+		{"a selector is required", func() error {
+			return c.Create(t.Context(), newPolicy(namespace, "all", []byte(`{"name":"p","rules":[{"anyApproval":{"minApprovals":1}}]}`)))
+		}, "spec.selector"},
+		{"fields that the schema does not know are kept for the controller to refuse", func() error {
+			if err := c.Create(t.Context(), newPolicy(namespace, "typo", []byte(`{"name":"p","selector":"true","rules":[{"anyApproval":{"minAprovals":1}}]}`))); err != nil {
+				return err
+			}
+			var back v1alpha1.RolloutPolicy
+			err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "typo"}, &back)
+			if err == nil && !strings.Contains(string(back.Spec.Raw), "minAprovals") {
+				t.Errorf("it comes back as %s", back.Spec.Raw)
+			}
+			return err
+		}, ""},
+		{"a version keeps its name", func() error {
+			changed := release.DeepCopyObject().(*v1alpha1.Release)
+			changed.Spec.Version = "v2"
+			return c.Update(t.Context(), changed)
+		}, "do not change"},
+		{"a version keeps its place among the others", func() error {
+			changed := release.DeepCopyObject().(*v1alpha1.Release)
+			changed.Spec.PublishedAt = day2
+			return c.Update(t.Context(), changed)
+		}, "publishedAt does not change"},
+		{"a version may be paused", func() error {
+			changed := release.DeepCopyObject().(*v1alpha1.Release)
+			changed.Spec.Paused = true
+			return c.Update(t.Context(), changed)
+		}, ""},
+		{"a machine keeps its environment: slots and jobs are named after it", func() error {
+			changed := machine.DeepCopyObject().(*v1alpha1.Machine)
+			changed.Spec.Environment = "staging"
+			return c.Update(t.Context(), changed)
+		}, "environment does not change"},
+		{"what a job does is fixed: it may have been done", func() error {
+			changed := job.DeepCopyObject().(*v1alpha1.NodeJob)
+			changed.Spec.Version = "v2"
+			return c.Update(t.Context(), changed)
+		}, "does not change"},
+		{"a job that has ended does not end otherwise: slots were given back", func() error {
+			changed := job.DeepCopyObject().(*v1alpha1.NodeJob)
+			changed.Status.State = rollout.JobSuccessful
+			return c.Status().Update(t.Context(), changed)
+		}, "an end is final"},
+		{"… and does not begin again", func() error {
+			changed := job.DeepCopyObject().(*v1alpha1.NodeJob)
+			changed.Status.State = ""
+			return c.Status().Update(t.Context(), changed)
+		}, "an end is final"},
+		{"… but may be verified", func() error {
+			changed := job.DeepCopyObject().(*v1alpha1.NodeJob)
+			changed.Status.Verification = rollout.VerificationPassed
+			return c.Status().Update(t.Context(), changed)
+		}, ""},
+		{"a record keeps its key", func() error {
+			changed := state.DeepCopyObject().(*v1alpha1.PlannerState)
+			changed.Spec.Key = "other"
+			return c.Update(t.Context(), changed)
+		}, "the key does not change"},
+		{"a record says how it is written", func() error {
+			changed := state.DeepCopyObject().(*v1alpha1.PlannerState)
+			changed.Spec.Encoding = "rot13"
+			return c.Update(t.Context(), changed)
+		}, "spec.encoding"},
+	} {
+		switch err := row.do(); {
+		case row.want == "" && err != nil:
+			t.Errorf("%s: %v", row.why, err)
+		case row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
+			t.Errorf("%s: %v, want %q", row.why, err, row.want)
+		}
+	}
+}
+
+// TestForeignRecords: what the store did not write is an error that says where, never a value.
+func TestForeignRecords(t *testing.T) {
+	s := sharedServer(t)
+	namespace := newNamespace()
+	c := newClient(t, s)
+	store := NewStore(c, c, namespace)
+	other := store.object("other")
+	other.Name, other.Spec.Encoding = name("key"), v1alpha1.EncodingText
+	create(t, c, other)
+	if _, _, err := store.Load(t.Context(), "key"); err == nil || !strings.Contains(err.Error(), `holds the key "other"`) {
+		t.Errorf("a name that another key took: %v", err)
+	}
+	broken := store.object("broken")
+	broken.Spec.Encoding, broken.Spec.Value = v1alpha1.EncodingBase64, "%"
+	create(t, c, broken)
+	if _, _, err := store.Load(t.Context(), "broken"); err == nil || !strings.Contains(err.Error(), "spec.value") {
+		t.Errorf("a value that is no base64: %v", err)
+	}
+	if _, err := store.List(t.Context(), "br"); err == nil {
+		t.Error("a list leaves out what it cannot read")
+	}
+	for _, key := range []string{"", strings.Repeat("k", 1025), "\xff"} {
+		if _, err := store.Save(t.Context(), key, nil, 0); err == nil {
+			t.Errorf("key %.10q is saved", key)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// errOvertaken is returned for a start that was planned before another job was dispatched on its target: it must be planned again.
+var errOvertaken = errors.New("controller: another job was dispatched on the target since the plan was made")
+
+// Labels of a NodeJob, for people; omitted where a value is no valid label.
+const (
+	labelMachine    = "rollout.tranche.dev/machine"
+	labelDeployment = "rollout.tranche.dev/deployment"
+)
+
+// dispatcher creates jobs. A server for custom resources has no transactions, so two things make a job exist once and at most one be active on a target:
+//
+//  1. The job's name is made of its run id. Whoever offers the same run meets the job that exists.
+//  2. A record per target holds its last job, with a number, the turn. It is compared and swapped before the job is created, and only by who has seen the
+//     job of the turn before. A controller that slept with an old plan in hand, or saw an old cache, comes too late.
+//
+// Whoever finds a record without its job creates the job: the record's writer died in between, or sleeps, and will find it done.
+type dispatcher struct {
+	store  *Store
+	writer client.Writer
+}
+
+// targetKey is the store key of a target's record.
+func targetKey(id rollout.TargetID) string {
+	return textkey.Join("target", id.Resource, id.Environment, id.Deployment)
+}
+
+// dispatch creates the job of a start, once. seen is the last turn of which the plan saw the job. It reports whether this call created the job. An
+// error other than [errOvertaken] leaves the outcome open; dispatching again is harmless.
+func (d *dispatcher) dispatch(ctx context.Context, start rollout.Start, seen int64, at time.Time) (bool, error) {
+	key := targetKey(start.TargetID)
+	last, revision, err := d.last(ctx, key)
+	switch {
+	case err != nil:
+		return false, err
+	case last.Run == start.Run:
+		return d.create(ctx, last)
+	case last.Turn > seen:
+		if _, err := d.create(ctx, last); err != nil {
+			return false, err
+		}
+		return false, fmt.Errorf("%w: run %s, by run %s", errOvertaken, start.Run, last.Run)
+	}
+	spec := v1alpha1.NodeJobSpec{
+		Run: start.Run, Machine: start.Resource, Environment: start.Environment, Deployment: start.Deployment, Version: start.Version,
+		Purpose: start.Purpose, Group: start.Group, Turn: seen + 1, CreatedAt: at.UTC(),
+	}
+	for _, claim := range start.Claims {
+		if claim.Token > math.MaxInt64 {
+			return false, fmt.Errorf("controller: run %s: pool %s: token %d: an API server knows no numbers that great", start.Run, claim.Pool, claim.Token)
+		}
+		spec.Claims = append(spec.Claims, v1alpha1.Claim{Pool: claim.Pool, Token: int64(claim.Token)})
+	}
+	record, err := json.Marshal(spec)
+	if err != nil {
+		return false, err
+	}
+	if _, err := d.store.Save(ctx, key, record, revision); errors.Is(err, bracket.ErrConflict) {
+		return false, fmt.Errorf("%w: run %s", errOvertaken, start.Run)
+	} else if err != nil {
+		return false, err
+	}
+	return d.create(ctx, spec)
+}
+
+// last returns the last job of a target, and the revision of its record. A target that never had one has turn 0.
+func (d *dispatcher) last(ctx context.Context, key string) (spec v1alpha1.NodeJobSpec, revision int64, err error) {
+	value, revision, err := d.store.Load(ctx, key)
+	switch {
+	case errors.Is(err, bracket.ErrNotFound):
+		return spec, 0, nil
+	case err != nil:
+		return spec, 0, err
+	}
+	if err := strictjson.Unmarshal(value, &spec); err != nil {
+		return spec, 0, fmt.Errorf("controller: record %s: %w", key, err)
+	}
+	return spec, revision, nil
+}
+
+// create creates a job unless it exists, and reports whether it did.
+func (d *dispatcher) create(ctx context.Context, spec v1alpha1.NodeJobSpec) (bool, error) {
+	job := &v1alpha1.NodeJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.store.namespace, Name: name(spec.Run), Labels: map[string]string{}},
+		Spec:       spec,
+	}
+	for label, value := range map[string]string{labelMachine: spec.Machine, labelDeployment: spec.Deployment} {
+		if len(validation.IsValidLabelValue(value)) == 0 {
+			job.Labels[label] = value
+		}
+	}
+	switch err := d.writer.Create(ctx, job); {
+	case apierrors.IsAlreadyExists(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("controller: create the job of run %s: %w", spec.Run, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,379 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+func start(version string, attempt int) rollout.Start {
+	return rollout.Start{
+		TargetID: rollout.TargetID{Resource: "m", Environment: "prod", Deployment: "d"}, Version: version, Run: fmt.Sprintf("m/prod/d/%s/%d", version, attempt),
+		Purpose: rollout.PurposeDeploy, Group: "target/prod/d", Claims: []rollout.Claim{{Pool: "limit", Revision: 7, Token: 1}},
+	}
+}
+
+// TestDispatch: what a dispatcher does with what another one left behind.
+func TestDispatch(t *testing.T) {
+	type attempt struct {
+		start   rollout.Start
+		seen    int64
+		dies    bool // after the record, before the job
+		created bool
+		err     error
+	}
+	died := errors.New("died")
+	for _, row := range []struct {
+		why      string
+		attempts []attempt
+		jobs     string // runs of the jobs in the end, in the order of their turns
+	}{
+		{"the same run twice is one job", []attempt{{start: start("v1", 1), created: true}, {start: start("v1", 1)}}, "v1/1"},
+		{"the next job follows the one that was seen", []attempt{{start: start("v1", 1), created: true}, {start: start("v2", 1), seen: 1, created: true}}, "v1/1 v2/1"},
+		{"a plan that did not see the last job comes too late", []attempt{{start: start("v2", 1), created: true}, {start: start("v1", 1), err: errOvertaken}}, "v2/1"},
+		{"a record without its job: the same run makes the job", []attempt{{start: start("v1", 1), dies: true, err: died}, {start: start("v1", 1), created: true}}, "v1/1"},
+		{"a record without its job: another run makes that job first, for its writer may only sleep", []attempt{
+			{start: start("v1", 1), dies: true, err: died}, {start: start("v2", 1), err: errOvertaken}, {start: start("v2", 1), seen: 1, created: true}, {start: start("v1", 1), err: errOvertaken},
+		}, "v1/1 v2/1"},
+		{"a record that was lost: what was seen counts", []attempt{{start: start("v1", 3), seen: 2, created: true}}, "v1/3"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			c := newFake(t, interceptor.Funcs{})
+			for i, a := range row.attempts {
+				writer := client.Writer(c)
+				if a.dies {
+					writer = interceptor.NewClient(c, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+						if _, job := object.(*v1alpha1.NodeJob); job {
+							return died
+						}
+						return c.Create(ctx, object, options...)
+					}})
+				}
+				d := &dispatcher{store: NewStore(c, c, "fleet"), writer: writer}
+				created, err := d.dispatch(t.Context(), a.start, a.seen, day1.Add(time.Duration(i)*time.Minute))
+				if created != a.created || !errors.Is(err, a.err) || (err == nil) != (a.err == nil) {
+					t.Fatalf("attempt %d: %v, %v; want %v, %v", i, created, err, a.created, a.err)
+				}
+			}
+			var runs []string
+			for _, job := range listJobs(t, c, "fleet") {
+				runs = append(runs, strings.TrimPrefix(job.Spec.Run, "m/prod/d/"))
+			}
+			if got := strings.Join(runs, " "); got != row.jobs {
+				t.Errorf("jobs %s, want %s", got, row.jobs)
+			}
+		})
+	}
+	huge := start("v1", 1)
+	huge.Claims[0].Token = math.MaxUint64
+	c := newFake(t, interceptor.Funcs{})
+	if _, err := (&dispatcher{store: NewStore(c, c, "fleet"), writer: c}).dispatch(t.Context(), huge, 0, day1); err == nil || len(listJobs(t, c, "fleet")) > 0 {
+		t.Errorf("a token that does not fit: %v", err)
+	}
+}
+
+// machine is a fleet without brackets under two controllers whose caches are old, each kind by itself, and whose writes are lost or arrive late.
+type machine struct {
+	*rapid.T
+	client  client.WithWatch
+	clock   *clock.Fake
+	hosts   [2]*stale
+	delayed []func()
+	version int
+	counts  map[string]int
+}
+
+// stale is one controller with its cache.
+type stale struct {
+	reconciler *Reconciler
+	cached     map[string]client.ObjectList
+	fault      string // of the next creation of a job: "", lost, late
+}
+
+// list answers from the cache, with copies, as the cache of a manager does.
+func (h *stale) list(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+	switch cached := h.cached[fmt.Sprintf("%T", list)].DeepCopyObject().(type) {
+	case *v1alpha1.RolloutPolicyList:
+		*list.(*v1alpha1.RolloutPolicyList) = *cached
+	case *v1alpha1.NodeDeploymentList:
+		*list.(*v1alpha1.NodeDeploymentList) = *cached
+	case *v1alpha1.ReleaseList:
+		*list.(*v1alpha1.ReleaseList) = *cached
+	case *v1alpha1.MachineList:
+		*list.(*v1alpha1.MachineList) = *cached
+	case *v1alpha1.NodeJobList:
+		*list.(*v1alpha1.NodeJobList) = *cached
+	}
+	return nil
+}
+
+func (m *machine) refresh(h *stale, list client.ObjectList) {
+	if err := m.client.List(context.Background(), list, client.InNamespace("fleet")); err != nil {
+		m.Fatal(err)
+	}
+	h.cached[fmt.Sprintf("%T", list)] = list
+}
+
+var errUnknown = errors.New("the answer is lost")
+
+func (m *machine) newHost() *stale {
+	h := &stale{cached: map[string]client.ObjectList{}}
+	c := interceptor.NewClient(m.client, interceptor.Funcs{
+		List: h.list,
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			fault := h.fault
+			if _, job := object.(*v1alpha1.NodeJob); !job {
+				return c.Create(ctx, object, options...)
+			}
+			h.fault = ""
+			switch fault {
+			case "lost":
+				m.counts["lost"]++
+				return errUnknown
+			case "late":
+				m.counts["late"]++
+				m.delayed = append(m.delayed, func() { _ = c.Create(context.Background(), object, options...) })
+				return errUnknown
+			}
+			return c.Create(ctx, object, options...)
+		},
+	})
+	h.reconciler = &Reconciler{Client: c, Server: m.client, Clock: m.clock}
+	for _, list := range kinds() {
+		m.refresh(h, list)
+	}
+	return h
+}
+
+func kinds() []client.ObjectList {
+	return []client.ObjectList{&v1alpha1.RolloutPolicyList{}, &v1alpha1.NodeDeploymentList{}, &v1alpha1.ReleaseList{}, &v1alpha1.MachineList{}, &v1alpha1.NodeJobList{}}
+}
+
+func (m *machine) reconcile(h *stale) {
+	before := len(m.jobs())
+	_, err := h.reconciler.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "fleet"}})
+	if err != nil && !errors.Is(err, errUnknown) {
+		m.Fatal(err)
+	}
+	m.counts["dispatched"] += len(m.jobs()) - before
+}
+
+func (m *machine) jobs() []v1alpha1.NodeJob {
+	var list v1alpha1.NodeJobList
+	if err := m.client.List(context.Background(), &list, client.InNamespace("fleet")); err != nil {
+		m.Fatal(err)
+	}
+	return list.Items
+}
+
+func (m *machine) publish() {
+	m.version++
+	if err := m.client.Create(context.Background(), newRelease("fleet", "agent", fmt.Sprint("v", m.version), m.clock.Now())); err != nil {
+		m.Fatal(err)
+	}
+}
+
+func (m *machine) end(state rollout.JobStatus) {
+	for _, job := range m.jobs() {
+		if !job.Status.State.Terminal() {
+			if err := report(context.Background(), m.client, &job, state, m.clock.Now()); err != nil {
+				m.Fatal(err)
+			}
+			m.counts[string(state)]++
+			return
+		}
+	}
+}
+
+// check holds in every state: at most two machines with an active job, one active job per target, turns without a gap that follow the versions.
+func (m *machine) check() {
+	disrupted, turns, active := map[string]bool{}, map[string]map[int64]v1alpha1.NodeJob{}, map[string]int{}
+	for _, job := range m.jobs() {
+		target := job.Spec.Machine + "/" + job.Spec.Deployment
+		if turns[target] == nil {
+			turns[target] = map[int64]v1alpha1.NodeJob{}
+		}
+		if other, taken := turns[target][job.Spec.Turn]; taken {
+			m.Fatalf("turn %d of %s: %s and %s", job.Spec.Turn, target, other.Spec.Run, job.Spec.Run)
+		}
+		turns[target][job.Spec.Turn] = job
+		if !job.Status.State.Terminal() {
+			disrupted[job.Spec.Machine] = true
+			if active[target]++; active[target] > 1 {
+				m.Fatalf("two jobs are active on %s", target)
+			}
+		}
+	}
+	if len(disrupted) > 2 {
+		m.Fatalf("%d machines are disrupted", len(disrupted))
+	}
+	for target, list := range turns {
+		for turn := int64(1); turn <= int64(len(list)); turn++ {
+			job, known := list[turn]
+			if !known {
+				m.Fatalf("%s has %d jobs and none of turn %d", target, len(list), turn)
+			}
+			if before := list[turn-1]; turn > 1 && number(before.Spec.Version) > number(job.Spec.Version) {
+				m.Fatalf("%s went back from %s to %s", target, before.Spec.Version, job.Spec.Version)
+			}
+		}
+	}
+}
+
+func number(version string) (n int) {
+	_, _ = fmt.Sscanf(version, "v%d", &n)
+	return n
+}
+
+// TestTurns: two controllers that plan outside brackets, from caches of any age, with creations that are lost or arrive much later.
+func TestTurns(t *testing.T) {
+	counts := map[string]int{}
+	rapid.Check(t, func(r *rapid.T) {
+		m := &machine{T: r, client: newFake(t, interceptor.Funcs{}), clock: clock.NewFake(day1), counts: counts}
+		create(t, m.client, newPolicy("fleet", "flat", readPolicy(t, "policy-flat.json")), inNamespace(&v1alpha1.NodeDeployment{}, "fleet", "agent"))
+		for i := range 4 {
+			create(t, m.client, inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: "prod", JoinedAt: day1.AddDate(-1, 0, 0)}}, "fleet", fmt.Sprint("m", i)))
+		}
+		m.publish()
+		m.hosts = [2]*stale{m.newHost(), m.newHost()}
+		host := func(r *rapid.T) *stale { return m.hosts[rapid.IntRange(0, 1).Draw(r, "host")] }
+		r.Repeat(map[string]func(*rapid.T){
+			"":          func(r *rapid.T) { m.T = r; m.check() },
+			"reconcile": func(r *rapid.T) { m.reconcile(host(r)) },
+			"reconcile with a fault": func(r *rapid.T) {
+				h := host(r)
+				h.fault = rapid.SampledFrom([]string{"lost", "late"}).Draw(r, "fault")
+				m.reconcile(h)
+				h.fault = ""
+			},
+			"refresh": func(r *rapid.T) {
+				h := host(r)
+				list := kinds()[rapid.IntRange(0, 4).Draw(r, "kind")]
+				m.refresh(h, list)
+			},
+			"publish": func(*rapid.T) { m.publish() },
+			"end": func(r *rapid.T) {
+				m.end(rapid.SampledFrom([]rollout.JobStatus{rollout.JobSuccessful, rollout.JobFailure}).Draw(r, "state"))
+			},
+			"arrive": func(*rapid.T) {
+				if len(m.delayed) > 0 {
+					m.delayed[0]()
+					m.delayed = m.delayed[1:]
+					counts["arrived"]++
+				}
+			},
+			"wait": func(r *rapid.T) {
+				m.clock.Advance(time.Duration(rapid.IntRange(1, 120).Draw(r, "seconds")) * time.Second)
+			},
+		})
+		m.T = r
+		m.finish()
+	})
+	for _, what := range []string{"dispatched", "lost", "late", "arrived", "successful", "failure", "finished"} {
+		if counts[what] == 0 {
+			t.Errorf("never %s", what)
+		}
+	}
+	t.Logf("%v", counts)
+}
+
+// finish lets everything arrive and shows that the fleet gets where it should.
+func (m *machine) finish() {
+	for _, late := range m.delayed {
+		late()
+		m.check()
+	}
+	for range 200 {
+		m.clock.Advance(10 * time.Minute)
+		for _, list := range kinds() {
+			m.refresh(m.hosts[0], list)
+		}
+		m.reconcile(m.hosts[0])
+		m.check()
+		m.end(rollout.JobSuccessful)
+		var machines v1alpha1.MachineList
+		if err := m.client.List(context.Background(), &machines); err != nil {
+			m.Fatal(err)
+		}
+		current := 0
+		for _, machine := range machines.Items {
+			for _, c := range machine.Status.Conditions {
+				if c.Reason == "current" || c.Reason == "retry_exhausted" {
+					current++
+				}
+			}
+		}
+		if current == len(machines.Items) {
+			m.counts["finished"]++
+			return
+		}
+	}
+	m.Fatal("it does not end")
+}
+
+// TestUnseenRelease: a cache that shows a failed job of a release that it does not show yet must not make the release before it look like the newest; a
+// release that was deleted must.
+func TestUnseenRelease(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		delete bool
+		want   string // versions of the jobs, in order
+	}{
+		{"the cache is behind: nobody goes back", false, "v2"},
+		{"the release is gone: the one before is the newest", true, "v2 v1"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			c := newFake(t, interceptor.Funcs{})
+			v2 := newRelease("fleet", "agent", "v2", day1.Add(time.Minute))
+			create(t, c, newPolicy("fleet", "flat", readPolicy(t, "policy-flat.json")), inNamespace(&v1alpha1.NodeDeployment{}, "fleet", "agent"),
+				newRelease("fleet", "agent", "v1", day1), v2, inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: "prod"}}, "fleet", "m"))
+			behind := interceptor.NewClient(c, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				err := c.List(ctx, list, options...)
+				if releases, ok := list.(*v1alpha1.ReleaseList); ok {
+					releases.Items = releases.Items[:1]
+				}
+				return err
+			}})
+			now := clock.NewFake(day2)
+			request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "fleet"}}
+			if _, err := (&Reconciler{Client: c, Server: c, Clock: now}).Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			for _, job := range listJobs(t, c, "fleet") {
+				if err := report(t.Context(), c, &job, rollout.JobFailure, now.Now()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if row.delete {
+				if err := c.Delete(t.Context(), v2); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now.Advance(time.Second) // too early for another attempt
+			if _, err := (&Reconciler{Client: behind, Server: c, Clock: now}).Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			var versions []string
+			for _, job := range listJobs(t, c, "fleet") {
+				versions = append(versions, job.Spec.Version)
+			}
+			if got := strings.Join(versions, " "); got != row.want {
+				t.Errorf("jobs of %s, want %s", got, row.want)
+			}
+		})
+	}
+}

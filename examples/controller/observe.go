@@ -1,0 +1,196 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// observation is a namespace as a reader shows it: what the planner is told, and the objects behind it.
+type observation struct {
+	snapshot rollout.Snapshot
+	machines []v1alpha1.Machine
+	running  map[string][]string        // machine → deployments with a job that has not ended
+	turns    map[rollout.TargetID]int64 // the last turn of which a job was seen
+	active   int                        // jobs that have not ended
+}
+
+// observe reads a namespace. The reader may be a cache, and its lists of different age: a job that is not seen yet is offered again under the same run id,
+// and what else is old makes somebody wait. With one exception: a job of a release that is not seen yet would look like one of a release that was deleted,
+// and the version before it like the newest. Then the server is asked.
+func observe(ctx context.Context, reader, server client.Reader, namespace string) (*observation, error) {
+	var (
+		deployments v1alpha1.NodeDeploymentList
+		releases    v1alpha1.ReleaseList
+		machines    v1alpha1.MachineList
+		jobs        v1alpha1.NodeJobList
+	)
+	for _, list := range []client.ObjectList{&deployments, &releases, &machines, &jobs} {
+		if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("controller: observe %T: %w", list, err)
+		}
+	}
+	if unreleased(jobs.Items, releases.Items) {
+		if err := server.List(ctx, &releases, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("controller: observe %T: %w", &releases, err)
+		}
+	}
+	o := &observation{machines: machines.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}}
+	slices.SortFunc(o.machines, func(a, b v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
+	for i := range releases.Items {
+		o.release(&releases.Items[i])
+	}
+	down := map[string]bool{}
+	on := o.observeJobs(jobs.Items, down)
+	environments := map[string]bool{}
+	for i := range o.machines {
+		machine := &o.machines[i]
+		o.snapshot.Resources = append(o.snapshot.Resources, rollout.Resource{ID: machine.Name, Name: machine.Name, Kind: "Machine", Metadata: machine.Labels})
+		if machine.Spec.Unavailable || down[machine.Name] {
+			o.snapshot.Unavailable = append(o.snapshot.Unavailable, machine.Name)
+		}
+		if !environments[machine.Spec.Environment] {
+			environments[machine.Spec.Environment] = true
+			o.snapshot.Environments = append(o.snapshot.Environments, rollout.Environment{ID: machine.Spec.Environment, Name: machine.Spec.Environment})
+		}
+	}
+	for i := range deployments.Items {
+		if err := o.deployment(&deployments.Items[i], on); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// unreleased reports whether there is a job of a version that there is no release of.
+func unreleased(jobs []v1alpha1.NodeJob, releases []v1alpha1.Release) bool {
+	type version struct{ deployment, version string }
+	known := make(map[version]bool, len(releases))
+	for i := range releases {
+		known[version{releases[i].Spec.Deployment, releases[i].Spec.Version}] = true
+	}
+	return slices.ContainsFunc(jobs, func(job v1alpha1.NodeJob) bool { return !known[version{job.Spec.Deployment, job.Spec.Version}] })
+}
+
+func (o *observation) release(release *v1alpha1.Release) {
+	version := rollout.Version{
+		ID: release.Spec.Version, Name: release.Spec.Version, Tag: release.Spec.Version, Deployment: release.Spec.Deployment,
+		Status: rollout.VersionReady, CreatedAt: release.Spec.PublishedAt, Metadata: release.Labels,
+		TargetSelector: release.Spec.TargetSelector, Dependencies: release.Spec.Dependencies,
+	}
+	if version.CreatedAt.IsZero() {
+		version.CreatedAt = release.CreationTimestamp.Time
+	}
+	if release.Spec.Paused {
+		version.Status = rollout.VersionPaused
+	}
+	o.snapshot.Versions = append(o.snapshot.Versions, version)
+}
+
+// observeJobs returns the jobs by their targets. A machine on which a job runs that holds no slot is down, whoever started it.
+func (o *observation) observeJobs(jobs []v1alpha1.NodeJob, down map[string]bool) map[rollout.TargetID][]rollout.Job {
+	on := make(map[rollout.TargetID][]rollout.Job)
+	for i := range jobs {
+		spec, status := &jobs[i].Spec, &jobs[i].Status
+		target := rollout.TargetID{Resource: spec.Machine, Environment: spec.Environment, Deployment: spec.Deployment}
+		job := rollout.Job{
+			Run: spec.Run, Version: spec.Version, Status: status.State, CreatedAt: spec.CreatedAt, CompletedAt: status.CompletedAt, Verification: status.Verification,
+		}
+		if job.CreatedAt.IsZero() {
+			job.CreatedAt = jobs[i].CreationTimestamp.Time
+		}
+		if job.Status == "" {
+			job.Status = rollout.JobQueued
+		}
+		on[target] = append(on[target], job)
+		o.turns[target] = max(o.turns[target], spec.Turn)
+		if !job.Status.Terminal() {
+			o.active++
+			o.running[spec.Machine] = append(o.running[spec.Machine], spec.Deployment)
+			if spec.Group == "" {
+				down[spec.Machine] = true
+			}
+		}
+	}
+	return on
+}
+
+func (o *observation) deployment(d *v1alpha1.NodeDeployment, on map[rollout.TargetID][]rollout.Job) error {
+	selector := labels.Everything()
+	if d.Spec.MachineSelector != nil {
+		var err error
+		if selector, err = metav1.LabelSelectorAsSelector(d.Spec.MachineSelector); err != nil {
+			return fmt.Errorf("%w: NodeDeployment %s: spec.machineSelector: %w", errRejected, d.Name, err)
+		}
+	}
+	o.snapshot.Deployments = append(o.snapshot.Deployments, rollout.Deployment{ID: d.Name, Name: d.Name, Slug: d.Name, Metadata: d.Labels})
+	for i := range o.machines {
+		machine := &o.machines[i]
+		if !selector.Matches(labels.Set(machine.Labels)) {
+			continue
+		}
+		target := rollout.Target{
+			TargetID: rollout.TargetID{Resource: machine.Name, Environment: machine.Spec.Environment, Deployment: d.Name},
+			Priority: int(machine.Spec.Priority), JoinedAt: machine.Spec.JoinedAt,
+		}
+		if target.JoinedAt.IsZero() {
+			target.JoinedAt = machine.CreationTimestamp.Time
+		}
+		target.Jobs = on[target.TargetID]
+		if !slices.ContainsFunc(target.Jobs, func(job rollout.Job) bool { return job.Status == rollout.JobSuccessful }) {
+			target.Current = machine.Spec.Versions[d.Name]
+		}
+		o.snapshot.Targets = append(o.snapshot.Targets, target)
+	}
+	return nil
+}
+
+// gone returns the machines that the state speaks of and that were deleted. A cache may not know a machine yet that another controller has planned for:
+// who is missing there is asked for at the server, and only its answer is a proof.
+func (o *observation) gone(ctx context.Context, server client.Reader, namespace string, state rollout.State) ([]string, error) {
+	missing := map[string]bool{}
+	for _, pool := range state.Pools {
+		for _, lease := range pool.Leases {
+			missing[lease.Resource] = true
+		}
+	}
+	for _, record := range state.Executions {
+		if record.Open != nil {
+			missing[record.Resource] = true
+		}
+	}
+	for i := range o.machines {
+		delete(missing, o.machines[i].Name)
+	}
+	var gone []string
+	for machine := range missing {
+		err := server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: machine}, &v1alpha1.Machine{})
+		switch {
+		case apierrors.IsNotFound(err):
+			gone = append(gone, machine)
+		case err != nil:
+			return nil, fmt.Errorf("controller: is machine %s gone: %w", machine, err)
+		}
+	}
+	slices.Sort(gone)
+	return gone, nil
+}
+
+// machine returns the machine of this name; an object that says no more than the name if it was not observed.
+func (o *observation) machine(name string) *v1alpha1.Machine {
+	i, known := slices.BinarySearchFunc(o.machines, name, func(m v1alpha1.Machine, name string) int { return strings.Compare(m.Name, name) })
+	if !known {
+		return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	return &o.machines[i]
+}

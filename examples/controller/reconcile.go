@@ -1,0 +1,153 @@
+// Package controller is a Kubernetes controller for custom resources that upgrades machines in brackets: it drains a machine once for several upgrades, keeps to
+// the limits of its policies, and says on every machine what it waits for. [Reconciler] does all of it; package v1alpha1 holds the resources.
+//
+// Any number of controllers may work on one fleet at once, with or without a leader: see [Store] and the records of targets in dispatch.go.
+package controller
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// DefaultResync is how long a reconciler sleeps at most.
+const DefaultResync = time.Minute
+
+// retryDelay is how long it sleeps after a conflict: somebody else has just saved, and most often did the work.
+const retryDelay = 100 * time.Millisecond
+
+// Reconciler plans a namespace as a whole: a request names the namespace and nothing else. It is safe for concurrent use.
+type Reconciler struct {
+	Client   client.Client        // reads may come from a cache
+	Server   client.Reader        // never from a cache, such as manager.Manager.GetAPIReader
+	Clock    clock.Clock          // what now is, for plans and jobs
+	Recorder events.EventRecorder // nil: no events
+
+	// Resync is how long to sleep at most although neither time nor an event asks for a plan: what another controller saved and did not live to dispatch
+	// is found then. 0 means [DefaultResync].
+	Resync time.Duration
+
+	compiler compiler
+	stores   sync.Map // namespace → *Store, which knows what it has seen
+}
+
+func (r *Reconciler) store(namespace string) *Store {
+	store, known := r.stores.Load(namespace)
+	if !known {
+		store, _ = r.stores.LoadOrStore(namespace, NewStore(r.Server, r.Client, namespace))
+	}
+	return store.(*Store)
+}
+
+// Reconcile observes the namespace, plans, saves what the plan claims, creates the jobs, and says what it found.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	report := &reporter{client: r.Client, recorder: r.Recorder, now: r.Clock.Now()}
+	found, err := r.compiler.load(ctx, r.Client, request.Namespace)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := report.accepted(ctx, found); err != nil || found.set == nil {
+		return ctrl.Result{}, err
+	}
+	store := r.store(request.Namespace)
+	seen, plan, err := r.plan(ctx, rollout.Planner{Policies: found.set, Store: store, Clock: r.Clock}, request.Namespace)
+	switch {
+	case errors.Is(err, bracket.ErrConflict):
+		return ctrl.Result{RequeueAfter: retryDelay}, nil
+	case rejected(err):
+		return ctrl.Result{}, report.refused(ctx, found, err)
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	jobs := &dispatcher{store: store, writer: r.Client}
+	again := false
+	for _, start := range plan.Start {
+		at := r.Clock.Now()
+		if at.Before(plan.Now) {
+			at = plan.Now // a job is never older than the plan that asked for it
+		}
+		created, err := jobs.dispatch(ctx, start, seen.turns[start.TargetID], at)
+		switch {
+		case errors.Is(err, errOvertaken):
+			again = true
+		case err != nil:
+			return ctrl.Result{}, err
+		case created:
+			report.event(seen.machine(start.Resource), corev1.EventTypeNormal, string(start.Reason), "Dispatch", start.Deployment+" "+start.Version)
+		}
+	}
+	if err := report.planned(ctx, found, seen, plan); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: r.sleep(plan, again)}, nil
+}
+
+// plan observes and plans. If the state speaks of machines that are proved gone it plans again without them.
+func (r *Reconciler) plan(ctx context.Context, planner rollout.Planner, namespace string) (*observation, rollout.Plan, error) {
+	seen, err := observe(ctx, r.Client, r.Server, namespace)
+	if err != nil {
+		return nil, rollout.Plan{}, err
+	}
+	plan, err := planner.Plan(ctx, seen.snapshot)
+	if err != nil {
+		return nil, rollout.Plan{}, err
+	}
+	if seen.snapshot.DeletedResources, err = seen.gone(ctx, r.Server, namespace, plan.State); err == nil && len(seen.snapshot.DeletedResources) > 0 {
+		plan, err = planner.Plan(ctx, seen.snapshot)
+	}
+	return seen, plan, err
+}
+
+// sleep is how long nothing needs to be planned unless something happens.
+func (r *Reconciler) sleep(plan rollout.Plan, again bool) time.Duration {
+	sleep := r.Resync
+	if sleep <= 0 {
+		sleep = DefaultResync
+	}
+	if again {
+		sleep = min(sleep, retryDelay)
+	}
+	if !plan.Next.IsZero() {
+		sleep = min(sleep, max(plan.Next.Sub(r.Clock.Now()), time.Millisecond)) // 0 would be never
+	}
+	return sleep
+}
+
+// SetupWithManager registers the reconciler: everything that happens in a namespace, other than its own reports, asks for one plan of it.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return setup(mgr, r, controller.Options{})
+}
+
+func setup(mgr ctrl.Manager, r reconcile.Reconciler, options controller.Options) error {
+	// Backing off stops at seconds, for what was wrong is most often the server, and all of the fleet waits.
+	options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, 5*time.Second)
+	fleet := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace()}}}
+	})
+	// A status does not count as a change of what is wanted, or every report would ask for a plan. Only that of a job does.
+	wanted := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))
+	return ctrl.NewControllerManagedBy(mgr).Named("rollout").WithOptions(options).
+		Watches(&v1alpha1.RolloutPolicy{}, fleet, wanted).
+		Watches(&v1alpha1.NodeDeployment{}, fleet, wanted).
+		Watches(&v1alpha1.Release{}, fleet, wanted).
+		Watches(&v1alpha1.Machine{}, fleet, wanted).
+		Watches(&v1alpha1.NodeJob{}, fleet).
+		Complete(r)
+}

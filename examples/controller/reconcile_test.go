@@ -1,0 +1,421 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+func reason(tb testing.TB, c client.Client, namespace, machine string) string {
+	tb.Helper()
+	var m v1alpha1.Machine
+	if err := c.Get(tb.Context(), client.ObjectKey{Namespace: namespace, Name: machine}, &m); err != nil {
+		tb.Fatal(err)
+	}
+	condition := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionUpToDate)
+	if condition == nil {
+		return "none"
+	}
+	return condition.Reason
+}
+
+// TestReplay: the RFC's example, minute by minute, with what every machine says about itself on the way.
+func TestReplay(t *testing.T) {
+	replay(t, newFake(t, interceptor.Funcs{}), "fleet")
+}
+
+func replay(t *testing.T, c client.Client, namespace string) {
+	create(t, c, newFleet(t, namespace, 10)...)
+	h := newHost(t, c, namespace, day1)
+	recorder := events.NewFakeRecorder(10_000)
+	h.reconcile = (&Reconciler{Client: c, Server: c, Clock: h.clock, Recorder: recorder, Resync: 10_000 * time.Hour}).Reconcile
+	h.run(day2.Add(-time.Second))
+	if jobs := listJobs(t, c, namespace); len(jobs) != 0 {
+		t.Fatalf("jobs while the window is open: %v", starts(jobs))
+	}
+	if got := reason(t, c, namespace, "node-3"); got != "bracket_collecting" {
+		t.Errorf("node-3 waits for %s before the window has closed", got)
+	}
+	h.run(day2.Add(6 * time.Minute))
+	for machine, want := range map[string]string{"node-1": "started", "node-3": "started", "node-8": "bracket_not_due"} {
+		if got := reason(t, c, namespace, machine); got != want {
+			t.Errorf("after six minutes %s says %s, want %s", machine, got, want)
+		}
+	}
+	h.run(day2.Add(12 * time.Minute))
+	if got := reason(t, c, namespace, "node-8"); got != "slot_full" {
+		t.Errorf("after twelve minutes the third machine says %s, want slot_full", got)
+	}
+	h.run(day2.Add(3 * time.Hour))
+	jobs := listJobs(t, c, namespace)
+	if got, want := starts(jobs), wantedStarts(); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	audit(t, jobs, 10, 2)
+	for i := range 10 {
+		if got := reason(t, c, namespace, fmt.Sprint("node-", i)); got != "current" {
+			t.Errorf("in the end node-%d says %s", i, got)
+		}
+	}
+	var policy v1alpha1.RolloutPolicy
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "node-lifecycle"}, &policy); err != nil {
+		t.Fatal(err)
+	}
+	if !meta.IsStatusConditionTrue(policy.Status.Conditions, v1alpha1.ConditionAccepted) || !meta.IsStatusConditionTrue(policy.Status.Conditions, v1alpha1.ConditionPlanned) ||
+		policy.Status.Waiting != 0 || policy.Status.Running != 0 {
+		t.Errorf("policy %+v", policy.Status)
+	}
+	dispatched := 0
+	close(recorder.Events)
+	for event := range recorder.Events {
+		if strings.Contains(event, "slot_free") || strings.Contains(event, "slot_held") {
+			dispatched++
+		}
+	}
+	if dispatched != len(jobs) {
+		t.Errorf("%d events about %d jobs", dispatched, len(jobs))
+	}
+	var records v1alpha1.PlannerStateList
+	if err := c.List(t.Context(), &records, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	if h.once(); len(records.Items) == 0 {
+		t.Error("no records")
+	}
+}
+
+// TestNothingChanges: a reconciliation of a fleet at rest writes nothing at all.
+func TestNothingChanges(t *testing.T) {
+	writes := 0
+	c := newFake(t, counted(&writes))
+	create(t, c, newFleet(t, "fleet", 3)...)
+	h := newHost(t, c, "fleet", day2)
+	h.run(day2.Add(2 * time.Hour))
+	writes = 0
+	h.clock.Advance(time.Hour)
+	if h.once(); writes != 0 {
+		t.Errorf("%d writes", writes)
+	}
+}
+
+func counted(writes *int) interceptor.Funcs {
+	return failing(func() error { *writes++; return nil })
+}
+
+// failing calls a function before every write, which fails with its error.
+func failing(before func() error) interceptor.Funcs {
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if err := before(); err != nil {
+				return err
+			}
+			return c.Create(ctx, object, options...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			if err := before(); err != nil {
+				return err
+			}
+			return c.Update(ctx, object, options...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+			if err := before(); err != nil {
+				return err
+			}
+			return c.Delete(ctx, object, options...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			if err := before(); err != nil {
+				return err
+			}
+			return c.SubResource(sub).Patch(ctx, object, patch, options...)
+		},
+	}
+}
+
+// TestCrashes: a controller dies at every one of its writes in turn, and another one goes on after it, a minute later: the same jobs, each once, within
+// the limit.
+func TestCrashes(t *testing.T) {
+	died := errors.New("died")
+	crashes := 0
+	for n := 0; ; n++ {
+		writes, alive := 0, true
+		inner := newFake(t, interceptor.Funcs{})
+		c := interceptor.NewClient(inner, failing(func() error {
+			if writes++; !alive || writes > n {
+				alive = false
+				return died
+			}
+			return nil
+		}))
+		create(t, inner, newFleet(t, "fleet", 2)...)
+		h := newHost(t, inner, "fleet", day2.Add(-time.Minute))
+		second := h.reconcile
+		first := (&Reconciler{Client: c, Server: c, Clock: h.clock, Resync: 10_000 * time.Hour}).Reconcile
+		h.reconcile = func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+			if alive {
+				result, err := first(ctx, request)
+				if alive || !errors.Is(err, died) {
+					return result, err
+				}
+				return ctrl.Result{RequeueAfter: time.Minute}, nil
+			}
+			return second(ctx, request)
+		}
+		h.run(day2.Add(2 * time.Hour))
+		audit(t, listJobs(t, inner, "fleet"), 2, 1)
+		if t.Failed() {
+			t.Fatalf("it died at write %d", n)
+		}
+		if alive {
+			break
+		}
+		crashes++
+	}
+	t.Logf("it died in %d places", crashes)
+	if crashes < 40 {
+		t.Errorf("it died in %d places only", crashes)
+	}
+}
+
+// TestStaleCache: a controller whose cache shows no jobs for a while offers what it has started again, and makes nothing twice.
+func TestStaleCache(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	create(t, c, newFleet(t, "fleet", 3)...)
+	h := newHost(t, c, "fleet", day2)
+	fresh := h.reconcile
+	hidden := 0
+	old := interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, jobs := list.(*v1alpha1.NodeJobList); jobs {
+				hidden++
+				return nil
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	stale := (&Reconciler{Client: old, Server: c, Clock: h.clock, Resync: 10_000 * time.Hour}).Reconcile
+	h.reconcile = func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+		if _, err := stale(ctx, request); err != nil {
+			return ctrl.Result{}, err
+		}
+		return fresh(ctx, request)
+	}
+	h.run(day2.Add(3 * time.Hour))
+	audit(t, listJobs(t, c, "fleet"), 3, 1)
+	if hidden < 10 {
+		t.Errorf("jobs were hidden %d times only", hidden)
+	}
+}
+
+// TestPolicies: what is wrong with a policy is said on it, and nothing is planned on half of the rules.
+func TestPolicies(t *testing.T) {
+	valid := readPolicy(t, "policy.json")
+	for _, row := range []struct {
+		why, second, want string
+	}{
+		{"a misspelt field is not dropped: the limit would be gone", `{"name":"b","selector":"true","rules":[{"resourceConcurency":{"groupSelector":"true","limit":1}}]}`, "resourceConcurency"},
+		{"an expression that does not compile", `{"name":"b","selector":"deployment.name = 'x'","rules":[{"anyApproval":{"minApprovals":1}}]}`, "selector"},
+		{"a limit that is missing", `{"name":"b","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true"}}]}`, "limit"},
+		{"a list is several policies: each needs an object of its own", `[]`, "one policy"},
+		{"two policies with one id would share their state", string(valid), "id"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			c := newFake(t, interceptor.Funcs{})
+			create(t, c, newFleet(t, "fleet", 3)...)
+			create(t, c, newPolicy("fleet", "other", []byte(row.second)))
+			h := newHost(t, c, "fleet", day2)
+			h.once()
+			var policy v1alpha1.RolloutPolicy
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "other"}, &policy); err != nil {
+				t.Fatal(err)
+			}
+			accepted := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionAccepted)
+			if accepted == nil || accepted.Status != "False" || !strings.Contains(accepted.Message, row.want) {
+				t.Errorf("condition %+v, want a message with %q", accepted, row.want)
+			}
+			if jobs := listJobs(t, c, "fleet"); len(jobs) > 0 {
+				t.Errorf("planned without the policy: %v", starts(jobs))
+			}
+			if err := c.Delete(t.Context(), &policy); err != nil {
+				t.Fatal(err)
+			}
+			if h.once(); len(listJobs(t, c, "fleet")) != 1 {
+				t.Error("nothing is planned without the faulty policy")
+			}
+		})
+	}
+}
+
+// TestContradictions: what contradicts itself in the namespace is said on the policies, and tried again when something changes, not before.
+func TestContradictions(t *testing.T) {
+	bad := inNamespace(&v1alpha1.Release{Spec: v1alpha1.ReleaseSpec{Deployment: "os-patch", Version: "2026-03", PublishedAt: day1}}, "fleet", "again")
+	c := newFake(t, interceptor.Funcs{})
+	create(t, c, newFleet(t, "fleet", 3)...)
+	create(t, c, bad)
+	h := newHost(t, c, "fleet", day2)
+	if wait := h.once(); wait != 0 {
+		t.Errorf("asks to be called again after %v", wait)
+	}
+	var policy v1alpha1.RolloutPolicy
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "node-lifecycle"}, &policy); err != nil {
+		t.Fatal(err)
+	}
+	planned := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionPlanned)
+	if planned == nil || planned.Status != "False" || !strings.Contains(planned.Message, "2026-03") {
+		t.Errorf("condition %+v", planned)
+	}
+	if err := c.Delete(t.Context(), bad); err != nil {
+		t.Fatal(err)
+	}
+	if h.once(); len(listJobs(t, c, "fleet")) != 1 {
+		t.Error("nothing is planned after the release is gone")
+	}
+}
+
+// TestDeletedMachine: what a deleted machine held is given back; one that a cache does not show yet keeps it.
+func TestDeletedMachine(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		delete bool
+		want   int // machines with jobs
+	}{
+		{"the server says that it is gone", true, 2},
+		{"only the cache does not show it", false, 1},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			c := newFake(t, interceptor.Funcs{})
+			create(t, c, newFleet(t, "fleet", 3)...)
+			h := newHost(t, c, "fleet", day2.Add(time.Hour)) // everybody is due
+			h.once()
+			first := listJobs(t, c, "fleet")
+			if len(first) != 1 {
+				t.Fatal(starts(first))
+			}
+			lost := inNamespace(&v1alpha1.Machine{}, "fleet", first[0].Spec.Machine)
+			if row.delete {
+				if err := c.Delete(t.Context(), lost); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				cache := interceptor.NewClient(c, interceptor.Funcs{
+					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+						err := c.List(ctx, list, options...)
+						if machines, ok := list.(*v1alpha1.MachineList); ok {
+							machines.Items = slices.DeleteFunc(machines.Items, func(m v1alpha1.Machine) bool { return m.Name == lost.Name })
+						}
+						return err
+					},
+				})
+				h.reconcile = (&Reconciler{Client: cache, Server: c, Clock: h.clock}).Reconcile
+			}
+			h.once()
+			h.once()
+			on := map[string]bool{}
+			for _, job := range listJobs(t, c, "fleet") {
+				on[job.Spec.Machine] = true
+			}
+			if len(on) != row.want {
+				t.Errorf("jobs on %v, want %d machines", on, row.want)
+			}
+		})
+	}
+}
+
+// TestUnavailable: a machine that is down for other reasons, or on which somebody works by hand, counts.
+func TestUnavailable(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		change func(c client.Client, m *v1alpha1.Machine) error
+		want   int
+	}{
+		{"nothing is wrong", func(client.Client, *v1alpha1.Machine) error { return nil }, 1},
+		{"it is down", func(c client.Client, m *v1alpha1.Machine) error {
+			m.Spec.Unavailable = true
+			return c.Update(t.Context(), m)
+		}, 0},
+		{"a job by hand runs on it", func(c client.Client, m *v1alpha1.Machine) error {
+			return c.Create(t.Context(), inNamespace(&v1alpha1.NodeJob{Spec: v1alpha1.NodeJobSpec{
+				Run: "by hand", Machine: m.Name, Environment: "prod", Deployment: "memory-test", Version: "v1",
+			}}, "fleet", "by-hand"))
+		}, 0},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			c := newFake(t, interceptor.Funcs{})
+			create(t, c, newFleet(t, "fleet", 3)...)
+			var machine v1alpha1.Machine
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "node-0"}, &machine); err != nil {
+				t.Fatal(err)
+			}
+			if err := row.change(c, &machine); err != nil {
+				t.Fatal(err)
+			}
+			h := newHost(t, c, "fleet", day2) // node-1 is the first in the order
+			h.once()
+			dispatched := 0
+			for _, job := range listJobs(t, c, "fleet") {
+				if job.Spec.Turn > 0 {
+					dispatched++
+				}
+			}
+			if dispatched != row.want {
+				t.Errorf("%d jobs were dispatched, want %d", dispatched, row.want)
+			}
+		})
+	}
+}
+
+// TestFailure: a job that fails ends the attempt; without a retry rule the machine stays drained, keeps its slot and says so.
+func TestFailure(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	create(t, c, newFleet(t, "fleet", 3)...)
+	h := newHost(t, c, "fleet", day2)
+	h.outcome = func(job v1alpha1.NodeJob) rollout.JobStatus {
+		if job.Spec.Deployment == "kubelet-upgrade" {
+			return rollout.JobFailure
+		}
+		return rollout.JobSuccessful
+	}
+	h.run(day2.Add(3 * time.Hour))
+	on := map[string]bool{}
+	for _, job := range listJobs(t, c, "fleet") {
+		on[job.Spec.Machine] = true
+	}
+	if len(on) != 1 {
+		t.Errorf("jobs on %v: the slot was given away", on)
+	}
+	var reasons []string
+	for i := range 3 {
+		reasons = append(reasons, reason(t, c, "fleet", fmt.Sprint("node-", i)))
+	}
+	slices.Sort(reasons)
+	if want := []string{"bracket_failed_holding", "slot_full", "slot_full"}; !slices.Equal(reasons, want) {
+		t.Errorf("the machines say %v, want %v", reasons, want)
+	}
+}
+
+// TestReconcileIsShort: the loop of the host is meant to be read.
+func TestReconcileIsShort(t *testing.T) {
+	source, err := os.ReadFile("reconcile.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, found := strings.Cut(string(source), "func (r *Reconciler) Reconcile(")
+	body, _, ended := strings.Cut(body, "\n}\n")
+	if lines := strings.Count(body, "\n"); !found || !ended || lines >= 100 {
+		t.Errorf("Reconcile has %d lines", lines)
+	}
+}

@@ -1,0 +1,183 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// Reasons of conditions that are not reasons of the library. Those are used as they are: slot_full, rollout_not_due and so on.
+const (
+	reasonValid    = "valid"
+	reasonInvalid  = "invalid"
+	reasonPlanned  = "planned"
+	reasonRejected = "rejected"
+	reasonRunning  = string(rollout.ReasonStarted)
+	reasonCurrent  = string(rollout.ReasonCurrent)
+)
+
+// maxMessage is what the message of a condition may hold.
+const maxMessage = 32768
+
+// reporter tells people what a plan says: conditions on policies and machines, and an event when the reason of a condition changes. It writes only what differs,
+// so a fleet at rest costs nothing; two controllers that see different pasts may overwrite one another until they see the same.
+type reporter struct {
+	client   client.Client
+	recorder events.EventRecorder
+	now      time.Time
+}
+
+func condition(kind string, ok bool, reason, message string, generation int64, now time.Time) metav1.Condition {
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage-len("…")], "") + "…"
+	}
+	status := metav1.ConditionFalse
+	if ok {
+		status = metav1.ConditionTrue
+	}
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now)}
+}
+
+// set puts a condition into a list and emits an event if its reason is new.
+func (r *reporter) set(about client.Object, list *[]metav1.Condition, c metav1.Condition) {
+	before := meta.FindStatusCondition(*list, c.Type)
+	news := before == nil || before.Reason != c.Reason
+	meta.SetStatusCondition(list, c)
+	if news {
+		kind := corev1.EventTypeNormal
+		if c.Reason == reasonInvalid || c.Reason == reasonRejected {
+			kind = corev1.EventTypeWarning
+		}
+		note, _, _ := strings.Cut(c.Message, "\n")
+		r.event(about, kind, c.Reason, c.Type, note)
+	}
+}
+
+// maxNote is what the note of an event may hold.
+const maxNote = 1024
+
+func (r *reporter) event(about client.Object, kind, reason, action, note string) {
+	if r.recorder != nil {
+		r.recorder.Eventf(about, nil, kind, reason, action, "%s", strings.ToValidUTF8(note[:min(len(note), maxNote)], ""))
+	}
+}
+
+// accepted reports which policies are valid.
+func (r *reporter) accepted(ctx context.Context, found policies) error {
+	return r.onPolicies(ctx, found, func(policy *v1alpha1.RolloutPolicy) {
+		c := condition(v1alpha1.ConditionAccepted, true, reasonValid, "", policy.Generation, r.now)
+		if fault := found.faults[policy.Name]; fault != nil {
+			c = condition(v1alpha1.ConditionAccepted, false, reasonInvalid, fault.Error(), policy.Generation, r.now)
+		} else if len(found.faults) > 0 {
+			c.Message = "nothing is planned until every policy of the namespace is valid"
+		}
+		r.set(policy, &policy.Status.Conditions, c)
+	})
+}
+
+// refused reports why there is no plan.
+func (r *reporter) refused(ctx context.Context, found policies, fault error) error {
+	return r.onPolicies(ctx, found, func(policy *v1alpha1.RolloutPolicy) {
+		r.set(policy, &policy.Status.Conditions, condition(v1alpha1.ConditionPlanned, false, reasonRejected, fault.Error(), policy.Generation, r.now))
+	})
+}
+
+// planned reports a plan, on the policies and on every machine.
+func (r *reporter) planned(ctx context.Context, found policies, seen *observation, plan rollout.Plan) error {
+	message := ""
+	for _, d := range plan.Diagnostics {
+		message += fmt.Sprintf("%s: %s\n", d.Code, d.Detail)
+	}
+	var next *metav1.Time
+	if !plan.Next.IsZero() {
+		next = &metav1.Time{Time: plan.Next.Truncate(time.Second)}
+	}
+	err := r.onPolicies(ctx, found, func(policy *v1alpha1.RolloutPolicy) {
+		r.set(policy, &policy.Status.Conditions, condition(v1alpha1.ConditionPlanned, true, reasonPlanned, strings.TrimSuffix(message, "\n"), policy.Generation, r.now))
+		policy.Status.Waiting, policy.Status.Running, policy.Status.NextPlan = int32(len(plan.Waiting)), int32(seen.active+len(plan.Start)), next
+	})
+	return errors.Join(err, r.onMachines(ctx, seen, plan))
+}
+
+func (r *reporter) onPolicies(ctx context.Context, found policies, change func(*v1alpha1.RolloutPolicy)) error {
+	for i := range found.items {
+		policy := &found.items[i]
+		var old v1alpha1.RolloutPolicy
+		policy.DeepCopyInto(&old)
+		change(policy)
+		policy.Status.ObservedGeneration = policy.Generation
+		if err := r.patch(ctx, policy, &old, equality.Semantic.DeepEqual(policy.Status, old.Status)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onMachines says on every machine what it waits for: the first blocker of its first waiting target is the reason, all of them are the message. The facts
+// behind them, such as who holds the slots, are left out: they change with every start elsewhere, and would have the whole fleet written each time.
+func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollout.Plan) error {
+	waiting := map[string][]rollout.Waiting{}
+	for _, wait := range plan.Waiting {
+		waiting[wait.Resource] = append(waiting[wait.Resource], wait)
+	}
+	starting := map[string][]string{}
+	for _, start := range plan.Start {
+		starting[start.Resource] = append(starting[start.Resource], start.Deployment)
+	}
+	for i := range seen.machines {
+		machine := &seen.machines[i]
+		var old v1alpha1.Machine
+		machine.DeepCopyInto(&old)
+		at := append(slices.Clip(seen.running[machine.Name]), starting[machine.Name]...)
+		c := condition(v1alpha1.ConditionUpToDate, true, reasonCurrent, "", machine.Generation, r.now)
+		if waits := waiting[machine.Name]; len(at) > 0 {
+			c = condition(v1alpha1.ConditionUpToDate, false, reasonRunning, strings.Join(at, ", "), machine.Generation, r.now)
+		} else if len(waits) > 0 {
+			c = condition(v1alpha1.ConditionUpToDate, false, string(waits[0].Blockers[0].Reason), explain(waits), machine.Generation, r.now)
+		}
+		r.set(machine, &machine.Status.Conditions, c)
+		if err := r.patch(ctx, machine, &old, equality.Semantic.DeepEqual(machine.Status, old.Status)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// explain writes the blockers of one machine, one line each; targets with the same blockers share it.
+func explain(waits []rollout.Waiting) string {
+	var lines []string
+	for _, wait := range waits {
+		for _, verdict := range wait.Blockers {
+			verdict.Data = nil
+			if line := verdict.String(); !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// patch writes a status. An object that is gone needs none.
+func (r *reporter) patch(ctx context.Context, object, old client.Object, same bool) error {
+	if same {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, object, client.MergeFrom(old)); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("controller: report on %s: %w", object.GetName(), err)
+	}
+	return nil
+}

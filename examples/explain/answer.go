@@ -1,0 +1,222 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/examples/internal/yamljson"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+//go:embed policy.yaml snapshot.yaml before.yaml
+var shipped embed.FS
+
+// read returns a file as JSON, and its name: the one that the user named, or one of this folder.
+func read(named, standard string) (string, []byte, error) {
+	name, open := named, os.ReadFile
+	if named == "" {
+		name, open = standard, shipped.ReadFile
+	}
+	data, err := open(name)
+	if err == nil {
+		data, err = yamljson.Convert(data)
+	}
+	if err != nil {
+		var failed *os.PathError
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return name, nil, &inputError{name, err}
+	}
+	return name, data, nil
+}
+
+func readPolicies(named string) (*rollout.PolicySet, error) {
+	name, data, err := read(named, "policy.yaml")
+	if err != nil {
+		return nil, err
+	}
+	policies, err := rollout.ParsePolicies(data)
+	if err != nil {
+		return nil, &inputError{name, err}
+	}
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	set, err := rollout.Compile(policies, env, rollout.WithZones(time.LoadLocation))
+	if err != nil {
+		return nil, &inputError{name, err}
+	}
+	return set, nil
+}
+
+// readSnapshot also returns the name of the file, for faults that only show when it is planned.
+func readSnapshot(named string) (rollout.Snapshot, string, error) {
+	var snapshot rollout.Snapshot
+	name, data, err := read(named, "snapshot.yaml")
+	if err == nil {
+		if wrong := strictjson.Unmarshal(data, &snapshot); wrong != nil {
+			err = &inputError{name, wrong}
+		}
+	}
+	return snapshot, name, err
+}
+
+// answer is everything that is found out, and what -json prints.
+type answer struct {
+	Now     time.Time         `json:"now"`
+	Next    time.Time         `json:"next,omitzero"` // of the plan
+	Start   []rollout.Start   `json:"start,omitempty"`
+	Waiting []rollout.Waiting `json:"waiting,omitempty"`
+	Keep    rollout.Keep      `json:"keep"`
+
+	// Target is set if one is asked for; then Start and Waiting hold it alone.
+	Target *explained `json:"target,omitempty"`
+
+	Diagnostics []rollout.Diagnostic `json:"diagnostics,omitempty"`
+	Changes     []rollout.Change     `json:"changes,omitempty"` // of the target, or of all
+	Findings    []rollout.Finding    `json:"findings,omitempty"`
+
+	compared bool
+	let      map[rollout.TargetID]string // of starts: the overrides that let them pass
+}
+
+// explained is one target.
+type explained struct {
+	rollout.Explanation
+	Blockers []rollout.RuleVerdict `json:"blockers,omitempty"` // of the newest version that waits: all of them must open, and no other rule
+	Until    time.Time             `json:"until,omitzero"`     // when time alone will have opened them; zero: it will not
+	Actors   []rollout.Actor       `json:"actors,omitempty"`   // who can open them
+}
+
+// find plans, explains, compares and lints. Faults of all files are found before anything is refused.
+func find(o options) (answer, error) {
+	var a answer
+	set, err := readPolicies(o.policy)
+	snapshot, name, snapshotErr := readSnapshot(o.snapshot)
+	before, beforeName, beforeSet := snapshot, name, set
+	var beforeErr, beforePolicyErr error
+	if o.before != "" {
+		before, beforeName, beforeErr = readSnapshot(o.before)
+	}
+	if o.beforePolicy != "" {
+		beforeSet, beforePolicyErr = readPolicies(o.beforePolicy)
+	}
+	if err := errors.Join(err, snapshotErr, beforeErr, beforePolicyErr); err != nil {
+		return a, err
+	}
+
+	plan, err := set.Plan(snapshot, o.now)
+	if err != nil {
+		return a, &inputError{name, err}
+	}
+	a = answer{Now: plan.Now, Next: plan.Next, Start: plan.Start, Waiting: plan.Waiting, Keep: plan.Keep, Diagnostics: plan.Diagnostics, compared: o.compare}
+	if o.compare {
+		old, err := beforeSet.Plan(before, o.beforeNow)
+		if err != nil {
+			return a, &inputError{beforeName, err}
+		}
+		a.Changes = plan.Changes(&old)
+	}
+	if a.Findings, err = set.Lint(snapshot, o.now, o.horizon, rollout.LintOptions{}); err != nil {
+		return a, &inputError{name, err}
+	}
+	if o.target == "" {
+		if len(snapshot.Overrides) > 0 {
+			err = a.overridden(&plan)
+		}
+		return a, err
+	}
+	id, err := targetOf(snapshot, o.target, name)
+	if err != nil {
+		return a, err
+	}
+	explanation, err := plan.Explain(id)
+	if err != nil {
+		return a, &inputError{"-target", err}
+	}
+	a.narrow(id)
+	a.Target = explain(explanation)
+	return a, nil
+}
+
+// overridden notes what started only because somebody said so.
+func (a *answer) overridden(plan *rollout.Plan) error {
+	a.let = map[rollout.TargetID]string{}
+	for _, start := range plan.Start {
+		e, err := plan.Explain(start.TargetID)
+		if err != nil {
+			return err
+		}
+		for _, v := range e.Versions {
+			for _, r := range v.Rules {
+				if v.Version == start.Version && r.Reason == rollout.ReasonOverridden {
+					a.let[start.TargetID] += ", " + r.Rule + " " + r.Verdict.String()
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// targetOf finds a target by its three ids with slashes between them; an id may hold slashes of its own.
+func targetOf(snapshot rollout.Snapshot, text, name string) (rollout.TargetID, error) {
+	spell := func(id rollout.TargetID) string { return id.Resource + "/" + id.Environment + "/" + id.Deployment }
+	var found, near []rollout.TargetID
+	resource, _, _ := strings.Cut(text, "/")
+	for _, t := range snapshot.Targets {
+		if spell(t.TargetID) == text {
+			found = append(found, t.TargetID)
+		} else if t.Resource == resource {
+			near = append(near, t.TargetID)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return rollout.TargetID{}, wrong("-target", "%q is more than one target of %s", text, name)
+	}
+	hint := "write it as resource/environment/deployment"
+	if len(near) > 0 {
+		names := make([]string, len(near))
+		for k, id := range near {
+			names[k] = spell(id)
+		}
+		slices.Sort(names)
+		hint = "there are " + strings.Join(names[:min(len(names), 6)], ", ")
+	}
+	return rollout.TargetID{}, wrong("-target", "%s has no target %q: %s", name, text, hint)
+}
+
+// narrow leaves what concerns one target.
+func (a *answer) narrow(id rollout.TargetID) {
+	a.Start = slices.DeleteFunc(slices.Clone(a.Start), func(s rollout.Start) bool { return s.TargetID != id })
+	a.Waiting = slices.DeleteFunc(slices.Clone(a.Waiting), func(w rollout.Waiting) bool { return w.TargetID != id })
+	a.Changes = slices.DeleteFunc(a.Changes, func(c rollout.Change) bool { return c.TargetID != id })
+}
+
+func explain(e rollout.Explanation) *explained {
+	own := &explained{Explanation: e}
+	if v := e.Waits(); v != nil {
+		own.Blockers, own.Until = v.Blockers(), v.Until()
+	}
+	for _, verdict := range e.Held {
+		own.Blockers = append(own.Blockers, rollout.RuleVerdict{Kind: "target", Verdict: verdict})
+	}
+	for _, b := range own.Blockers {
+		for _, actor := range b.Actors() {
+			if !slices.Contains(own.Actors, actor) {
+				own.Actors = append(own.Actors, actor)
+			}
+		}
+	}
+	return own
+}

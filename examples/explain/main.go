@@ -1,0 +1,141 @@
+// Program explain answers the question that a deployment tool is asked most: why does this target not get the version? It reads a policy and a
+// snapshot, and prints every rule's verdict, who can open what is shut, and what in the policies can never work.
+//
+//	go run ./examples/explain                                         # everybody: who starts, who waits and for what
+//	go run ./examples/explain -target eu-2/production/web             # one target: every version and every rule, and who can unblock it
+//	go run ./examples/explain -before examples/explain/before.yaml    # what is different since another snapshot
+//	go run ./examples/explain -now 2026-03-14T02:00:00Z               # what would be so at another instant
+//	go run ./examples/explain -policy mine.yaml -snapshot mine.json -before-policy old.yaml   # what an edited policy changes
+//
+// The files are policy.yaml and snapshot.yaml of this folder; -policy and -snapshot name others, in YAML or JSON: a snapshot is a
+// rollout.Snapshot. It exits with 2 if a file or a flag is wrong, and says all that is wrong with it.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	_ "time/tzdata" // policies name zones, and not every machine has them
+)
+
+func main() {
+	err := run(os.Args[1:], time.Now, os.Stdout, os.Stderr)
+	var wrong *inputError
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case errors.As(err, &wrong):
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// inputError is a fault of what the user gave: a flag, or a file.
+type inputError struct {
+	source string // the flag or the file
+	err    error  // all faults, joined
+}
+
+// Error has one line per fault, each with the source.
+func (e *inputError) Error() string {
+	lines := strings.Split(e.err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = e.source + ": " + line
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e *inputError) Unwrap() error { return e.err }
+
+func wrong(source, format string, args ...any) error {
+	return &inputError{source: source, err: fmt.Errorf(format, args...)}
+}
+
+// options are the flags.
+type options struct {
+	policy, snapshot     string
+	now                  time.Time
+	target               string
+	before, beforePolicy string
+	beforeNow            time.Time
+	compare              bool
+	horizon              time.Duration // of lint
+	json                 bool
+}
+
+// observed is the instant of the snapshot of this folder.
+var observed = time.Date(2026, 3, 11, 11, 0, 0, 0, time.UTC)
+
+func parse(args []string, clock func() time.Time, stderr io.Writer) (options, error) {
+	var o options
+	var now, beforeNow string
+	flags := flag.NewFlagSet("explain", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: six small ones)")
+	flags.StringVar(&o.snapshot, "snapshot", "", "`file` with a snapshot (default: one on which most rules have something to say)")
+	flags.StringVar(&now, "now", "", "`instant` of the plan, such as 2026-03-11T11:00:00Z (default: the present, or that of the snapshot that is shipped)")
+	flags.StringVar(&o.target, "target", "", "`resource/environment/deployment` to explain (default: a summary of all)")
+	flags.StringVar(&o.before, "before", "", "`file` with an earlier snapshot: print what the plan says differently since (default: the same one)")
+	flags.StringVar(&o.beforePolicy, "before-policy", "", "`file` with the policies before: print what the edit changes (default: the same ones)")
+	flags.StringVar(&beforeNow, "before-now", "", "`instant` of the plan before (default: the same)")
+	flags.DurationVar(&o.horizon, "horizon", 90*24*time.Hour, "how far ahead windows are looked at for findings, as a `duration`")
+	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			flags.SetOutput(stderr)
+			flags.Usage()
+			return o, err
+		}
+		return o, wrong("explain", "%w (-help lists the flags)", err)
+	}
+	switch {
+	case flags.NArg() > 0:
+		return o, wrong("explain", "unexpected argument %q: files are named with -policy and -snapshot, a target with -target", flags.Arg(0))
+	case o.horizon <= 0:
+		return o, wrong("-horizon", "%v: use a duration greater than 0, such as 2160h", o.horizon)
+	}
+	var faults []error
+	instant := func(name, text string, standard time.Time) time.Time {
+		if text == "" {
+			return standard
+		}
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			faults = append(faults, wrong(name, "%q is no instant: write one such as 2026-03-11T11:00:00Z", text))
+		}
+		return at
+	}
+	present := observed
+	if o.snapshot != "" {
+		present = clock()
+	}
+	o.now = instant("-now", now, present)
+	o.beforeNow = instant("-before-now", beforeNow, o.now)
+	o.compare = o.before != "" || o.beforePolicy != "" || beforeNow != ""
+	return o, errors.Join(faults...)
+}
+
+func run(args []string, clock func() time.Time, stdout, stderr io.Writer) error {
+	o, err := parse(args, clock, stderr)
+	if err != nil {
+		return err
+	}
+	a, err := find(o)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		encoder := json.NewEncoder(stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(a)
+	}
+	_, err = io.WriteString(stdout, a.String())
+	return err
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// String is the answer for people.
+func (a answer) String() string {
+	var b strings.Builder
+	if a.Target != nil {
+		a.Target.write(&b)
+	} else {
+		a.summary(&b)
+	}
+	if a.compared {
+		b.WriteString("\nwhat is different\n")
+		b.WriteString(differences(a.Changes))
+		if len(a.Changes) == 0 {
+			b.WriteString("  nothing\n")
+		}
+	}
+	if len(a.Diagnostics) > 0 && a.Target == nil {
+		b.WriteString("\ndiagnostics of this plan\n")
+		for _, d := range a.Diagnostics {
+			where := ""
+			if d.Rule != "" {
+				where = " [" + d.Rule + "]"
+			}
+			fmt.Fprintf(&b, "  %s%s: %s (%s, such as %s)\n", d.Code, where, d.Detail, count(d.Count, "time"), d.Example)
+		}
+	}
+	b.WriteString("\nfindings about the policies\n")
+	for _, f := range a.Findings {
+		fmt.Fprintf(&b, "  %s %s", f.Severity, f.Code)
+		if f.Path != "" {
+			fmt.Fprintf(&b, " at %s", f.Path)
+		}
+		if f.Rule != "" {
+			fmt.Fprintf(&b, " [%s]", f.Rule)
+		}
+		fmt.Fprintf(&b, "\n    %s", f.Detail)
+		switch {
+		case f.Targets > 1:
+			fmt.Fprintf(&b, " (%d targets, such as %s)", f.Targets, f.Example)
+		case f.Targets == 1:
+			fmt.Fprintf(&b, " (%s)", f.Example)
+		}
+		fmt.Fprintf(&b, "\n    -> %s\n", f.Fix)
+	}
+	if len(a.Findings) == 0 {
+		b.WriteString("  none\n")
+	}
+	return b.String()
+}
+
+// differences lists what is no longer so and what is new, once for all targets of a deployment in an environment for which it is the same.
+func differences(changes []rollout.Change) string {
+	type key struct{ environment, deployment, text string }
+	var order []key
+	resources := map[key][]string{}
+	for _, c := range changes {
+		text := ""
+		for _, side := range []struct {
+			mark      string
+			one, rest rollout.Situation
+		}{{"-", c.Before, c.After}, {"+", c.After, c.Before}} {
+			for _, line := range only(side.one, side.rest) {
+				text += "    " + side.mark + " " + line + "\n"
+			}
+		}
+		at := key{c.Environment, c.Deployment, text}
+		if resources[at] == nil {
+			order = append(order, at)
+		}
+		resources[at] = append(resources[at], c.Resource)
+	}
+	var b strings.Builder
+	for _, at := range order {
+		fmt.Fprintf(&b, "  %s in %s on %s\n%s", at.deployment, at.environment, some(resources[at]), at.text)
+	}
+	return b.String()
+}
+
+// only says what is so in one situation and not in the other. As in [rollout.Plan.Changes] a verdict is another one if its reason, rule or
+// instant is.
+func only(one, other rollout.Situation) []string {
+	var lines []string
+	if one.Start != "" && one.Start != other.Start {
+		lines = append(lines, "starts "+one.Start)
+	}
+	for _, v := range one.Blockers {
+		if one.Wait != other.Wait || !slices.ContainsFunc(other.Blockers, func(o rollout.Verdict) bool {
+			return o.Status == v.Status && o.Reason == v.Reason && o.Rule == v.Rule && o.Until.Equal(v.Until)
+		}) {
+			lines = append(lines, one.Wait+" waits: "+v.String())
+		}
+	}
+	if one.Start == "" && len(one.Blockers) == 0 {
+		lines = append(lines, "nothing to do")
+	}
+	return lines
+}
+
+// write draws the tree of a target, and then what follows from it.
+func (e *explained) write(b *strings.Builder) {
+	b.WriteString(e.Explanation.String())
+	v := e.Waits()
+	if v == nil && len(e.Held) == 0 {
+		b.WriteString("\nnothing stands in the way\n")
+		return
+	}
+	version := "anything"
+	if v != nil {
+		version = v.Version
+	}
+	fmt.Fprintf(b, "\nin the way of %s: %s\n", version, must(len(e.Blockers)))
+	for _, blocker := range e.Blockers {
+		who := make([]string, 0, 2)
+		for _, actor := range blocker.Actors() {
+			who = append(who, string(actor))
+		}
+		fmt.Fprintf(b, "  %-22s opened by %s\n", cmp.Or(blocker.Rule, blocker.Kind), strings.Join(who, ", "))
+	}
+	if e.Until.IsZero() {
+		b.WriteString("time alone does not open them\n")
+	} else {
+		fmt.Fprintf(b, "by itself it opens at %s\n", e.Until.UTC().Format(time.RFC3339))
+	}
+}
+
+// summary lists who starts, and who waits by reason. A target with several blockers is listed under each of them.
+func (a answer) summary(b *strings.Builder) {
+	fmt.Fprintf(b, "at %s: %s, %s, %s", a.Now.UTC().Format(time.RFC3339), does(len(a.Start), "starts", "start"), does(len(a.Waiting), "waits", "wait"),
+		does(a.Keep.Current+a.Keep.Started, "needs nothing", "need nothing"))
+	if !a.Next.IsZero() {
+		fmt.Fprintf(b, "; look again at %s", a.Next.UTC().Format(time.RFC3339))
+	}
+	b.WriteString("\n\nstarts\n")
+	type row struct{ what, environment, how string }
+	var order []row
+	resources := map[row][]string{}
+	for _, s := range a.Start {
+		own := row{s.Deployment + " " + s.Version, s.Environment, a.let[s.TargetID]}
+		if s.Purpose == rollout.PurposeRollback {
+			own.what = s.Deployment + " back to " + s.Version
+		}
+		if s.Reason != rollout.ReasonNotApplicable { // no rule limits it: there is nothing to say
+			own.how = ", " + string(s.Reason) + own.how
+		}
+		if resources[own] == nil {
+			order = append(order, own)
+		}
+		resources[own] = append(resources[own], s.Resource)
+	}
+	for _, own := range order {
+		fmt.Fprintf(b, "  %s in %s on %s%s\n", own.what, own.environment, some(resources[own]), own.how)
+	}
+	if len(a.Start) == 0 {
+		b.WriteString("  nobody\n")
+	}
+	b.WriteString("\nwaits, by reason\n")
+	for _, g := range groups(a.Waiting) {
+		alone := ""
+		if g.alone > 0 {
+			alone = fmt.Sprintf(", the only one in the way of %d", g.alone)
+		}
+		fmt.Fprintf(b, "  %s: %s%s; opened by %s\n", g.reason, count(g.targets, "target"), alone, strings.Join(g.actors, ", "))
+		for _, line := range g.lines {
+			fmt.Fprintf(b, "    %s\n", line)
+		}
+	}
+	if len(a.Waiting) == 0 {
+		b.WriteString("  nobody\n")
+	}
+}
+
+// group is what waits for one reason.
+type group struct {
+	reason         rollout.Reason
+	targets, alone int
+	actors         []string
+	lines          []string
+}
+
+// groups puts waits together by reason, the most frequent one first; in a group those of one version in one environment that the same rule holds
+// are one line.
+func groups(waiting []rollout.Waiting) []group {
+	type row struct{ version, environment, rule string }
+	type content struct {
+		resources   []string
+		first, last time.Time
+	}
+	var list []*group
+	rows := map[*group][]row{}
+	contents := map[*group]map[row]*content{}
+	for _, w := range waiting {
+		counted := map[*group]bool{}
+		for _, verdict := range w.Blockers {
+			k := slices.IndexFunc(list, func(g *group) bool { return g.reason == verdict.Reason })
+			if k < 0 {
+				k = len(list)
+				g := &group{reason: verdict.Reason}
+				list = append(list, g)
+				contents[g] = map[row]*content{}
+			}
+			g := list[k]
+			if !counted[g] {
+				counted[g] = true
+				g.targets++
+				if len(w.Blockers) == 1 {
+					g.alone++
+				}
+			}
+			for _, actor := range verdict.Actors() {
+				if !slices.Contains(g.actors, string(actor)) {
+					g.actors = append(g.actors, string(actor))
+				}
+			}
+			at := row{strings.TrimSpace(w.Deployment + " " + w.Version), w.Environment, verdict.Rule}
+			c := contents[g][at]
+			if c == nil {
+				c = &content{}
+				contents[g][at] = c
+				rows[g] = append(rows[g], at)
+			}
+			c.resources = append(c.resources, w.Resource)
+			if until := verdict.Until; !until.IsZero() {
+				if c.first.IsZero() || until.Before(c.first) {
+					c.first = until
+				}
+				if until.After(c.last) {
+					c.last = until
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(x, y *group) int {
+		return cmp.Or(y.targets-x.targets, strings.Compare(string(x.reason), string(y.reason)))
+	})
+	result := make([]group, len(list))
+	for i, g := range list {
+		slices.SortFunc(rows[g], func(x, y row) int {
+			return cmp.Or(strings.Compare(x.version, y.version), strings.Compare(x.environment, y.environment), strings.Compare(x.rule, y.rule))
+		})
+		for _, at := range rows[g] {
+			c := contents[g][at]
+			line := fmt.Sprintf("%s in %s on %s", at.version, at.environment, some(c.resources))
+			if at.rule != "" {
+				line += "  [" + at.rule + "]"
+			}
+			switch {
+			case c.first.IsZero():
+			case c.first.Equal(c.last):
+				line += " until " + c.first.UTC().Format(time.RFC3339)
+			default:
+				line += fmt.Sprintf(" until %s the first, %s the last", c.first.UTC().Format(time.RFC3339), c.last.UTC().Format(time.RFC3339))
+			}
+			g.lines = append(g.lines, line)
+		}
+		result[i] = *g
+	}
+	return result
+}
+
+// some names the first few.
+func some(names []string) string {
+	const few = 8
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// must says that no smaller set of blockers would do.
+func must(n int) string {
+	if n == 1 {
+		return "1 rule"
+	}
+	return fmt.Sprintf("%d rules, and every one must open", n)
+}
+
+func does(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

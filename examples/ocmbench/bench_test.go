@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+)
+
+// The library's call at 100,000 clusters takes seconds, so it is measured once or twice there: -short leaves it out.
+func BenchmarkOneChange(b *testing.B) {
+	for _, n := range []int{1_000, 10_000, 100_000} {
+		m, err := newMidway(n)
+		if err != nil {
+			b.Fatal(err)
+		}
+		bench := func(name string, call func() error) {
+			b.Run(fmt.Sprintf("%s/n=%d", name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := call(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/cluster")
+			})
+		}
+		bench("staged", m.step)
+		if n < 100_000 || !testing.Short() {
+			bench("ocm", m.library)
+		}
+	}
+}

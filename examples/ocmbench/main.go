@@ -1,0 +1,74 @@
+// Command ocmbench measures a rollout step of package staged beside the rollout handler of Open Cluster Management's library, on the same fleet in
+// the same state: half of the clusters are done, ten are being rolled out, and one of them has just become ready.
+//
+//	cd examples/ocmbench && go run . -n 1000,10000
+//	cd examples/ocmbench && go test -run xxx -bench .
+//
+// The tests run whole rollouts through both, for the three types of strategies, and compare which clusters are started in which round; and they
+// show, for each row of the table of package staged's FromOCM in which the two differ, what the library does and what the package does.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	err := run(os.Args[1:], os.Stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("ocmbench", flag.ContinueOnError)
+	flags.SetOutput(out)
+	list := flags.String("n", "1000,5000", "numbers of clusters, separated by commas")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%10s  %18s  %18s  %8s\n", "clusters", "ocm, per call", "staged, per step", "ratio")
+	for _, text := range strings.Split(*list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 30 {
+			return fmt.Errorf("-n: %q must be numbers from 30", text)
+		}
+		m, err := newMidway(n)
+		if err != nil {
+			return err
+		}
+		theirs, err := measure(m.library)
+		if err != nil {
+			return err
+		}
+		ours, err := measure(m.step)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%10d  %18s  %18s  %8.0f\n", n, theirs, ours, float64(theirs)/float64(ours))
+	}
+	return nil
+}
+
+// measure is the average time of a call, over at least 200 ms.
+func measure(call func() error) (time.Duration, error) {
+	start := time.Now()
+	for n := 1; ; n++ {
+		if err := call(); err != nil {
+			return 0, err
+		}
+		if spent := time.Since(start); spent > 200*time.Millisecond {
+			return spent / time.Duration(n), nil
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/examples/internal/controller"
+)
+
+// TestMigrateAgain: a second host finds everything in place, and two that start together do not disturb each other.
+func TestMigrateAgain(t *testing.T) {
+	pool, _ := newSchema(t, sharedServer(t))
+	errs := make(chan error)
+	for range 4 {
+		go func() { errs <- Migrate(context.Background(), pool) }()
+	}
+	for range 4 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	var n int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM tranche_migration`).Scan(&n); err != nil || n != 3 {
+		t.Errorf("%d migrations, %v, want 3", n, err)
+	}
+}
+
+// TestViews reads what another database exported half way through a rollout, in the tables of the RFC.
+func TestViews(t *testing.T) {
+	pool, _ := newSchema(t, sharedServer(t))
+	data, err := os.ReadFile("../internal/controller/controllertest/testdata/from-etcd.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dump, err := controller.ParseDump(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := NewJobs(NewStore(pool, 0))
+	if err := controller.Import(t.Context(), dump, jobs.store, jobs); err != nil {
+		t.Fatal(err)
+	}
+	const group = "nodes%2FdeploymentBracket%2F0/prod/1"
+	for _, row := range []struct {
+		why, query string
+		want       string
+	}{
+		{"a group is closed at the end of its window", `SELECT string_agg(id || ' ' || to_char(collection_ends_at AT TIME ZONE 'UTC', 'HH24:MI:SS') , ',' ORDER BY id) FROM bracket_version_group WHERE collection_ends_at IS NOT NULL AND id = '` + group + `'`,
+			group + " 09:02:00"},
+		{"its members are locked to versions", `SELECT string_agg(deployment_id || '=' || version_id, ' ' ORDER BY deployment_id) FROM bracket_version_group_member WHERE group_id = '` + group + `'`,
+			"kubelet=1.29.2 node-drain=v1 node-uncordon=v1 os-patch=2026-03"},
+		{"every open execution holds a lease", `SELECT count(*)::text FROM bracket_execution e WHERE NOT EXISTS (SELECT FROM concurrency_lease l WHERE l.resource_id = e.resource_id AND l.group_id = e.group_id)`, "0"},
+		{"there are open executions", `SELECT (count(*) > 0)::text FROM bracket_execution`, "true"},
+	} {
+		var got string
+		if err := pool.QueryRow(t.Context(), row.query).Scan(&got); err != nil || got != row.want {
+			t.Errorf("%s: %q, %v, want %q", row.why, got, err, row.want)
+		}
+	}
+}
+
+// TestTerminalAgrees: the table's idea of an active status is the library's.
+func TestTerminalAgrees(t *testing.T) {
+	pool, _ := newSchema(t, sharedServer(t))
+	for _, status := range []string{"successful", "failure", "cancelled", "skipped", "invalidJobAgent", "invalidIntegration", "externalRunNotFound", "queued", "", "Successful", "tomorrow's"} {
+		var active bool
+		err := pool.QueryRow(t.Context(), `INSERT INTO release_job (run, resource_id, environment_id, deployment_id, version_id, group_id, status)
+			VALUES ($1, 'r', '', '', '', '', $2) RETURNING active`, "run "+status, status).Scan(&active)
+		if err != nil || active == concurrency.Terminal(status) {
+			t.Errorf("%q: active %v, %v", status, active, err)
+		}
+	}
+}
+
+// TestServerCrash: what was confirmed survives a server that is killed, and revisions go on growing.
+func TestServerCrash(t *testing.T) {
+	s, err := newServer(false)
+	require(t, err)
+	t.Cleanup(s.stop)
+	pool, _ := newSchema(t, s)
+	store := NewStore(pool, 5*time.Second)
+	first, err := store.Save(t.Context(), "k", []byte("one"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.kill()
+	if _, err := store.List(t.Context(), ""); err == nil || errors.Is(err, bracket.ErrNotFound) || !strings.Contains(err.Error(), s.dir) {
+		t.Errorf("List without a server: %v, want an error that names where it was looked for", err)
+	}
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+	value, revision, err := store.Load(t.Context(), "k")
+	for range 8 { // connections of the server that is gone fail once each
+		if err == nil {
+			break
+		}
+		value, revision, err = store.Load(t.Context(), "k")
+	}
+	if string(value) != "one" || revision != first || err != nil {
+		t.Errorf("after the crash %q at %d, %v", value, revision, err)
+	}
+	if second, err := store.Save(t.Context(), "k", []byte("two"), first); err != nil || second <= first {
+		t.Errorf("revision %d follows %d, %v", second, first, err)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout/staged"
+)
+
+// say prints a line with the time since the beginning.
+func (w *world) say(format string, args ...any) {
+	fmt.Fprintf(w.out, "%10s  %s\n", w.since(w.now), fmt.Sprintf(format, args...))
+}
+
+// since is a time as it is printed: counted from the beginning.
+func (w *world) since(t time.Time) string {
+	d := t.Sub(w.start)
+	return fmt.Sprintf("%dh%02dm%02ds", d/time.Hour, d%time.Hour/time.Minute, d%time.Minute/time.Second)
+}
+
+// report prints what a step changed and, if that is new, what the run waits for.
+func (w *world) report(run *staged.Run, events []staged.Event) {
+	var stages []staged.StageStatus
+	for s := range run.Stages() {
+		stages = append(stages, s)
+	}
+	for _, e := range events {
+		name := ""
+		if e.Stage >= 0 {
+			name = stages[e.Stage].Name
+			if stages[e.Stage].Cleanup {
+				name = "removal"
+			}
+		}
+		switch e.Kind {
+		case staged.EventStage:
+			w.say("%s: %s", name, e.To)
+		case staged.EventTarget:
+			switch e.To {
+			case "starting":
+				w.say("%s:   %s starts", name, e.Target)
+			case "updating": // the same start, acknowledged
+			default:
+				w.say("%s:   %s is %s%s, %s", name, e.Target, e.To, because(e.Reason), progress(&stages[e.Stage]))
+			}
+		case staged.EventApproval:
+			w.say("%s: approval %s is %s", name, staged.ApprovalName(run.Spec().Name, e.Side, stages[e.Stage].Name), e.To)
+		case staged.EventWait:
+			if s := &stages[e.Stage]; e.To == "elapsed" {
+				w.say("%s: the wait is over", name)
+			} else {
+				w.say("%s: wait of %s, until %s", name, staged.For(s.Wait), w.since(s.WaitUntil))
+			}
+		case staged.EventStuck:
+			w.say("%s:   %s is stuck", name, e.Target)
+		case staged.EventRun:
+			w.say("run: %s", e.To)
+		case staged.EventCommandIgnored, staged.EventMembershipIgnored, staged.EventRegressed, staged.EventRecovered, staged.EventJoined:
+			w.say("%s", e)
+		}
+	}
+	waits := ""
+	if v, ok := run.Waits(); ok && !run.Phase().Terminal() && run.Phase() != staged.PhaseProgressing {
+		waits = v.String()
+	}
+	if waits != w.shown && waits != "" {
+		fmt.Fprintf(w.out, "           waits: %s\n", waits)
+	}
+	w.shown = waits
+}
+
+func because(reason staged.Reason) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + string(reason) + ")"
+}
+
+// progress says how far a stage is.
+func progress(s *staged.StageStatus) string {
+	c := s.Counts
+	text := fmt.Sprintf("%d of %d done", c.Done, c.Members)
+	if n := c.Starting + c.Updating + c.Soaking; n > 0 {
+		text += fmt.Sprintf(", %d in progress", n)
+	}
+	if n := c.Failed + c.TimedOut; n > 0 {
+		text += fmt.Sprintf(", %d failed", n)
+	}
+	return text
+}
+
+// summary prints the run as it ended.
+func (w *world) summary(run *staged.Run) {
+	fmt.Fprint(w.out, run)
+}

@@ -1,0 +1,152 @@
+package rollout_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// hostRule is a rule of the host's own.
+type hostRule struct {
+	id    string
+	judge func(rollout.Candidate) rollout.Verdict
+}
+
+func (h hostRule) ID() string                                { return h.id }
+func (h hostRule) Judge(c rollout.Candidate) rollout.Verdict { return h.judge(c) }
+
+// frozenUntil is pending until an instant.
+func frozenUntil(at time.Time) func(rollout.Candidate) rollout.Verdict {
+	return func(c rollout.Candidate) rollout.Verdict {
+		if c.Now.Before(at) {
+			return rollout.Verdict{Status: rollout.Pending, Reason: "change_freeze", Until: at}
+		}
+		return rollout.Verdict{Status: rollout.Allowed}
+	}
+}
+
+// TestCustomRule: what a rule of the host says counts, and what is no answer denies.
+func TestCustomRule(t *testing.T) {
+	pending := func(v rollout.Verdict) func(rollout.Candidate) rollout.Verdict {
+		v.Status = rollout.Pending
+		return func(rollout.Candidate) rollout.Verdict { return v }
+	}
+	for _, row := range []struct {
+		why   string
+		judge func(rollout.Candidate) rollout.Verdict
+		waits string
+		next  time.Time
+	}{
+		{"it allows", func(rollout.Candidate) rollout.Verdict { return rollout.Verdict{Status: rollout.Allowed} }, "", time.Time{}},
+		{"it allows for a time", func(rollout.Candidate) rollout.Verdict {
+			return rollout.Verdict{Status: rollout.Allowed, Until: minute(5)}
+		}, "", minute(5)},
+		{"it is pending until an instant", frozenUntil(minute(7)), "change_freeze x 01 00:07:00", minute(7)},
+		{"until an event", pending(rollout.Verdict{Reason: "no_ticket", On: []rollout.Condition{{Kind: rollout.OnOperator}}}), "no_ticket x", time.Time{}},
+		{"it denies for good", func(rollout.Candidate) rollout.Verdict {
+			return rollout.Verdict{Status: rollout.Denied, Reason: "forbidden"}
+		}, "forbidden x", time.Time{}},
+		{"it cannot speak for another rule", pending(rollout.Verdict{Reason: "r", Rule: "other", Until: minute(1)}), "r x 01 00:01:00", minute(1)},
+		{"it says nothing", func(rollout.Candidate) rollout.Verdict { return rollout.Verdict{} }, "custom_invalid x", time.Time{}},
+		{"a status that nobody knows", func(rollout.Candidate) rollout.Verdict { return rollout.Verdict{Status: "sure", Reason: "r"} }, "custom_invalid x", time.Time{}},
+		{"no reason", pending(rollout.Verdict{Until: minute(1)}), "custom_invalid x", time.Time{}},
+		{"pending without end", pending(rollout.Verdict{Reason: "r"}), "custom_invalid x", time.Time{}},
+		{"pending until now", pending(rollout.Verdict{Reason: "r", Until: t0}), "custom_invalid x", time.Time{}},
+		{"until an instant that is past, or an event", pending(rollout.Verdict{Reason: "r", Until: minute(-1), On: []rollout.Condition{{Kind: rollout.OnOperator}}}), "custom_invalid x", time.Time{}},
+		{"denied until the past", func(rollout.Candidate) rollout.Verdict {
+			return rollout.Verdict{Status: rollout.Denied, Reason: "r", Until: minute(-1)}
+		}, "custom_invalid x", time.Time{}},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+			plan := mustPlan(t, compileWith(t, "[]", rollout.WithRule(hostRule{"x", row.judge})), s, t0)
+			if got := waits(plan); got != row.waits || (len(plan.Start) == 1) != (row.waits == "") || !plan.Next.Equal(row.next) {
+				t.Errorf("starts %q, waits for %q, next %v; want %q, %v", started(plan), got, plan.Next, row.waits, row.next)
+			}
+			// An override lets a version past the host's rule too.
+			s.Overrides = []rollout.Override{override("x")}
+			if plan = mustPlan(t, compileWith(t, "[]", rollout.WithRule(hostRule{"x", row.judge})), s, t0); len(plan.Start) != 1 || len(plan.Diagnostics) != 0 {
+				t.Errorf("with an override it starts %q, waits for %q, tells %+v", started(plan), waits(plan), plan.Diagnostics)
+			}
+		})
+	}
+}
+
+// TestCustomRuleSeesTheCandidate: it is asked about every version that is newer than what the target has, and gets all of its entities.
+func TestCustomRuleSeesTheCandidate(t *testing.T) {
+	var asked []string
+	s := fleet(2, "v1", map[string][]string{"api": {"v0", "v1", "v2", "v3"}})
+	set := compileWith(t, "[]", rollout.WithRule(hostRule{"x", func(c rollout.Candidate) rollout.Verdict {
+		if c.Resource.Kind != "Node" || c.Environment.ID != "prod" || c.Target.Current != "v1" || !c.Now.Equal(t0) || c.Target.Resource != c.Resource.ID {
+			t.Errorf("asked about %+v", c)
+		}
+		asked = append(asked, c.Resource.ID+" "+c.Deployment.ID+" "+c.Version.ID)
+		if c.Version.ID == "v3" {
+			return rollout.Verdict{Status: rollout.Denied, Reason: "not_yet"}
+		}
+		return rollout.Verdict{Status: rollout.Allowed}
+	}}))
+	plan := mustPlan(t, set, s, t0)
+	if want := []string{"r1 api v3", "r1 api v2", "r2 api v3", "r2 api v2"}; !slices.Equal(asked, want) {
+		t.Errorf("asked about %q, want %q", asked, want)
+	}
+	if got := started(plan); !slices.Equal(got, []string{"r1/api@v2", "r2/api@v2"}) || len(plan.Waiting) != 2 || plan.Waiting[0].Version != "v3" {
+		t.Errorf("starts %q, waits %q", got, blockers(plan))
+	}
+}
+
+// TestCustomRuleInBracket: an execution begins only when the host's rules allow all of its members, and is not asked again.
+func TestCustomRuleInBracket(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	judge := frozenUntil(minute(5))
+	frozen := true
+	rule := hostRule{"x", func(c rollout.Candidate) rollout.Verdict {
+		if c.Deployment.ID == "b" && frozen {
+			return judge(c)
+		}
+		return rollout.Verdict{Status: rollout.Allowed}
+	}}
+	set := compileWith(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`), rollout.WithRule(rule))
+	plan := mustPlan(t, set, s, t0)
+	if got := waits(plan); len(plan.Start) != 0 || !strings.Contains(got, "change_freeze x 01 00:05:00") || !plan.Next.Equal(minute(5)) {
+		t.Fatalf("starts %q, waits for %q, next %v", started(plan), got, plan.Next)
+	}
+	s.State = plan.State
+	plan = mustPlan(t, set, s, minute(5))
+	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2"}) {
+		t.Fatalf("starts %q, waits %q", got, blockers(plan))
+	}
+	carryOut(t, &s, plan, minute(5), rollout.JobSuccessful)
+	judge = frozenUntil(minute(500))
+	if got := started(mustPlan(t, set, s, minute(6))); !slices.Equal(got, []string{"r1/b@v2"}) {
+		t.Errorf("what was begun is not finished: starts %q", got)
+	}
+}
+
+// TestCustomRuleIDs: a rule that cannot be told from another one is refused.
+func TestCustomRuleIDs(t *testing.T) {
+	allow := func(rollout.Candidate) rollout.Verdict { return rollout.Verdict{Status: rollout.Allowed} }
+	parsed, err := rollout.ParsePolicies([]byte(policy(`{"id":"x","retry":{"maxRetries":1}}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		ids  []string
+		want string
+	}{
+		{[]string{"y"}, ""}, {[]string{"y", "z"}, ""},
+		{[]string{""}, "has no id"}, {[]string{"x"}, `"x" is the id of rules[0]`}, {[]string{"y", "y"}, `"y" is the id of two rules`},
+	} {
+		var options []rollout.Option
+		for _, id := range row.ids {
+			options = append(options, rollout.WithRule(hostRule{id, allow}))
+		}
+		_, err := rollout.Compile(parsed, newEnv(t), options...)
+		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%q: %v, want %q", row.ids, err, row.want)
+		}
+	}
+}

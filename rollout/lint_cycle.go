@@ -1,0 +1,163 @@
+package rollout
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// waits are the targets that dependencies block although some version could satisfy each of them.
+type waits struct {
+	l           *lint
+	blocked     map[int32][]*compiledRule // target → the rules that are not satisfied now
+	order       []int32
+	satisfiable map[dependencyKey]bool
+	later       bool // also hold a member's execution for what it may get once others approved, or succeeded elsewhere
+}
+
+// lookAtBlocked finds targets that wait for one another's newer versions: what is left when everything has started that can. A dependency that
+// nobody could satisfy is a finding of its own and counts as met here, so that whoever waits for its victims is in no circle.
+// Whether a member of a bracket has something to run is certain only if it may have it by now: what is found on the assumption that it will, is a
+// warning.
+func (l *lint) lookAtBlocked(s waits) {
+	supposed := s
+	supposed.later, supposed.blocked, supposed.order = true, maps.Clone(s.blocked), slices.Clone(s.order)
+	certain := map[int32]bool{}
+	for _, path := range s.rings() {
+		l.ring(path, SeverityError)
+	}
+	for i := range s.blocked {
+		certain[i] = true
+	}
+	for _, path := range supposed.rings() {
+		if !slices.ContainsFunc(path, func(step waitStep) bool { return certain[step.target] }) {
+			l.ring(path, SeverityWarning)
+		}
+	}
+}
+
+// rings takes away who can start, again and again, and returns the circles in what is left.
+func (s waits) rings() [][]waitStep {
+	var rings [][]waitStep
+	left := s.order
+	for changed := true; changed; {
+		changed = false
+		left = slices.DeleteFunc(left, func(i int32) bool {
+			if rule, _ := s.unmet(i); rule != nil {
+				return false
+			}
+			delete(s.blocked, i)
+			changed = true
+			return true
+		})
+	}
+	visited := map[int32]bool{}
+	for _, i := range left {
+		var path []waitStep
+		for s.blocked[i] != nil && !visited[i] {
+			visited[i] = true
+			step := waitStep{target: i}
+			step.rule, step.provider = s.unmet(i)
+			step.next = s.held(step.provider)
+			path = append(path, step)
+			i = step.next
+		}
+		if from := slices.IndexFunc(path, func(step waitStep) bool { return step.target == i }); from >= 0 {
+			rings = append(rings, path[from:])
+		}
+	}
+	return rings
+}
+
+// waitStep is one edge of a circle: a target needs a provider, and that one waits itself, or starts only together with who does.
+type waitStep struct {
+	target         int32
+	rule           *compiledRule
+	provider, next int32
+}
+
+// unmet is the first rule that keeps a target waiting, and somebody who could satisfy it and waits himself.
+func (s waits) unmet(i int32) (rule *compiledRule, provider int32) {
+	for _, rule := range s.blocked[i] {
+		provider = none
+		met := s.l.couldMeet(rule, i, func(k int32) bool {
+			if _, already, _ := s.l.w.provider(rule, &s.l.w.targets[k]); already {
+				return true
+			}
+			if !s.l.satisfiable(rule, k, s.satisfiable) {
+				return false
+			}
+			if s.held(k) == none {
+				return true
+			}
+			if provider == none {
+				provider = k
+			}
+			return false
+		})
+		if !met {
+			return rule, provider
+		}
+	}
+	return nil, none
+}
+
+// held is who keeps a target from getting anything newer: itself, or a member of its bracket that is blocked and would be part of the same
+// execution, which starts only when all of its runs may. None if nobody does.
+func (s waits) held(k int32) int32 {
+	if s.blocked[k] != nil {
+		return k
+	}
+	f := s.l.frameOf[k]
+	if f == nil || f.group == nil {
+		return none
+	}
+	from, to := s.l.w.siblings(k)
+	for i := from; i < to; i++ {
+		if s.blocked[i] != nil && s.l.frameOf[i] == f && s.l.included(f, i, s.later) {
+			return i
+		}
+	}
+	return none
+}
+
+// included reports whether a member would be part of any execution on its resource: a hook, or a main that may have a newer version by now, or
+// later.
+func (l *lint) included(f *frame, i int32, later bool) bool {
+	w := l.w
+	t := &w.targets[i]
+	if f.roles[t.deployment] != bracket.Main {
+		return true
+	}
+	versions := w.versions[t.deployment].list
+	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
+		if !versions[n].CreatedAt.After(w.now) && w.inScope(i, n) && l.selected(i, n) && (later || len(w.gateAt(i, n).blockers) == 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// ring reports targets of which each waits for a newer version of the next.
+func (l *lint) ring(path []waitStep, severity Severity) {
+	w := l.w
+	var edges []string
+	var concerns reach
+	first := path[0].rule
+	for _, step := range path {
+		edge := w.targets[step.target].Deployment + " needs " + w.targets[step.provider].Deployment
+		if step.next != step.provider {
+			edge += ", which its bracket starts only together with " + w.targets[step.next].Deployment
+		}
+		edges = append(edges, edge)
+		concerns.merge(reach{1, step.target})
+		if strings.Compare(step.rule.id, first.id) < 0 {
+			first = step.rule
+		}
+	}
+	l.add(at(first, "dependsOn"), LintDependencyCycle, severity, concerns,
+		"targets of one resource wait for versions that the others do not get: "+strings.Join(edges, ", "),
+		"remove one of these dependencies or narrow it with appliesTo, let it be satisfied by an older version, or move it into the policy of the bracket, where it orders the members")
+}

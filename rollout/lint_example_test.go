@@ -1,0 +1,52 @@
+package rollout_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// A policy that compiles, plans, and never upgrades anything: one fifth of three nodes, rounded down, is none.
+func ExamplePolicySet_Lint() {
+	policies, _ := rollout.ParsePolicies([]byte(`{
+		"name": "nodes", "selector": "true",
+		"rules": [
+			{"id": "slots", "resourceConcurrency": {"groupSelector": "true", "limit": "20%", "rounding": "floor"}},
+			{"id": "people", "anyApproval": {"minApprovals": 2}}
+		]
+	}`))
+	env, _ := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	set, err := rollout.Compile(policies, env)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	now := time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
+	fleet := rollout.Snapshot{
+		Environments: []rollout.Environment{{ID: "prod"}},
+		Deployments:  []rollout.Deployment{{ID: "kubelet"}},
+	}
+	for _, node := range []string{"node-1", "node-2", "node-3"} {
+		fleet.Resources = append(fleet.Resources, rollout.Resource{ID: node})
+		fleet.Targets = append(fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: node, Environment: "prod", Deployment: "kubelet"}})
+	}
+	findings, err := set.Lint(fleet, now, 90*24*time.Hour, rollout.LintOptions{Approvers: []string{"ann"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, f := range findings {
+		fmt.Printf("%s %s\n  at  %s\n  is  %s\n  fix %s\n", f.Severity, f.Code, f.Path, f.Detail, f.Fix)
+	}
+	// Output:
+	// error approval_unreachable
+	//   at  rules[1].anyApproval.minApprovals
+	//   is  2 approvals are asked for, of 1 known approvers
+	//   fix ask for fewer, or name more approvers
+	// error limit_zero
+	//   at  rules[0].resourceConcurrency.limit
+	//   is  20% of 3, rounded by floor, is 0: nobody starts
+	//   fix round by ceil or floor_min_1, or write a count
+}

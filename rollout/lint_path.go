@@ -1,0 +1,132 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
+)
+
+// longest is the longest chain of needs among some members. Needs that hold for some versions only are left out: they may not hold.
+func (l *lint) longest(f *frame, among func(*bracket.GroupMember) bool) time.Duration {
+	ends := map[string]time.Duration{}
+	var end func(m *bracket.GroupMember) time.Duration
+	end = func(m *bracket.GroupMember) time.Duration {
+		if known, ok := ends[m.Deployment]; ok {
+			return known
+		}
+		var start time.Duration
+		for k := range f.group {
+			if other := &f.group[k]; among(other) && slices.Contains(m.Needs, other.Deployment) {
+				start = max(start, end(other))
+			}
+		}
+		d, _ := l.w.deployment(m.Deployment)
+		ends[m.Deployment] = saturating(start, l.duration(d).duration)
+		return ends[m.Deployment]
+	}
+	var last time.Duration
+	for k := range f.group {
+		if among(&f.group[k]) {
+			last = max(last, end(&f.group[k]))
+		}
+	}
+	return last
+}
+
+func saturating(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// execution is what some members of a bracket would be on one resource.
+type execution struct {
+	hours    []*hours // of their targets
+	calendar clock.Calendar
+	stretch  time.Duration // for how long everything must remain open when it starts
+	length   time.Duration // at least
+}
+
+// executionOf is the execution of the members of a resource that take part.
+func (l *lint) executionOf(f *frame, own []int32, takes func(d int32) bool) execution {
+	var e execution
+	var calendars []clock.Calendar
+	for _, i := range own {
+		if h := l.w.hoursOf(i, none); h != nil && takes(l.w.targets[i].deployment) && !slices.Contains(e.hours, h) {
+			e.hours, calendars, e.stretch = append(e.hours, h), append(calendars, h.calendar), max(e.stretch, h.longest)
+		}
+	}
+	e.calendar = clock.Intersect(calendars...)
+	e.length = l.longest(f, func(m *bracket.GroupMember) bool {
+		d, _ := l.w.deployment(m.Deployment)
+		return takes(d) && slices.ContainsFunc(own, func(i int32) bool { return l.w.targets[i].deployment == d })
+	})
+	return e
+}
+
+// lookAtPaths compares the critical path of the members with the openings of their windows. Resources that are alike are looked at once.
+func (l *lint) lookAtPaths(f *frame) {
+	type alike struct {
+		first    []int32
+		concerns reach
+	}
+	seen := map[string]*alike{}
+	var order []string
+	for own := range l.onResources(f) {
+		var key strings.Builder
+		for _, i := range own {
+			fmt.Fprintf(&key, "%d %p ", l.w.targets[i].deployment, l.w.hoursOf(i, none))
+		}
+		k := key.String()
+		if seen[k] == nil {
+			seen[k] = &alike{first: own}
+			order = append(order, k)
+		}
+		seen[k].concerns.merge(reach{len(own), own[0]})
+	}
+	for _, key := range order {
+		l.lookAtPath(f, seen[key].first, seen[key].concerns)
+	}
+}
+
+func (l *lint) lookAtPath(f *frame, own []int32, concerns reach) {
+	all := l.executionOf(f, own, func(int32) bool { return true })
+	var single []execution // of one main member with its hooks
+	for _, i := range own {
+		if d := l.w.targets[i].deployment; f.roles[d] == bracket.Main {
+			single = append(single, l.executionOf(f, own, func(other int32) bool { return other == d || f.roles[other] != bracket.Main }))
+		}
+	}
+	if len(all.hours) == 0 || len(single) == 0 || slices.ContainsFunc(all.hours, func(h *hours) bool { return !l.fits(h.calendar, h.longest) }) {
+		return // or windows that never open, which is another finding
+	}
+	opens := func(e execution) bool { return len(e.hours) == 0 || l.fits(e.calendar, e.stretch) }
+	contains := func(e execution) bool { return len(e.hours) == 0 || l.fits(e.calendar, max(e.length, e.stretch)) }
+	severity, what := SeverityError, "even a single main member with its hooks"
+	if !opens(all) {
+		if slices.ContainsFunc(single, opens) {
+			severity, what = SeverityWarning, "all members together"
+		}
+		l.add(at(f.rule, ""), LintWindowNeverOpens, severity, concerns,
+			fmt.Sprintf("an execution starts only while the windows of all its members are open, and within %v there is no such time for %s", l.horizon, what),
+			"let the windows of the members meet, best by giving them one policy")
+		return
+	}
+	length := slices.MinFunc(single, func(a, b execution) int { return cmp.Compare(a.length, b.length) }).length
+	if slices.ContainsFunc(single, contains) {
+		if contains(all) {
+			return
+		}
+		severity, what, length = SeverityWarning, "all members together", all.length
+	}
+	l.add(at(f.rule, ""), LintWindowShorterThanBracket, severity, concerns,
+		fmt.Sprintf("an execution of %s takes %v, longer than the windows are open at a stretch within %v: it ends outside of them", what, length, l.horizon),
+		"widen the windows, or split the bracket; minimumRemainingMinutes keeps what does not fit from starting")
+}

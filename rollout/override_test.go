@@ -1,0 +1,426 @@
+package rollout_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// override lets v2 past a rule from t0 on.
+func override(rule string, change ...func(*rollout.Override)) rollout.Override {
+	o := rollout.Override{ID: "o-" + rule, Rule: rule, Version: "v2", CreatedAt: t0, CreatedBy: "ann", Reason: "hotfix"}
+	for _, f := range change {
+		f(&o)
+	}
+	return o
+}
+
+func expires(at time.Time) func(*rollout.Override) {
+	return func(o *rollout.Override) { o.ExpiresAt = at }
+}
+
+func only(resource string) func(*rollout.Override) {
+	return func(o *rollout.Override) { o.Resource = resource }
+}
+
+func in(environment string) func(*rollout.Override) {
+	return func(o *rollout.Override) { o.Environment = environment }
+}
+
+// TestOverrideIsActive: from its creation to before its expiry, for its version, environment and resource only.
+func TestOverrideIsActive(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		over   rollout.Override
+		now    time.Time
+		starts bool
+		next   time.Time
+	}{
+		{"before it is created", override("s"), t0.Add(-1), false, t0},
+		{"at its creation", override("s"), t0, true, time.Time{}},
+		{"without end", override("s"), t0.AddDate(10, 0, 0), true, time.Time{}},
+		{"before it expires", override("s", expires(minute(5))), minute(5).Add(-1), true, minute(5)},
+		{"when it expires", override("s", expires(minute(5))), minute(5), false, time.Time{}},
+		{"in its environment", override("s", in("prod")), t0, true, time.Time{}},
+		{"in another one", override("s", in("staging")), t0, false, time.Time{}},
+		{"on its resource", override("s", only("r1")), t0, true, time.Time{}},
+		{"on another one", override("s", only("r2")), t0, false, time.Time{}},
+		{"on one that nobody knows", override("s", only("r9")), t0, false, time.Time{}},
+		{"on its resource in another environment", override("s", only("r1"), in("staging")), t0, false, time.Time{}},
+		{"for another version", override("s", func(o *rollout.Override) { o.Version = "v1" }), t0, false, time.Time{}},
+		{"of another rule", override("other"), t0, false, time.Time{}},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+			for k := range s.Versions {
+				s.Versions[k].CreatedAt = s.Versions[k].CreatedAt.Add(-time.Hour)
+			}
+			set := compile(t, policy(`{"id":"s","versionSelector":{"selector":"version.tag == 'v1'"}},{"id":"other","versionSelector":{"selector":"true"}}`))
+			s.Overrides = []rollout.Override{row.over}
+			plan := mustPlan(t, set, s, row.now)
+			if got := len(plan.Start) == 1; got != row.starts || !plan.Next.Equal(row.next) {
+				t.Errorf("starts %q, next %v, want %v, %v", started(plan), plan.Next, row.starts, row.next)
+			}
+		})
+	}
+}
+
+// TestOverrideOfEveryKind: of each kind of rule an override lets the version past that rule and no other.
+func TestOverrideOfEveryKind(t *testing.T) {
+	now := t0.Add(20 * time.Hour) // 20:00
+	for _, row := range []struct {
+		why, rule string
+		world     func(*rollout.Snapshot)
+		want      string
+	}{
+		{"a version selector", `{"id":"x","versionSelector":{"selector":"version.tag == 'v1'"}}`, nil, "selector_no_match x"},
+		{"one that looks at the resource", `{"id":"x","versionSelector":{"selector":"resource.kind == 'VM'"}}`, nil, "selector_no_match x"},
+		{"one that fails", `{"id":"x","versionSelector":{"selector":"int(version.tag) > 1"}}`, nil, "selector_error x"},
+		{"approvals", `{"id":"x","anyApproval":{"minApprovals":2}}`, nil, "approval_missing x"},
+		{"a progression", `{"id":"x","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'"}}`, nil, "progression_no_environment x"},
+		{"a dependency", `{"id":"x","deploymentDependency":{"dependsOn":"deployment.name == 'db'"}}`, nil, "dependency_unmatched x"},
+		{"a cooldown", `{"id":"x","versionCooldown":{"intervalSeconds":864000}}`, nil, "cooldown x 10 23:00:00"},
+		{"a window", weekly("x", "09:00", "17:00", ""), nil, "window_closed x 02 09:00:00"},
+		{"a freeze", `{"id":"x","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-08T00:00:00Z","allowWindow":false}}`, nil, "window_closed x 08 00:00:00"},
+		{"a window that is too short", weekly("x", "19:00", "20:30", `"minimumRemainingMinutes":60`), nil, "window_too_short x 02 19:00:00"},
+		{"a curve", `{"id":"x","gradualRollout":{"rolloutType":"waves","waves":[1],"timeScaleInterval":864000}}`, func(s *rollout.Snapshot) {
+			s.Targets[0].Priority = -1 // the second of two
+			s.Resources = append(s.Resources, rollout.Resource{ID: "r2"})
+			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "api"}, Current: "v2"})
+		}, "rollout_not_due x 11 00:00:00"},
+		{"a pool that is full", `{"id":"x","resourceConcurrency":{"groupSelector":"true","limit":1}}`, func(s *rollout.Snapshot) {
+			s.Resources = append(s.Resources, rollout.Resource{ID: "r2"})
+			s.Unavailable = []string{"r2"}
+		}, "slot_full x"},
+		{"a pool that is paused", `{"id":"x","resourceConcurrency":{"groupSelector":"true","limit":0}}`, nil, "slot_paused x"},
+		{"a rule of retries", `{"id":"x","retry":{"maxRetries":0}}`, func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobFailure, CreatedAt: t0.Add(-time.Hour)}}
+		}, "retry_exhausted x"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+			if row.world != nil {
+				row.world(&s)
+			}
+			set := compile(t, policy(row.rule+`,{"id":"y","versionSelector":{"selector":"true"}}`))
+			plan := mustPlan(t, set, s, now)
+			if got := waits(plan); got != row.want || len(plan.Start) != 0 {
+				t.Fatalf("without override it starts %q and waits for %q, want %q", started(plan), got, row.want)
+			}
+			s.Overrides = []rollout.Override{override("y")}
+			if got := waits(mustPlan(t, set, s, now)); got != row.want {
+				t.Errorf("an override of another rule changes it: %q", got)
+			}
+			s.Overrides = []rollout.Override{override("x")}
+			plan = mustPlan(t, set, s, now)
+			if got := started(plan); !slices.Equal(got, []string{"r1/api@v2"}) {
+				t.Errorf("starts %q, waits for %q", got, waits(plan))
+			}
+			if strings.HasPrefix(row.want, "slot") && plan.Start[0].Reason != rollout.ReasonOverridden {
+				t.Errorf("it started because of %s", plan.Start[0].Reason)
+			}
+			if len(plan.Diagnostics) != 0 {
+				t.Errorf("diagnostics %+v", plan.Diagnostics)
+			}
+			explanation, err := plan.Explain(s.Targets[0].TargetID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(explanation.Versions[0].Rules, func(r rollout.RuleVerdict) bool {
+				return r.Reason == rollout.ReasonOverridden && r.Rule == "x" && r.Status == rollout.Allowed && r.Data != nil && r.Data.Detail == "o-x" && slices.Equal(r.Data.Names, []string{"ann"})
+			}) {
+				t.Errorf("nobody sees the override:\n%s", explanation)
+			}
+		})
+	}
+}
+
+// TestOverrideExpiryRevertsNothing: what was begun under an override stays, and what has to be repeated passes the rule by definition.
+func TestOverrideExpiryRevertsNothing(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	set := compile(t, policy(`{"id":"s","versionSelector":{"selector":"version.tag == 'v1'"}},{"retry":{"maxRetries":1}}`))
+	s.Overrides = []rollout.Override{override("s", only("r1"), expires(minute(5)))}
+	plan := mustPlan(t, set, s, t0)
+	carryOut(t, &s, plan, t0, rollout.JobFailure)
+	s.Targets[0].Current = "v1"
+	plan = mustPlan(t, set, s, minute(5))
+	if got := started(plan); !slices.Equal(got, []string{"r1/api@v2"}) || plan.Start[0].Purpose != rollout.PurposeDeploy {
+		t.Errorf("after the override it starts %q, waits %q", got, blockers(plan))
+	}
+	carryOut(t, &s, plan, minute(5), rollout.JobSuccessful)
+	if plan = mustPlan(t, set, s, minute(6)); len(plan.Start) != 0 || plan.Keep.Current != 1 {
+		t.Errorf("starts %q, keeps %+v", started(plan), plan.Keep)
+	}
+}
+
+// TestOverrideForOneResource: a gate that an override opens for one resource stays shut for the others, and their rollout has not begun by it.
+func TestOverrideForOneResource(t *testing.T) {
+	for _, gate := range []string{`{"id":"x","anyApproval":{"minApprovals":1}}`, `{"id":"x","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'"}}`} {
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		set := compile(t, policy(gate+`,{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderSalt":"none"}}`))
+		s.Overrides = []rollout.Override{override("x", only("r2"))}
+		// r2 has a place in the order like everybody, and its turn counts from the override.
+		order := orderOf(t, mustPlan(t, compile(t, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderSalt":"none"}}`)), fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}}), t0), 3)
+		place := slices.Index(order, "r2")
+		plan := mustPlan(t, set, s, minute(place))
+		if got := started(plan); !slices.Equal(got, []string{"r2/api@v2"}) {
+			t.Errorf("%s: starts %q, waits %q", gate, got, blockers(plan))
+		}
+		if len(plan.State.Rollouts) != 0 {
+			t.Errorf("%s: the rollout of the others began: %+v", gate, plan.State.Rollouts)
+		}
+		if place > 0 {
+			if plan := mustPlan(t, set, s, minute(place).Add(-1)); len(plan.Start) != 0 || !plan.Next.Equal(minute(place)) {
+				t.Errorf("%s: starts %q early, next %v", gate, started(plan), plan.Next)
+			}
+		}
+	}
+}
+
+// TestOverrideOfAGateStartsTheRollout: without a resource the rule counts as satisfied when the override was created, or the version if that is
+// later; and never later than it was anyway.
+func TestOverrideOfAGateStartsTheRollout(t *testing.T) {
+	approved := rollout.Approval{Version: "v2", Deployment: "api", Environment: "prod", By: "bob", Status: rollout.Approved, At: minute(10)}
+	for _, row := range []struct {
+		why       string
+		created   int // of the override
+		approvals []rollout.Approval
+		start     int
+	}{
+		{"before the version", -30, nil, 0},
+		{"after the version", 7, nil, 7},
+		{"before the approval that is there as well", 7, []rollout.Approval{approved}, 7},
+		{"after it: it delays nobody", 15, []rollout.Approval{approved}, 10},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Approvals = row.approvals
+		s.Overrides = []rollout.Override{override("x", func(o *rollout.Override) { o.CreatedAt = minute(row.created) })}
+		set := compile(t, policy(`{"id":"x","anyApproval":{"minApprovals":1}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
+		plan := mustPlan(t, set, s, minute(30))
+		if len(plan.State.Rollouts) != 1 || !plan.State.Rollouts[0].StartAt.Equal(minute(row.start)) {
+			t.Errorf("%s: %+v", row.why, plan.State.Rollouts)
+		}
+	}
+}
+
+// TestOverrideOfAWindow: of united windows one that is open is enough, so an override of one lets its version past all of them; it never
+// shuts what is open.
+func TestOverrideOfAWindow(t *testing.T) {
+	both := weekly("a", "09:00", "12:00", "") + "," + weekly("b", "14:00", "17:00", "")
+	for _, row := range []struct {
+		why, policies, over, now, waits string
+	}{
+		{"between two", policy(both), "a", "2025-01-06T13:00:00Z", ""},
+		{"inside one of them, of that one", policy(both), "a", "2025-01-06T10:00:00Z", ""},
+		{"inside one of them, of the other", policy(both), "b", "2025-01-06T10:00:00Z", ""},
+		{"a window that denies still does", policy(both + "," + weekly("d", "12:30", "13:30", deny)), "a", "2025-01-06T13:00:00Z", "window_closed d 06 13:30:00"},
+		{"and the other way round", policy(both + "," + weekly("d", "12:30", "13:30", deny)), "d", "2025-01-06T13:00:00Z", "window_closed a 06 14:00:00; window_closed b 06 14:00:00"},
+		{"another policy still counts", "[" + named("p", both) + "," + named("q", weekly("c", "15:00", "16:00", "")) + "]", "a", "2025-01-06T13:00:00Z", "window_closed c 06 15:00:00"},
+		{"another window may ask for more time than is left", policy(weekly("a", "09:00", "12:00", "") + "," + weekly("b", "14:00", "17:00", `"minimumRemainingMinutes":60`) + "," + weekly("d", "13:30", "15:00", deny)), "a",
+			"2025-01-06T13:00:00Z", "window_too_short b 06 15:00:00"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			now := instantOf(t, row.now)
+			s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+			s.Overrides = []rollout.Override{override(row.over)}
+			plan := mustPlan(t, compile(t, row.policies), s, now)
+			if got := waits(plan); got != row.waits || (len(plan.Start) == 1) != (row.waits == "") {
+				t.Errorf("starts %q, waits for %q, want %q", started(plan), got, row.waits)
+			}
+		})
+	}
+}
+
+// TestOverrideOfAWindowInACurve: the turns of whom it holds for count the time in which the window is shut, and those of the others do not.
+func TestOverrideOfAWindowInACurve(t *testing.T) {
+	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+	start := instantOf(t, "2025-01-06T16:50:00Z")
+	s.Versions[1].CreatedAt = start
+	set := compile(t, policy(weekly("w", "09:00", "17:00", "")+`,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`))
+	if got, want := dues(t, set, s, start), []string{"06 16:50:00", "07 09:00:00", "07 09:10:00"}; !slices.Equal(got, want) {
+		t.Fatalf("due at %q, want %q", got, want)
+	}
+	order := orderOf(t, mustPlan(t, set, s, start), 3)
+	s.Overrides = []rollout.Override{override("w", only(order[2]))}
+	if got, want := dues(t, set, s, start), []string{"06 16:50:00", "06 17:10:00", "07 09:00:00"}; !slices.Equal(got, want) {
+		t.Errorf("due at %q, want %q", got, want)
+	}
+}
+
+// TestOverrideOfRetries: it forgives what was attempted before it, once, and is no licence to repeat without end.
+func TestOverrideOfRetries(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	set := compile(t, policy(`{"id":"x","retry":{"maxRetries":1,"backoffSeconds":60}}`))
+	s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobFailure, -2), ran("v2", rollout.JobFailure, -1)}
+	if got := waits(mustPlan(t, set, s, t0)); got != "retry_exhausted x" {
+		t.Fatalf("waits for %q", got)
+	}
+	s.Overrides = []rollout.Override{override("x")}
+	plan := mustPlan(t, set, s, t0)
+	carryOut(t, &s, plan, t0, rollout.JobFailure)
+	s.Targets[0].Current = "v1"
+	if got := waits(mustPlan(t, set, s, t0)); len(plan.Start) != 1 || got != "retry_backoff x 01 00:01:00" {
+		t.Fatalf("starts %q, then waits for %q", started(plan), got)
+	}
+	plan = mustPlan(t, set, s, minute(1))
+	carryOut(t, &s, plan, minute(1), rollout.JobFailure)
+	s.Targets[0].Current = "v1"
+	if got := waits(mustPlan(t, set, s, minute(9))); len(plan.Start) != 1 || got != "retry_exhausted x" {
+		t.Errorf("starts %q, then waits for %q", started(plan), got)
+	}
+}
+
+// TestOverrideOfCapacity: the forced start has a lease, which counts for everybody else.
+func TestOverrideOfCapacity(t *testing.T) {
+	rules := policy(`{"id":"x","resourceConcurrency":{"groupSelector":"true","limit":1}}`)
+	t.Run("a full pool", func(t *testing.T) {
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		set := compile(t, rules)
+		plan := mustPlan(t, set, s, t0)
+		carryOut(t, &s, plan, t0, rollout.JobInProgress)
+		s.Overrides = []rollout.Override{override("x", only("r3"))}
+		plan = mustPlan(t, set, s, minute(1))
+		if got := started(plan); !slices.Equal(got, []string{"r3/api@v2"}) || len(plan.Start[0].Claims) != 1 {
+			t.Fatalf("starts %q with %+v", got, plan.Start)
+		}
+		if pool := plan.Pools[0]; pool.Active != 2 || pool.Max != 1 {
+			t.Errorf("pool %+v: two are down where one may be", pool)
+		}
+		carryOut(t, &s, plan, minute(1), rollout.JobInProgress)
+		plan = mustPlan(t, set, s, minute(2))
+		if got := waits(plan); len(plan.Start) != 0 || got != "slot_full x" || len(s.State.Pools[0].Leases) != 2 {
+			t.Errorf("starts %q, waits for %q, leases %+v", started(plan), got, s.State.Pools)
+		}
+		for k := range s.Targets { // the first one ends: there is no place yet, since the forced one still counts
+			if s.Targets[k].Resource == "r1" {
+				s.Targets[k].Jobs[0].Status, s.Targets[k].Jobs[0].CompletedAt, s.Targets[k].Current = rollout.JobSuccessful, minute(3), ""
+			}
+		}
+		if plan = mustPlan(t, set, s, minute(3)); len(plan.Start) != 0 {
+			t.Errorf("starts %q", started(plan))
+		}
+	})
+	t.Run("a free place is not taken twice", func(t *testing.T) {
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Overrides = []rollout.Override{override("x", only("r2"))}
+		plan := mustPlan(t, compile(t, rules), s, t0)
+		if got := started(plan); !slices.Equal(got, []string{"r2/api@v2"}) {
+			t.Errorf("starts %q", got)
+		}
+	})
+	t.Run("nobody else begins on the resource on account of it", func(t *testing.T) {
+		s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v3"}})
+		s.Unavailable = []string{"r2"} // the pool is full
+		s.Overrides = []rollout.Override{override("x", only("r1"))}
+		plan := mustPlan(t, compile(t, rules), s, t0)
+		if got := started(plan); !slices.Equal(got, []string{"r2/api@v2", "r2/web@v3", "r1/api@v2"}) && !slices.Equal(got, []string{"r1/api@v2", "r2/api@v2", "r2/web@v3"}) {
+			t.Errorf("starts %q, waits %q", got, blockers(plan))
+		}
+		if got := blockers(plan); !slices.Equal(got, []string{"r1/web@v3: slot_full"}) {
+			t.Errorf("waits %q", got)
+		}
+	})
+	t.Run("but shares a place that there is", func(t *testing.T) {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v3"}})
+		s.Overrides = []rollout.Override{override("x")}
+		if got := started(mustPlan(t, compile(t, rules), s, t0)); len(got) != 2 {
+			t.Errorf("starts %q", got)
+		}
+	})
+	t.Run("a part of the plan is carried out", func(t *testing.T) {
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Overrides = []rollout.Override{override("x")}
+		set := compile(t, rules)
+		plan := mustPlan(t, set, s, t0)
+		if len(plan.Start) != 3 {
+			t.Fatalf("starts %q", started(plan))
+		}
+		state, err := plan.Commit(plan.Start[1:2], t0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pool := state.Pools[0]; len(pool.Leases) != 1 || pool.Leases[0].Resource != plan.Start[1].Resource || pool.Leases[0].Group != plan.Start[1].Group {
+			t.Errorf("pool %+v", pool)
+		}
+		for _, holder := range plan.Pools[0].Holders {
+			if holder.Group == "target" {
+				t.Errorf("somebody unheard of holds a place: %+v", plan.Pools[0].Holders)
+			}
+		}
+	})
+	t.Run("forced into one pool and refused by another it takes no place", func(t *testing.T) {
+		s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+		set := compile(t, policy(`{"id":"x","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"z","resourceConcurrency":{"groupSelector":"resource.name == 'r2'","limit":0}}`))
+		s.Overrides = []rollout.Override{override("x", only("r2"))}
+		plan := mustPlan(t, set, s, t0)
+		if got := started(plan); !slices.Equal(got, []string{"r1/api@v2"}) || waits(plan) != "slot_paused z" {
+			t.Errorf("starts %q, waits for %q", got, waits(plan))
+		}
+		for _, pool := range plan.Pools {
+			if pool.Active > pool.Max {
+				t.Errorf("pool %+v", pool)
+			}
+		}
+	})
+	t.Run("the members of a bracket", func(t *testing.T) {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
+		s.Unavailable = []string{"r2"}
+		set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"x","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+		if got := started(mustPlan(t, set, s, t0)); !slices.Equal(got, []string{"r2/a@v2", "r2/b@v3"}) {
+			t.Fatalf("starts %q", got)
+		}
+		s.Overrides = []rollout.Override{override("x")} // of one member's version: the execution as a whole begins
+		plan := mustPlan(t, set, s, t0)
+		if len(plan.Start) != 4 {
+			t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+		}
+		if _, err := plan.Commit(plan.Start, t0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestOverrideWithoutEffect: an override of a rule that nobody has, or of a bracket, changes nothing and is told.
+func TestOverrideWithoutEffect(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600,"memberRoles":{}}}`))
+	plan := mustPlan(t, set, s, t0)
+	s.Overrides = []rollout.Override{override("b"), override("nobody"), override("late", expires(t0.Add(1)))}
+	got := mustPlan(t, set, s, t0)
+	if text(t, rollout.Plan{Start: plan.Start, Waiting: plan.Waiting}) != text(t, rollout.Plan{Start: got.Start, Waiting: got.Waiting}) {
+		t.Errorf("waits %q, then %q", blockers(plan), blockers(got))
+	}
+	var told []string
+	for _, d := range got.Diagnostics {
+		told = append(told, string(d.Code)+" "+d.Rule+" "+d.Detail)
+	}
+	if want := []string{"override_without_effect b o-b", "override_without_effect late o-late", "override_without_effect nobody o-nobody"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// TestOverrideFaults: an override without author or reason is refused, and so is one that can never be active.
+func TestOverrideFaults(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Overrides = []rollout.Override{{}, override("x", expires(t0)), override("x", expires(t0.Add(-1)), func(o *rollout.Override) { o.Reason = "" }), override("y")}
+	_, err := compile(t, "[]").Plan(s, t0)
+	var paths []string
+	for _, one := range joined(err) {
+		var fault *rollout.SnapshotError
+		if !errors.As(one, &fault) {
+			t.Fatalf("%v is no *SnapshotError", one)
+		}
+		paths = append(paths, fault.Path)
+	}
+	want := []string{
+		"overrides[0].id", "overrides[0].ruleId", "overrides[0].versionId", "overrides[0].createdBy", "overrides[0].reason", "overrides[0].createdAt",
+		"overrides[1].expiresAt", "overrides[2].reason", "overrides[2].expiresAt", "overrides[2].id",
+	}
+	if !slices.Equal(paths, want) {
+		t.Errorf("faults at %q, want %q", paths, want)
+	}
+}

@@ -1,0 +1,184 @@
+package rollout_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestRollback: what becomes of a version whose newest job on the target went wrong. v1, v2 and v3 are hours apart; v3 is not out yet unless
+// newer says so.
+func TestRollback(t *testing.T) {
+	const onFailure = `{"id":"x","rollback":{"onJobStatuses":["failure"]}}`
+	const onVerification = `{"id":"x","rollback":{"onVerificationFailure":true}}`
+	ok, failure, running := rollout.JobSuccessful, rollout.JobFailure, rollout.JobInProgress
+	for _, row := range []struct {
+		why, rules string
+		jobs       []rollout.Job // oldest first
+		newer      bool
+		over       bool
+		start      string // version and purpose
+		waits      string
+	}{
+		{"a version that was begun and failed", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5)}, false, false, "v1 rollback", ""},
+		{"another status does not trigger it", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", rollout.JobCancelled, -5)}, false, false, "v2 deploy", ""},
+		{"nor does the same status of an older job: a success came after it", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -9), ran("v2", ok, -5)}, false, false, "", ""},
+		{"a job that still runs triggers nothing", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -9), {Version: "v2", Status: running, CreatedAt: minute(-5)}}, false, false, "", ""},
+		{"a version that is current and whose verification failed", onVerification, []rollout.Job{ran("v1", ok, -30), verified(ran("v2", ok, -5), "failed")}, false, false, "v1 rollback", ""},
+		{"while it is being verified nothing happens", onVerification, []rollout.Job{ran("v1", ok, -30), verified(ran("v2", ok, -5), "running")}, false, false, "", ""},
+		{"nor when it passed", onVerification, []rollout.Job{ran("v1", ok, -30), verified(ran("v2", ok, -5), "passed")}, false, false, "", ""},
+		{"a failed verification alone triggers no rule about statuses", onFailure, []rollout.Job{ran("v1", ok, -30), verified(ran("v2", ok, -5), "failed")}, false, false, "", ""},
+		{"it goes before any retry", onFailure + `,{"retry":{"maxRetries":3}}`, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5)}, false, false, "v1 rollback", ""},
+		{"no window and no cooldown holds it up", onFailure + "," + weekly("w", "01:00", "02:00", "") + `,{"versionCooldown":{"intervalSeconds":864000}}`, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5)}, false, false,
+			"v1 rollback", ""},
+		{"nothing succeeded before", onFailure, []rollout.Job{ran("v2", failure, -5)}, false, false, "", "rollback_triggered x"},
+		{"what failed its verification is nothing to go back to", `{"id":"x","rollback":{"onJobStatuses":["failure"],"onVerificationFailure":true}}`, []rollout.Job{verified(ran("v1", ok, -30), "failed"), ran("v2", failure, -5)}, false, false,
+			"", "rollback_triggered x"},
+		{"where verification is not asked about it is", onFailure, []rollout.Job{verified(ran("v1", ok, -30), "failed"), ran("v2", failure, -5)}, false, false, "v1 rollback", ""},
+		{"it goes back to the last success, whatever was in between", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", failure, -30), ran("v2", failure, -5)}, false, false, "v0 rollback", ""},
+		{"the way back is under way", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), {Version: "v1", Status: running, CreatedAt: minute(-4)}}, false, false, "", ""},
+		{"it was successful: the version stays denied", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("v1", ok, -3)}, false, false, "", "rollback_triggered x"},
+		{"it failed: it is not tried again, and nothing is taken back twice", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", ok, -30), ran("v2", failure, -5), ran("v1", failure, -3)}, false, false, "", "rollback_failed x"},
+		{"it was cancelled: that is no success", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("v1", rollout.JobCancelled, -3)}, false, false, "", "rollback_failed x"},
+		{"another job is active: it is awaited", onFailure, []rollout.Job{ran("v1", ok, -30), {Version: "v1", Status: running, CreatedAt: minute(-20)}, ran("v2", failure, -5)}, false, false, "", "rollback_triggered x; target_busy"},
+		{"a newer version goes past", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5)}, true, false, "v3 deploy", ""},
+		{"also after the way back", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("v1", ok, -3)}, true, false, "v3 deploy", ""},
+		{"also after one that failed", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("v1", failure, -3)}, true, false, "v3 deploy", ""},
+		{"an operator who overrides the rule keeps the version and its retries", onFailure + `,{"retry":{"maxRetries":1}}`, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5)}, false, true, "v2 deploy", ""},
+		{"without retries it stays as it is", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5)}, false, true, "", "retry_exhausted"},
+		{"after the way back the operator has it deployed again", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("v1", ok, -3)}, false, true, "v2 deploy", ""},
+		{"of two rules one is enough", onFailure + `,{"rollback":{"onJobStatuses":["invalidIntegration"]}}`, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5)}, false, false, "v1 rollback", ""},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			versions := []string{"v0", "v1", "v2"}
+			if row.newer {
+				versions = append(versions, "v3")
+			}
+			s := fleet(1, "", map[string][]string{"api": versions})
+			s.Targets[0].Jobs = row.jobs
+			if row.over {
+				s.Overrides = []rollout.Override{override("x", func(o *rollout.Override) { o.CreatedAt = minute(-1) })}
+			}
+			set := compile(t, policy(row.rules))
+			plan := mustPlan(t, set, s, t0)
+			start := ""
+			for _, one := range plan.Start {
+				start = one.Version + " " + string(one.Purpose)
+			}
+			if got := waits(plan); start != row.start || got != row.waits {
+				t.Errorf("starts %q, waits for %q; want %q, %q", start, got, row.start, row.waits)
+			}
+			for _, wait := range plan.Waiting {
+				for _, b := range wait.Blockers {
+					if b.Rule == "x" && (b.Status != rollout.Denied || len(b.On) != 2 || b.On[0].Kind != rollout.OnOperator || b.On[1].Kind != rollout.OnVersion) {
+						t.Errorf("%+v is not up to an operator or a version", b)
+					}
+				}
+			}
+			// I2: carried out, it is not offered again.
+			carryOut(t, &s, plan, t0, running)
+			if again := mustPlan(t, set, s, t0.Add(time.Second)); len(again.Start) != 0 {
+				t.Errorf("starts %q again", started(again))
+			}
+		})
+	}
+}
+
+// TestRollbackRunsOnce follows a version from its failure over the way back to the next version.
+func TestRollbackRunsOnce(t *testing.T) {
+	for _, back := range []rollout.JobStatus{rollout.JobSuccessful, rollout.JobFailure} {
+		s := fleet(1, "", map[string][]string{"api": {"v1", "v2"}})
+		set := compile(t, policy(`{"rollback":{"onJobStatuses":["failure"]}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+		s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobSuccessful, -30)}
+		var got []string
+		for n, status := range []rollout.JobStatus{rollout.JobFailure, back, "", ""} {
+			now := minute(n)
+			plan := mustPlan(t, set, s, now)
+			for _, start := range plan.Start {
+				got = append(got, start.Version+" "+string(start.Purpose)+" "+start.Run)
+			}
+			carryOut(t, &s, plan, now, status)
+		}
+		if want := []string{"v2 deploy r1/prod/api/v2/1", "v1 rollback r1/prod/api/v1/2"}; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", back, got, want)
+		}
+		if plan := mustPlan(t, set, s, minute(9)); len(plan.State.Pools[0].Leases) != 0 {
+			t.Errorf("%s: the slot is still held: %+v", back, plan.State.Pools)
+		}
+	}
+}
+
+// TestRollbackFirst: capacity goes to those that are taken back before anybody is taken forward.
+func TestRollbackFirst(t *testing.T) {
+	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Targets[2].Current, s.Targets[2].Jobs = "", []rollout.Job{ran("v1", rollout.JobSuccessful, -30), ran("v2", rollout.JobFailure, 5)}
+	plan := mustPlan(t, compile(t, policy(`{"rollback":{"onJobStatuses":["failure"]}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, minute(6))
+	if got := started(plan); !slices.Equal(got, []string{"r3/api@v1"}) || plan.Start[0].Purpose != rollout.PurposeRollback {
+		t.Errorf("starts %q", got)
+	}
+}
+
+// TestRollbackKeepsItsSlot: between the failure and the way back the target keeps its place, also while it is still being verified.
+func TestRollbackKeepsItsSlot(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	set := compile(t, policy(`{"rollback":{"onVerificationFailure":true}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	plan := mustPlan(t, set, s, t0)
+	carryOut(t, &s, plan, t0, rollout.JobSuccessful)
+	first := plan.Start[0].Resource
+	at := slices.IndexFunc(s.Targets, func(x rollout.Target) bool { return x.Resource == first })
+	s.Targets[at].Jobs[0].Verification = rollout.VerificationRunning
+	if plan = mustPlan(t, set, s, minute(1)); len(plan.Start) != 0 || waits(plan) != "slot_full p/resourceConcurrency/0" {
+		t.Fatalf("while it is verified, %q start", started(plan))
+	}
+	s.Targets[at].Jobs[0].Verification = rollout.VerificationFailed
+	s.Targets[at].Jobs = append(s.Targets[at].Jobs, rollout.Job{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-60)})
+	plan = mustPlan(t, set, s, minute(2))
+	if len(plan.Start) != 1 || plan.Start[0].Resource != first || plan.Start[0].Version != "v1" || plan.Start[0].Reason != "slot_held" {
+		t.Fatalf("starts %+v", plan.Start)
+	}
+	carryOut(t, &s, plan, minute(2), rollout.JobSuccessful)
+	if plan = mustPlan(t, set, s, minute(3)); len(plan.Start) != 1 || plan.Start[0].Resource == first {
+		t.Errorf("after the way back starts %q", started(plan))
+	}
+}
+
+// TestRollbackInBracket: there a trigger is a failure that no retry mends, and a run that is being verified keeps the execution open.
+func TestRollbackInBracket(t *testing.T) {
+	bracket := `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_all"}},{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`
+	t.Run("a failure is final although there are retries", func(t *testing.T) {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		set := compile(t, policy(bracket+`,{"retry":{"maxRetries":5}},{"id":"x","rollback":{"onJobStatuses":["failure"]}}`))
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobFailure)
+		plan := mustPlan(t, set, s, minute(1))
+		if got := started(plan); !slices.Equal(got, []string{"r1/a@v1"}) || plan.Start[0].Purpose != rollout.PurposeRollback {
+			t.Errorf("starts %q", got)
+		}
+		s.Overrides = []rollout.Override{override("x")} // the operator lets the version past the rule: it is tried again
+		if plan = mustPlan(t, set, s, minute(1)); !slices.Equal(started(plan), []string{"r1/a@v2"}) || plan.Start[0].Purpose != rollout.PurposeDeploy {
+			t.Errorf("with an override it starts %q", started(plan))
+		}
+	})
+	t.Run("verification", func(t *testing.T) {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		set := compile(t, policy(bracket+`,{"rollback":{"onVerificationFailure":true}}`))
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+		a := slices.IndexFunc(s.Targets, func(x rollout.Target) bool { return x.Deployment == "a" })
+		for _, step := range []struct {
+			verification rollout.Verification
+			want         []string
+		}{
+			{"running", nil}, {"never heard of", nil}, {"passed", []string{"r1/b@v2"}}, {"", []string{"r1/b@v2"}}, {"failed", []string{"r1/a@v1"}},
+		} {
+			s.Targets[a].Jobs[0].Verification = step.verification
+			plan := mustPlan(t, set, s, minute(1))
+			if got := started(plan); !slices.Equal(got, step.want) {
+				t.Errorf("verification %q: starts %q, want %q", step.verification, got, step.want)
+			}
+			if len(plan.State.Executions) != 1 || plan.State.Executions[0].Open == nil {
+				t.Errorf("verification %q: the execution is not open", step.verification)
+			}
+		}
+	})
+}

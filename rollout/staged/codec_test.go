@@ -1,0 +1,389 @@
+package staged_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout/staged"
+)
+
+// midRun is a run with something of everything: a closed stage with a failure, an open one, and a cleanup.
+func midRun(t testing.TB) *staged.Run {
+	t.Helper()
+	first, second := all("first", 2), all("second", 2)
+	first.LabelSelector.MatchLabels, second.LabelSelector.MatchLabels = map[string]string{"ring": "a"}, map[string]string{"ring": "b"}
+	first.MaxFailures, second.MaxFailures = concurrency.Count(1), concurrency.Count(1)
+	first.AfterStageTasks = []staged.Task{{Type: staged.Approval}, {Type: staged.TimedWait, WaitTime: staged.For(time.Minute)}}
+	second.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
+	second.MinSuccessTime = staged.For(time.Hour)
+	fleet := staged.Fleet{Version: "v2", Leaving: []string{"d1", "d2"}}
+	for _, name := range []string{"a1", "a2", "a3", "b1", "b2", "b3", "b4", "b5"} {
+		fleet.Targets = append(fleet.Targets, staged.Target{Name: name, Labels: map[string]string{"ring": name[:1]}})
+	}
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{first, second}}, benchSpec(), fleet, staged.Options{LateLeaving: staged.Clean})
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func(name string, health staged.Health) staged.Input {
+		return staged.Input{Observations: []staged.Observation{{Target: name, Version: "v2", Health: health}}}
+	}
+	approve := func(stage int, side staged.Side) staged.Input {
+		return staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Stage: stage, Side: side}}}
+	}
+	now := benchStart
+	for _, in := range []staged.Input{{}, see("a1", staged.HealthReady), see("a2", staged.HealthFailed), see("a3", staged.HealthReady), approve(0, staged.After), {}, approve(1, staged.Before),
+		see("b1", staged.HealthFailed), {Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "b1", Attempt: 1}}}, see("b2", staged.HealthReady), {Leaving: []string{"b4"}}, see("b5", staged.HealthReady)} {
+		now = now.Add(30 * time.Second)
+		run, _ = step(t, run, in, now)
+	}
+	return run
+}
+
+// TestStoredForm pins the stored form: a change of it is a change of its format.
+func TestStoredForm(t *testing.T) {
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, encode(t, midRun(t)), "", " "); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/run.json", indented.String())
+}
+
+// TestDamage changes one thing in a stored run per row. Each is an error, and none a panic.
+func TestDamage(t *testing.T) {
+	good := string(encode(t, midRun(t)))
+	if err := json.Unmarshal([]byte(good), new(staged.Run)); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, c := range []struct{ why, from, to string }{
+		{"another format", `"format":1`, `"format":2`},
+		{"no format", `"format":1,`, ``},
+		{"an unknown field", `"format":1`, `"format":1,"extra":1`},
+		{"no id", `"id":"run"`, `"id":""`},
+		{"no version", `"version":"v2"`, `"version":""`},
+		{"another strategy than the hash says", `"maxFailures":1`, `"maxFailures":2`},
+		{"a broken strategy", `"name":"first"`, `"name":"First"`},
+		{"no strategy", `"strategy":{"stages":`, `"strategy":{"stage":`},
+		{"a broken spec", `"placementName":"p"`, `"placementName":""`},
+		{"broken options", `"lateLeaving":"clean"`, `"lateLeaving":"dirty"`},
+		{"an unknown desired state", `"state":"Run","phase"`, `"state":"Go","phase"`},
+		{"an unknown phase", `"phase":"Progressing"`, `"phase":"Thinking"`},
+		{"a phase that does not follow", `"phase":"Progressing"`, `"phase":"Waiting"`},
+		{"Succeeded with an open stage", `"phase":"Progressing"`, `"phase":"Succeeded"`},
+		{"Initialized in the middle", `"phase":"Progressing"`, `"phase":"Initialized"`},
+		{"Held within the budget", `"phase":"Progressing"`, `"phase":"Held"`},
+		{"Stopped without a Stop", `"phase":"Progressing"`, `"phase":"Stopped","since":"2026-03-10T08:00:00Z"`},
+		{"Failing without since", `"phase":"Progressing"`, `"phase":"Failing"`},
+		{"since without need", `"phase":"Progressing"`, `"phase":"Progressing","since":"2026-03-10T08:00:00Z"`},
+		{"since in the future", `"phase":"Progressing"`, `"phase":"Failing","since":"2027-03-10T08:00:00Z"`},
+		{"no time, but begun", `"time":"2026-03-10T08:06:00Z",`, ``},
+		{"a time that no int64 holds", `"time":"2026-03-10T08:06:00Z"`, `"time":"9999-03-10T08:06:00Z"`},
+		{"a time before what happened", `"time":"2026-03-10T08:06:00Z"`, `"time":"2026-03-10T08:02:00Z"`},
+		{"a stage behind the end", `"current":1`, `"current":4`},
+		{"a stage before the first", `"current":1`, `"current":-1`},
+		{"an open stage before the current one", `"current":1`, `"current":2`},
+		{"a finished stage as the current one", `"current":1`, `"current":0`},
+		{"a stage is missing", `,{"phase":"Pending","members":3,"states":"3w","names":["d1","d2","b4"]}`, ``},
+		{"a finished stage behind an open one", `{"phase":"Pending","members":3`, `{"phase":"Skipped","members":3`},
+		{"an unknown stage phase", `{"phase":"Updating"`, `{"phase":"Dreaming"`},
+		{"a settled phase with open members", `{"phase":"Updating"`, `{"phase":"WaitingAfter"`},
+		{"a phase before what has started", `{"phase":"Updating","before":"approved"`, `{"phase":"WaitingBefore","before":"approved"`},
+		{"a start without the approval", `{"phase":"Updating","before":"approved"`, `{"phase":"Updating","before":"requested"`},
+		{"an approval that the stage does not have", `{"phase":"Updating","before":"approved"`, `{"phase":"Updating","before":"approved","after":"requested"`},
+		{"an unknown approval", `"before":"approved"`, `"before":"perhaps"`},
+		{"closed without its approval", `"after":"approved"`, `"after":"requested"`},
+		{"closed before its wait was over", `"elapsed":true,`, ``},
+		{"closed without a start of the wait", `"settled":"2026-03-10T08:02:00Z","elapsed":true,`, ``},
+		{"negative pause", `"elapsed":true`, `"paused":-1,"elapsed":true`},
+		{"a wait that starts in the future", `"settled":"2026-03-10T08:02:00Z"`, `"settled":"2026-03-11T08:02:00Z"`},
+		{"settled while members wait", `{"phase":"Updating","before":"approved"`, `{"phase":"Updating","before":"approved","settled":"2026-03-10T08:02:00Z"`},
+		{"a wrong count", `"members":5`, `"members":4`},
+		{"fewer states than names", `"states":"dfd"`, `"states":"df"`},
+		{"more states than names", `"states":"dfd"`, `"states":"dfdd"`},
+		{"an unknown state", `"states":"dfd"`, `"states":"dfz"`},
+		{"in progress in a closed stage", `"states":"dfd"`, `"states":"dfs"`},
+		{"in progress, never started", `"states":"dfd"`, `"states":"dfS"`},
+		{"in progress above the limit", `"states":"wosRD","from":"2026-03-10T08:03:30Z","names":["b1","b2","b3","b4","b5"],"starts":[0,30000000000]`,
+			`"states":"sosRD","from":"2026-03-10T08:03:30Z","names":["b1","b2","b3","b4","b5"],"starts":[0,0,30000000000]`},
+		{"a count of one", `"states":"dfd"`, `"states":"1dfd"`},
+		{"a count with leading zero", `"states":"3w"`, `"states":"03w"`},
+		{"a huge count", `"states":"3w"`, `"states":"99999999999999999999w"`},
+		{"a count at the end", `"states":"3w"`, `"states":"3w2"`},
+		{"equal states apart", `"states":"3w"`, `"states":"2ww"`},
+		{"a start is missing", `"starts":[0,0,30000000000]`, `"starts":[0,0]`},
+		{"a start too many", `"starts":[0,0,30000000000]`, `"starts":[0,0,30000000000,5]`},
+		{"a start in the future", `"starts":[0,0,30000000000]`, `"starts":[0,0,300000000000000000]`},
+		{"a start that overflows", `"starts":[0,0,30000000000]`, `"starts":[0,0,9223372036854775807]`},
+		{"a first start that is not the first time", `"starts":[0,0,30000000000]`, `"starts":[1,0,30000000000]`},
+		{"no first time", `"from":"2026-03-10T08:00:30Z",`, ``},
+		{"a first time without need", `"states":"3w"`, `"states":"3w","from":"2026-03-10T08:00:30Z"`},
+		{"an end before its start", `"ends":[30000000000,60000000000,60000000000]`, `"ends":[-30000000000,60000000000,60000000000]`},
+		{"an end is missing", `"ends":[30000000000,60000000000,60000000000]`, `"ends":[30000000000,60000000000]`},
+		{"null for an end", `"ends":[30000000000,60000000000,60000000000]`, `"ends":[30000000000,null,60000000000]`},
+		{"an end that is no number", `"ends":[30000000000,60000000000,60000000000]`, `"ends":["x",60000000000,60000000000]`},
+		{"columns that are none", `"starts":[0,0,30000000000]`, `"starts":{}`},
+		{"an attempt of 1", `"attempts":[0,2]`, `"attempts":[0,1]`},
+		{"half an attempt", `"attempts":[0,2]`, `"attempts":[0]`},
+		{"an attempt of nobody", `"attempts":[0,2]`, `"attempts":[9,2]`},
+		{"a cause of nobody", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[9]}`},
+		{"an unknown cause", `"causes":{"reported_failed":[1]}`, `"causes":{"bad_luck":[1]}`},
+		{"a cause of one that is done", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[0,1]}`},
+		{"a failure without cause", `"causes":{"reported_failed":[1]},`, ``},
+		{"a cause twice", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[1,1]}`},
+		{"an empty name", `"names":["a1"`, `"names":[""`},
+		{"a name twice in a stage", `"names":["a1","a2"`, `"names":["a2","a2"`},
+		{"a name in two stages", `"names":["a1"`, `"names":["b1"`},
+		{"in a stage, unsettled, and in the cleanup", `"names":["d1","d2","b4"]`, `"names":["d1","d2","b3"]`},
+		{"names that are none", `"names":["a1","a2","a3"]`, `"names":"a1"`},
+		{"null for a name", `"names":["a1","a2","a3"]`, `"names":["a1",null,"a3"]`},
+		{"a removal that soaks", `"members":3,"states":"3w"`, `"members":3,"states":"2wc"`},
+		{"cut off", `]}]}`, `]}]`},
+	} {
+		if seen[c.why] || strings.Count(good, c.from) == 0 {
+			t.Errorf("%s: given twice, or %s is not in\n%s", c.why, c.from, good)
+			continue
+		}
+		seen[c.why] = true
+		var run staged.Run
+		err := json.Unmarshal([]byte(strings.Replace(good, c.from, c.to, 1)), &run)
+		if err == nil || run.Phase() != "" {
+			t.Errorf("%s: accepted:\n%s", c.why, &run)
+		}
+		if c.why == "in progress above the limit" && !strings.Contains(err.Error(), "have 3 members in progress, the limit is 2") {
+			t.Errorf("%s: %v", c.why, err)
+		}
+	}
+	if err := json.Unmarshal([]byte("null"), new(staged.Run)); err != nil {
+		t.Errorf("null is absent: %v", err)
+	}
+}
+
+// TestI11RandomDamage: what is changed anywhere behind the configuration is either refused or a run like any other: it steps on, its counters
+// equal a recount, and it survives JSON.
+func TestI11RandomDamage(t *testing.T) {
+	var seen tally
+	seen.check(t, func(t *rapid.T) {
+		m := drive(t, func(*moment) {})
+		data := encode(t, m.run)
+		from := bytes.Index(data, []byte(`"state":"`+string(m.run.State())+`","phase"`))
+		if from < 0 {
+			t.Fatal("the state is not in the stored form")
+		}
+		for range rapid.IntRange(1, 3).Draw(t, "edits") {
+			i := rapid.IntRange(from, len(data)-1).Draw(t, "at")
+			switch c := data[i]; {
+			case c >= '0' && c <= '9':
+				data[i] = byte(rapid.IntRange('0', '9').Draw(t, "digit"))
+			case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+				data[i] = "wcsuodgftxrDGFXR"[rapid.IntRange(0, 15).Draw(t, "letter")]
+			case rapid.Bool().Draw(t, "cut"):
+				data = append(data[:i], data[i+1:]...)
+			}
+		}
+		var run staged.Run
+		if err := json.Unmarshal(data, &run); err != nil {
+			seen.add("refused")
+			return
+		}
+		if !bytes.Equal(data, encode(t, m.run)) {
+			seen.add("accepted")
+		}
+		for s := range run.Stages() {
+			counts := map[staged.TargetState]int{}
+			for target := range run.Targets(s.Index) {
+				counts[target.State]++
+			}
+			if c := s.Counts; c.Waiting != counts[staged.Waiting] || c.Done != counts[staged.Done] || c.Failed != counts[staged.Failed] || c.Starting+c.Updating+c.Soaking > s.Limit {
+				t.Fatalf("%+v\n%s", c, data)
+			}
+		}
+		next, _, err := staged.Step(&run, staged.Input{}, m.run.Time())
+		if err != nil {
+			t.Fatalf("%v\n%s", err, data)
+		}
+		var again staged.Run
+		if err := json.Unmarshal(encode(t, next), &again); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, data, next)
+		}
+	}, "refused", "accepted")
+}
+
+// TestSize: under 60 bytes per target with names of 16 characters and both times recorded, all different.
+func TestSize(t *testing.T) {
+	const n = 2000
+	data := encode(t, finishedRun(t, n))
+	if perTarget := float64(len(data)) / n; perTarget >= 60 {
+		t.Errorf("%.1f bytes per target", perTarget)
+	}
+	var run staged.Run
+	if err := json.Unmarshal(data, &run); err != nil {
+		t.Fatal(err)
+	}
+	times := 0
+	for s := range run.Stages() {
+		for target := range run.Targets(s.Index) {
+			if len(target.Name) == 16 && !target.Start.IsZero() && !target.End.IsZero() {
+				times++
+			}
+		}
+	}
+	if times != n {
+		t.Errorf("%d of %d targets have both times", times, n)
+	}
+}
+
+// FuzzRunJSON: whatever is decoded without error is a run that steps on and survives JSON; nothing panics.
+func FuzzRunJSON(f *testing.F) {
+	f.Add(encode(f, midRun(f)))
+	f.Add(encode(f, compileBench(f, 20, concurrency.Count(3))))
+	f.Add([]byte(`{"format":1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var run staged.Run
+		if json.Unmarshal(data, &run) != nil || run.Phase() == "" {
+			return
+		}
+		stored := encode(t, &run)
+		var again staged.Run
+		if err := json.Unmarshal(stored, &again); err != nil {
+			t.Fatalf("%v\n%s", err, stored)
+		}
+		if !bytes.Equal(stored, encode(t, &again)) {
+			t.Fatalf("%s\n%s", stored, encode(t, &again))
+		}
+		next, _, err := staged.Step(&run, staged.Input{}, benchStart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(encode(t, next), &again); err != nil {
+			t.Fatalf("%v\n%s", err, next)
+		}
+	})
+}
+
+// FuzzStrategyJSON: what decodes and validates survives JSON and compiles, or says why not; nothing panics.
+func FuzzStrategyJSON(f *testing.F) {
+	f.Add([]byte(`{"kind": "StagedUpdateStrategy", "metadata": {"name": "s"}, "spec": {"stages": [{"name": "a", "labelSelector": {}, "maxConcurrency": "50%", "maxFailures": "05%",
+		"sortingLabelKey": "x", "beforeStageTasks": [{"type": "Approval"}], "afterStageTasks": [{"type": "TimedWait", "waitTime": "1.5h"}]}], "minSuccessTime": 0, "progressDeadline": "None"}}`))
+	f.Add([]byte(`{"stages": [{"name": "a", "targets": ["c1"]}, {"name": "a"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var strategy staged.Strategy
+		if json.Unmarshal(data, &strategy) != nil || strategy.Validate() != nil {
+			return
+		}
+		text, err := json.Marshal(strategy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again staged.Strategy
+		if err := json.Unmarshal(text, &again); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if other, err := json.Marshal(again); err != nil || !bytes.Equal(text, other) {
+			t.Fatalf("%v\n%s\n%s", err, text, other)
+		}
+		run, err := staged.Compile(strategy, benchSpec(), staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1", Labels: map[string]string{"x": "1"}}}, Leaving: []string{"d"}}, staged.Options{})
+		if err == nil {
+			step(t, run, staged.Input{}, benchStart)
+		}
+	})
+}
+
+// FuzzParseDuration: what is parsed is printed so that it is parsed to the same.
+func FuzzParseDuration(f *testing.F) {
+	for _, text := range []string{"1h30m", "1.5h", "0", "None", "0.000000001s", "2562047h47m16.854775807s", "1h1h", "9999999999999999999h", "0.1234567890123456789012345m"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := staged.ParseDuration(text)
+		if err != nil {
+			return
+		}
+		again, err := staged.ParseDuration(d.String())
+		if err != nil || again != d {
+			t.Fatalf("%q is %v, which is %v, %v", text, d, again, err)
+		}
+	})
+}
+
+func TestDuration(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want time.Duration
+		out  string
+	}{
+		{"1h30m", 90 * time.Minute, "1h30m"}, {"1.5h", 90 * time.Minute, "1h30m"}, {"90m", 90 * time.Minute, "1h30m"}, {"0", 0, "0"}, {"0s", 0, "0"}, {"1.1h", 66 * time.Minute, "1h6m"},
+		{"0.1s", 100 * time.Millisecond, "0.1s"}, {"1m1m", 2 * time.Minute, "2m"}, {"61.000000001s", time.Minute + time.Second + 1, "1m1.000000001s"},
+		{"2562047h47m16.854775807s", 1<<63 - 1, "2562047h47m16.854775807s"}, {"0.0000000009s", 0, "0"}, {"0.3333333333333333333333333h", 20*time.Minute - 1, "19m59.999999999s"},
+	} {
+		d, err := staged.ParseDuration(c.text)
+		if got, given := d.Value(); err != nil || !given || got != c.want || d.String() != c.out {
+			t.Errorf("%s: %v %v %s, want %v %s", c.text, got, err, d, c.want, c.out)
+		}
+	}
+	for _, text := range []string{"", "1", "h", "1d", "01h", "-1h", "+1h", "1.h", ".5h", "1 h", "1h ", "none", "2562047h47m16.854775808s", "2562048h", "99999999999999999999s"} {
+		if d, err := staged.ParseDuration(text); err == nil || !d.IsZero() {
+			t.Errorf("%q is %v", text, d)
+		}
+	}
+	for _, d := range []staged.Duration{{}, staged.None(), staged.For(0), staged.For(time.Hour)} {
+		text, err := json.Marshal(d)
+		var again staged.Duration
+		if err2 := json.Unmarshal(text, &again); err != nil || err2 != nil || again != d {
+			t.Errorf("%s: %v %v %v", text, again, err, err2)
+		}
+		plain, err := d.MarshalText()
+		if err2 := again.UnmarshalText(plain); err != nil || err2 != nil || again != d {
+			t.Errorf("%s: %v %v %v", plain, again, err, err2)
+		}
+	}
+	if _, err := json.Marshal(staged.For(-1)); err == nil {
+		t.Error("a negative duration has no text form")
+	}
+	var d staged.Duration
+	for _, text := range []string{`5`, `"x"`, `true`, `{}`} {
+		if err := json.Unmarshal([]byte(text), &d); err == nil || !d.IsZero() {
+			t.Errorf("%s is %v", text, d)
+		}
+	}
+}
+
+// TestNamesInJSON: names are written as encoding/json does.
+func TestNamesInJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.StringN(1, 6, 20), 1, 5, rapid.ID[string]).Draw(t, "names")
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("a", 1)}}, benchSpec(), staged.Fleet{Version: "1", Leaving: names}, staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again staged.Run
+		if err := json.Unmarshal(encode(t, run), &again); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if _, ok := again.Target(name); !ok {
+				t.Fatalf("%q is lost: %s", name, encode(t, run))
+			}
+		}
+		text, err := json.Marshal(names[0])
+		if err != nil || !strings.Contains(string(encode(t, run)), string(text)) {
+			t.Fatalf("%s is not in %s", text, encode(t, run))
+		}
+	})
+}
+
+func TestTokenString(t *testing.T) {
+	token := staged.Token{Run: "a/b", Stage: 1, Target: "c%", Attempt: 2, Kind: staged.Start}
+	if got := token.String(); got != "a%2Fb/1/c%25/2/start" {
+		t.Error(got)
+	}
+	if got := fmt.Sprint(staged.Action{Kind: staged.Start, Target: "c", Token: token}, "; ", staged.Action{Kind: staged.RequestApproval, Name: "n"}); got != "start c, attempt 2; request approval n" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,495 @@
+package staged_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout/staged"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// scene is a run and what is needed to talk to it.
+type scene struct {
+	t      *testing.T
+	run    *staged.Run
+	result staged.Result
+	now    time.Time
+	tokens map[string]staged.Token
+}
+
+func all(name string, most int) staged.Stage {
+	return staged.Stage{Name: name, LabelSelector: &selector.LabelSelector{}, MaxConcurrency: concurrency.Count(most)}
+}
+
+func newScene(t *testing.T, strategy staged.Strategy, options staged.Options, targets []string, leaving ...string) *scene {
+	t.Helper()
+	fleet := staged.Fleet{Version: "v2", Leaving: leaving}
+	for _, name := range targets {
+		fleet.Targets = append(fleet.Targets, staged.Target{Name: name, Labels: map[string]string{"ring": name[:1]}})
+	}
+	run, err := staged.Compile(strategy, benchSpec(), fleet, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (&scene{t: t, run: run, now: benchStart, tokens: map[string]staged.Token{}}).step(staged.Input{})
+}
+
+func (s *scene) step(in staged.Input) *scene {
+	s.t.Helper()
+	run, result, err := staged.Step(s.run, in, s.now)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.run, s.result = run, result
+	for _, a := range result.Actions {
+		if a.Target != "" {
+			s.tokens[a.Target] = a.Token
+		}
+	}
+	return s
+}
+
+func (s *scene) after(d time.Duration) *scene {
+	s.now = s.now.Add(d)
+	return s
+}
+
+func (s *scene) see(health staged.Health, targets ...string) *scene {
+	s.t.Helper()
+	var in staged.Input
+	for _, name := range targets {
+		in.Observations = append(in.Observations, staged.Observation{Target: name, Version: "v2", Health: health, Token: s.tokens[name]})
+	}
+	return s.step(in)
+}
+
+func (s *scene) want(phase staged.Phase, targets string) *scene {
+	s.t.Helper()
+	var list []string
+	for k := range s.run.Current() + 1 {
+		for target := range s.run.Targets(k) {
+			list = append(list, target.String())
+		}
+	}
+	if got := strings.Join(list, ", "); s.run.Phase() != phase || got != targets {
+		s.t.Errorf("the run is %s with %s, want %s with %s", s.run.Phase(), got, phase, targets)
+	}
+	return s
+}
+
+func (s *scene) left(d time.Duration) *scene {
+	s.t.Helper()
+	switch {
+	case d == 0 && !s.result.Next.IsZero():
+		s.t.Errorf("next is in %v, want none", s.result.Next.Sub(s.now))
+	case d > 0 && s.result.Next.Sub(s.now) != d:
+		s.t.Errorf("next is in %v, want %v", s.result.Next.Sub(s.now), d)
+	}
+	return s
+}
+
+func waiting(wait time.Duration, stages ...staged.Stage) staged.Strategy {
+	stages[0].AfterStageTasks = []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(wait)}}
+	return staged.Strategy{Stages: stages}
+}
+
+// TestComingFromKubeFleet computes the last column of the table of the package comment, where the cases of KubeFleet do not: what each bug and
+// limit of KubeFleet's code has become.
+func TestComingFromKubeFleet(t *testing.T) {
+	one := staged.Strategy{Stages: []staged.Stage{all("st", 1)}}
+	t.Run("K1 two stages of one name are rejected", func(t *testing.T) {
+		if got := rules(staged.Strategy{Stages: []staged.Stage{all("a", 1), all("a", 1)}}.Validate()); !slices.Equal(got, []staged.Rule{staged.RuleStageNameUnique}) {
+			t.Error(got)
+		}
+	})
+	t.Run("K2 no stages and two waits are rejected at once", func(t *testing.T) {
+		if got := rules(staged.Strategy{}.Validate()); !slices.Equal(got, []staged.Rule{staged.RuleStages}) {
+			t.Error(got)
+		}
+		s := all("a", 1)
+		s.AfterStageTasks = []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(1)}, {Type: staged.TimedWait, WaitTime: staged.For(1)}}
+		if got := rules(staged.Strategy{Stages: []staged.Stage{s}}.Validate()); !slices.Equal(got, []staged.Rule{staged.RuleAfterTypeUnique}) {
+			t.Error(got)
+		}
+	})
+	t.Run("K5 a stage of ready targets takes one step per window", func(t *testing.T) {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 4)}}, staged.Options{}, []string{"c1", "c2", "c3", "c4"})
+		s.see(staged.HealthReady, "c1", "c2", "c3", "c4")
+		if s.run.Phase() != staged.PhaseSucceeded || !s.now.Equal(benchStart) {
+			t.Errorf("%s after %v", s.run.Phase(), s.now.Sub(benchStart))
+		}
+	})
+	t.Run("K6 what is at the version already takes no slot", func(t *testing.T) {
+		run, err := staged.Compile(one, benchSpec(), staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c1"}, {Name: "c2"}, {Name: "c3"}}}, staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &scene{t: t, run: run, now: benchStart, tokens: map[string]staged.Token{}}
+		s.see(staged.HealthReady, "c1", "c3").want(staged.PhaseProgressing, "c1 done, c2 starting, c3 done")
+	})
+	t.Run("K8 the step that fails the run starts nothing", func(t *testing.T) {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 2)}}, staged.Options{}, []string{"c1", "c2", "c3", "c4"})
+		s.step(staged.Input{Observations: []staged.Observation{{Target: "c1", Health: staged.HealthFailed, Token: s.tokens["c1"]}, {Target: "c2", Version: "v2", Health: staged.HealthReady, Token: s.tokens["c2"]}}})
+		s.want(staged.PhaseFailed, "c1 failed (reported_failed), c2 done, c3, c4")
+	})
+	t.Run("K9 a failing target ends at its deadline or when it is skipped", func(t *testing.T) {
+		st := all("st", 1)
+		st.ProgressDeadline, st.MaxFailures = staged.For(10*time.Minute), concurrency.Count(1)
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{st}}, staged.Options{}, []string{"c1", "c2"})
+		s.see(staged.HealthFailing, "c1").left(5*time.Minute).after(5*time.Minute).step(staged.Input{}).want(staged.PhaseProgressing, "c1 updating stuck, c2").left(5 * time.Minute)
+		s.after(5*time.Minute).step(staged.Input{}).want(staged.PhaseProgressing, "c1 timedOut, c2 starting")
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c2"}}})
+		s.want(staged.PhasePartiallySucceeded, "c1 timedOut, c2 skipped")
+	})
+	t.Run("K10 stuck is a mark of a target, at the instant", func(t *testing.T) {
+		s := newScene(t, one, staged.Options{StuckAfter: staged.For(7 * time.Minute)}, []string{"c1"})
+		s.left(7*time.Minute).after(7*time.Minute-1).step(staged.Input{}).want(staged.PhaseProgressing, "c1 starting").left(1)
+		s.after(1).step(staged.Input{}).want(staged.PhaseProgressing, "c1 starting stuck").left(0)
+	})
+	t.Run("K11 a target taken over fails, also while stopping", func(t *testing.T) {
+		s := newScene(t, one, staged.Options{OnFailure: staged.Hold}, []string{"c1", "c2"})
+		s.step(staged.Input{State: staged.StateStop}).want(staged.PhaseStopping, "c1 starting, c2")
+		s.step(staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v3", Health: staged.HealthReady, Token: s.tokens["c1"]}}})
+		s.want(staged.PhaseStopped, "c1 failed (superseded), c2")
+		s.step(staged.Input{State: staged.StateRun}).want(staged.PhaseHeld, "c1 failed (superseded), c2")
+	})
+	t.Run("K12 a done target taken over is regressed", func(t *testing.T) {
+		s := newScene(t, waiting(time.Hour, all("st", 1)), staged.Options{}, []string{"c1"})
+		s.see(staged.HealthReady, "c1").want(staged.PhaseWaiting, "c1 done")
+		s.step(staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v3", Health: staged.HealthReady}}}).want(staged.PhaseWaiting, "c1 done regressed (superseded)")
+		s.after(time.Hour).step(staged.Input{}).want(staged.PhaseWaiting, "c1 done regressed (superseded)")
+		if v, _ := s.run.Waits(); v.Reason != staged.ReasonRegression || !slices.Equal(v.Data.Names, []string{"c1"}) {
+			t.Error(v)
+		}
+		s.see(staged.HealthReady, "c1")
+		if s.run.Phase() != staged.PhaseSucceeded {
+			t.Error(s.run)
+		}
+		for choice, phase := range map[staged.Choice]staged.Phase{staged.Note: staged.PhaseWaiting, staged.Fail: staged.PhaseFailed} {
+			s := newScene(t, waiting(time.Hour, all("st", 1)), staged.Options{OnRegression: choice}, []string{"c1"})
+			s.see(staged.HealthReady, "c1").see(staged.HealthFailing, "c1")
+			if s.run.Phase() != phase {
+				t.Errorf("%s: %s", choice, s.run.Phase())
+			}
+		}
+	})
+	t.Run("K13 an approval of another run is ignored", func(t *testing.T) {
+		st := all("st", 1)
+		st.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{st}}, staged.Options{}, []string{"c1"})
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "other", Side: staged.Before}, {Kind: staged.CommandApprove, Run: "run", Stage: 1, Side: staged.Before},
+			{Kind: staged.CommandApprove, Run: "run", Side: staged.After}}})
+		s.want(staged.PhaseWaiting, "c1")
+		var why []staged.Reason
+		for _, e := range s.result.Events {
+			why = append(why, e.Reason)
+		}
+		if !slices.Equal(why, []staged.Reason{staged.ReasonOtherRun, staged.ReasonNotRequested, staged.ReasonNotRequested}) {
+			t.Error(s.result.Events)
+		}
+		if a := s.result.Actions; len(a) != 1 || a[0].Name != "run-before-st" {
+			t.Error(a)
+		}
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Side: staged.Before}}}).want(staged.PhaseProgressing, "c1 starting")
+	})
+	t.Run("K14 K15 K16 a stop leaves the wait alone", func(t *testing.T) {
+		s := newScene(t, waiting(time.Hour, all("st", 1), all("next", 1)), staged.Options{Overlap: staged.First, Unmatched: staged.Ignore}, []string{"c1"})
+		s.see(staged.HealthReady, "c1").left(time.Hour)
+		s.after(50*time.Minute).step(staged.Input{State: staged.StateStop}).want(staged.PhaseStopped, "c1 done").left(10 * time.Minute)
+		s.after(time.Minute).step(staged.Input{}).left(9 * time.Minute) // a wake-up moves nothing
+		s.after(time.Minute).step(staged.Input{State: staged.StateRun}).want(staged.PhaseWaiting, "c1 done").left(8 * time.Minute)
+		s.after(time.Minute).step(staged.Input{State: staged.StateStop})
+		s.after(7*time.Minute).step(staged.Input{}).want(staged.PhaseStopped, "c1 done").left(0) // over, for good
+		s.after(time.Hour).step(staged.Input{State: staged.StateRun})
+		if s.run.Phase() != staged.PhaseSucceeded {
+			t.Error(s.run)
+		}
+	})
+	t.Run("K14 frozen waits go on where they were", func(t *testing.T) {
+		s := newScene(t, waiting(time.Hour, all("st", 1)), staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"})
+		s.see(staged.HealthReady, "c1").after(50 * time.Minute).step(staged.Input{State: staged.StateStop}).left(0)
+		s.after(24 * time.Hour).step(staged.Input{State: staged.StateRun}).left(10 * time.Minute)
+		s.after(10*time.Minute - 1).step(staged.Input{State: staged.StateStop}).left(0)
+		s.after(time.Hour).step(staged.Input{State: staged.StateRun}).left(1)
+		s.after(1).step(staged.Input{})
+		if s.run.Phase() != staged.PhaseSucceeded {
+			t.Error(s.run)
+		}
+	})
+	t.Run("K17 a stuck target does not keep the run from Stopped", func(t *testing.T) {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 2)}}, staged.Options{}, []string{"c1", "c2", "c3"})
+		s.after(3*time.Minute).see(staged.HealthReady, "c1").want(staged.PhaseProgressing, "c1 done, c2 starting, c3 starting")
+		s.after(2*time.Minute).step(staged.Input{State: staged.StateStop}).want(staged.PhaseStopping, "c1 done, c2 starting stuck, c3 starting")
+		s.after(3*time.Minute).step(staged.Input{}).want(staged.PhaseStopped, "c1 done, c2 starting stuck, c3 starting stuck")
+		s.see(staged.HealthReady, "c2").want(staged.PhaseStopped, "c1 done, c2 done, c3 starting stuck")
+	})
+	t.Run("K17 a stop does not wait longer than its grace", func(t *testing.T) {
+		s := newScene(t, one, staged.Options{StopGrace: staged.For(time.Minute)}, []string{"c1"})
+		s.step(staged.Input{State: staged.StateStop}).want(staged.PhaseStopping, "c1 starting").left(time.Minute)
+		s.after(time.Minute).step(staged.Input{}).want(staged.PhaseStopped, "c1 starting")
+	})
+	t.Run("a soaking target that falls back makes a stopped run stop again", func(t *testing.T) {
+		st := all("st", 1)
+		st.MinSuccessTime = staged.For(3 * time.Minute)
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{st}}, staged.Options{}, []string{"c1"})
+		s.after(time.Minute).see(staged.HealthReady, "c1").step(staged.Input{State: staged.StateStop}).want(staged.PhaseStopped, "c1 soaking").left(3 * time.Minute)
+		s.see(staged.HealthFailing, "c1").want(staged.PhaseStopping, "c1 updating").left(4 * time.Minute)
+		s.see(staged.HealthReady, "c1").after(3*time.Minute).step(staged.Input{}).want(staged.PhaseStopped, "c1 done")
+	})
+	t.Run("K18 a stop in the cleanup waits for removals in progress alone", func(t *testing.T) {
+		s := newScene(t, one, staged.Options{Cleanup: staged.Cleanup{MaxConcurrency: concurrency.Count(1)}}, []string{"c1"}, "d1", "d2")
+		s.see(staged.HealthReady, "c1").want(staged.PhaseProgressing, "c1 done, d1 starting, d2")
+		s.step(staged.Input{State: staged.StateStop}).want(staged.PhaseStopping, "c1 done, d1 starting, d2")
+		s.step(staged.Input{Removed: []string{"d1"}}).want(staged.PhaseStopped, "c1 done, d1 done, d2")
+	})
+	t.Run("K19 changes of the fleet do not fail the run", func(t *testing.T) {
+		s := newScene(t, one, staged.Options{}, []string{"c1", "c2", "c3"})
+		s.step(staged.Input{Added: []staged.Target{{Name: "c9"}, {Name: "c1"}}, Removed: []string{"c2", "nobody"}, Leaving: []string{"c3", "x"}})
+		s.want(staged.PhaseProgressing, "c1 starting, c2 removed, c3 removed")
+		s.see(staged.HealthReady, "c1")
+		if s.run.Phase() != staged.PhaseSucceeded {
+			t.Error(s.run)
+		}
+		s = newScene(t, one, staged.Options{Added: staged.Append, Removed: staged.Fail, LateLeaving: staged.Clean, OnFailure: staged.Hold}, []string{"c1", "c2"})
+		s.step(staged.Input{Added: []staged.Target{{Name: "c9"}}}).want(staged.PhaseProgressing, "c1 starting, c2, c9")
+		s.step(staged.Input{Leaving: []string{"c2"}}).want(staged.PhaseHeld, "c1 starting, c2 failed (gone), c9")
+		if d, _ := s.run.Target("c2"); d.Stage != 1 || d.State != staged.Waiting {
+			t.Errorf("the cleanup does not have it: %+v", d)
+		}
+	})
+	t.Run("K20 K21 a run with only leaving targets can succeed, removals have limits", func(t *testing.T) {
+		options := staged.Options{Cleanup: staged.Cleanup{MaxConcurrency: concurrency.Count(1), MaxFailures: concurrency.Count(1), ProgressDeadline: staged.For(time.Minute)}}
+		s := newScene(t, one, options, nil, "d1", "d2", "d3")
+		s.want(staged.PhaseProgressing, "d1 starting, d2, d3").after(time.Minute).step(staged.Input{}).want(staged.PhaseProgressing, "d1 timedOut, d2 starting, d3")
+		s.step(staged.Input{Removed: []string{"d3"}}).want(staged.PhaseProgressing, "d1 timedOut, d2 starting, d3 done")
+		s.step(staged.Input{Observations: []staged.Observation{{Target: "d2", Gone: true}}})
+		if s.run.Phase() != staged.PhasePartiallySucceeded {
+			t.Error(s.run)
+		}
+		s = newScene(t, one, staged.Options{}, nil, "d1").step(staged.Input{Removed: []string{"d1"}})
+		if s.run.Phase() != staged.PhaseSucceeded {
+			t.Error(s.run)
+		}
+	})
+	t.Run("K22 the intent is in the run before its action", func(t *testing.T) {
+		before, err := staged.Compile(one, benchSpec(), staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c1"}}}, staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, lost := step(t, before, staged.Input{}, benchStart)
+		_, again := step(t, before, staged.Input{}, benchStart.Add(time.Hour)) // the first result was lost
+		if lost.Actions[0].Token != again.Actions[0].Token {
+			t.Errorf("other tokens: %v, %v", lost.Actions, again.Actions)
+		}
+		if status, _ := first.Target("c1"); status.State != staged.Starting {
+			t.Errorf("%+v", status)
+		}
+		// A crash in front of the action, then a stop: the run knows that the target may have been started.
+		stopped, result := step(t, first, staged.Input{State: staged.StateStop}, benchStart)
+		if stopped.Phase() != staged.PhaseStopping || len(result.Actions) != 1 {
+			t.Errorf("%s %v", stopped.Phase(), result.Actions)
+		}
+	})
+	t.Run("K24 waits are exact to the nanosecond", func(t *testing.T) {
+		s := newScene(t, waiting(time.Second, all("st", 1)), staged.Options{}, []string{"c1"})
+		s.now = s.now.Add(999_999_999)
+		s.see(staged.HealthReady, "c1").left(time.Second).after(time.Second-1).step(staged.Input{}).want(staged.PhaseWaiting, "c1 done")
+		s.after(1).step(staged.Input{})
+		if s.run.Phase() != staged.PhaseSucceeded {
+			t.Error(s.run)
+		}
+	})
+}
+
+// TestTwoRunsOfOnePlacement: a second run is detected by the strategy's hash before it starts, and by version and token while both run; what
+// one run started is never taken for the other's.
+func TestTwoRunsOfOnePlacement(t *testing.T) {
+	compile := func(id, version string, most int) *staged.Run {
+		spec := benchSpec()
+		spec.Name, spec.ID = id, id
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("st", most)}}, spec, staged.Fleet{Version: version, Targets: []staged.Target{{Name: "c1"}, {Name: "c2"}}}, staged.Options{OnFailure: staged.Hold})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	a, b, other := compile("a", "v1", 1), compile("b", "v2", 1), compile("c", "v3", 2)
+	if names, err := staged.Conflicts(a, b); err != nil || !slices.Equal(names, []string{"c1", "c2"}) {
+		t.Errorf("%v %v", names, err)
+	}
+	if names, err := staged.Conflicts(a, other); !slices.Equal(rules(err), []staged.Rule{staged.RuleConflict}) || len(names) != 2 {
+		t.Errorf("%v %v", names, err)
+	}
+	a, started := step(t, a, staged.Input{}, benchStart)
+	b, taken := step(t, b, staged.Input{}, benchStart)
+	// The token of the other run does not acknowledge, even at the version of this one.
+	b, result := step(t, b, staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthReady, Token: started.Actions[0].Token}}}, benchStart)
+	if status, _ := b.Target("c1"); status.State != staged.Starting || result.Events[0].Reason != staged.ReasonStaleToken {
+		t.Errorf("%+v %v", status, result.Events)
+	}
+	b, _ = step(t, b, staged.Input{Observations: acknowledge(taken.Actions, staged.HealthReady)}, benchStart)
+	a, _ = step(t, a, staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthReady, Token: started.Actions[0].Token}}}, benchStart)
+	if status, _ := a.Target("c1"); status.Reason != staged.ReasonSuperseded || a.Phase() != staged.PhaseHeld {
+		t.Errorf("%+v\n%s", status, a)
+	}
+	if names, err := staged.Conflicts(a, b); err != nil || !slices.Equal(names, []string{"c2"}) {
+		t.Errorf("%v %v", names, err)
+	}
+	elsewhere := benchSpec()
+	elsewhere.Namespace = "team"
+	far, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("st", 7)}}, elsewhere, staged.Fleet{Version: "v1", Targets: []staged.Target{{Name: "c2"}}}, staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names, err := staged.Conflicts(a, far); err != nil || len(names) > 0 {
+		t.Errorf("another placement: %v %v", names, err)
+	}
+	ended, _ := step(t, a, staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}}, benchStart)
+	if names, err := staged.Conflicts(ended, other); err != nil || len(names) > 0 || ended.Phase() != staged.PhaseCancelled {
+		t.Errorf("an ended run: %v %v", names, err)
+	}
+	if _, err := staged.Conflicts(a, nil); err == nil {
+		t.Error("nil is no run")
+	}
+}
+
+// TestOCM: each row of the table about Open Cluster Management's library. That the library does what the table says of it is tested in
+// examples/ocmbench, where it is linked.
+func TestOCM(t *testing.T) {
+	scene := func(t *testing.T, text string, groups ...[]string) *scene {
+		t.Helper()
+		var strategy staged.OCMStrategy
+		if err := json.Unmarshal([]byte(text), &strategy); err != nil {
+			t.Fatal(err)
+		}
+		var list []staged.DecisionGroup
+		var targets []string
+		for i, names := range groups {
+			list = append(list, staged.DecisionGroup{Name: string(rune('a' + i)), Index: int32(i), Clusters: names})
+			targets = append(targets, names...)
+		}
+		stages, options, err := staged.FromOCM(strategy, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newScene(t, stages, options, targets)
+	}
+	three := []string{"c1", "c2", "c3"}
+	t.Run("maxFailures above the size is kept", func(t *testing.T) {
+		s := scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": 1, "maxFailures": 10}}`, three)
+		s.see(staged.HealthFailed, "c1").want(staged.PhaseProgressing, "c1 failed (reported_failed), c2 starting, c3")
+	})
+	t.Run("all failures are counted", func(t *testing.T) {
+		s := scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": 2, "maxFailures": 1}}`, three)
+		s.see(staged.HealthFailed, "c1", "c2").want(staged.PhaseHeld, "c1 failed (reported_failed), c2 failed (reported_failed), c3")
+	})
+	t.Run("a group ends when all are settled", func(t *testing.T) {
+		s := scene(t, `{"type": "ProgressivePerGroup", "progressivePerGroup": {"maxFailures": 1, "progressDeadline": "10m"}}`, three, []string{"d1"})
+		s.after(5*time.Minute).see(staged.HealthReady, "c3").want(staged.PhaseProgressing, "c1 starting stuck, c2 starting stuck, c3 done")
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}).want(staged.PhaseProgressing, "c1 skipped, c2 starting stuck, c3 done")
+		s.after(5*time.Minute).step(staged.Input{}).want(staged.PhaseProgressing, "c1 skipped, c2 timedOut, c3 done, d1 starting")
+	})
+	t.Run("a gap in group indexes loses nothing", func(t *testing.T) {
+		stages, _, err := staged.FromOCM(staged.OCMStrategy{}, []staged.DecisionGroup{{Index: 0, Clusters: []string{"b"}}, {Index: 7, Clusters: []string{"a"}}})
+		if err != nil || !slices.Equal(stages.Stages[0].Targets, []string{"a", "b"}) {
+			t.Errorf("%+v %v", stages, err)
+		}
+	})
+	t.Run("times are the run's own", func(t *testing.T) {
+		s := scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": 1, "minSuccessTime": "60s", "progressDeadline": "010m"}}`, three)
+		s.see(staged.HealthReady, "c1").want(staged.PhaseProgressing, "c1 soaking, c2, c3").left(time.Minute)
+		s.after(time.Minute).step(staged.Input{}).want(staged.PhaseProgressing, "c1 done, c2 starting, c3").left(5 * time.Minute)
+	})
+	t.Run("maxConcurrency absent is all, too much stays, 0 is an error", func(t *testing.T) {
+		scene(t, `{"type": "Progressive"}`, three).want(staged.PhaseProgressing, "c1 starting, c2 starting, c3 starting")
+		scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": 9}}`, three).want(staged.PhaseProgressing, "c1 starting, c2 starting, c3 starting")
+		scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": "34%"}}`, three).want(staged.PhaseProgressing, "c1 starting, c2 starting, c3")
+		for _, zero := range []concurrency.Limit{concurrency.Count(0), concurrency.Percent(0)} {
+			_, _, err := staged.FromOCM(staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &staged.OCMConfig{MaxConcurrency: zero}}, nil)
+			if !slices.Equal(rules(err), []staged.Rule{staged.RuleMaxConcurrency}) {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("a timed-out mandatory cluster holds the others back", func(t *testing.T) {
+		s := scene(t, `{"type": "Progressive", "progressive": {"maxFailures": 3, "progressDeadline": "10m", "mandatoryDecisionGroups": [{"groupName": "b"}]}}`, three, []string{"d1"})
+		s.want(staged.PhaseProgressing, "d1 starting").after(10*time.Minute).step(staged.Input{}).want(staged.PhaseHeld, "d1 timedOut")
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "d1", Attempt: 1}}}).see(staged.HealthReady, "d1")
+		s.want(staged.PhaseProgressing, "d1 done attempt 2, c1 starting, c2 starting, c3 starting")
+	})
+	t.Run("a failed cluster is settled, a failing one may succeed", func(t *testing.T) {
+		s := scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": 1, "maxFailures": "1%"}}`, three)
+		s.see(staged.HealthFailing, "c1").want(staged.PhaseProgressing, "c1 updating, c2, c3").see(staged.HealthReady, "c1").want(staged.PhaseProgressing, "c1 done, c2 starting, c3")
+		s.see(staged.HealthFailed, "c2").want(staged.PhaseProgressing, "c1 done, c2 failed (reported_failed), c3 starting") // 1% of three is one, rounded up
+	})
+	t.Run("the next instant is that of all targets", func(t *testing.T) {
+		s := scene(t, `{"type": "All", "all": {"progressDeadline": "4m"}}`, three)
+		s.after(time.Minute).see(staged.HealthReady, "c1").left(3 * time.Minute)
+	})
+	t.Run("stages, limits and budgets are those of the table", func(t *testing.T) {
+		groups := []staged.DecisionGroup{{Name: "a", Index: 0, Clusters: []string{"c2", "c1"}}, {Name: "b", Index: 1, Clusters: []string{"c3"}}, {Name: "b", Index: 2, Clusters: []string{"c5", "c4"}}}
+		describe := func(s staged.Strategy) string {
+			var list []string
+			for _, stage := range s.Stages {
+				list = append(list, strings.Join([]string{stage.Name, strings.Join(stage.Targets, "+"), stage.MaxConcurrency.String(), stage.MaxFailures.String()}, " "))
+			}
+			return strings.Join(list, "; ") + "; " + s.ProgressDeadline.String() + " " + s.MinSuccessTime.String()
+		}
+		for text, want := range map[string]string{
+			`{}`: "all c1+c2+c3+c4+c5 100% 100%;  ",
+			`{"type": "All", "all": {"progressDeadline": "90m", "minSuccessTime": "1h", "maxFailures": 0}}`:                                                                                                "all c1+c2+c3+c4+c5 100% 100%; 1h30m ",
+			`{"type": "Progressive", "progressive": {"maxFailures": "21%", "minSuccessTime": "0", "progressDeadline": "None"}}`:                                                                            "rest c1+c2+c3+c4+c5 100% 2; None 0",
+			`{"type": "Progressive", "progressive": {"maxConcurrency": "05%", "maxFailures": "30%", "mandatoryDecisionGroups": [{"groupName": "b"}]}}`:                                                     "group1 c3 100% 0; group2 c4+c5 100% 0; rest c1+c2 5% 2;  ",
+			`{"type": "ProgressivePerGroup", "progressivePerGroup": {"minSuccessTime": "5m0s", "maxFailures": "30%", "mandatoryDecisionGroups": [{"groupIndex": 2}, {"groupIndex": 0, "groupName": ""}]}}`: "group0 c1+c2 100% 0; group2 c4+c5 100% 0; group1 c3 100% 30%;  5m",
+		} {
+			var strategy staged.OCMStrategy
+			if err := json.Unmarshal([]byte(text), &strategy); err != nil {
+				t.Fatal(err)
+			}
+			stages, options, err := staged.FromOCM(strategy, groups)
+			if err != nil || describe(stages) != want || (options != staged.Options{Rounding: staged.Up, OnFailure: staged.Hold}) {
+				t.Errorf("%s: got %s, %+v, %v\nwant %s", text, describe(stages), options, err, want)
+			}
+		}
+	})
+	t.Run("more than 31 groups", func(t *testing.T) {
+		var groups [][]string
+		for i := range 40 {
+			groups = append(groups, []string{"c" + string(rune('A'+i))})
+		}
+		s := scene(t, `{"type": "ProgressivePerGroup"}`, groups...)
+		var copied staged.Run
+		if err := json.Unmarshal(encode(t, s.run), &copied); err != nil || len(slices.Collect(copied.Stages())) != 41 {
+			t.Error(err)
+		}
+	})
+	t.Run("faults", func(t *testing.T) {
+		config := staged.OCMConfig{MaxFailures: concurrency.Percent(101), ProgressDeadline: "1d", MinSuccessTime: "None", MandatoryDecisionGroups: []staged.MandatoryGroup{{GroupName: "z"}}}
+		for _, c := range []struct {
+			strategy staged.OCMStrategy
+			groups   []staged.DecisionGroup
+			want     []staged.Rule
+		}{
+			{staged.OCMStrategy{Type: "Sometimes"}, nil, []staged.Rule{staged.RuleOCMType}},
+			{staged.OCMStrategy{Type: staged.OCMProgressive, All: &staged.OCMConfig{}}, nil, []staged.Rule{staged.RuleOCMType}},
+			{staged.OCMStrategy{All: &staged.OCMConfig{MaxConcurrency: concurrency.Count(1), MandatoryDecisionGroups: []staged.MandatoryGroup{}}}, nil, []staged.Rule{staged.RuleOCMType, staged.RuleOCMType}},
+			{staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &config}, nil, []staged.Rule{staged.RuleDuration, staged.RuleDuration, staged.RuleMaxFailures, staged.RuleDecisionGroup}},
+			{staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &staged.OCMConfig{ProgressDeadline: "0s"}}, nil, []staged.Rule{staged.RuleDuration}},
+			{staged.OCMStrategy{}, []staged.DecisionGroup{{Clusters: []string{"a", ""}}, {Clusters: []string{"a"}}}, []staged.Rule{staged.RuleDecisionGroup, staged.RuleDecisionGroup}},
+		} {
+			if _, _, err := staged.FromOCM(c.strategy, c.groups); !slices.Equal(rules(err), c.want) {
+				t.Errorf("%+v: %v", c.strategy, err)
+			}
+		}
+		for text, rule := range map[string]staged.Rule{`{"progressive": {"maxConcurrency": "x"}}`: staged.RuleMaxConcurrency, `{"all": {"maxFailures": "5"}}`: staged.RuleMaxFailures, `{"tipe": "All"}`: staged.RuleFormat} {
+			var strategy staged.OCMStrategy
+			if err := json.Unmarshal([]byte(text), &strategy); !slices.Equal(rules(err), []staged.Rule{rule}) {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	})
+}

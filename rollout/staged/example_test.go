@@ -1,0 +1,141 @@
+package staged_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout/staged"
+)
+
+// The strategy of KubeFleet's documentation, played with clusters that are ready at once. The run is shown before it starts and while it waits.
+func ExampleStep() {
+	var strategy staged.Strategy
+	if err := json.Unmarshal([]byte(`{
+		"kind": "ClusterStagedUpdateStrategy", "metadata": {"name": "cluster-config-strategy"},
+		"spec": {"stages": [
+			{"name": "staging", "labelSelector": {"matchLabels": {"environment": "staging"}}, "maxConcurrency": 2,
+			 "afterStageTasks": [{"type": "TimedWait", "waitTime": "1h"}]},
+			{"name": "canary", "labelSelector": {"matchLabels": {"environment": "canary"}}, "beforeStageTasks": [{"type": "Approval"}]}
+		]}}`), &strategy); err != nil {
+		panic(err)
+	}
+	spec := staged.Spec{Name: "example-run", PlacementName: "example-placement", StagedRolloutStrategyName: "cluster-config-strategy", State: staged.StateRun}
+	fleet := staged.Fleet{Version: "5", Targets: []staged.Target{
+		{Name: "stage-1", Labels: map[string]string{"environment": "staging"}},
+		{Name: "stage-2", Labels: map[string]string{"environment": "staging"}},
+		{Name: "canary-1", Labels: map[string]string{"environment": "canary"}},
+	}}
+	run, err := staged.Compile(strategy, spec, fleet, staged.Options{})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Print(run)
+
+	now := time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
+	var input staged.Input
+	for !run.Phase().Terminal() {
+		var result staged.Result
+		run, result, err = staged.Step(run, input, now) // store the run, then act
+		if err != nil {
+			panic(err)
+		}
+		waits, _ := run.Waits()
+		fmt.Printf("%s %s: %s\n", now.Format("15:04"), run.Phase(), waits.Reason)
+		input = staged.Input{}
+		for _, a := range result.Actions {
+			fmt.Println("  ", a)
+			switch a.Kind {
+			case staged.Start:
+				input.Observations = append(input.Observations, staged.Observation{Target: a.Target, Version: a.Version, Health: staged.HealthReady, Token: a.Token})
+			case staged.RequestApproval:
+				input.Commands = append(input.Commands, staged.Command{Kind: staged.CommandApprove, Run: a.Run, Stage: a.Stage, Side: a.Side})
+			}
+		}
+		if len(result.Actions) == 0 {
+			now = result.Next // nothing to do until then
+		}
+	}
+	// Output:
+	// run example-run: Initialized, version 5 of example-placement, 0 of 3 targets done
+	//   waits: initialized (the first step is still to come)
+	//   stage 0 staging: Pending, 2 at a time, at most 0 failures
+	//     targets: stage-1, stage-2
+	//     after: wait 1h
+	//   stage 1 canary: Pending, 1 at a time, at most 0 failures
+	//     before: approval example-run-before-canary
+	//     targets: canary-1
+	// 08:00 Progressing: slot
+	//    start stage-1, attempt 1
+	//    start stage-2, attempt 1
+	// 08:00 Waiting: wait
+	// 09:00 Waiting: approval
+	//    request approval example-run-before-canary
+	// 09:00 Progressing: slot
+	//    start canary-1, attempt 1
+	// 09:00 Succeeded: ended
+}
+
+// What a target waits for, until when, and who can change it.
+func ExampleRun_Explain() {
+	stage := func(name string) staged.Stage {
+		return staged.Stage{Name: name, Targets: []string{name + "1", name + "2"}}
+	}
+	first, second := stage("a"), stage("b")
+	first.AfterStageTasks = []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(time.Hour)}, {Type: staged.Approval}}
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{first, second}, ProgressDeadline: staged.For(30 * time.Minute)},
+		staged.Spec{Name: "example-run", PlacementName: "p", StagedRolloutStrategyName: "s", State: staged.StateRun},
+		staged.Fleet{Version: "5", Targets: []staged.Target{{Name: "a1"}, {Name: "a2"}, {Name: "b1"}, {Name: "b2"}}}, staged.Options{})
+	if err != nil {
+		panic(err)
+	}
+	now := time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
+	say := func(input staged.Input, targets ...string) {
+		if run, _, err = staged.Step(run, input, now); err != nil {
+			panic(err)
+		}
+		for _, name := range targets {
+			verdict, _ := run.Explain(name)
+			fmt.Printf("%s %s: %s\n", now.Format("15:04"), name, verdict)
+		}
+	}
+	ready := func(name string) staged.Input {
+		return staged.Input{Observations: []staged.Observation{{Target: name, Version: "5", Health: staged.HealthReady}}}
+	}
+	say(staged.Input{}, "a1", "a2", "b1")
+	now = now.Add(time.Minute)
+	say(ready("a1"), "a2")
+	say(ready("a2"), "b1")
+	say(staged.Input{State: staged.StateStop}, "b1")
+	// Output:
+	// 08:00 a1: in_progress since 2026-03-10T08:00:00Z, until 2026-03-10T08:30:00Z, waits for an observation of a1
+	// 08:00 a2: slot, 1 of 1 in progress: a1, until 2026-03-10T08:05:00Z, waits for a free slot
+	// 08:00 b1: stage 0: slot, 1 of 1 in progress: a1, until 2026-03-10T08:05:00Z, waits for a free slot
+	// 08:01 a2: in_progress since 2026-03-10T08:01:00Z, until 2026-03-10T08:31:00Z, waits for an observation of a2
+	// 08:01 b1: stage 0: approval, until 2026-03-10T09:01:00Z, waits for the approval example-run-after-a
+	// 08:01 b1: stopped, waits for an operator to set state Run
+}
+
+// A rollout strategy of Open Cluster Management as stages.
+func ExampleFromOCM() {
+	var strategy staged.OCMStrategy
+	if err := json.Unmarshal([]byte(`{"type": "Progressive", "progressive": {
+		"mandatoryDecisionGroups": [{"groupName": "canary"}], "maxConcurrency": "25%", "minSuccessTime": "5m", "progressDeadline": "10m", "maxFailures": "20%"}}`), &strategy); err != nil {
+		panic(err)
+	}
+	stages, options, err := staged.FromOCM(strategy, []staged.DecisionGroup{
+		{Name: "canary", Index: 0, Clusters: []string{"cluster1"}},
+		{Name: "", Index: 1, Clusters: []string{"cluster2", "cluster3", "cluster4", "cluster5"}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	for _, s := range stages.Stages {
+		fmt.Println(s.Name, s.Targets, "at a time:", s.MaxConcurrency, "failures:", s.MaxFailures)
+	}
+	fmt.Println("deadline:", stages.ProgressDeadline, "soak:", stages.MinSuccessTime, "rounding:", options.Rounding, "on failure:", options.OnFailure)
+	// Output:
+	// group0 [cluster1] at a time: 100% failures: 0
+	// rest [cluster2 cluster3 cluster4 cluster5] at a time: 25% failures: 1
+	// deadline: 10m soak: 5m rounding: up on failure: hold
+}

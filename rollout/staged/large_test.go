@@ -1,0 +1,131 @@
+package staged_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout/staged"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// TestLargeReference compares with the dumb version on fleets that need every level of the tree, with members that join across the borders
+// of its nodes, and with everything in progress or little of it.
+func TestLargeReference(t *testing.T) {
+	for _, c := range []struct {
+		members, joining int
+		limit            concurrency.Limit
+	}{{31, 5, concurrency.Count(3)}, {32, 40, concurrency.Percent(50)}, {1020, 10, concurrency.Percent(10)}, {1100, 3, concurrency.Percent(100)}, {1500, 0, concurrency.Count(40)}} {
+		t.Run(fmt.Sprint(c.members, "+", c.joining, " at ", c.limit), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(7, uint64(c.members)))
+			strategy := staged.Strategy{ProgressDeadline: staged.For(20 * time.Minute), MinSuccessTime: staged.For(time.Minute), MaxFailures: concurrency.Percent(100)}
+			for _, ring := range []string{"a", "b"} {
+				strategy.Stages = append(strategy.Stages, staged.Stage{Name: ring, MaxConcurrency: c.limit, LabelSelector: &selector.LabelSelector{MatchLabels: map[string]string{"ring": ring}}})
+			}
+			options := staged.Options{Added: staged.Append, LateLeaving: staged.Clean, VerifyDone: staged.Always, OnRegression: staged.Note}
+			fleet := staged.Fleet{Version: "v2"}
+			target := func(i int) staged.Target {
+				return staged.Target{Name: fmt.Sprintf("c%05d", i), Labels: map[string]string{"ring": string("ab"[i%10/7])}}
+			}
+			for i := range c.members {
+				fleet.Targets = append(fleet.Targets, target(i))
+			}
+			run, err := staged.Compile(strategy, benchSpec(), fleet, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ref := newReference(run, strategy, options)
+			now := benchStart
+			known := c.members
+			var actions []staged.Action
+			for n := range 40 {
+				now = now.Add(time.Duration(random.IntN(90)) * time.Second)
+				var in staged.Input
+				for _, a := range actions {
+					if random.IntN(3) > 0 {
+						in.Observations = append(in.Observations, staged.Observation{Target: a.Target, Version: a.Version, Health: staged.HealthReady, Token: a.Token, Gone: a.Kind == staged.Remove})
+					}
+				}
+				for range c.members / 20 {
+					in.Observations = append(in.Observations, staged.Observation{Target: fmt.Sprintf("c%05d", random.IntN(known)), Version: "v2",
+						Health: []staged.Health{staged.HealthReady, staged.HealthReady, staged.HealthFailing, staged.HealthFailed}[random.IntN(4)]})
+				}
+				if known < c.members+c.joining {
+					in.Added = append(in.Added, target(known))
+					known++
+				}
+				if n%10 == 9 {
+					in.Leaving = append(in.Leaving, fmt.Sprintf("c%05d", random.IntN(known)))
+				}
+				var result staged.Result
+				if run, result, err = staged.Step(run, in, now); err != nil {
+					t.Fatal(err)
+				}
+				wantActions, next := ref.step(in, now)
+				actions = result.Actions
+				if !reflect.DeepEqual(ref.picture(), pictureOf(run)) || !next.Equal(result.Next) {
+					t.Fatalf("step %d: next %v, want %v: %s", n, result.Next, next, gocmp.Diff(ref.picture(), pictureOf(run), cmpopts.EquateEmpty()))
+				}
+				if diff := gocmp.Diff(wantActions, actions, cmpopts.EquateEmpty()); diff != "" {
+					t.Fatalf("step %d: actions: %s", n, diff)
+				}
+				if n%20 == 10 { // go on from the stored form
+					var copied staged.Run
+					if err := json.Unmarshal(encode(t, run), &copied); err != nil {
+						t.Fatal(err)
+					}
+					run = &copied
+				}
+			}
+			if n := ref.current(); n == 0 && c.limit.Value() > 40 {
+				t.Errorf("still in the first stage\n%s", run)
+			}
+		})
+	}
+}
+
+// TestStepAllocatesTheSame: a step of a fixed size allocates no more at 100,000 targets than at 1,000, but for the levels of the tree that it
+// copies on its way down.
+func TestStepAllocatesTheSame(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	measure := func(n int) (allocations, bytes float64) {
+		run, result, now := midway(t, compileBench(t, n, concurrency.Count(10)), n)
+		in := staged.Input{Observations: acknowledge(result.Actions, staged.HealthReady)[:10]}
+		allocations = testing.AllocsPerRun(20, func() { step(t, run, in, now.Add(time.Second)) })
+		const steps = 200
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range steps {
+			step(t, run, in, now.Add(time.Second))
+		}
+		runtime.ReadMemStats(&after)
+		return allocations, float64(after.TotalAlloc-before.TotalAlloc) / steps
+	}
+	few, fewBytes := measure(1_000)
+	many, manyBytes := measure(100_000)
+	t.Logf("1,000: %.0f allocations, %.0f bytes; 100,000: %.0f, %.0f", few, fewBytes, many, manyBytes)
+	// Two levels more, of two allocations and at most 600 bytes each, for the two ends of the window.
+	if many > few+8 || manyBytes > fewBytes+8*300 {
+		t.Errorf("a step grows with the fleet")
+	}
+}
+
+// TestMemory: under 40 bytes per target beside its name.
+func TestMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector takes memory")
+	}
+	if got := memory(t, 50_000) - 16; got >= 40 { // 16: the header of the name's string
+		t.Errorf("%.1f bytes per target beside the name", got)
+	}
+}

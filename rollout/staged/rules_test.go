@@ -1,0 +1,345 @@
+package staged_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout/staged"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// everyRule lists the rules that a row must violate.
+func everyRule() []staged.Rule {
+	return []staged.Rule{staged.RuleStages, staged.RuleStageName, staged.RuleStageNameUnique, staged.RuleSelector, staged.RuleSortKey, staged.RuleMaxConcurrency,
+		staged.RuleMaxFailures, staged.RuleRunMaxFailures, staged.RuleDuration, staged.RuleBeforeCount, staged.RuleBeforeType, staged.RuleBeforeWaitTime,
+		staged.RuleAfterCount, staged.RuleAfterType, staged.RuleAfterTypeUnique, staged.RuleWaitTimeMissing, staged.RuleWaitTimeForbidden, staged.RuleWaitTime,
+		staged.RulePlacementExternal, staged.RuleTargetName, staged.RuleTargetDuplicate, staged.RuleTargetOverlap, staged.RuleTargetUnmatched, staged.RuleTargetNone,
+		staged.RuleRunName, staged.RulePlacementName, staged.RuleStrategyName, staged.RuleSnapshotIndex, staged.RuleVersion, staged.RuleState, staged.RuleOption, staged.RuleFormat}
+}
+
+// TestRules compiles one strategy, run, fleet and set of options per row, of which one thing is wrong, or just not wrong.
+func TestRules(t *testing.T) {
+	const good = `{"stages": [{"name": "a", "labelSelector": {}}]}`
+	stage := func(fields string) string {
+		return `{"stages": [{"name": "ok", "labelSelector": {"matchLabels": {"x": "y"}}}, {"name": "a", "labelSelector": {}, ` + fields + `}]}`
+	}
+	many := func(n int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(`{"name": "s%d"}`, i)
+		}
+		list[0] = `{"name": "s0", "labelSelector": {}}`
+		return `{"stages": [` + strings.Join(list, ",") + `]}`
+	}
+	type row struct {
+		why      string
+		strategy string
+		run      string
+		options  string
+		fleet    *staged.Fleet
+		rule     staged.Rule // empty: it passes
+		path     string
+		value    string
+		more     bool // another rule is violated with it
+	}
+	fleet := func(names ...string) *staged.Fleet {
+		f := &staged.Fleet{Version: "1"}
+		for _, name := range names {
+			f.Targets = append(f.Targets, staged.Target{Name: name, Labels: map[string]string{"env": name[:1], "n": "7"}})
+		}
+		return f
+	}
+	rows := []row{
+		{why: "the smallest", strategy: good},
+		{why: "no stages do nothing, which is a mistake", strategy: `{"stages": []}`, rule: staged.RuleStages, path: "stages", value: "0"},
+		{why: "31 stages are KubeFleet's limit", strategy: many(31)},
+		{why: "and 32 above it", strategy: many(32), rule: staged.RuleStages, path: "stages", value: "32"},
+		{why: "63 characters are allowed", strategy: `{"stages": [{"name": "` + strings.Repeat("a", 63) + `", "labelSelector": {}}]}`},
+		{why: "64 are not", strategy: `{"stages": [{"name": "` + strings.Repeat("a", 64) + `", "labelSelector": {}}]}`, rule: staged.RuleStageName, path: "stages[0].name"},
+		{why: "capitals are not", strategy: `{"stages": [{"name": "Prod", "labelSelector": {}}]}`, rule: staged.RuleStageName, path: "stages[0].name", value: `"Prod"`},
+		{why: "two stages of one name share an approval", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "a"}]}`, rule: staged.RuleStageNameUnique, path: "stages[1].name"},
+		{why: "an unknown operator", strategy: `{"stages": [{"name": "a", "labelSelector": {"matchExpressions": [{"key": "x", "operator": "Is"}]}}]}`, rule: staged.RuleSelector, path: "stages[0].labelSelector"},
+		{why: "two ways of saying who", strategy: stage(`"targets": ["c"]`), rule: staged.RuleSelector, path: "stages[1].targets"},
+		{why: "a target listed twice", strategy: `{"stages": [{"name": "a", "targets": ["c1", "c1"]}]}`, rule: staged.RuleSelector, path: "stages[0].targets[1]", value: `"c1"`},
+		{why: "a target without name", strategy: `{"stages": [{"name": "a", "targets": [""]}]}`, rule: staged.RuleSelector, path: "stages[0].targets[0]"},
+		{why: "no target has such a label", strategy: stage(`"sortingLabelKey": "a b"`), rule: staged.RuleSortKey, path: "stages[1].sortingLabelKey"},
+		{why: "a label that is there", strategy: stage(`"sortingLabelKey": "n"`)},
+		{why: "a label that is missing", strategy: stage(`"sortingLabelKey": "order"`), rule: staged.RuleSortKey, path: `targets["c1"].labels["order"]`},
+		{why: "or not, by the options", strategy: stage(`"sortingLabelKey": "order"`), options: `{"missingSortKey": "last"}`},
+		{why: "a label that is no number", strategy: stage(`"sortingLabelKey": "env"`), options: `{"missingSortKey": "last"}`, rule: staged.RuleSortKey, path: `targets["c1"].labels["env"]`, value: `"c"`},
+		{why: "a signed number", strategy: stage(`"sortingLabelKey": "n"`), fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1", Labels: map[string]string{"n": "-1"}}}}, rule: staged.RuleSortKey, path: `targets["c1"].labels["n"]`},
+		{why: "a number above 64 bits", strategy: stage(`"sortingLabelKey": "n"`), fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1", Labels: map[string]string{"n": "9223372036854775808"}}}}, rule: staged.RuleSortKey, path: `targets["c1"].labels["n"]`},
+		{why: "one at a time", strategy: stage(`"maxConcurrency": 1`)},
+		{why: "none at a time is never", strategy: stage(`"maxConcurrency": 0`), rule: staged.RuleMaxConcurrency, path: "stages[1].maxConcurrency", value: "0"},
+		{why: "nor is 0%", strategy: stage(`"maxConcurrency": "0%"`), rule: staged.RuleMaxConcurrency, path: "stages[1].maxConcurrency", value: "0%"},
+		{why: "101% is a typo", strategy: stage(`"maxConcurrency": "101%"`), rule: staged.RuleMaxConcurrency, path: "stages[1].maxConcurrency", value: "101%"},
+		{why: "a leading zero", strategy: stage(`"maxConcurrency": "05%"`), rule: staged.RuleMaxConcurrency, path: "stages[1].maxConcurrency"},
+		{why: "a number in a string", strategy: stage(`"maxConcurrency": "50"`), rule: staged.RuleMaxConcurrency, path: "stages[1].maxConcurrency"},
+		{why: "a fraction", strategy: stage(`"maxConcurrency": 1.5`), rule: staged.RuleMaxConcurrency, path: "stages[1].maxConcurrency"},
+		{why: "no failures", strategy: stage(`"maxFailures": 0`)},
+		{why: "no failures in percent", strategy: stage(`"maxFailures": "0%"`)},
+		{why: "this form has two digits", strategy: stage(`"maxFailures": "05%"`)},
+		{why: "not three", strategy: stage(`"maxFailures": "005%"`), rule: staged.RuleMaxFailures, path: "stages[1].maxFailures"},
+		{why: "more than all", strategy: stage(`"maxFailures": "101%"`), rule: staged.RuleMaxFailures, path: "stages[1].maxFailures", value: "101%"},
+		{why: "fewer than none", strategy: stage(`"maxFailures": -1`), rule: staged.RuleMaxFailures, path: "stages[1].maxFailures"},
+		{why: "the same beside stages", strategy: `{"maxFailures": "101%", "stages": [{"name": "a", "labelSelector": {}}]}`, rule: staged.RuleRunMaxFailures, path: "maxFailures", value: "101%"},
+		{why: "and what cannot be read there", strategy: `{"maxFailures": "x", "stages": [{"name": "a", "labelSelector": {}}]}`, rule: staged.RuleRunMaxFailures, path: "maxFailures"},
+		{why: "no deadline", strategy: stage(`"progressDeadline": "None"`)},
+		{why: "a deadline at once", strategy: stage(`"progressDeadline": "0s"`), rule: staged.RuleDuration, path: "stages[1].progressDeadline"},
+		{why: "no unit", strategy: stage(`"progressDeadline": "10"`), rule: staged.RuleDuration, path: "stages[1].progressDeadline"},
+		{why: "no soak, as YAML reads it", strategy: stage(`"minSuccessTime": 0`)},
+		{why: "no soak", strategy: stage(`"minSuccessTime": "0s"`)},
+		{why: "no soak is not None", strategy: stage(`"minSuccessTime": "None"`), rule: staged.RuleDuration, path: "stages[1].minSuccessTime"},
+		{why: "the same beside stages", strategy: `{"minSuccessTime": "None", "stages": [{"name": "a", "labelSelector": {}}]}`, rule: staged.RuleDuration, path: "minSuccessTime"},
+		{why: "one approval before", strategy: stage(`"beforeStageTasks": [{"type": "Approval"}]`)},
+		{why: "two before", strategy: stage(`"beforeStageTasks": [{"type": "Approval"}, {"type": "Approval"}]`), rule: staged.RuleBeforeCount, path: "stages[1].beforeStageTasks", value: "2"},
+		{why: "a wait before", strategy: stage(`"beforeStageTasks": [{"type": "TimedWait", "waitTime": "1h"}]`), rule: staged.RuleBeforeType, path: "stages[1].beforeStageTasks[0].type", more: true},
+		{why: "an approval that waits", strategy: stage(`"beforeStageTasks": [{"type": "Approval", "waitTime": "1h"}]`), rule: staged.RuleBeforeWaitTime, path: "stages[1].beforeStageTasks[0].waitTime"},
+		{why: "both after", strategy: stage(`"afterStageTasks": [{"type": "Approval"}, {"type": "TimedWait", "waitTime": "1h30m"}]`)},
+		{why: "three after", strategy: stage(`"afterStageTasks": [{"type": "Approval"}, {"type": "TimedWait", "waitTime": "1h"}, {"type": "Approval"}]`), rule: staged.RuleAfterCount, path: "stages[1].afterStageTasks", value: "3", more: true},
+		{why: "an unknown task fails closed", strategy: stage(`"afterStageTasks": [{"type": "Prayer"}]`), rule: staged.RuleAfterType, path: "stages[1].afterStageTasks[0].type"},
+		{why: "two waits", strategy: stage(`"afterStageTasks": [{"type": "TimedWait", "waitTime": "1h"}, {"type": "TimedWait", "waitTime": "1h"}]`), rule: staged.RuleAfterTypeUnique, path: "stages[1].afterStageTasks[1].type"},
+		{why: "a wait for nothing", strategy: stage(`"afterStageTasks": [{"type": "TimedWait"}]`), rule: staged.RuleWaitTimeMissing, path: "stages[1].afterStageTasks[0].waitTime"},
+		{why: "an approval that waits", strategy: stage(`"afterStageTasks": [{"type": "Approval", "waitTime": "1h"}]`), rule: staged.RuleWaitTimeForbidden, path: "stages[1].afterStageTasks[0].waitTime"},
+		{why: "another strategy type", strategy: good, fleet: &staged.Fleet{Version: "1", PlacementStrategy: "RollingUpdate", Targets: []staged.Target{{Name: "c1"}}}, rule: staged.RulePlacementExternal, path: "placementStrategy"},
+		{why: "the right one", strategy: good, fleet: &staged.Fleet{Version: "1", PlacementStrategy: "External", Targets: []staged.Target{{Name: "c1"}}}},
+		{why: "a target without name", strategy: good, fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{}}}, rule: staged.RuleTargetName, path: "targets[0].name"},
+		{why: "a name that JSON cannot hold", strategy: good, fleet: &staged.Fleet{Version: "1", Leaving: []string{"\xff"}}, rule: staged.RuleTargetName, path: "leaving[0]"},
+		{why: "a target twice", strategy: good, fleet: fleet("c1", "c2", "c1", "c1"), rule: staged.RuleTargetDuplicate, path: "targets", value: `"c1"`},
+		{why: "to be updated and removed", strategy: good, fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1"}}, Leaving: []string{"c1"}}, rule: staged.RuleTargetDuplicate, path: "targets", value: `"c1"`},
+		{why: "in two stages", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "b", "targets": ["c2"]}]}`, fleet: fleet("c1", "c2"), rule: staged.RuleTargetOverlap, path: "targets", value: "1"},
+		{why: "the first counts, by the options", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "b", "targets": ["c2"]}]}`, options: `{"overlap": "first"}`, fleet: fleet("c1", "c2")},
+		{why: "in no stage", strategy: `{"stages": [{"name": "a"}]}`, rule: staged.RuleTargetUnmatched, path: "targets", value: "1"},
+		{why: "ignored, by the options", strategy: `{"stages": [{"name": "a"}]}`, options: `{"unmatched": "ignore"}`},
+		{why: "nothing to do", strategy: good, fleet: &staged.Fleet{Version: "1"}, rule: staged.RuleTargetNone, path: "targets"},
+		{why: "leaving ones are something", strategy: good, fleet: &staged.Fleet{Version: "1", Leaving: []string{"d1"}}},
+		{why: "no version is known", strategy: good, fleet: &staged.Fleet{Leaving: []string{"d1"}}, run: `{"placementName": "p", "stagedRolloutStrategyName": "s"}`, rule: staged.RuleVersion, path: "version"},
+		{why: "the index is the version", strategy: good, fleet: &staged.Fleet{Leaving: []string{"d1"}}, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "resourceSnapshotIndex": "0"}`},
+		{why: "a name with a dot", strategy: good, run: `{"metadata": {"name": "a.b"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.RuleRunName, path: "metadata.name"},
+		{why: "a name that ends with a dash", strategy: good, run: `{"metadata": {"name": "a-"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.RuleRunName, path: "metadata.name"},
+		{why: "a name of 64 characters", strategy: good, run: `{"metadata": {"name": "` + strings.Repeat("a", 64) + `"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.RuleRunName, path: "metadata.name"},
+		{why: "no placement", strategy: good, run: `{"stagedRolloutStrategyName": "s"}`, rule: staged.RulePlacementName, path: "placementName"},
+		{why: "a placement of 256 characters", strategy: good, run: `{"placementName": "` + strings.Repeat("p", 256) + `", "stagedRolloutStrategyName": "s"}`, rule: staged.RulePlacementName, path: "placementName"},
+		{why: "and of 255", strategy: good, run: `{"placementName": "` + strings.Repeat("p", 255) + `", "stagedRolloutStrategyName": "s"}`},
+		{why: "no strategy", strategy: good, run: `{"placementName": "p"}`, rule: staged.RuleStrategyName, path: "stagedRolloutStrategyName"},
+		{why: "an index that is no number", strategy: good, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "resourceSnapshotIndex": "-1"}`, rule: staged.RuleSnapshotIndex, path: "resourceSnapshotIndex", value: `"-1"`},
+		{why: "an unknown state fails closed", strategy: good, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "state": "Go"}`, rule: staged.RuleState, path: "state", value: `"Go"`},
+		{why: "an unknown choice fails closed", strategy: good, options: `{"onFailure": "pray"}`, rule: staged.RuleOption, path: "onFailure", value: `"pray"`},
+		{why: "a choice of another field", strategy: good, options: `{"onFailure": "skip"}`, rule: staged.RuleOption, path: "onFailure"},
+		{why: "stuck at once", strategy: good, options: `{"stuckAfter": "0"}`, rule: staged.RuleOption, path: "stuckAfter"},
+		{why: "never stuck", strategy: good, options: `{"stuckAfter": "None"}`, rule: staged.RuleOption, path: "stuckAfter"},
+		{why: "no time to stop", strategy: good, options: `{"stopGrace": "0s"}`},
+		{why: "all time to stop", strategy: good, options: `{"stopGrace": "None"}`},
+		{why: "no removals at a time", strategy: good, options: `{"cleanup": {"maxConcurrency": 0}}`, rule: staged.RuleOption, path: "cleanup.maxConcurrency"},
+		{why: "too many failed removals", strategy: good, options: `{"cleanup": {"maxFailures": "200%"}}`, rule: staged.RuleOption, path: "cleanup.maxFailures"},
+		{why: "a deadline at once", strategy: good, options: `{"cleanup": {"progressDeadline": "0"}}`, rule: staged.RuleOption, path: "cleanup.progressDeadline"},
+		{why: "a misspelt field must not be no field", strategy: stage(`"maxConcurency": 1`), rule: staged.RuleFormat, path: "stages[1].maxConcurency"},
+		{why: "of a run, too", strategy: good, run: `{"placement": "p"}`, rule: staged.RuleFormat, path: "placement"},
+		{why: "of the options, too", strategy: good, options: `{"onfailure": "hold"}`, rule: staged.RuleFormat, path: "onfailure"},
+		{why: "another kind of object", strategy: `{"kind": "ConfigMap", "spec": ` + good + `}`, rule: staged.RuleFormat, path: "kind", value: `"ConfigMap"`},
+		{why: "null is no stage", strategy: `{"stages": [null]}`, rule: staged.RuleFormat, path: "stages[0]"},
+		{why: "what is wrong inside a whole object", strategy: `{"kind": "StagedUpdateStrategy", "spec": {"stages": [{"name": 1}]}}`, rule: staged.RuleFormat, path: "spec.stages[0].name"},
+	}
+	for _, wait := range []string{"1h30m", "1.5h", "30s", "0.5s", "10m", "0h1m"} {
+		rows = append(rows, row{why: wait + " is a wait", strategy: stage(`"afterStageTasks": [{"type": "TimedWait", "waitTime": "` + wait + `"}]`)})
+	}
+	for _, wait := range []string{"1d", "1", "01h", "100ms", "-1h", "0s", "0", "None", "1.h", ".5h", "h", "1 h", "3000000h", "1h1", "1e3s"} {
+		rows = append(rows, row{why: wait + " is no wait", strategy: stage(`"afterStageTasks": [{"type": "TimedWait", "waitTime": "` + wait + `"}]`), rule: staged.RuleWaitTime, path: "stages[1].afterStageTasks[0].waitTime"})
+	}
+	seen := map[staged.Rule]bool{}
+	whys := map[string]bool{}
+	for _, r := range rows {
+		if key := r.why + r.strategy + r.run + r.options; r.why == "" || whys[key] {
+			t.Fatalf("a row without reason, or twice: %+v", r)
+		} else {
+			whys[key] = true
+		}
+		var strategy staged.Strategy
+		spec := staged.Spec{}
+		var options staged.Options
+		if r.run == "" {
+			r.run = `{"placementName": "p", "stagedRolloutStrategyName": "s"}`
+		}
+		if r.options == "" {
+			r.options = "{}"
+		}
+		err := errors.Join(json.Unmarshal([]byte(r.strategy), &strategy), json.Unmarshal([]byte(r.run), &spec), json.Unmarshal([]byte(r.options), &options))
+		if err == nil {
+			if !strings.Contains(r.run, "metadata") {
+				spec.Name = "run"
+			}
+			f := r.fleet
+			if f == nil {
+				f = fleet("c1")
+			}
+			_, err = staged.Compile(strategy, spec, *f, options)
+		}
+		if r.rule == "" {
+			if err != nil {
+				t.Errorf("%s: %v", r.why, err)
+			}
+			continue
+		}
+		seen[r.rule] = true
+		faults := flatten(err)
+		if len(faults) == 0 || len(faults) > 1 != r.more || faults[0].Rule != r.rule || faults[0].Path != r.path || r.value != "" && faults[0].Value != r.value || faults[0].Hint == "" {
+			t.Errorf("%s: got %+v, want one fault of rule %s at %s", r.why, err, r.rule, r.path)
+		}
+	}
+	for _, rule := range everyRule() {
+		if !seen[rule] {
+			t.Errorf("no row violates %s", rule)
+		}
+	}
+}
+
+func flatten(err error) (list []*staged.FieldError) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			list = append(list, flatten(one)...)
+		}
+		return list
+	}
+	var fault *staged.FieldError
+	if errors.As(err, &fault) {
+		list = append(list, fault)
+	}
+	return list
+}
+
+// TestAllFaultsAtOnce: all violations are found, in stage order, and there is no run.
+func TestAllFaultsAtOnce(t *testing.T) {
+	strategy := staged.Strategy{MaxFailures: concurrency.Percent(200), Stages: []staged.Stage{
+		{Name: "A", MaxConcurrency: concurrency.Count(0)},
+		{Name: "b", BeforeStageTasks: []staged.Task{{Type: staged.TimedWait}}, AfterStageTasks: []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(-time.Hour)}, {Type: staged.TimedWait}}},
+		{Name: "b", ProgressDeadline: staged.For(0), MinSuccessTime: staged.For(-1)},
+	}}
+	run, err := staged.Compile(strategy, staged.Spec{State: "x"}, staged.Fleet{}, staged.Options{Rounding: staged.Hold})
+	want := []staged.Rule{staged.RuleStageName, staged.RuleMaxConcurrency, staged.RuleBeforeType, staged.RuleWaitTime, staged.RuleAfterTypeUnique, staged.RuleWaitTimeMissing,
+		staged.RuleStageNameUnique, staged.RuleDuration, staged.RuleDuration, staged.RuleRunMaxFailures, staged.RuleRunName, staged.RulePlacementName, staged.RuleStrategyName,
+		staged.RuleState, staged.RuleOption, staged.RuleVersion, staged.RuleTargetNone}
+	if got := rules(err); run != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v\nwant %v\n%v", got, want, err)
+	}
+	if list := flatten(err); list[1].Error() != `stages[0].maxConcurrency: 0: must be at least 1, or a percentage from "1%" to "100%"` {
+		t.Error(list[1])
+	}
+}
+
+func TestCheckUpdate(t *testing.T) {
+	spec := staged.Spec{Name: "run", PlacementName: "p", ResourceSnapshotIndex: "1", StagedRolloutStrategyName: "s"}
+	for _, c := range []struct {
+		from, to staged.State
+		ok       bool
+	}{
+		{"", "Run", true}, {"", "Initialize", true}, {"Initialize", "Stop", false}, {"", "Stop", false}, {"Run", "Stop", true}, {"Run", "Run", true}, {"Run", "", false},
+		{"Run", "Initialize", false}, {"Stop", "Run", true}, {"Stop", "Initialize", false}, {"Stop", "Stop", true},
+	} {
+		from, to := spec, spec
+		from.State, to.State = c.from, c.to
+		if err := staged.CheckUpdate(from, to); (err == nil) != c.ok || err != nil && !slices.Equal(rules(err), []staged.Rule{staged.RuleTransition}) {
+			t.Errorf("%q to %q: %v", c.from, c.to, err)
+		}
+	}
+	other := staged.Spec{PlacementName: "q", StagedRolloutStrategyName: "t", State: "Nonsense"}
+	if got := rules(staged.CheckUpdate(spec, other)); !slices.Equal(got, []staged.Rule{staged.RuleImmutable, staged.RuleImmutable, staged.RuleImmutable, staged.RuleState}) {
+		t.Error(got)
+	}
+}
+
+// TestStepRefuses: what no run can make sense of is an error that changes nothing.
+func TestStepRefuses(t *testing.T) {
+	run := compileBench(t, 1000, concurrency.Count(1))
+	for _, c := range []struct {
+		in   staged.Input
+		now  time.Time
+		rule staged.Rule
+		path string
+	}{
+		{staged.Input{State: "Going"}, benchStart, staged.RuleState, "state"},
+		{staged.Input{State: staged.StateInitialize}, benchStart, staged.RuleTransition, "state"},
+		{staged.Input{Commands: []staged.Command{{}}}, benchStart, staged.RuleInput, "commands[0].kind"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}, {Kind: staged.CommandApprove}}}, benchStart, staged.RuleInput, "commands[1].phase"},
+		{staged.Input{Observations: []staged.Observation{{Health: "well"}}}, benchStart, staged.RuleInput, "observations[0].health"},
+		{staged.Input{Added: []staged.Target{{}}}, benchStart, staged.RuleTargetName, "added[0].name"},
+		{staged.Input{Leaving: []string{"\xff"}}, benchStart, staged.RuleTargetName, "leaving[0]"},
+		{staged.Input{}, time.Time{}, staged.RuleInput, "now"},
+		{staged.Input{}, time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC), staged.RuleInput, "now"},
+	} {
+		next, result, err := staged.Step(run, c.in, c.now)
+		faults := flatten(err)
+		if next != run || len(result.Actions) > 0 || len(faults) != 1 || faults[0].Rule != c.rule || faults[0].Path != c.path {
+			t.Errorf("%+v: %v", c.in, err)
+		}
+	}
+	for _, empty := range []*staged.Run{nil, new(staged.Run)} {
+		if _, _, err := staged.Step(empty, staged.Input{}, benchStart); !errors.Is(err, staged.ErrNoRun) {
+			t.Error(err)
+		}
+	}
+	empty := new(staged.Run)
+	if _, err := json.Marshal(empty); !errors.Is(err, staged.ErrNoRun) {
+		t.Error(err)
+	}
+	if _, ok := empty.Waits(); ok || empty.String() != "no run" || empty.Phase() != "" || empty.Version() != "" || empty.StrategyHash() != "" || len(slices.Collect(empty.Stages())) > 0 {
+		t.Error("the zero run knows something")
+	}
+	if _, ok := empty.Explain("c"); ok {
+		t.Error("the zero run explains something")
+	}
+}
+
+// TestCompileOrder: by the number of the label, then by name, whatever the order of the fleet.
+func TestCompileOrder(t *testing.T) {
+	target := func(name, key string) staged.Target {
+		if key == "" {
+			return staged.Target{Name: name}
+		}
+		return staged.Target{Name: name, Labels: map[string]string{"order": key}}
+	}
+	fleet := staged.Fleet{Version: "1", Leaving: []string{"z", "y"}, Targets: []staged.Target{target("c10", "7"), target("c2", ""), target("c1", "007"), target("a", "10"), target("b", "9223372036854775807"),
+		target("c3", "0"), target("a0", "")}}
+	strategy := staged.Strategy{Stages: []staged.Stage{{Name: "a", LabelSelector: &selector.LabelSelector{}, SortingLabelKey: "order"}}}
+	for range 2 {
+		run, err := staged.Compile(strategy, benchSpec(), fleet, staged.Options{MissingSortKey: staged.Last})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for s := range run.Stages() {
+			for target := range run.Targets(s.Index) {
+				got = append(got, target.Name)
+			}
+		}
+		if want := []string{"c3", "c1", "c10", "a", "b", "a0", "c2", "y", "z"}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		slices.Reverse(fleet.Targets)
+		slices.Reverse(fleet.Leaving)
+	}
+}
+
+// TestNothingIsRetained: what the caller does with its strategy later has no effect.
+func TestNothingIsRetained(t *testing.T) {
+	strategy := benchStrategy(concurrency.Count(1))
+	strategy.Stages[0].LabelSelector.MatchExpressions = []selector.LabelRequirement{{Key: "ring", Operator: selector.In, Values: []string{"canary"}}}
+	strategy.Stages[0].AfterStageTasks = []staged.Task{{Type: staged.Approval}}
+	run, err := staged.Compile(strategy, benchSpec(), benchFleet(1000), staged.Options{Added: staged.Append})
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := encode(t, run)
+	strategy.Stages[0].LabelSelector.MatchLabels["ring"] = "other"
+	strategy.Stages[0].LabelSelector.MatchExpressions[0].Values[0] = "other"
+	strategy.Stages[0].AfterStageTasks[0].Type = "other"
+	strategy.Stages[1].Name = "other"
+	if string(was) != string(encode(t, run)) {
+		t.Error("the run changed with the strategy")
+	}
+}
