@@ -192,7 +192,7 @@ func (w *work) turnOrder() []candidate {
 		c := &w.candidates[k]
 		entries[k] = entry{c.due.Unix(), int32(c.due.Nanosecond()), c.position, int32(k)}
 		if c.revert {
-			entries[k].seconds = math.MinInt64
+			entries[k].seconds += math.MinInt64 / 2 // before everybody else, and by due time among themselves
 		}
 	}
 	slices.SortFunc(entries, func(a, b entry) int {

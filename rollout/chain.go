@@ -149,7 +149,7 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	v := w.versions[t.deployment].list[n]
 	if s := w.setbackOf(i, n); s != nil {
 		rules := []RuleVerdict{{Kind: KindRollback, Verdict: s.verdict(w, t)}}
-		if s.active || t.busy() {
+		if s.active || !s.done && !s.stuck && s.to >= 0 && t.busy() {
 			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
 		}
 		return rules, ProspectWaits
@@ -177,6 +177,19 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 		own.Reason = ReasonAlreadyDone
 	}
 	return append(rules, own), ProspectKept
+}
+
+// backRules are the answers about an older version that a target outside brackets goes back to.
+func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVerdict, Prospect) {
+	var rules []RuleVerdict
+	if s := w.setbackOf(i, floor); s != nil {
+		rules = append(rules, RuleVerdict{Kind: KindRollback, Verdict: allowed(s.rule.id)})
+	}
+	rules = append(rules, w.slotRules(&w.plan, i, version)...)
+	if starts {
+		return rules, ProspectStarts
+	}
+	return rules, ProspectWaits
 }
 
 // retryRules are the answers of the rules that count attempts: the one that is in the way, and those that are not.
@@ -267,10 +280,17 @@ func (w *work) memberRules(p *Plan, b *bracketWork, i, n int32, starts bool) ([]
 	t := &w.targets[i]
 	v := w.versions[t.deployment].list[n]
 	rules := w.lets(w.gateRules(w.gateAt(i, n), i, n), i, n, v)
+	gates := len(rules)
 	has := func(verdict Verdict) bool {
-		return slices.ContainsFunc(rules, func(r RuleVerdict) bool { return r.Rule == verdict.Rule && r.Reason == verdict.Reason })
+		return slices.ContainsFunc(rules[:gates], func(r RuleVerdict) bool { return r.Rule == verdict.Rule && r.Reason == verdict.Reason })
 	}
 	listed := w.waitingFor(i, v.ID)
+	for k := range rules { // what a group has locked, or a hook runs, is not asked again
+		own := &rules[k]
+		if (starts || len(listed) > 0) && own.Status != Allowed && !slices.ContainsFunc(listed, func(l Verdict) bool { return l.Rule == own.Rule && l.Reason == own.Reason }) {
+			own.Verdict = Verdict{Status: Allowed, Reason: ReasonNotApplicable, Rule: own.Rule}
+		}
+	}
 	if len(listed) == 0 && !starts {
 		listed = []Verdict{w.verdict(b, b.plan.Evaluate(b.state, t.Resource, t.Deployment, v.ID, w.now), nil)}
 	}

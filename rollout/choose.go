@@ -97,14 +97,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, due time.Time, positio
 	view := w.views.list[w.view[i]]
 	v := w.versions[t.deployment].list[n]
 	gate := w.gateAt(i, n)
-	blockers = gate.blockers
-	for _, rule := range gate.perResource {
-		b := w.bound(i)
-		b.version = v
-		if verdict, ok := w.versionSelector(rule, &b); !ok {
-			blockers = w.also(blockers, verdict)
-		}
-	}
+	blockers = w.refusals(gate, i, n)
 	blockers = w.dependencies(blockers, i, nil)
 	blockers = w.versionDependencies(blockers, i, v, nil)
 	due = gate.base
@@ -129,6 +122,19 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, due time.Time, positio
 		blockers = w.also(blockers, w.busy(t))
 	}
 	return w.let(blockers, i, n), due, position
+}
+
+// refusals are the blockers of a gate, with the version selectors that look at the resource of target i.
+func (w *work) refusals(g *gate, i, n int32) []Verdict {
+	blockers := g.blockers
+	for _, rule := range g.perResource {
+		b := w.bound(i)
+		b.version = w.versions[w.targets[i].deployment].list[n]
+		if verdict, ok := w.versionSelector(rule, &b); !ok && w.overriddenAt(rule.id, i, n) == nil {
+			blockers = w.also(blockers, verdict)
+		}
+	}
+	return blockers
 }
 
 // turn is what one gradual rollout says about target i.
@@ -186,7 +192,8 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	if len(own) > 0 && !own[0].Status.Terminal() {
 		return nil, false // in progress
 	}
-	if floor == t.current && !w.outdated(t, id) {
+	// A success is done, also where the host has not noted yet that the version is current.
+	if (floor == t.current || len(own) > 0 && own[0].Status == JobSuccessful) && !w.outdated(t, id) {
 		return nil, false
 	}
 	blockers = w.closed(nil, i, floor)

@@ -1,11 +1,14 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
 )
 
 // Explanation is the whole answer to "why does this target get what it gets": every version it could have, newest first, and what every rule
@@ -18,7 +21,7 @@ type Explanation struct {
 	Policies []string             `json:"policies,omitempty"` // ids of those that govern the target
 	Bracket  string               `json:"bracket,omitempty"`  // id of the bracket rule of which the target is a member
 	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version
-	Versions []VersionExplanation `json:"versions,omitempty"` // newest first, down to the one that the target keeps
+	Versions []VersionExplanation `json:"versions,omitempty"` // newest first, down to the one that the target keeps, and any older one that it goes back to
 }
 
 // Prospect is what becomes of a version on a target.
@@ -35,10 +38,11 @@ const (
 
 // VersionExplanation is what every rule says about one version on the target.
 type VersionExplanation struct {
-	Version  string        `json:"version"`
+	Version  string        `json:"version"` // empty for a hook of a bracket whose deployment has no version
 	Tag      string        `json:"tag,omitempty"`
 	Prospect Prospect      `json:"prospect"`
 	Scoped   bool          `json:"scoped,omitempty"` // it has a targetSelector
+	Listed   bool          `json:"listed,omitempty"` // the plan lists its blockers: it is the newest that waits, or in a bracket the one of the group
 	Rules    []RuleVerdict `json:"rules,omitempty"`  // in the order of the chain; empty if no rule was asked
 }
 
@@ -68,7 +72,7 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	}
 	t := &w.targets[i]
 	e := Explanation{TargetID: t.TargetID, Now: p.Now, Current: w.currentID(t), Held: w.held[i]}
-	if t.started > t.current {
+	if t.started >= 0 && t.started > t.current {
 		e.Started = w.versions[t.deployment].list[t.started].ID
 	}
 	for _, policy := range w.views.list[w.view[i]].policies {
@@ -84,11 +88,16 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	floor := t.floor()
 	chosen := false
 	versions := w.versions[t.deployment].list
-	for n := int32(len(versions)) - 1; n >= max(floor, 0); n-- {
+	listed := w.listed(i)
+	for n := int32(len(versions)) - 1; n >= 0; n-- {
 		v := versions[n]
-		own := VersionExplanation{Version: v.ID, Tag: v.Tag, Scoped: v.TargetSelector != ""}
+		own := VersionExplanation{Version: v.ID, Tag: v.Tag, Scoped: v.TargetSelector != "", Listed: listed == n}
 		starts := p.starts(i, v.ID)
 		switch {
+		case n < floor && !starts && !own.Listed:
+			continue
+		case n < floor && b == nil:
+			own.Rules, own.Prospect = w.backRules(i, floor, v.ID, starts)
 		case n == floor && b == nil:
 			own.Rules, own.Prospect = w.floorRules(i, n, starts)
 		case n == floor:
@@ -96,6 +105,8 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 			if !starts && !own.blocked() {
 				own.Prospect = ProspectKept
 			}
+		case b != nil && (starts || own.Listed): // whatever is said below: a group that is locked runs its versions
+			own.Rules, own.Prospect = w.memberRules(p, b, i, n, starts)
 		case v.CreatedAt.After(w.now):
 			own.Prospect = ProspectFuture
 			own.Rules = []RuleVerdict{{Kind: kindStatus, Verdict: Verdict{Status: Pending, Reason: ReasonVersionNotDeployable, Until: v.CreatedAt}}}
@@ -113,7 +124,44 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 		chosen = chosen || starts
 		e.Versions = append(e.Versions, own)
 	}
+	if b != nil {
+		e.Versions = append(e.Versions, w.unversioned(p, b, i)...)
+	}
 	return e, nil
+}
+
+// listed is the number of the version of which the plan lists the blockers; unlisted if it lists none.
+func (w *work) listed(i int32) int32 {
+	if wait := w.waits[i]; wait.blockers > 0 {
+		return wait.version
+	}
+	return unlisted
+}
+
+const unlisted = missing - 1
+
+// unversioned explains a run of a bracket of which the snapshot holds no version: that of a hook without any, or of one that has vanished.
+func (w *work) unversioned(p *Plan, b *bracketWork, i int32) []VersionExplanation {
+	t := &w.targets[i]
+	known := func(id string) bool { return w.versions[t.deployment].number(id) >= 0 }
+	var list []VersionExplanation
+	if k := w.waits[i].start; k > 0 && !known(p.Start[k-1].Version) {
+		own := VersionExplanation{Version: p.Start[k-1].Version, Prospect: ProspectStarts}
+		own.Rules = append([]RuleVerdict{{Kind: KindBracket, Verdict: Verdict{Status: Allowed, Reason: Reason(bracket.ReasonRun), Rule: b.id}}}, w.slotRules(p, i, own.Version)...)
+		list = append(list, own)
+	}
+	if n := w.listed(i); n == none || n == missing {
+		blockers := w.blockers[w.waits[i].blockers-1]
+		if len(w.held[i]) > 0 && &blockers[0] == &w.held[i][0] {
+			return list // the target itself is held, which is said
+		}
+		own := VersionExplanation{Version: w.vanished[i], Prospect: ProspectWaits, Listed: true}
+		for _, verdict := range blockers {
+			own.Rules = append(own.Rules, RuleVerdict{Kind: w.kindOf(verdict), Verdict: verdict})
+		}
+		list = append(list, own)
+	}
+	return list
 }
 
 func (v *VersionExplanation) blocked() bool {
@@ -168,8 +216,13 @@ func (p *Plan) starts(i int32, version string) bool {
 	return k > 0 && p.Start[k-1].Version == version
 }
 
-// Waits returns the newest version that waits, the one whose blockers the plan lists; nil if none does.
+// Waits returns the version that waits and of which the plan lists the blockers; if it lists none, the newest one that waits, or nil.
 func (e *Explanation) Waits() *VersionExplanation {
+	for k := range e.Versions {
+		if e.Versions[k].Listed {
+			return &e.Versions[k]
+		}
+	}
 	for k := range e.Versions {
 		if e.Versions[k].Prospect == ProspectWaits {
 			return &e.Versions[k]
@@ -179,7 +232,7 @@ func (e *Explanation) Waits() *VersionExplanation {
 }
 
 // Blockers returns the rules that stand in the way: each of them must open, and no other has to. So this is the smallest set whose removal lets
-// the version start, capacity aside.
+// the version start, capacity aside; the allowing windows of a policy count as one.
 func (v *VersionExplanation) Blockers() []RuleVerdict {
 	var blockers []RuleVerdict
 	for _, r := range v.Rules {
@@ -278,7 +331,7 @@ func (e Explanation) String() string {
 }
 
 func (v *VersionExplanation) draw(b *strings.Builder) {
-	name := v.Version
+	name := cmp.Or(v.Version, "without version")
 	if v.Tag != "" && v.Tag != v.Version {
 		name += " (" + v.Tag + ")"
 	}

@@ -35,10 +35,16 @@ func compareRollouts(a, b RolloutRecord) int {
 
 // rollout is one gradual rollout at work.
 type rollout struct {
-	record    RolloutRecord
-	positions []int32 // by element; see work.element
-	curve     curve
-	dues      map[*hours][]time.Time // per calendar: by position, as far as it reaches
+	record     RolloutRecord
+	positions  []int32 // by element; see work.element
+	curve      curve
+	timetables map[*hours]*timetable // per calendar
+}
+
+// timetable is when positions are due in the open time of a calendar.
+type timetable struct {
+	dues []time.Time // by position, up to the first that is never due
+	err  error       // why that one is not; nor are those behind it
 }
 
 // due returns when a position may start: the start of the rollout plus the offset of the position, in time that counts only while the windows are
@@ -49,7 +55,7 @@ func (r *rollout) due(position int32, h *hours) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if h != nil {
-		return r.open(position, offset, h)
+		return r.open(position, h)
 	}
 	due := r.record.StartAt.Add(offset)
 	if due.Before(r.record.StartAt) || due.After(lastInstant()) {

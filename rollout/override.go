@@ -78,6 +78,7 @@ func (w *work) override(list []Override) error {
 		case !o.ExpiresAt.IsZero() && !w.now.Before(o.ExpiresAt):
 		case rule == nil && w.set.custom(o.Rule) == nil || rule != nil && rule.bracket != nil:
 			w.diagnose(DiagnosticOverrideWithoutEffect, o.Rule, o.ID, TargetID{Resource: o.Resource, Environment: o.Environment})
+			w.wake(o.ExpiresAt) // then it is told no more
 		case w.now.Before(o.CreatedAt):
 			w.wake(o.CreatedAt)
 		default:

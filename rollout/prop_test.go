@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
@@ -85,6 +86,10 @@ func genFleet(t *rapid.T) rollout.Snapshot {
 				ID: fmt.Sprint("v", n+1), Tag: fmt.Sprint("v", n+1), Deployment: d.ID, CreatedAt: minute(between(t, "created", -6, 6)),
 				Status: oneOf[rollout.VersionStatus](t, "status", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "paused", "building"),
 			}
+			if chance(t, "scoped", 15) {
+				v.TargetSelector = oneOf(t, "scope", "resource.kind == 'Node'", "environment.name == 'prod'", "resource.metadata['zone'] == 'a'", "int(resource.metadata['n']) > 1",
+					"resource.knd == 'x'", "version.tag == 'v1' || resource.kind == 'VM'", "environment.metadata['tier'] == 'x'")
+			}
 			if chance(t, "needs", 8) {
 				v.Dependencies = []rollout.VersionDependency{{
 					Deployment:      oneOf(t, "needed", "a", "b", "nobody"),
@@ -140,12 +145,31 @@ func genTarget(t *rapid.T, s rollout.Snapshot, id rollout.TargetID) rollout.Targ
 	if len(versions) > 0 && chance(t, "has jobs", 30) {
 		for range between(t, "jobs", 1, 3) {
 			at := minute(between(t, "created", -4, 0))
+			if chance(t, "long ago", 15) {
+				at = at.Add(-time.Hour)
+			}
 			job := rollout.Job{Version: oneOf(t, "version", versions...), CreatedAt: at,
 				Status: oneOf[rollout.JobStatus](t, "job", "successful", "failure", "failure", "failure", "cancelled", "inProgress", "queued", "externalRunNotFound", "news")}
 			if job.Status.Terminal() && chance(t, "completed", 80) {
 				job.CompletedAt = at.Add(time.Minute)
 			}
+			if job.Status == rollout.JobSuccessful && chance(t, "verified", 40) {
+				job.Verification = oneOf[rollout.Verification](t, "verification", "passed", "failed", "running", "odd")
+			}
 			target.Jobs = append(target.Jobs, job)
+		}
+	}
+	if len(versions) > 0 && id.Environment == "staging" && chance(t, "long there", 20) {
+		target.Jobs = append(target.Jobs, rollout.Job{Version: oneOf(t, "which", versions...), Status: rollout.JobSuccessful, CreatedAt: minute(-62)})
+	}
+	if r := (&reference{s: &s}); len(versions) > 1 && chance(t, "went wrong", 12) { // a success, a failure, and perhaps the way back
+		list := r.versions(id.Deployment)
+		target.Current, target.Jobs = "", []rollout.Job{
+			{Version: list[0].ID, Status: rollout.JobSuccessful, CreatedAt: minute(-7)},
+			{Version: list[1].ID, Status: oneOf(t, "failed", rollout.JobFailure, rollout.JobFailure, rollout.JobSuccessful), Verification: oneOf(t, "and", "", rollout.VerificationFailed), CreatedAt: minute(-6)},
+		}
+		if status := oneOf(t, "way back", "", "", rollout.JobSuccessful, rollout.JobFailure, rollout.JobInProgress); status != "" {
+			target.Jobs = append(target.Jobs, rollout.Job{Version: list[0].ID, Status: status, CreatedAt: minute(-5)})
 		}
 	}
 	if chance(t, "joined", 20) {
@@ -161,7 +185,7 @@ func pointer[T any](v T) *T { return &v }
 
 // genRule draws one rule of those that need no bracket.
 func genRule(t *rapid.T) rollout.Rule {
-	switch oneOf(t, "kind", "gradual", "gradual", "pool", "pool", "dependency", "selector", "approval", "retry", "retry") {
+	switch oneOf(t, "kind", "gradual", "gradual", "pool", "pool", "dependency", "selector", "approval", "retry", "retry", "retry", "progression", "cooldown", "cooldown", "window", "window", "rollback") {
 	case "gradual":
 		return rollout.Rule{GradualRollout: genGradual(t, rollout.OrderByTarget, rollout.OrderByResource)}
 	case "pool":
@@ -177,10 +201,33 @@ func genRule(t *rapid.T) rollout.Rule {
 		return rollout.Rule{VersionSelector: &rollout.VersionSelector{Selector: oneOf(t, "version selector",
 			"true", "version.tag != 'v2'", "version.tag == 'v1' || resource.kind == 'Node'", "version.metadata['stable'] == 'yes'", "int(version.tag) > 1",
 			"environment.name == 'prod' || version.tag == 'v3'")}}
+	case "progression":
+		p := &rollout.EnvironmentProgression{
+			DependsOnEnvironmentSelector: oneOf(t, "other environment", "environment.name == 'staging'", "environment.name != 'staging'", "true", "environment.metadata['x'] == 'y'", "int(environment.name) > 1"),
+			MinimumSoakTimeMinutes:       oneOf[int64](t, "soak", 0, 0, 2, 5), RequireVerificationPassed: chance(t, "verified", 15),
+			MinimumSuccessPercentage: oneOf(t, "share", nil, pointer(0.0), pointer(0.0), pointer(33.4), pointer(50.0), pointer(99.5)),
+		}
+		if chance(t, "aging", 60) {
+			p.MaximumAgeHours = pointer[int64](1)
+		}
+		if chance(t, "which successes", 20) {
+			p.SuccessStatuses = []rollout.JobStatus{rollout.JobSuccessful, rollout.JobCancelled}
+		}
+		return rollout.Rule{EnvironmentProgression: p}
+	case "cooldown":
+		return rollout.Rule{VersionCooldown: &rollout.VersionCooldown{IntervalSeconds: pointer(oneOf[int64](t, "cooldown", 0, 120, 600, 3600))}}
+	case "window":
+		return rollout.Rule{DeploymentWindow: genWindow(t)}
+	case "rollback":
+		r := &rollout.Rollback{OnVerificationFailure: chance(t, "on verification", 60)}
+		if !r.OnVerificationFailure || chance(t, "on statuses", 60) {
+			r.OnJobStatuses = []rollout.JobStatus{rollout.JobFailure}
+		}
+		return rollout.Rule{Rollback: r}
 	case "approval":
 		return rollout.Rule{CreatedAt: oneOf(t, "rule created", time.Time{}, minute(-2)), AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(between(t, "approvals", 0, 2))}}
 	}
-	r := &rollout.Retry{MaxRetries: pointer(between(t, "retries", 0, 4)), BackoffSeconds: oneOf[int64](t, "backoff", 0, 60, 120, 600, 600),
+	r := &rollout.Retry{MaxRetries: pointer(between(t, "retries", 0, 4)), BackoffSeconds: oneOf[int64](t, "backoff", 0, 60, 120, 600, 600, 600),
 		BackoffStrategy: oneOf(t, "strategy", "", rollout.BackoffLinear, rollout.BackoffExponential)}
 	if chance(t, "capped", 20) {
 		r.MaxBackoffSeconds = pointer[int64](90)
@@ -189,6 +236,52 @@ func genRule(t *rapid.T) rollout.Rule {
 		r.RetryOnStatuses = []rollout.JobStatus{rollout.JobFailure, rollout.JobCancelled}
 	}
 	return rollout.Rule{Retry: r}
+}
+
+// genWindow draws a window that begins and ends at whole minutes around midnight: once, or several times a day.
+func genWindow(t *rapid.T) *rollout.DeploymentWindow {
+	w := &rollout.DeploymentWindow{
+		FirstDeploy: oneOf(t, "first", "", rollout.FirstDeployBypass, rollout.FirstDeployApply), MinimumRemainingMinutes: oneOf[int64](t, "remaining", 0, 1, 2),
+	}
+	if chance(t, "denies", 40) {
+		w.AllowWindow = pointer(false)
+	}
+	if chance(t, "once", 40) {
+		from := between(t, "from", -6, 6)
+		w.From, w.Until = minute(from), minute(from+between(t, "length", 1, 8))
+		return w
+	}
+	w.RRule = "FREQ=DAILY;BYHOUR=0,23;BYMINUTE=" + oneOf(t, "minutes", "0,5,10,15,20,25,30,35,40,45,50,55", "2,6,10,14,18,22,26,30,34,38,42,46,50,54,58", "0,30") + ";BYSECOND=0"
+	w.DurationMinutes = clock.Minutes(between(t, "minutes open", 1, 4))
+	return w
+}
+
+// genOverrides draws overrides of rules with these ids.
+func genOverrides(t *rapid.T, rules []string) (list []rollout.Override) {
+	for k := range between(t, "overrides", 0, 3) {
+		o := rollout.Override{
+			ID: fmt.Sprint("o", k), Rule: oneOf(t, "rule", append(rules, "nobody")...), Version: oneOf(t, "version", "v1", "v2", "v3"), CreatedAt: minute(between(t, "created", -5, 5)), CreatedBy: "ann", Reason: "urgent",
+			Environment: oneOf(t, "environment", "", "", "prod"), Resource: oneOf(t, "resource", "", "r1", "r2", "r9"),
+		}
+		if chance(t, "expires", 50) {
+			o.ExpiresAt = o.CreatedAt.Add(time.Duration(between(t, "after", 1, 6)) * time.Minute)
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// idsOf lists the ids of rules, but for those of some kinds.
+func idsOf(policies []rollout.Policy, but ...string) (ids []string) {
+	r := &reference{policies: policies}
+	for k := range policies {
+		for _, rule := range r.rulesOf(k) {
+			if !slices.Contains(but, rule.Kind()) {
+				ids = append(ids, rule.id)
+			}
+		}
+	}
+	return ids
 }
 
 func genGradual(t *rapid.T, keys ...rollout.OrderKey) *rollout.GradualRollout {
@@ -258,6 +351,9 @@ func genState(t *rapid.T, set *rollout.PolicySet, s *rollout.Snapshot) error {
 				if status.Terminal() {
 					j.CompletedAt = minute(at + 1)
 				}
+				if status == rollout.JobSuccessful && chance(t, "is verified", 30) {
+					j.Verification = oneOf[rollout.Verification](t, "as", "passed", "failed", "running")
+				}
 				add(s, start, j)
 			}
 		}
@@ -280,15 +376,31 @@ func TestReference(t *testing.T) {
 	seen := tally{}
 	rapid.Check(t, func(t *rapid.T) {
 		fleet := genFleet(t)
-		for range 3 {
+		for range 8 {
 			policies := genPolicies(t)
-			set, err := rollout.Compile(policies, env)
+			switch uniform(t, "story", 6) {
+			case 1:
+				policies = append(policies, rollout.Policy{Name: "p0", Selector: "true", Rules: []rollout.Rule{{Rollback: &rollout.Rollback{OnJobStatuses: []rollout.JobStatus{rollout.JobFailure}, OnVerificationFailure: true}}}})
+			case 2:
+				policies = append(policies, rollout.Policy{Name: "p0", Selector: "environment.name == 'prod'", Rules: []rollout.Rule{{EnvironmentProgression: &rollout.EnvironmentProgression{
+					DependsOnEnvironmentSelector: "environment.name == 'staging'", MinimumSuccessPercentage: pointer(0.0), MaximumAgeHours: pointer[int64](1),
+				}}}})
+			}
+			var options []rollout.Option
+			custom := chance(t, "custom", 30)
+			if custom {
+				options = append(options, rollout.WithRule(host))
+			}
+			set, err := rollout.Compile(policies, env, options...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			s := cloneFleet(fleet)
+			if chance(t, "overridden", 50) {
+				s.Overrides = genOverrides(t, append(idsOf(policies, rollout.KindConcurrency), "host"))
+			}
 			err = genState(t, set, &s)
-			for range 3 {
+			for range 2 {
 				now := minute(between(t, "now", -2, 8))
 				var plan rollout.Plan
 				if err == nil {
@@ -301,9 +413,17 @@ func TestReference(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want, got := newReference(policies, env).plan(s, now), describe(plan)
+				r := newReference(policies, env)
+				r.custom = custom
+				want, got := r.plan(s, now), describe(plan)
+				if hasWindows(policies) { // a change that a window may bring is looked for earlier: TestI6NextIsExact says that it is not missed
+					if !r.next.IsZero() && (plan.Next.IsZero() || plan.Next.After(r.next)) {
+						t.Fatalf("next is %v, the reference looks again at %v", plan.Next, r.next)
+					}
+					want.Next = got.Next
+				}
 				if diff := cmp.Diff(want, got); diff != "" {
-					t.Fatalf("reference (-) and plan (+) differ at %v:\n%s", now, diff)
+					t.Fatalf("reference (-) and plan (+) differ:\n%s\n%v", diff, &world{policies: policies, s: s, now: now})
 				}
 				seen.count(plan)
 			}
@@ -311,7 +431,15 @@ func TestReference(t *testing.T) {
 	})
 	seen.wants(t, "version_not_deployable", "selector_no_match", "selector_missing_key", "selector_error", "approval_missing", "dependency_unmatched", "dependency_unmet",
 		"version_dependency_unmet", "rollout_not_started", "rollout_not_due", "retry_backoff", "retry_exhausted", "target_busy", "version_unknown",
-		"slot_free", "slot_already_down", "rule_not_applicable", "slot_full", "slot_paused")
+		"slot_free", "slot_already_down", "rule_not_applicable", "slot_full", "slot_paused",
+		"progression_no_environment", "progression_waiting", "progression_too_old", "cooldown", "window_closed", "window_too_short", "rollback_triggered", "rollback_failed",
+		"host_freeze", "host_denies", "start to go back", "start scoped")
+}
+
+func hasWindows(policies []rollout.Policy) bool {
+	return slices.ContainsFunc(policies, func(p rollout.Policy) bool {
+		return slices.ContainsFunc(p.Rules, func(r rollout.Rule) bool { return r.DeploymentWindow != nil })
+	})
 }
 
 func (c tally) count(plan rollout.Plan) {
@@ -322,6 +450,12 @@ func (c tally) count(plan rollout.Plan) {
 	}
 	for _, start := range plan.Start {
 		c[string(start.Reason)]++
+		if start.Scoped {
+			c["start scoped"]++
+		}
+		if start.Purpose == rollout.PurposeRollback {
+			c["start to go back"]++
+		}
 		if strings.HasPrefix(start.Group, "target/") {
 			c["start alone"]++
 		} else {
@@ -381,6 +515,7 @@ func genBracket(t *rapid.T, selector, members string) rollout.Policy {
 // world is everything a plan is made of.
 type world struct {
 	policies []rollout.Policy
+	options  []rollout.Option
 	set      *rollout.PolicySet
 	s        rollout.Snapshot
 	now      time.Time
@@ -408,8 +543,14 @@ func genWorld(t *rapid.T, env *selector.Env, seen tally, brackets bool, adapt fu
 	if adapt != nil {
 		w.policies = adapt(w.policies)
 	}
+	if chance(t, "custom", 25) {
+		w.options = append(w.options, rollout.WithRule(host))
+	}
+	if chance(t, "overridden", 35) {
+		w.s.Overrides = genOverrides(t, append(idsOf(w.policies), "host"))
+	}
 	var err error
-	if w.set, err = rollout.Compile(w.policies, env); err != nil {
+	if w.set, err = rollout.Compile(w.policies, env, w.options...); err != nil {
 		t.Fatal(err)
 	}
 	if err = genState(t, w.set, &w.s); err == nil {
@@ -482,13 +623,13 @@ func TestI1OrderOfInput(t *testing.T) {
 			s := w.s
 			s.Resources, s.Environments, s.Deployments = shuffled(r, s.Resources), shuffled(r, s.Environments), shuffled(r, s.Deployments)
 			s.Versions, s.Targets, s.Approvals = shuffled(r, s.Versions), shuffled(r, s.Targets), shuffled(r, s.Approvals)
-			s.Unavailable, s.DeletedResources = shuffled(r, s.Unavailable), shuffled(r, s.DeletedResources)
+			s.Unavailable, s.DeletedResources, s.Overrides = shuffled(r, s.Unavailable), shuffled(r, s.DeletedResources), shuffled(r, s.Overrides)
 			for i := range s.Targets {
 				s.Targets[i].Jobs = shuffled(r, s.Targets[i].Jobs)
 			}
 			s.State.Brackets, s.State.Executions = shuffled(r, s.State.Brackets), shuffled(r, s.State.Executions)
 			s.State.Rollouts, s.State.Pools = shuffled(r, s.State.Rollouts), shuffled(r, s.State.Pools)
-			set, err := rollout.Compile(shuffled(r, w.policies), env)
+			set, err := rollout.Compile(shuffled(r, w.policies), env, w.options...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -554,6 +695,8 @@ func TestI3NeverOlder(t *testing.T) {
 			switch n := place(versions, start.Version) - place(versions, floor); {
 			case start.Purpose == rollout.PurposeRollback:
 				seen["rollback"]++
+			case n < 0 && strings.HasPrefix(start.Group, "target/") && !target.OutdatedAt.IsZero() && start.Version == currentOf(target):
+				seen["went back, and is outdated"]++
 			case n < 0 && strings.HasPrefix(start.Group, "target/"):
 				t.Fatalf("%s starts, the target has %s", start.Run, floor)
 			case n < 0 && roleOf(w.plan, start) != bracket.Main:
@@ -604,7 +747,7 @@ func TestI6NextIsExact(t *testing.T) {
 		}
 		settled.Now = time.Time{}
 		for _, at := range []time.Time{w.now.Add(1), w.now.Add(last.Sub(w.now) / 3), last} {
-			if !at.After(w.now) {
+			if !at.After(w.now) || !next.IsZero() && !at.Before(next) {
 				continue
 			}
 			plan, err := w.set.Plan(w.s, at)
@@ -685,10 +828,11 @@ func byTarget(plan rollout.Plan) map[rollout.TargetID]string {
 	return starts
 }
 
-// TestI7JoinersAndLeavers: capacity aside, who comes or goes turns nobody from allowed to waiting.
+// TestI7JoinersAndLeavers: capacity aside, who comes or goes turns nobody from allowed to waiting. A progression is about shares of what is there, so
+// there a joiner may; it is left out.
 func TestI7JoinersAndLeavers(t *testing.T) {
 	env, seen := newEnv(t), tally{}
-	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency), func(t *rapid.T, w *world) {
+	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindProgression), func(t *rapid.T, w *world) {
 		before := byTarget(w.plan)
 		s := cloneFleet(w.s)
 		s.State.Rollouts = w.plan.State.Rollouts // the order is frozen from the first plan on
@@ -766,12 +910,20 @@ func TestI10AllBlockers(t *testing.T) {
 			}
 			var policies []rollout.Policy
 			for _, p := range w.policies {
-				p.Rules = slices.DeleteFunc(slices.Clone(p.Rules), func(r rollout.Rule) bool { return named[r.ID] })
+				union := slices.ContainsFunc(p.Rules, func(r rollout.Rule) bool { return named[r.ID] && r.DeploymentWindow != nil && allows(namedRule{Rule: r}) })
+				p.Rules = slices.DeleteFunc(slices.Clone(p.Rules), func(r rollout.Rule) bool {
+					// The allowing windows of a policy are one: without the one that is open for too short a time the others would be in the way.
+					return named[r.ID] || union && r.DeploymentWindow != nil && allows(namedRule{Rule: r})
+				})
 				if len(p.Rules) > 0 {
 					policies = append(policies, p)
 				}
 			}
-			set, err := rollout.Compile(policies, env)
+			options := w.options
+			if named["host"] {
+				options = nil
+			}
+			set, err := rollout.Compile(policies, env, options...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -791,7 +943,8 @@ func TestI10AllBlockers(t *testing.T) {
 	seen.wants(t, "1 blockers", "2 blockers", "3 blockers")
 }
 
-// TestI11RulesOnlyRestrict: capacity and retries aside, one more rule starts nothing that did not start without it.
+// TestI11RulesOnlyRestrict: capacity and retries aside, one more rule starts nothing that did not start without it; but a rule of rollback takes
+// back, and a window that allows is united with others of its policy.
 func TestI11RulesOnlyRestrict(t *testing.T) {
 	env, seen := newEnv(t), tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindRetry), func(t *rapid.T, w *world) {
@@ -802,8 +955,11 @@ func TestI11RulesOnlyRestrict(t *testing.T) {
 		rule.ID = "added"
 		policies := slices.Clone(w.policies)
 		k := uniform(t, "policy", len(policies))
+		if d := rule.DeploymentWindow; d != nil && (d.AllowWindow == nil || *d.AllowWindow) && slices.ContainsFunc(policies[k].Rules, func(r rollout.Rule) bool { return r.DeploymentWindow != nil }) {
+			return // one more window of a policy is united with the others
+		}
 		policies[k].Rules = append(slices.Clone(policies[k].Rules), rule)
-		set, err := rollout.Compile(policies, env)
+		set, err := rollout.Compile(policies, env, w.options...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -813,6 +969,16 @@ func TestI11RulesOnlyRestrict(t *testing.T) {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		if rule.Rollback != nil {
+			plan.Start = slices.DeleteFunc(plan.Start, func(s rollout.Start) bool {
+				target := find(w.s.Targets, func(x rollout.Target) rollout.TargetID { return x.TargetID }, s.TargetID)
+				back := s.Purpose == rollout.PurposeRollback || s.Version == currentOf(target) // what it went back to may be outdated
+				if back {
+					seen["back"]++
+				}
+				return back
+			})
 		}
 		before, after := byTarget(w.plan), byTarget(plan)
 		for id := range after {

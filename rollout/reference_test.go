@@ -27,6 +27,9 @@ type reference struct {
 	rollouts map[string]rollout.RolloutRecord
 	pools    map[string]*referencePool
 	keys     []string // of pools, in the order of their rules
+	custom   bool     // the host has a rule
+
+	overridesAt time.Time // which overrides are active; zero: those of now
 }
 
 // referencePool is a pool with names.
@@ -406,6 +409,9 @@ func (r *reference) population(rule namedRule, t rollout.Target, version string)
 		if rules, _ := r.governing(o); !slices.ContainsFunc(rules, func(x namedRule) bool { return x.id == rule.id }) {
 			continue
 		}
+		if v := find(r.versions(t.Deployment), func(v rollout.Version) string { return v.ID }, version); byTarget && !r.inScope(v, o) {
+			continue
+		}
 		one := ranked{id: o.TargetID, priority: o.Priority, joined: o.JoinedAt}
 		key := fmt.Sprint(o.TargetID)
 		switch {
@@ -437,13 +443,15 @@ func (r *reference) population(rule namedRule, t rollout.Target, version string)
 }
 
 // turn is the due time and the position of a target under a gradual rule.
-func (r *reference) turn(rule namedRule, t rollout.Target, v rollout.Version, base time.Time) (due time.Time, position int, founders int, overflow bool) {
+func (r *reference) turn(rule namedRule, t rollout.Target, v rollout.Version, base time.Time, openings openings, store bool) (due time.Time, position int, founders int, overflow bool) {
 	population := r.population(rule, t, v.ID)
 	key := fmt.Sprint(rule.id, "|", t.Environment, "|", t.Deployment, "|", v.ID)
 	record, known := r.rollouts[key]
 	if !known {
 		record = rollout.RolloutRecord{Schema: 1, Rule: rule.id, Environment: t.Environment, Deployment: t.Deployment, Version: v.ID, StartAt: base, Founders: len(population)}
-		r.rollouts[key] = record
+		if store {
+			r.rollouts[key] = record
+		}
 	}
 	var self ranked
 	for _, one := range population {
@@ -460,7 +468,14 @@ func (r *reference) turn(rule namedRule, t rollout.Target, v rollout.Version, ba
 	if !ok {
 		return due, position, record.Founders, true
 	}
-	return record.StartAt.Add(offset), position, record.Founders, false
+	due = record.StartAt.Add(offset)
+	if len(openings.rules) > 0 {
+		var ever bool
+		if due, ever = openings.addOpen(record.StartAt, offset); !ever {
+			return due, position, record.Founders, true
+		}
+	}
+	return due, position, record.Founders, false
 }
 
 // referenceOffset computes a curve with numbers that cannot overflow.
@@ -521,79 +536,75 @@ type attempt struct {
 	due      time.Time
 	position int
 	rules    []namedRule
+	revert   bool // back to the version before
 }
 
 // candidate asks everything about a version newer than what the target keeps.
 func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []namedRule) (blockers []string, due time.Time, position int) {
-	if v.Status != rollout.VersionReady {
-		blockers = append(blockers, "version_not_deployable")
+	blockers, base, shut, private := r.gate(t, v, rules)
+	due = base
+	if shut {
+		due = time.Time{}
 	}
-	for _, perResource := range []bool{false, true} { // those that hold for the whole environment come first
-		for _, rule := range rules {
-			if x := rule.VersionSelector; x != nil && strings.Contains(x.Selector, "resource.") == perResource {
-				ok, missing, err := r.match(x.Selector, r.bind(t).version(v))
-				switch {
-				case err != nil:
-					blockers = append(blockers, "selector_error "+rule.id)
-				case missing:
-					blockers = append(blockers, "selector_missing_key "+rule.id)
-				case !ok:
-					blockers = append(blockers, "selector_no_match "+rule.id)
-				}
-			}
-		}
-		if perResource {
-			break
-		}
-		due = v.CreatedAt
-		for _, rule := range rules {
-			if rule.AnyApproval == nil {
-				continue
-			}
-			at, ok := r.approvedAt(rule, v, t.Environment)
-			if !ok {
-				blockers = append(blockers, "approval_missing "+rule.id)
-			}
-			due = later(due, at)
+	overridden := func(rule namedRule) bool { return r.override(rule.id, v.ID, t) != nil }
+	add := func(text string) {
+		if text != "" {
+			blockers = append(blockers, text)
 		}
 	}
-	shut := slices.ContainsFunc(blockers, func(b string) bool { return strings.HasPrefix(b, "approval_missing") })
-	base := due
 	for _, rule := range rules {
-		if rule.DeploymentDependency != nil {
-			if b := r.dependency(rule, t); b != "" {
-				blockers = append(blockers, b)
-			}
+		if x := rule.VersionSelector; x != nil && strings.Contains(x.Selector, "resource.") && !overridden(rule) {
+			add(r.versionSelector(rule, t, v))
+		}
+	}
+	for _, rule := range rules {
+		if rule.DeploymentDependency != nil && !overridden(rule) {
+			add(r.dependency(rule, t))
 		}
 	}
 	for _, d := range v.Dependencies {
-		if b := r.versionDependency(d, t); b != "" {
-			blockers = append(blockers, b)
+		add(r.versionDependency(d, t))
+	}
+	for _, rule := range rules {
+		if rule.VersionCooldown != nil {
+			if until, blocks := r.cooldown(rule, t, v); blocks {
+				r.wake(until)
+				if !overridden(rule) {
+					add("cooldown " + rule.id + " " + until.Format(time.RFC3339Nano))
+				}
+			}
 		}
 	}
+	openings := r.openings(t, v.ID, rules)
+	blockers = append(blockers, r.shut(openings)...)
 	for _, rule := range rules {
 		if rule.GradualRollout == nil {
 			continue
 		}
-		if shut {
-			blockers = append(blockers, "rollout_not_started "+rule.id)
+		if o := r.override(rule.id, v.ID, t); o != nil {
+			due = later(due, later(o.CreatedAt, v.CreatedAt))
 			continue
 		}
-		at, p, founders, overflow := r.turn(rule, t, v, base)
+		if shut {
+			add("rollout_not_started " + rule.id)
+			continue
+		}
+		at, p, founders, overflow := r.turn(rule, t, v, base, openings, !private)
 		position = max(position, p)
 		switch {
 		case overflow:
-			blockers = append(blockers, "rollout_overflow "+rule.id)
+			add("rollout_overflow " + rule.id)
 		case r.now.Before(at):
 			r.wake(at)
-			blockers = append(blockers, fmt.Sprintf("rollout_not_due %s %s %d/%d", rule.id, at.Format(time.RFC3339Nano), p, founders))
+			add(fmt.Sprintf("rollout_not_due %s %s %d/%d", rule.id, at.Format(time.RFC3339Nano), p, founders))
 			due = later(due, at)
 		default:
 			due = later(due, at)
 		}
 	}
+	add(r.hosted(t, v))
 	if active(t) {
-		blockers = append(blockers, "target_busy")
+		add("target_busy")
 	}
 	return blockers, due, position
 }
@@ -611,7 +622,7 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	if len(row) > 0 && !row[0].Status.Terminal() {
 		return nil, false
 	}
-	if floor == current {
+	if floor == current || len(row) > 0 && row[0].Status == rollout.JobSuccessful {
 		if t.OutdatedAt.IsZero() {
 			return nil, false
 		}
@@ -625,11 +636,16 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 			}
 		}
 	}
+	blockers = r.shut(r.openings(t, floor, rules))
 	exhausted, until := "", time.Time{}
 	by := ""
 	ask := func(id string, retry rollout.Retry) {
 		n := 0
+		o := r.override(id, floor, t)
 		for _, job := range row {
+			if o != nil && job.CreatedAt.Before(o.CreatedAt) {
+				break
+			}
 			counts := job.Status.Terminal() && job.Status != rollout.JobSuccessful && job.Status != rollout.JobCancelled && job.Status != rollout.JobSkipped
 			if len(retry.RetryOnStatuses) > 0 {
 				counts = slices.Contains(retry.RetryOnStatuses, job.Status)
@@ -691,10 +707,11 @@ func (r *reference) repeatDue(t rollout.Target, floor string, rules []namedRule)
 	}
 	for at := r.now; ; at = at.Add(-time.Minute) { // delays are whole minutes here: go back to where the retry was still to come
 		earlier := *r
-		earlier.now, earlier.next = at, time.Time{}
+		earlier.now, earlier.next, earlier.overridesAt = at, time.Time{}, r.now
 		outdated := t
 		outdated.OutdatedAt = time.Time{}
-		blockers, _ := earlier.repeat(outdated, rules, floor, "")
+		timed := slices.DeleteFunc(slices.Clone(rules), func(x namedRule) bool { return x.Retry == nil })
+		blockers, _ := earlier.repeat(outdated, timed, floor, "")
 		if len(blockers) > 0 && strings.HasPrefix(blockers[0], "retry_backoff") {
 			return later(due, earlier.next)
 		}
@@ -810,6 +827,12 @@ func (r *reference) finished(t rollout.Target) bool {
 		return true
 	}
 	rules, _ := r.governing(t)
+	if list := jobs(t); len(list) > 0 && !slices.Contains([]rollout.Verification{"", "passed", "failed"}, list[0].Verification) {
+		return false
+	}
+	if s := r.setback(t, floor, rules); s != nil {
+		return s.state != "due" && s.state != "active"
+	}
 	blockers, needed := r.repeat(t, rules, floor, current)
 	return !needed || slices.Contains(blockers, "retry_exhausted")
 }
@@ -865,6 +888,16 @@ func (r *reference) plan(s rollout.Snapshot, now time.Time) outcome {
 	for _, a := range s.Approvals {
 		if a.Status == rollout.Approved {
 			r.wake(a.At)
+		}
+	}
+	for _, o := range s.Overrides {
+		switch {
+		case !r.knows(o.Rule):
+			r.wake(o.ExpiresAt)
+		case r.now.Before(o.CreatedAt):
+			r.wake(o.CreatedAt)
+		default:
+			r.wake(o.ExpiresAt)
 		}
 	}
 	r.openPools()
@@ -928,6 +961,9 @@ func (r *reference) decide(t rollout.Target, out *outcome) (waiting string, a *a
 			r.wake(v.CreatedAt)
 			continue
 		}
+		if !r.inScope(v, t) {
+			continue
+		}
 		blockers, due, position := r.candidate(t, v, rules)
 		if len(blockers) == 0 {
 			return waiting, r.attempt(t, v.ID, due, position, rules)
@@ -937,6 +973,9 @@ func (r *reference) decide(t rollout.Target, out *outcome) (waiting string, a *a
 		}
 	}
 	if floor != "" {
+		if s := r.setback(t, floor, rules); s != nil {
+			return r.setBack(t, floor, current, waiting, rules, s, out)
+		}
 		blockers, needed := r.repeat(t, rules, floor, current)
 		switch {
 		case len(blockers) > 0 && waiting == "":
@@ -973,6 +1012,9 @@ func (r *reference) attempt(t rollout.Target, version string, due time.Time, pos
 // admit gives the places of the pools, first to whom they cost nothing, then in order.
 func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string, out *outcome) {
 	slices.SortFunc(asking, func(a, b attempt) int {
+		if a.revert != b.revert {
+			return map[bool]int{true: -1, false: 1}[a.revert]
+		}
 		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.position, b.position), cmp.Compare(a.t.Resource, b.t.Resource),
 			cmp.Compare(a.t.Environment, b.t.Environment), cmp.Compare(a.t.Deployment, b.t.Deployment))
 	})
@@ -1015,17 +1057,20 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 			}
 			claims = append(claims, fmt.Sprintf("%s#%d", key, p.leases[at].Token))
 		}
-		out.Start = append(out.Start, fmt.Sprintf("%s@%s %s %s %v", a.run, a.version, a.group, reason, claims))
+		out.Start = append(out.Start, fmt.Sprintf("%s@%s %s %s %v%s", a.run, a.version, a.group, reason, claims, map[bool]string{true: " rollback"}[a.revert]))
 	}
+	first := make([]bool, len(asking)) // by what was so before anybody was let in
 	for k, a := range asking {
 		free := true
-		holder := false
 		for _, key := range needs(a) {
 			p := r.pools[key]
 			free = free && p.active()[a.t.Resource]
-			holder = holder || p.holds(a.t.Resource, a.group)
+			first[k] = first[k] || p.holds(a.t.Resource, a.group)
 		}
-		if free || holder {
+		first[k] = first[k] || free
+	}
+	for k := range asking {
+		if first[k] {
 			take(k)
 		}
 	}
@@ -1065,7 +1110,7 @@ func describe(p rollout.Plan) outcome {
 			claims = append(claims, fmt.Sprintf("%s#%d", c.Pool, c.Token))
 		}
 		slices.Sort(claims)
-		out.Start = append(out.Start, fmt.Sprintf("%s@%s %s %s %v", s.Run, s.Version, s.Group, s.Reason, claims))
+		out.Start = append(out.Start, fmt.Sprintf("%s@%s %s %s %v%s", s.Run, s.Version, s.Group, s.Reason, claims, map[bool]string{true: " rollback"}[s.Purpose == rollout.PurposeRollback]))
 	}
 	for _, w := range p.Waiting {
 		var blockers []string
@@ -1077,7 +1122,7 @@ func describe(p rollout.Plan) outcome {
 			switch {
 			case b.Reason == rollout.ReasonRolloutNotDue:
 				text += fmt.Sprintf(" %s %d/%d", b.Until.Format(time.RFC3339Nano), b.Data.Position, b.Data.Population)
-			case b.Reason == rollout.ReasonRetryBackoff:
+			case !b.Until.IsZero():
 				text += " " + b.Until.Format(time.RFC3339Nano)
 			case len(b.On) > 0 && b.On[0].Pool != "":
 				text += " " + b.On[0].Pool

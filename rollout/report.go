@@ -336,7 +336,7 @@ func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 	if verdict.Status() == bracket.Allowed {
 		return nil
 	}
-	blockers := slices.Clip(w.gateAt(i, n).blockers)
+	blockers := slices.Clip(w.refusals(w.gateAt(i, n), i, n))
 	blockers = w.also(blockers, w.verdict(b, verdict, nil))
 	for _, held := range w.held[i] {
 		blockers = w.also(blockers, held)

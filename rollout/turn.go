@@ -115,8 +115,11 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending pendingResource
 	}
 	at, shut, err := w.together(all, at)
 	if err != nil {
+		// Once it is due it is never open: that it opens before then helps nobody.
+		pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == shut.rules[0].id })
+		// The text of the error names the instant of the search, which would be another one in every plan.
 		pending.blockers = w.also(pending.blockers, Verdict{
-			Status: Pending, Reason: ReasonWindowClosed, Rule: shut.rules[0].id, On: onConfig(shut.rules[0].id), Data: &Data{Detail: err.Error()},
+			Status: Pending, Reason: ReasonWindowClosed, Rule: shut.rules[0].id, On: onConfig(shut.rules[0].id), Data: &Data{Detail: neverOpens(shut.longest)},
 		})
 		return due, pending
 	}

@@ -243,31 +243,31 @@ type overriddenHours struct {
 }
 
 // open is when a position is due that is so long after the start of the rollout, in open time.
-func (r *rollout) open(position int32, offset time.Duration, h *hours) (time.Time, error) {
-	dues, known := r.dues[h]
+func (r *rollout) open(position int32, h *hours) (time.Time, error) {
+	to, known := r.timetables[h]
 	if !known {
 		// All positions at once, in one walk over the calendar: offsets are monotone.
-		dues = make([]time.Time, slices.Max(r.positions)+1)
+		to = &timetable{dues: make([]time.Time, slices.Max(r.positions)+1)}
 		walk := h.calendar.Walk(r.record.StartAt)
-		for p := range dues {
+		for p := range to.dues {
 			own, err := r.curve.offset(p)
 			if err == nil {
-				dues[p], err = walk.AddOpen(own)
+				to.dues[p], err = walk.AddOpen(own)
 			}
 			if err != nil {
-				dues = dues[:p] // nor are those behind it
+				to.dues, to.err = to.dues[:p], err
 				break
 			}
 		}
-		if r.dues == nil {
-			r.dues = map[*hours][]time.Time{}
+		if r.timetables == nil {
+			r.timetables = map[*hours]*timetable{}
 		}
-		r.dues[h] = dues
+		r.timetables[h] = to
 	}
-	if int(position) < len(dues) {
-		return dues[position], nil
+	if int(position) < len(to.dues) {
+		return to.dues[position], nil
 	}
-	return h.calendar.AddOpen(r.record.StartAt, offset)
+	return time.Time{}, to.err
 }
 
 // closed appends why the windows do not let version n start on target i now.
@@ -300,7 +300,7 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 		verdict := Verdict{Status: Pending, Reason: reason, Rule: rule.id, Until: h.now.opens}
 		if h.now.opens.IsZero() {
 			verdict.On = onConfig(rule.id)
-			verdict.Data = &Data{Detail: fmt.Sprintf("no opening of %s within %d years", h.longest, int64(clock.DefaultHorizon/(365*24*time.Hour)))}
+			verdict.Data = &Data{Detail: neverOpens(h.longest)}
 		}
 		h.now.blockers = append(h.now.blockers, verdict)
 	}
@@ -350,6 +350,10 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 		return place(a) - place(b)
 	})
 	return &h.now
+}
+
+func neverOpens(d time.Duration) string {
+	return fmt.Sprintf("no opening of %s within %d years", d, int64(clock.DefaultHorizon/(365*24*time.Hour)))
 }
 
 // wakeBefore looks again as soon as less than d is left until what is open closes, and at the closing if d is 0.

@@ -40,16 +40,16 @@ func TestDispatch(t *testing.T) {
 	for _, row := range []struct {
 		why      string
 		attempts []attempt
-		jobs     string // runs of the jobs in the end, in the order of their turns
+		jobs     string // in the end: runs and turns
 	}{
-		{"the same run twice is one job", []attempt{{start: start("v1", 1), created: true}, {start: start("v1", 1)}}, "v1/1"},
-		{"the next job follows the one that was seen", []attempt{{start: start("v1", 1), created: true}, {start: start("v2", 1), seen: 1, created: true}}, "v1/1 v2/1"},
-		{"a plan that did not see the last job comes too late", []attempt{{start: start("v2", 1), created: true}, {start: start("v1", 1), err: errOvertaken}}, "v2/1"},
-		{"a record without its job: the same run makes the job", []attempt{{start: start("v1", 1), dies: true, err: died}, {start: start("v1", 1), created: true}}, "v1/1"},
+		{"the same run twice is one job", []attempt{{start: start("v1", 1), created: true}, {start: start("v1", 1)}}, "v1/1#1"},
+		{"the next job follows the one that was seen", []attempt{{start: start("v1", 1), created: true}, {start: start("v2", 1), seen: 1, created: true}}, "v1/1#1 v2/1#2"},
+		{"a plan that did not see the last job comes too late", []attempt{{start: start("v2", 1), created: true}, {start: start("v1", 1), err: errOvertaken}}, "v2/1#1"},
+		{"a record without its job: the same run makes the job", []attempt{{start: start("v1", 1), dies: true, err: died}, {start: start("v1", 1), created: true}}, "v1/1#1"},
 		{"a record without its job: another run makes that job first, for its writer may only sleep", []attempt{
 			{start: start("v1", 1), dies: true, err: died}, {start: start("v2", 1), err: errOvertaken}, {start: start("v2", 1), seen: 1, created: true}, {start: start("v1", 1), err: errOvertaken},
-		}, "v1/1 v2/1"},
-		{"a record that was lost: what was seen counts", []attempt{{start: start("v1", 3), seen: 2, created: true}}, "v1/3"},
+		}, "v1/1#1 v2/1#2"},
+		{"a record that was lost: what was seen counts", []attempt{{start: start("v1", 3), seen: 2, created: true}}, "v1/3#3"},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			c := newFake(t, interceptor.Funcs{})
@@ -71,7 +71,7 @@ func TestDispatch(t *testing.T) {
 			}
 			var runs []string
 			for _, job := range listJobs(t, c, "fleet") {
-				runs = append(runs, strings.TrimPrefix(job.Spec.Run, "m/prod/d/"))
+				runs = append(runs, fmt.Sprintf("%s#%d", strings.TrimPrefix(job.Spec.Run, "m/prod/d/"), job.Spec.Turn))
 			}
 			if got := strings.Join(runs, " "); got != row.jobs {
 				t.Errorf("jobs %s, want %s", got, row.jobs)

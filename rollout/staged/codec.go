@@ -3,9 +3,10 @@ package staged
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // format is the version of the stored form.
@@ -49,34 +50,92 @@ type storedStage struct {
 	Paused   int64            `json:"paused,omitempty"` // nanoseconds
 	Elapsed  bool             `json:"elapsed,omitempty"`
 	Members  int              `json:"members"`
-	Names    column[string]   `json:"names,omitempty"`
+	Names    column           `json:"names,omitempty"`
 	States   string           `json:"states,omitempty"`
 	From     time.Time        `json:"from,omitzero"`
-	Starts   column[int64]    `json:"starts,omitempty"`
-	Ends     column[int64]    `json:"ends,omitempty"`
-	Attempts column[int64]    `json:"attempts,omitempty"`
+	Starts   column           `json:"starts,omitempty"`
+	Ends     column           `json:"ends,omitempty"`
+	Attempts column           `json:"attempts,omitempty"`
 	Causes   map[Reason][]int `json:"causes,omitempty"`
 }
 
-// column is a list that is decoded as a whole, not entry by entry.
-type column[T any] []T
+// column is a list of which the text is kept until all of the document is known to be well formed: it is then read once, as a whole.
+type column []byte
 
-// UnmarshalJSON reads a list without null.
-func (c *column[T]) UnmarshalJSON(data []byte) error {
+// UnmarshalJSON keeps a list as it stands.
+func (c *column) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || data[0] != '[' {
 		return &FieldError{Rule: RuleFormat, Hint: "must be a list"}
 	}
-	if bytes.Contains(data, []byte("null")) {
-		// Inside a name it is text; as an entry encoding/json would make a zero of it.
-		var entries []*T
-		if err := json.Unmarshal(data, &entries); err != nil {
-			return err
-		}
-		if slices.Contains(entries, nil) {
-			return &FieldError{Rule: RuleFormat, Hint: "must not hold null"}
-		}
+	*c = append((*c)[:0], data...)
+	return nil
+}
+
+// names reads a list of strings. As long as nothing in it is escaped they are parts of one text.
+func (c column) names() ([]string, error) {
+	if len(c) == 0 {
+		return nil, nil
 	}
-	return json.Unmarshal(data, (*[]T)(c))
+	text := string(c)
+	list := make([]string, 0, strings.Count(text, ",")+1)
+	for rest := text[1:]; ; {
+		if rest = strings.TrimLeft(rest, ", \t\r\n"); rest[0] == ']' {
+			return list, nil
+		}
+		end := 1
+		for rest[0] == '"' && rest[end] != '"' && rest[end] != '\\' && rest[end] < utf8.RuneSelf {
+			end++
+		}
+		if rest[0] != '"' || rest[end] != '"' {
+			return read[string](c)
+		}
+		list = append(list, rest[1:end])
+		rest = rest[end+1:]
+	}
+}
+
+// numbers reads a list of whole numbers.
+func (c column) numbers() ([]int64, error) {
+	if len(c) == 0 {
+		return nil, nil
+	}
+	list := make([]int64, 0, bytes.Count(c, []byte{','})+1)
+	for rest := c[1:]; ; {
+		if rest = bytes.TrimLeft(rest, ", \t\r\n"); rest[0] == ']' {
+			return list, nil
+		}
+		negative := rest[0] == '-'
+		if negative {
+			rest = rest[1:]
+		}
+		n, digits := int64(0), 0
+		for ; '0' <= rest[digits] && rest[digits] <= '9' && digits < 18; digits++ {
+			n = n*10 + int64(rest[digits]-'0')
+		}
+		if next := rest[digits]; digits == 0 || next != ',' && next != ']' {
+			return read[int64](c) // spaces, many digits, or no whole number
+		}
+		if negative {
+			n = -n
+		}
+		list, rest = append(list, n), rest[digits:]
+	}
+}
+
+// read reads a list with encoding/json, but for null, of which that makes a zero.
+func read[T any](c column) ([]T, error) {
+	var entries []*T
+	if err := json.Unmarshal(c, &entries); err != nil {
+		return nil, err
+	}
+	list := make([]T, len(entries))
+	for i, entry := range entries {
+		if entry == nil {
+			return nil, &FieldError{Rule: RuleFormat, Hint: "must not hold null"}
+		}
+		list[i] = *entry
+	}
+	return list, nil
 }
 
 // letter returns the code of a record: w waiting, c waiting and current, s starting, u updating, o soaking, d done, g done and regressed,

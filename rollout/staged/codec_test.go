@@ -130,6 +130,7 @@ func TestDamage(t *testing.T) {
 		{"an end that is no number", `"ends":[30000000000,60000000000,60000000000]`, `"ends":["x",60000000000,60000000000]`},
 		{"columns that are none", `"starts":[0,0,30000000000]`, `"starts":{}`},
 		{"an attempt of 1", `"attempts":[0,2]`, `"attempts":[0,1]`},
+		{"an attempt twice", `"attempts":[0,2]`, `"attempts":[0,2,0,3]`},
 		{"half an attempt", `"attempts":[0,2]`, `"attempts":[0]`},
 		{"an attempt of nobody", `"attempts":[0,2]`, `"attempts":[9,2]`},
 		{"a cause of nobody", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[9]}`},

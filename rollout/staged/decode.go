@@ -129,7 +129,12 @@ func (d *decoder) members(stored []storedStage) {
 	var all []string
 	from := make([]int32, len(stored)+1)
 	for k := range stored {
-		all = append(all, stored[k].Names...)
+		names, err := stored[k].Names.names()
+		if err != nil {
+			d.wrong(fmt.Sprintf("stages[%d].names", k), "%v", err)
+			return
+		}
+		all = append(all, names...)
 		if len(all) >= math.MaxInt32 {
 			d.wrong("stages", "have too many members")
 			return
@@ -190,7 +195,7 @@ func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *sta
 		d.wrong(path("states"), "%s", err)
 		return nil
 	}
-	take := func(field string, list *column[int64], origin int64) (int64, bool) {
+	take := func(field string, list *[]int64, origin int64) (int64, bool) {
 		if len(*list) == 0 {
 			d.wrong(path(field), "has too few entries for the states")
 			return 0, false
@@ -203,7 +208,20 @@ func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *sta
 		}
 		return origin + v, true
 	}
-	starts, ends := from.Starts, from.Ends
+	var column [3][]int64
+	for i, one := range []struct {
+		field string
+		from  interface{ numbers() ([]int64, error) }
+	}{{"starts", from.Starts}, {"ends", from.Ends}, {"attempts", from.Attempts}} {
+		list, err := one.from.numbers()
+		if err != nil {
+			d.wrong(path(one.field), "%v", err)
+			return nil
+		}
+		column[i] = list
+	}
+	starts, ends, attempts := column[0], column[1], column[2]
+	allStarts, allEnds := starts, ends
 	previous := base
 	stuckAfter := p.timing.stuckAfter
 	for i := range records {
@@ -232,15 +250,15 @@ func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *sta
 		d.wrong(path("starts"), "or ends have too many entries for the states")
 		return nil
 	}
-	if len(from.Starts)+len(from.Ends) > 0 == from.From.IsZero() {
+	if len(allStarts)+len(allEnds) > 0 == from.From.IsZero() {
 		d.wrong(path("from"), "must be there if, and only if, there are times")
 		return nil
 	}
-	if len(from.Starts) > 0 && from.Starts[0] != 0 || len(from.Starts) == 0 && len(from.Ends) > 0 && from.Ends[0] != 0 {
+	if len(allStarts) > 0 && allStarts[0] != 0 || len(allStarts) == 0 && len(allEnds) > 0 && allEnds[0] != 0 {
 		d.wrong(path("from"), "must be the first time")
 		return nil
 	}
-	d.sparse(k, from, records)
+	d.sparse(k, attempts, from.Causes, records)
 	s.tree = newTree(names, o, records, &p.timing)
 	t := &d.run.totals
 	for i := range records {
@@ -340,17 +358,17 @@ func recordOf(letter byte) (record, bool) {
 }
 
 // sparse reads attempts and causes.
-func (d *decoder) sparse(k int, from *storedStage, records []record) {
+func (d *decoder) sparse(k int, attempts []int64, causesOf map[Reason][]int, records []record) {
 	last := int64(-1)
-	for i := 0; i < len(from.Attempts); i += 2 {
-		if i+1 == len(from.Attempts) || from.Attempts[i] <= last || from.Attempts[i] >= int64(len(records)) || from.Attempts[i+1] < 2 || from.Attempts[i+1] > math.MaxUint32 {
+	for i := 0; i < len(attempts); i += 2 {
+		if i+1 == len(attempts) || attempts[i] <= last || attempts[i] >= int64(len(records)) || attempts[i+1] < 2 || attempts[i+1] > math.MaxUint32 {
 			d.wrong(fmt.Sprintf("stages[%d].attempts", k), "must be pairs of an ascending position and an attempt from 2")
 			return
 		}
-		last = from.Attempts[i]
-		records[last].attempt = uint32(from.Attempts[i+1])
+		last = attempts[i]
+		records[last].attempt = uint32(attempts[i+1])
 	}
-	for reason, list := range from.Causes {
+	for reason, list := range causesOf {
 		why := cause(1)
 		for why < causes && why.reason() != reason {
 			why++

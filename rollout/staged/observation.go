@@ -1,9 +1,6 @@
 package staged
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Observation is what a target looks like. Only Target is required: an unknown version never counts as another one, and an unknown health
 // changes nothing.
@@ -54,7 +51,13 @@ func (e *edit) observations(list []Observation) {
 		}
 	}
 	slices.SortFunc(order, func(a, b seen) int {
-		return cmp.Or(cmp.Compare(a.at.stage, b.at.stage), cmp.Compare(a.at.member, b.at.member), cmp.Compare(a.i, b.i))
+		switch {
+		case a.at.stage != b.at.stage:
+			return int(a.at.stage) - int(b.at.stage)
+		case a.at.member != b.at.member:
+			return int(a.at.member) - int(b.at.member)
+		}
+		return a.i - b.i
 	})
 	for n, s := range order {
 		if n+1 < len(order) && order[n+1].at == s.at {

@@ -153,7 +153,10 @@ func (e *edit) put(k, i int, is record) {
 	s, p := e.stage(k), &e.plan.stages[k]
 	was, name := s.tree.at(i)
 	from := *was
-	over := e.plan.over(k, s)
+	over, counts := false, failed(from.state) != failed(is.state)
+	if counts {
+		over = e.plan.over(k, s)
+	}
 	s.number[from.state]--
 	s.number[is.state]++
 	s.regressed += toInt(is.marks.has(regressed)) - toInt(from.marks.has(regressed))
@@ -162,10 +165,12 @@ func (e *edit) put(k, i int, is record) {
 
 	t := &e.run.totals
 	t.regressed += toInt(is.marks.has(regressed)) - toInt(from.marks.has(regressed))
-	t.over += toInt(e.plan.over(k, s)) - toInt(over)
 	t.unhappy += toInt(unhappy(is.state)) - toInt(unhappy(from.state))
-	if !p.cleanup {
-		t.failures += toInt(failed(is.state)) - toInt(failed(from.state))
+	if counts {
+		t.over += toInt(e.plan.over(k, s)) - toInt(over)
+		if !p.cleanup {
+			t.failures += toInt(failed(is.state)) - toInt(failed(from.state))
+		}
 	}
 	if s.phase == StageUpdating {
 		e.note(s)

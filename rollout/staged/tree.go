@@ -28,6 +28,7 @@ const (
 type node struct {
 	owner   *owner
 	first   int64 // the earliest instant below
+	present uint8 // the classes of which has is not empty
 	has     [classes]uint32
 	kids    []*node
 	records []record
@@ -74,7 +75,7 @@ func newTree(names []string, o *owner, records []record, by *timing) tree {
 		for from := 0; from < len(level); from += nodeWidth {
 			parent := &node{owner: o, first: never, kids: slices.Clone(level[from:min(len(level), from+nodeWidth)])}
 			for i, kid := range parent.kids {
-				parent.adopt(i, kid)
+				parent.mark(i, kid.present)
 				parent.first = min(parent.first, kid.first)
 			}
 			above = append(above, parent)
@@ -85,19 +86,13 @@ func newTree(names []string, o *owner, records []record, by *timing) tree {
 	return t
 }
 
+// mark files what is in a slot, a record or a child, under its classes.
 func (n *node) mark(slot int, set uint8) {
 	for c := range n.has {
 		n.has[c] = n.has[c]&^(1<<slot) | uint32(set>>c&1)<<slot
-	}
-}
-
-func (n *node) adopt(slot int, kid *node) {
-	for c := range n.has {
-		bit := uint32(0)
-		if kid.has[c] != 0 {
-			bit = 1
+		if n.present &^= 1 << c; n.has[c] != 0 {
+			n.present |= 1 << c
 		}
-		n.has[c] = n.has[c]&^(1<<slot) | bit<<slot
 	}
 }
 
@@ -136,11 +131,16 @@ func (n *node) set(shift uint, i int, r record, o *owner, t *timing) *node {
 		n.records[slot] = r
 		n.mark(slot, r.classes())
 	} else {
-		was = n.kids[slot].first
-		kid := n.kids[slot].set(shift-bitsPerNode, i, r, o, t)
-		is = kid.first
-		n.kids[slot] = kid
-		n.adopt(slot, kid)
+		old := n.kids[slot]
+		var present uint8
+		was, present = old.first, old.present // before it changes: it may be this step's own
+		kid := old.set(shift-bitsPerNode, i, r, o, t)
+		if kid != old {
+			n.kids[slot] = kid
+		}
+		if is = kid.first; kid.present != present {
+			n.mark(slot, kid.present)
+		}
 	}
 	switch {
 	case is <= n.first:
@@ -169,7 +169,7 @@ func (n *node) earliest(bound int64, t *timing) int64 {
 func (t *tree) add(name string, r record, o *owner) {
 	if t.size == nodeWidth<<t.shift {
 		root := &node{owner: o, first: t.root.first, kids: []*node{t.root}}
-		root.adopt(0, t.root)
+		root.mark(0, t.root.present)
 		t.root, t.shift = root, t.shift+bitsPerNode
 	}
 	t.root = t.root.add(t.shift, t.size, name, r, o)
@@ -195,7 +195,7 @@ func (n *node) add(shift uint, i int, name string, r record, o *owner) *node {
 		n.kids = append(n.kids, nil)
 	}
 	n.kids[slot] = kid.add(shift-bitsPerNode, i, name, r, o)
-	n.adopt(slot, n.kids[slot])
+	n.mark(slot, n.kids[slot].present)
 	return n
 }
 

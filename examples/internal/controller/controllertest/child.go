@@ -4,6 +4,7 @@ package controllertest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,14 +27,15 @@ const childVariable = "TRANCHE_CONTROLLER"
 
 // child describes the process of a controller.
 type child struct {
-	Address  string    `json:"address"`
-	Space    string    `json:"space"`
-	Seed     uint64    `json:"seed"`
-	Nodes    int       `json:"nodes"`
-	Epoch    time.Time `json:"epoch"`    // of the fleet's clock
-	Start    time.Time `json:"start"`    // when it was that, on the clock of the machine
-	Contrary bool      `json:"contrary"` // its order of nodes is not that of the other one
-	Trap     string    `json:"trap"`     // the first call of this kind is where it stops; empty: anywhere, by chance
+	Address  string        `json:"address"`
+	Space    string        `json:"space"`
+	Seed     uint64        `json:"seed"`
+	Nodes    int           `json:"nodes"`
+	Epoch    time.Time     `json:"epoch"`    // of the fleet's clock
+	Start    time.Time     `json:"start"`    // when it was that, on the clock of the machine
+	Contrary bool          `json:"contrary"` // its order of nodes is not that of the other one
+	Patience time.Duration `json:"patience"` // how long a turn may take; 0: callTimeout
+	Trap     string        `json:"trap"`     // the first call of this kind is where it stops; empty: anywhere, by chance
 }
 
 // speed is how much faster the fleet's clock runs: a minute takes a tenth of a second.
@@ -110,7 +112,7 @@ func (c child) run(open func(ctx context.Context, address, space string) (Databa
 	for {
 		host.Fleet = disagreeing(c.Nodes, c.Epoch, host.Clock.Now(), c.Contrary)
 		ctx, cancel := context.WithCancel(context.Background())
-		trap.timer = time.AfterFunc(callTimeout, cancel)
+		trap.timer = time.AfterFunc(cmp.Or(c.Patience, callTimeout), cancel)
 		turn, err := host.Turn(ctx)
 		timedOut := ctx.Err() != nil
 		trap.timer.Stop()

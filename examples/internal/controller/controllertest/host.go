@@ -374,8 +374,8 @@ func checkPaused(t *testing.T, d Driver) {
 	for call, want := range map[string]string{"dispatch": lineFenced, "save": lineConflict} {
 		t.Run(call, func(t *testing.T) {
 			s := newSchedule(t, d, 1, &Tally{})
-			process, lines := listen(t, child{Address: d.Address, Space: s.space, Nodes: scheduleNodes, Epoch: s.clock.epoch, Start: s.clock.start, Trap: call})
-			await(t, lines, lineStopped, 20*time.Second)
+			process, lines := listen(t, child{Address: d.Address, Space: s.space, Nodes: scheduleNodes, Epoch: s.clock.epoch, Start: s.clock.start, Trap: call, Patience: 10 * time.Second})
+			await(t, lines, lineStopped, 40*time.Second)
 			s.finishAlone()
 			before := s.dispatched()
 			if err := process.Signal(syscall.SIGCONT); err != nil {

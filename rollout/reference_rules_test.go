@@ -1,0 +1,547 @@
+package rollout_test
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// The rules that look at time, scopes, other environments and overrides, the slow and obvious way. Windows are evaluated minute by minute: those of
+// the generators begin and end at whole minutes between 22:50 and 01:10, on every day or only once.
+
+// inScope asks the version's own expression; one that fails reaches nobody.
+func (r *reference) inScope(v rollout.Version, t rollout.Target) bool {
+	if v.TargetSelector == "" {
+		return true
+	}
+	ok, missing, err := r.match(v.TargetSelector, r.bind(t).version(v))
+	return ok && !missing && err == nil
+}
+
+// override is the first active override of a rule for a version on a target.
+func (r *reference) override(rule, version string, t rollout.Target) *rollout.Override {
+	now := r.now
+	if !r.overridesAt.IsZero() {
+		now = r.overridesAt
+	}
+	var first *rollout.Override
+	for k := range r.s.Overrides {
+		o := &r.s.Overrides[k]
+		active := !now.Before(o.CreatedAt) && (o.ExpiresAt.IsZero() || now.Before(o.ExpiresAt))
+		if !active || o.Rule != rule || o.Version != version || o.Environment != "" && o.Environment != t.Environment || o.Resource != "" && o.Resource != t.Resource {
+			continue
+		}
+		if first == nil || o.CreatedAt.Before(first.CreatedAt) || o.CreatedAt.Equal(first.CreatedAt) && o.ID < first.ID {
+			first = o
+		}
+	}
+	return first
+}
+
+// gate asks the rules that look at a version in an environment. since is when the last of those that a rollout starts from was satisfied;
+// private that an override for this very resource took part.
+func (r *reference) gate(t rollout.Target, v rollout.Version, rules []namedRule) (blockers []string, since time.Time, shut, private bool) {
+	since = v.CreatedAt
+	if v.Status != rollout.VersionReady {
+		blockers = append(blockers, "version_not_deployable")
+	}
+	for _, rule := range rules {
+		if x := rule.VersionSelector; x != nil && !strings.Contains(x.Selector, "resource.") {
+			if o := r.override(rule.id, v.ID, t); o != nil {
+				private = private || o.Resource != ""
+			} else if b := r.versionSelector(rule, t, v); b != "" {
+				blockers = append(blockers, b)
+			}
+		}
+	}
+	for _, kind := range []string{rollout.KindApproval, rollout.KindProgression} {
+		for _, rule := range rules {
+			if rule.Kind() != kind {
+				continue
+			}
+			var at time.Time
+			blocker := ""
+			if kind == rollout.KindApproval {
+				var ok bool
+				if at, ok = r.approvedAt(rule, v, t.Environment); !ok {
+					blocker = "approval_missing " + rule.id
+				}
+			} else {
+				at, blocker = r.progressedAt(rule, v, t)
+			}
+			if o := r.override(rule.id, v.ID, t); o != nil {
+				private = private || o.Resource != ""
+				if satisfied := later(o.CreatedAt, v.CreatedAt); blocker != "" || satisfied.Before(at) {
+					at, blocker = satisfied, ""
+				}
+			}
+			if blocker != "" {
+				blockers, shut = append(blockers, blocker), true
+			} else {
+				since = later(since, at)
+			}
+		}
+	}
+	return blockers, since, shut, private
+}
+
+func (r *reference) versionSelector(rule namedRule, t rollout.Target, v rollout.Version) string {
+	ok, missing, err := r.match(rule.VersionSelector.Selector, r.bind(t).version(v))
+	switch {
+	case err != nil:
+		return "selector_error " + rule.id
+	case missing:
+		return "selector_missing_key " + rule.id
+	case !ok:
+		return "selector_no_match " + rule.id
+	}
+	return ""
+}
+
+// progressedAt says when a version had succeeded elsewhere, enough and for long enough, or what is missing.
+func (r *reference) progressedAt(rule namedRule, v rollout.Version, t rollout.Target) (time.Time, string) {
+	p := rule.EnvironmentProgression
+	var satisfied, until time.Time
+	matched, old, waits := false, false, false
+	environments := slices.Clone(r.s.Environments)
+	slices.SortFunc(environments, func(a, b rollout.Environment) int { return strings.Compare(a.ID, b.ID) })
+	for _, e := range environments {
+		if e.ID == t.Environment {
+			continue
+		}
+		ok, missing, err := r.match(p.DependsOnEnvironmentSelector, vars{}.environment(e).deployment(r.deployment(t.Deployment)))
+		if err != nil {
+			return time.Time{}, "selector_error " + rule.id
+		}
+		if !ok || missing {
+			continue
+		}
+		matched = true
+		switch at, soaked, tooOld := r.succeededAt(p, v, e.ID, t.Deployment); {
+		case tooOld:
+			old = true
+		case !at.IsZero():
+			if satisfied.IsZero() || at.Before(satisfied) {
+				satisfied = at
+			}
+		default:
+			waits = true
+			if !soaked.IsZero() && (until.IsZero() || soaked.Before(until)) {
+				until = soaked
+			}
+		}
+	}
+	switch {
+	case !satisfied.IsZero():
+		return satisfied, ""
+	case !matched:
+		return time.Time{}, "progression_no_environment " + rule.id
+	case waits && until.IsZero():
+		return time.Time{}, "progression_waiting " + rule.id
+	case waits:
+		return time.Time{}, "progression_waiting " + rule.id + " " + until.Format(time.RFC3339Nano)
+	case old:
+		return time.Time{}, "progression_too_old " + rule.id
+	}
+	return time.Time{}, "?"
+}
+
+// succeededAt looks at one environment.
+func (r *reference) succeededAt(p *rollout.EnvironmentProgression, v rollout.Version, environment, deployment string) (at, soaked time.Time, tooOld bool) {
+	n := 0
+	var firsts, all []time.Time
+	for _, o := range r.s.Targets {
+		if o.Environment != environment || o.Deployment != deployment || !r.inScope(v, o) {
+			continue
+		}
+		n++
+		var own []time.Time
+		for _, job := range o.Jobs {
+			counts := job.Status == rollout.JobSuccessful
+			if len(p.SuccessStatuses) > 0 {
+				counts = slices.Contains(p.SuccessStatuses, job.Status)
+			}
+			if p.RequireVerificationPassed && job.Verification != rollout.VerificationPassed || job.Version != v.ID || !counts {
+				continue
+			}
+			end := job.CompletedAt
+			if end.IsZero() {
+				end = job.CreatedAt
+			}
+			if end.After(r.now) {
+				r.wake(end)
+			} else {
+				own = append(own, end)
+			}
+		}
+		slices.SortFunc(own, time.Time.Compare)
+		firsts, all = append(firsts, own[:min(1, len(own))]...), append(all, own...)
+	}
+	if n == 0 {
+		return v.CreatedAt, at, false
+	}
+	share := big.NewRat(100, 1)
+	if p.MinimumSuccessPercentage != nil {
+		share.SetString(fmt.Sprint(*p.MinimumSuccessPercentage))
+	}
+	need := 1
+	for new(big.Rat).SetInt64(int64(need)*100).Cmp(new(big.Rat).Mul(share, new(big.Rat).SetInt64(int64(n)))) < 0 {
+		need++
+	}
+	if len(firsts) < need {
+		return at, at, false
+	}
+	slices.SortFunc(firsts, time.Time.Compare)
+	slices.SortFunc(all, time.Time.Compare)
+	if p.MaximumAgeHours != nil {
+		end := all[len(all)-1].Add(time.Duration(*p.MaximumAgeHours) * time.Hour)
+		if !r.now.Before(end) {
+			return at, at, true
+		}
+		r.wake(end)
+	}
+	soaked = firsts[need-1].Add(time.Duration(p.MinimumSoakTimeMinutes) * time.Minute)
+	if soaked.After(r.now) {
+		r.wake(soaked)
+		return at, soaked, false
+	}
+	return later(soaked, v.CreatedAt), soaked, false
+}
+
+// cooldown is until when a rule keeps a version away from a target.
+func (r *reference) cooldown(rule namedRule, t rollout.Target, v rollout.Version) (until time.Time, blocks bool) {
+	reference := ""
+	list := jobs(t)
+	for _, job := range list {
+		if !job.Status.Terminal() && reference == "" {
+			reference = job.Version
+		}
+	}
+	succeeded := false
+	for _, job := range list {
+		if job.Status == rollout.JobSuccessful {
+			succeeded = true
+			if reference == "" && (job.Verification == "" || job.Verification == rollout.VerificationPassed) {
+				reference = job.Version
+			}
+		}
+	}
+	if reference == "" && !succeeded {
+		reference = t.Current
+	}
+	versions := r.versions(t.Deployment)
+	at := place(versions, reference)
+	if at < 0 || reference == v.ID {
+		return until, false
+	}
+	until = versions[at].CreatedAt.Add(time.Duration(*rule.VersionCooldown.IntervalSeconds) * time.Second)
+	return until, r.now.Before(until)
+}
+
+// openings are the windows that a version waits for on a target.
+type openings struct {
+	rules  []namedRule
+	opened map[int]bool // policies of which an allowing window was overridden
+}
+
+func (r *reference) openings(t rollout.Target, version string, rules []namedRule) openings {
+	o := openings{opened: map[int]bool{}}
+	current, _ := r.floor(t)
+	for _, rule := range rules {
+		switch w := rule.DeploymentWindow; {
+		case w == nil, current == "" && w.FirstDeploy != rollout.FirstDeployApply:
+		case r.override(rule.id, version, t) != nil:
+			o.opened[rule.policy] = o.opened[rule.policy] || allows(rule)
+		default:
+			o.rules = append(o.rules, rule)
+		}
+	}
+	return o
+}
+
+func allows(rule namedRule) bool {
+	return rule.DeploymentWindow.AllowWindow == nil || *rule.DeploymentWindow.AllowWindow
+}
+
+// inside reports whether an instant lies in a window as the generators make them: once, or at some minutes of two hours of the day.
+func inside(rule namedRule, at time.Time) bool {
+	w := rule.DeploymentWindow
+	if w.RRule == "" {
+		return !at.Before(w.From) && at.Before(w.Until)
+	}
+	_, minutes, _ := strings.Cut(w.RRule, "BYMINUTE=")
+	minutes, _, _ = strings.Cut(minutes, ";")
+	for _, text := range strings.Split(minutes, ",") {
+		var start int
+		fmt.Sscan(text, &start)
+		for _, hour := range []int{0, 23} {
+			if since := (at.Hour()*60 + at.Minute() - hour*60 - start + 24*60) % (24 * 60); since < int(w.DurationMinutes) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (o openings) open(at time.Time) bool {
+	for _, rule := range o.rules {
+		covered := inside(rule, at)
+		if !allows(rule) {
+			if covered {
+				return false
+			}
+			continue
+		}
+		for _, other := range o.rules {
+			covered = covered || other.policy == rule.policy && allows(other) && inside(other, at)
+		}
+		if !covered && !o.opened[rule.policy] {
+			return false
+		}
+	}
+	return true
+}
+
+// nextMinute is the next instant at which a window may begin or end.
+func nextMinute(at time.Time) time.Time {
+	next := at.Truncate(time.Minute).Add(time.Minute)
+	if minute := next.Hour()*60 + next.Minute(); minute > 70 && minute < 22*60+50 {
+		return next.Truncate(24 * time.Hour).Add(22*time.Hour + 50*time.Minute)
+	}
+	return next
+}
+
+// fits reports whether it is open at an instant and for so long.
+func (o openings) fits(at time.Time, d time.Duration) bool {
+	for m := at; m.Equal(at) || m.Before(at.Add(d)); m = nextMinute(m) {
+		if !o.open(m) {
+			return false
+		}
+	}
+	return true
+}
+
+// soon is when everything that happens once is over, and whatever recurs has shown what it does.
+func soon(at time.Time) time.Time { return later(at, minute(60)).Add(26 * time.Hour) }
+
+func (o openings) nextFit(at time.Time, d time.Duration) (time.Time, bool) {
+	for m := at; m.Before(soon(at)); m = nextMinute(m) {
+		if o.fits(m, d) {
+			return m, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// addOpen goes on for so long in open time.
+func (o openings) addOpen(at time.Time, d time.Duration) (time.Time, bool) {
+	idle := 0
+	for m := at; idle < 24*60; m = nextMinute(m) { // more than a week
+		if !o.open(m) {
+			idle++
+			continue
+		}
+		idle = 0
+		length := nextMinute(m).Sub(m)
+		if d < length {
+			return m.Add(d), true
+		}
+		d -= length
+	}
+	return time.Time{}, false
+}
+
+// shut lists the windows in the way.
+func (r *reference) shut(o openings) (blockers []string) {
+	var longest time.Duration
+	remaining := func(rule namedRule) time.Duration {
+		return time.Duration(rule.DeploymentWindow.MinimumRemainingMinutes) * time.Minute
+	}
+	for _, rule := range o.rules {
+		longest = max(longest, remaining(rule))
+	}
+	if o.fits(r.now, longest) {
+		return nil
+	}
+	until, ever := o.nextFit(r.now, longest)
+	if ever {
+		r.wake(until)
+	}
+	rest := openings{opened: map[int]bool{}}
+	for k, is := range o.opened {
+		rest.opened[k] = is
+	}
+	reasons := map[string]string{}
+	for _, rule := range o.rules {
+		covered := inside(rule, r.now)
+		if allows(rule) {
+			for _, other := range o.rules {
+				covered = covered || other.policy == rule.policy && allows(other) && inside(other, r.now)
+			}
+			covered = covered || o.opened[rule.policy]
+		} else {
+			covered = !covered
+		}
+		if covered {
+			rest.rules = append(rest.rules, rule)
+			continue
+		}
+		reasons[rule.id] = "window_closed"
+		rest.opened[rule.policy] = rest.opened[rule.policy] || allows(rule)
+	}
+	for _, rule := range rest.rules {
+		if !rest.fits(r.now, remaining(rule)) {
+			reasons[rule.id] = "window_too_short"
+		}
+	}
+	for _, rule := range o.rules {
+		if reason := reasons[rule.id]; reason != "" {
+			text := reason + " " + rule.id
+			if ever {
+				text += " " + until.Format(time.RFC3339Nano)
+			}
+			blockers = append(blockers, text)
+		}
+	}
+	return blockers
+}
+
+// setback is what a rule of rollback makes of the version that a target keeps.
+type setback struct {
+	rule, state string // state: none, due, active, done, stuck
+	to          string
+	end         time.Time // of the job that failed
+}
+
+func (r *reference) setback(t rollout.Target, version string, rules []namedRule) *setback {
+	versions := r.versions(t.Deployment)
+	list := jobs(t)
+	failed := slices.IndexFunc(list, func(j rollout.Job) bool { return j.Version == version })
+	if failed < 0 {
+		return nil
+	}
+	for _, older := range list[failed+1:] {
+		if place(versions, older.Version) > place(versions, version) {
+			return nil // it is itself a way back
+		}
+	}
+	triggers := func(rule namedRule, job rollout.Job) bool {
+		return job.Status.Terminal() && slices.Contains(rule.Rollback.OnJobStatuses, job.Status) || rule.Rollback.OnVerificationFailure && job.Verification == rollout.VerificationFailed
+	}
+	s := &setback{state: "none"}
+	for _, rule := range rules {
+		if rule.Rollback != nil && triggers(rule, list[failed]) && r.override(rule.id, version, t) == nil {
+			s.rule = rule.id
+			break
+		}
+	}
+	if s.rule == "" {
+		return nil
+	}
+	if s.end = list[failed].CompletedAt; s.end.IsZero() {
+		s.end = list[failed].CreatedAt
+	}
+	for k := failed - 1; k >= 0; k-- {
+		if at := place(versions, list[k].Version); at >= 0 && at < place(versions, version) {
+			s.to, s.state = list[k].Version, "stuck"
+			if !list[k].Status.Terminal() {
+				s.state = "active"
+			} else if list[k].Status == rollout.JobSuccessful {
+				s.state = "done"
+			}
+			return s
+		}
+	}
+	for _, job := range list[failed+1:] {
+		bad := slices.ContainsFunc(rules, func(rule namedRule) bool { return rule.Rollback != nil && triggers(rule, job) })
+		if job.Status == rollout.JobSuccessful && job.Version != version && !bad && place(versions, job.Version) >= 0 {
+			s.to, s.state = job.Version, "due"
+			return s
+		}
+	}
+	if current := currentOf(t); current != version && place(versions, current) >= 0 &&
+		!slices.ContainsFunc(list, func(j rollout.Job) bool { return j.Status == rollout.JobSuccessful && j.Version == current }) {
+		s.to, s.state = current, "due"
+	}
+	return s
+}
+
+// setBack says what happens to a target whose version went wrong.
+func (r *reference) setBack(t rollout.Target, floor, current, waiting string, rules []namedRule, s *setback, out *outcome) (string, *attempt) {
+	text := "@" + floor + " rollback_triggered " + s.rule
+	if s.state == "stuck" {
+		text = "@" + floor + " rollback_failed " + s.rule
+	}
+	if s.state == "due" && active(t) {
+		text += "; target_busy"
+	}
+	if waiting != "" {
+		text = waiting
+	}
+	switch {
+	case s.state == "active":
+		if waiting == "" {
+			out.Keep.Started++
+		}
+		return waiting, nil
+	case s.state == "due" && !active(t):
+		a := r.attempt(t, s.to, s.end, 0, rules)
+		a.revert = true
+		return waiting, a
+	case s.state == "done":
+		if blockers, needed := r.repeat(t, rules, s.to, current); needed && len(blockers) == 0 {
+			return text, r.attempt(t, s.to, r.repeatDue(t, s.to, rules), 0, rules)
+		}
+	}
+	return text, nil
+}
+
+// host is the rule of a host in the properties: nobody gets anything on r2 before minute 3, and on VMs v2 stays away for good.
+var host = hostRule{"host", func(c rollout.Candidate) rollout.Verdict {
+	switch {
+	case c.Resource.ID == "r2" && c.Now.Before(minute(3)):
+		return rollout.Verdict{Status: rollout.Pending, Reason: "host_freeze", Until: minute(3)}
+	case c.Resource.Kind == "VM" && c.Version.ID == "v2" && c.Environment.ID == "staging":
+		return rollout.Verdict{Status: rollout.Denied, Reason: "host_denies"}
+	}
+	return rollout.Verdict{Status: rollout.Allowed}
+}}
+
+func (r *reference) hosted(t rollout.Target, v rollout.Version) string {
+	if !r.custom {
+		return ""
+	}
+	verdict := host.judge(rollout.Candidate{Resource: pointer(r.resource(t.Resource)), Environment: pointer(r.environment(t.Environment)), Version: &v, Now: r.now})
+	if verdict.Status == rollout.Allowed {
+		return ""
+	}
+	text := string(verdict.Reason) + " host"
+	if !verdict.Until.IsZero() {
+		r.wake(verdict.Until)
+		text += " " + verdict.Until.Format(time.RFC3339Nano)
+	}
+	if r.override("host", v.ID, t) != nil {
+		return ""
+	}
+	return text
+}
+
+// knows reports whether an override of a rule has any effect.
+func (r *reference) knows(rule string) bool {
+	if rule == "host" {
+		return r.custom
+	}
+	for k, p := range r.policies {
+		if p.Enabled != nil && !*p.Enabled {
+			continue
+		}
+		if slices.ContainsFunc(r.rulesOf(k), func(x namedRule) bool { return x.id == rule && x.DeploymentBracket == nil }) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,336 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestI4NeverCleared: every target that has a version, or has begun one, keeps it whatever rules say: a plan only ever starts, waits or keeps,
+// and what it starts is not older, but for a way back to what succeeded there.
+func TestI4NeverCleared(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 0, nil, func(t *rapid.T, w *world) {
+		r := &reference{s: &w.s}
+		starts := map[rollout.TargetID]rollout.Start{}
+		for _, start := range w.plan.Start {
+			starts[start.TargetID] = start
+		}
+		for _, target := range w.s.Targets {
+			versions := r.versions(target.Deployment)
+			_, floor := r.floor(target)
+			start, is := starts[target.TargetID]
+			switch {
+			case floor == "":
+				seen["nothing yet"]++
+			case !is:
+				seen["kept or waits"]++
+			case start.Purpose == rollout.PurposeRollback:
+				succeeded := start.Version == target.Current || slices.ContainsFunc(target.Jobs, func(j rollout.Job) bool { return j.Version == start.Version && j.Status == rollout.JobSuccessful })
+				if !succeeded || place(versions, start.Version) >= place(versions, floor) {
+					t.Fatalf("%s goes back to what never succeeded there\n%v", start.Run, w)
+				}
+				seen["back"]++
+			case place(versions, start.Version) < place(versions, floor) && (target.OutdatedAt.IsZero() || !slices.ContainsFunc(target.Jobs, func(j rollout.Job) bool { return j.Version == start.Version && j.Status == rollout.JobSuccessful })):
+				t.Fatalf("%s is older than %s\n%v", start.Run, floor, w) // unless it went back to it, and that is outdated
+			default:
+				seen["forward"]++
+			}
+		}
+	})
+	seen.wants(t, "nothing yet", "kept or waits", "forward")
+}
+
+// TestI5AllowedStaysAllowed: capacity aside, what may start may still start later, as long as nothing happens, nothing newer takes its place, no
+// window shuts, no override ends and no success grows too old.
+func TestI5AllowedStaysAllowed(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	steady := func(list []rollout.Policy) []rollout.Policy {
+		list = without(rollout.KindConcurrency, rollout.KindWindow)(list)
+		for i := range list {
+			for k := range list[i].Rules {
+				if p := list[i].Rules[k].EnvironmentProgression; p != nil {
+					p.MaximumAgeHours = nil
+				}
+			}
+		}
+		return list
+	}
+	checkWorlds(t, env, seen, 0, steady, func(t *rapid.T, w *world) {
+		s := w.s
+		s.State = w.plan.State
+		for k := range s.Overrides {
+			s.Overrides[k].ExpiresAt = time.Time{}
+		}
+		plan, err := w.set.Plan(s, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := byTarget(plan)
+		later, err := w.set.Plan(s, w.now.Add(time.Duration(between(t, "later", 1, 12))*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := byTarget(later)
+		for id, version := range before {
+			if after[id] == "" {
+				t.Fatalf("%v may start %s, and later waits: %q\n%v", id, version, blockers(later), w)
+			}
+			seen["still"]++
+		}
+		if len(after) > len(before) {
+			seen["more"]++
+		}
+	})
+	seen.wants(t, "still", "more")
+}
+
+// openTime counts minute by minute how long it is open between two instants.
+func (o openings) openTime(from, to time.Time) (sum time.Duration) {
+	for m := from; m.Before(to); m = nextMinute(m) {
+		if end := nextMinute(m); o.open(m) {
+			if end.After(to) {
+				end = to
+			}
+			sum += end.Sub(m)
+		}
+	}
+	return sum
+}
+
+// TestI8I9DueTimes: in the open time of windows due times are monotone, lie at open instants not before the start, and are as far apart as the
+// offsets of their positions.
+func TestI8I9DueTimes(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	rapid.Check(t, func(t *rapid.T) {
+		for range 4 {
+			g := genGradual(t, rollout.OrderByTarget)
+			n := between(t, "targets", 1, 7)
+			s := fleet(n, "v1", map[string][]string{"api": {"v1", "v2"}})
+			start := minute(between(t, "start", -6, 6)).Add(time.Duration(between(t, "seconds", 0, 59)) * time.Second)
+			for k := range s.Versions {
+				s.Versions[k].CreatedAt = start.Add(time.Duration(k-1) * time.Hour)
+			}
+			p := rollout.Policy{Name: "p", Selector: "true", Rules: []rollout.Rule{{GradualRollout: g}}}
+			q := rollout.Policy{Name: "q", Selector: "true", Rules: []rollout.Rule{{DeploymentWindow: genWindow(t)}}}
+			for range between(t, "more windows", 0, 2) {
+				p.Rules = append(p.Rules, rollout.Rule{DeploymentWindow: genWindow(t)})
+			}
+			policies := []rollout.Policy{p, q}
+			set, err := rollout.Compile(policies, env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := set.Plan(s, start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &reference{policies: policies, s: &s, now: start}
+			open := r.openings(s.Targets[0], "v2", append(r.rulesOf(0), r.rulesOf(1)...))
+			dues := make([]time.Time, n)
+			never := n
+			placed := 0
+			for _, wait := range plan.Waiting {
+				for _, b := range wait.Blockers {
+					switch b.Reason {
+					case rollout.ReasonRolloutNotDue:
+						dues[b.Data.Position] = b.Until
+						placed++
+					case rollout.ReasonRolloutOverflow:
+						never = min(never, b.Data.Position)
+					}
+				}
+			}
+			if never < n {
+				seen["never"]++
+				continue
+			}
+			for k := range dues { // those that are not said to be later are due at the start
+				if dues[k].IsZero() {
+					dues[k] = start
+				}
+			}
+			for k := range dues {
+				offset, err := g.Offset(k, n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if dues[k].Before(start) || k > 0 && dues[k].Before(dues[k-1]) || !open.open(dues[k]) {
+					t.Fatalf("start %v, due %v: %+v", start, dues, policies)
+				}
+				if got := open.openTime(start, dues[k]); got != offset {
+					t.Fatalf("position %d is due after %v of open time and not after %v: start %v, due %v", k, got, offset, start, dues)
+				}
+				if !dues[k].Equal(start.Add(offset)) {
+					seen["moved by a window"]++
+				} else {
+					seen["as it would be"]++
+				}
+			}
+		}
+	})
+	seen.wants(t, "moved by a window", "as it would be", "never")
+}
+
+// TestExplanationAgrees: what a plan does and what its explanations say is the same, for every target, with and without brackets.
+func TestExplanationAgrees(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
+		starts := byTarget(w.plan)
+		waiting := map[rollout.TargetID]rollout.Waiting{}
+		for _, wait := range w.plan.Waiting {
+			waiting[wait.TargetID] = wait
+		}
+		before := text(t, w.plan)
+		for _, target := range w.s.Targets {
+			e, err := w.plan.Explain(target.TargetID)
+			if slices.Contains(w.s.DeletedResources, target.Resource) {
+				if err == nil {
+					t.Fatalf("%v is gone and explained", target.TargetID)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			fail := func(format string, args ...any) {
+				t.Fatalf("%s\nstarts %q, waits %+v\n%s\n%v", fmt.Sprintf(format, args...), starts[target.TargetID], waiting[target.TargetID], e, w)
+			}
+			explained := ""
+			for _, v := range e.Versions {
+				if slices.ContainsFunc(v.Rules, func(r rollout.RuleVerdict) bool { return r.Reason == rollout.ReasonOverridden }) {
+					seen["overridden"]++
+				}
+				if v.Prospect == rollout.ProspectStarts {
+					if explained != "" {
+						fail("two versions start")
+					}
+					explained = v.Version
+				}
+			}
+			if explained != starts[target.TargetID] {
+				fail("explained as starting: %q", explained)
+			}
+			if explained != "" {
+				seen["starts"]++
+			}
+			wait, is := waiting[target.TargetID]
+			own := e.Waits()
+			switch {
+			case is && wait.Version == "" && (own == nil || !own.Listed):
+				if len(e.Held) == 0 {
+					fail("held, and not explained so")
+				}
+				seen["held"]++
+				continue
+			case len(e.Held) > 0:
+				continue // a member that is held may wait for its bracket first
+			case !is && explained != "":
+				continue // older ones were not asked by the plan
+			case !is && own != nil && !slices.ContainsFunc(own.Rules, func(r rollout.RuleVerdict) bool { return r.Reason == rollout.ReasonTargetBusy || r.Rule == e.Bracket }):
+				fail("explained as waiting, and the plan does not list it")
+			case !is:
+				seen["not listed"]++
+				continue
+			case own == nil:
+				fail("not explained as waiting")
+			case own.Version != wait.Version:
+				fail("explained as waiting for %s", own.Version)
+			}
+			want, got := map[string]bool{}, map[string]bool{}
+			for _, b := range wait.Blockers {
+				want[fmt.Sprint(b.Reason, " ", b.Rule, " ", b.Until)] = true
+			}
+			for _, b := range own.Blockers() {
+				got[fmt.Sprint(b.Reason, " ", b.Rule, " ", b.Until)] = true
+			}
+			if fmt.Sprint(sortedKeys(want)) != fmt.Sprint(sortedKeys(got)) {
+				fail("blockers %q, explained %q", sortedKeys(want), sortedKeys(got))
+			}
+			seen["waits"]++
+		}
+		if text(t, w.plan) != before {
+			t.Fatal("an explanation changes the plan")
+		}
+	})
+	seen.wants(t, "starts", "waits", "held", "overridden", "start alone", "start in bracket")
+}
+
+// TestOverridesOnlyHelp: capacity and rollback aside, an override lets start and holds nobody up.
+func TestOverridesOnlyHelp(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindRollback), func(t *rapid.T, w *world) {
+		s := w.s
+		s.Overrides = append(slices.Clone(s.Overrides), rollout.Override{
+			ID: "added", Rule: oneOf(t, "rule", append(idsOf(w.policies), "host")...), Version: oneOf(t, "version", "v1", "v2", "v3"), CreatedAt: minute(between(t, "created", -6, -2)), CreatedBy: "ann", Reason: "urgent",
+			Resource: oneOf(t, "resource", "", "r1", "r2"),
+		})
+		plan, err := w.set.Plan(s, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after := byTarget(w.plan), byTarget(plan)
+		for id := range before {
+			if after[id] == "" {
+				t.Fatalf("%v waits because of the override %+v: %q\n%v", id, s.Overrides[len(s.Overrides)-1], blockers(plan), w)
+			}
+		}
+		if len(after) > len(before) {
+			seen["more"]++
+		} else {
+			seen["as many"]++
+		}
+	})
+	seen.wants(t, "more", "as many")
+}
+
+// TestEveryKindInMinutes lets random worlds run on nothing but Next and the ends of jobs: they come to rest, and Next never stands still.
+func TestEveryKindInMinutes(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 30, nil, func(t *rapid.T, w *world) {
+		s := cloneFleet(w.s)
+		now := clock.NewFake(w.now)
+		end := w.now.AddDate(0, 0, 3)
+		for round := 0; now.Now().Before(end); round++ {
+			if round > 1000 {
+				t.Fatalf("after %d rounds, at %v, there is no end\n%v", round, now.Now(), w)
+			}
+			plan, err := w.set.Plan(s, now.Now())
+			if contradicts(err) {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.State, err = plan.Commit(plan.Start, now.Now()); err != nil {
+				t.Fatal(err)
+			}
+			for _, start := range plan.Start {
+				j := job(start, now.Now(), oneOf(t, "ends", rollout.JobSuccessful, rollout.JobSuccessful, rollout.JobSuccessful, rollout.JobFailure))
+				if j.Status == rollout.JobSuccessful && chance(t, "verified", 20) {
+					j.Verification = oneOf(t, "as", rollout.VerificationPassed, rollout.VerificationFailed)
+				}
+				add(&s, start, j)
+				seen["started"]++
+			}
+			switch {
+			case len(plan.Start) > 0:
+				now.Advance(time.Second)
+			case plan.Next.IsZero():
+				seen["at rest"]++
+				return
+			default:
+				now.Set(plan.Next)
+				seen["woken"]++
+			}
+		}
+		seen["goes on"]++
+	})
+	seen.wants(t, "started", "at rest", "woken")
+}
