@@ -1,0 +1,134 @@
+package rollout_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestRulesDecode: every field of every kind has the name of the API that it comes from, the fields of a window stand beside one another, and what
+// is encoded decodes to the same.
+func TestRulesDecode(t *testing.T) {
+	for _, row := range []struct {
+		in   string
+		want rollout.Rule
+	}{
+		{`{"id":"a","createdAt":"2025-01-01T00:00:00Z","environmentProgression":{"dependsOnEnvironmentSelector":"true","minimumSuccessPercentage":99.5,"minimumSoakTimeMinutes":30,"maximumAgeHours":24,"successStatuses":["successful","skipped"],"requireVerificationPassed":true}}`,
+			rollout.Rule{ID: "a", CreatedAt: t0, EnvironmentProgression: &rollout.EnvironmentProgression{
+				DependsOnEnvironmentSelector: "true", MinimumSuccessPercentage: pointer(99.5), MinimumSoakTimeMinutes: 30, MaximumAgeHours: pointer[int64](24),
+				SuccessStatuses: []rollout.JobStatus{"successful", "skipped"}, RequireVerificationPassed: true,
+			}}},
+		{`{"versionCooldown":{"intervalSeconds":0}}`, rollout.Rule{VersionCooldown: &rollout.VersionCooldown{IntervalSeconds: new(int64)}}},
+		{`{"deploymentWindow":{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=9","durationMinutes":60,"timezone":"Europe/Berlin","allowWindow":false,"anchor":"2025-01-06T09:00","gap":"skip","overlap":"last","firstDeploy":"apply","minimumRemainingMinutes":15}}`,
+			rollout.Rule{DeploymentWindow: &rollout.DeploymentWindow{
+				Window:      clock.Window{RRule: "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=9", DurationMinutes: 60, Timezone: "Europe/Berlin", AllowWindow: pointer(false), Anchor: "2025-01-06T09:00", Gap: "skip", Overlap: "last"},
+				FirstDeploy: "apply", MinimumRemainingMinutes: 15,
+			}}},
+		{`{"deploymentWindow":{"weekly":{"days":["mon"],"start":"22:00","end":"04:00","everyWeeks":2},"anchor":"2025-01-06T09:00"}}`,
+			rollout.Rule{DeploymentWindow: &rollout.DeploymentWindow{Window: clock.Window{Weekly: &clock.Weekly{Days: []string{"mon"}, Start: "22:00", End: "04:00", EveryWeeks: 2}, Anchor: "2025-01-06T09:00"}}}},
+		{`{"deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-02T00:00:00Z"}}`,
+			rollout.Rule{DeploymentWindow: &rollout.DeploymentWindow{Window: clock.Window{From: t0, Until: t0.AddDate(0, 0, 1)}}}},
+		{`{"rollback":{"onJobStatuses":["failure"],"onVerificationFailure":true}}`,
+			rollout.Rule{Rollback: &rollout.Rollback{OnJobStatuses: []rollout.JobStatus{"failure"}, OnVerificationFailure: true}}},
+	} {
+		list, err := rollout.ParsePolicies([]byte(policy(row.in)))
+		if err != nil {
+			t.Errorf("%s: %v", row.in, err)
+			continue
+		}
+		if diff := cmp.Diff(row.want, list[0].Rules[0]); diff != "" {
+			t.Errorf("%s:\n%s", row.in, diff)
+		}
+		if err := list[0].Validate(); err != nil {
+			t.Errorf("%s: %v", row.in, err)
+		}
+		data, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := rollout.ParsePolicies(data)
+		if diff := cmp.Diff(list, again); err != nil || diff != "" {
+			t.Errorf("%s decodes to something else: %v\n%s", data, err, diff)
+		}
+	}
+}
+
+// TestBadRules: every fault of the rules about time and other environments is named with its path.
+func TestBadRules(t *testing.T) {
+	for _, row := range []struct {
+		why, in string
+		want    []string
+	}{
+		{"unknown fields", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"true","soak":1}},{"versionCooldown":{"interval":1}},{"deploymentWindow":{"rule":"x"}},{"rollback":{"on":[]}}`),
+			[]string{"rules[0].environmentProgression.soak: unknown field", "rules[1].versionCooldown.interval: unknown field", "rules[2].deploymentWindow.rule: unknown field", "rules[3].rollback.on: unknown field"}},
+		{"a kind that is reserved", policy(`{"failureBudget":{}}`), []string{"rules[0].failureBudget: unknown field"}},
+		{"every fault of a progression", policy(`{"environmentProgression":{"minimumSuccessPercentage":100.5,"minimumSoakTimeMinutes":-1,"maximumAgeHours":0,"successStatuses":["inProgress","odd"]}}`),
+			[]string{"rules[0].environmentProgression.dependsOnEnvironmentSelector: required", "rules[0].environmentProgression.minimumSuccessPercentage: 100.5", "rules[0].environmentProgression.minimumSoakTimeMinutes: -1",
+				"rules[0].environmentProgression.maximumAgeHours: 0", `rules[0].environmentProgression.successStatuses[0]: "inProgress"`, `rules[0].environmentProgression.successStatuses[1]: "odd"`}},
+		{"shares below nothing, and finer than anybody means", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"true","minimumSuccessPercentage":-1}},{"environmentProgression":{"dependsOnEnvironmentSelector":"true","minimumSuccessPercentage":0.0000000001}}`),
+			[]string{"rules[0].environmentProgression.minimumSuccessPercentage: -1", "rules[1].environmentProgression.minimumSuccessPercentage: 1e-10"}},
+		{"what overflows", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"true","minimumSoakTimeMinutes":153722868,"maximumAgeHours":2562048}},{"versionCooldown":{"intervalSeconds":9223372037}},{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"10:00"},"minimumRemainingMinutes":153722868}}`),
+			[]string{"rules[0].environmentProgression.minimumSoakTimeMinutes: 153722868 minutes overflow", "rules[0].environmentProgression.maximumAgeHours: 2562048 hours overflow", "rules[1].versionCooldown.intervalSeconds: 9223372037 seconds overflow",
+				"rules[2].deploymentWindow.minimumRemainingMinutes: 153722868 minutes overflow"}},
+		{"a progression that looks at versions", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"version.tag == 'v1'"}}`), []string{"rules[0].environmentProgression.dependsOnEnvironmentSelector: version.tag is not known here"}},
+		{"a progression that does not compile", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.nme == 'x'"}}`), []string{"rules[0].environmentProgression.dependsOnEnvironmentSelector: "}},
+		{"cooldowns", policy(`{"versionCooldown":{}},{"versionCooldown":{"intervalSeconds":-1}}`), []string{"rules[0].versionCooldown.intervalSeconds: required", "rules[1].versionCooldown.intervalSeconds: -1"}},
+		{"a window of nothing", policy(`{"deploymentWindow":{}}`), []string{"rules[0].deploymentWindow"}},
+		{"a window with a choice that nobody knows", policy(`{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"10:00"},"firstDeploy":"maybe","minimumRemainingMinutes":-1}}`),
+			[]string{`rules[0].deploymentWindow.firstDeploy: "maybe"`, "rules[0].deploymentWindow.minimumRemainingMinutes: -1"}},
+		{"a day that is none", policy(`{"deploymentWindow":{"weekly":{"days":["monday"],"start":"09:00","end":"10:00"}}}`), []string{"rules[0].deploymentWindow.weekly.days[0]: "}},
+		{"a zone that is none is not UTC", policy(`{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"10:00"},"timezone":"Mars/Olympus"}}`), []string{"rules[0].deploymentWindow.timezone: "}},
+		{"a phase without anchor", policy(`{"deploymentWindow":{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=9","durationMinutes":60}}`), []string{"rules[0].deploymentWindow.anchor: "}},
+		{"no length", policy(`{"deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=9"}}`), []string{"rules[0].deploymentWindow.durationMinutes: "}},
+		{"a rollback that nothing triggers", policy(`{"rollback":{}}`), []string{"rules[0].rollback.onJobStatuses: nothing triggers"}},
+		{"a rollback on what is none", policy(`{"rollback":{"onJobStatuses":["successful","inProgress"]}}`), []string{`rules[0].rollback.onJobStatuses[0]: "successful"`, `rules[0].rollback.onJobStatuses[1]: "inProgress"`}},
+	} {
+		policies, err := rollout.ParsePolicies([]byte(row.in))
+		if err == nil {
+			_, err = rollout.Compile(policies, newEnv(t), withZones())
+		}
+		var got []string
+		for _, one := range joined(err) {
+			if !errors.As(one, new(*rollout.PolicyError)) {
+				t.Errorf("%s: %v (%T) is no *PolicyError", row.why, one, one)
+			}
+			got = append(got, strings.ReplaceAll(one.Error(), "\n", " "))
+		}
+		slices.Sort(got)
+		slices.Sort(row.want)
+		ok := len(got) == len(row.want)
+		for i := 0; ok && i < len(got); i++ {
+			ok = strings.HasPrefix(got[i], row.want[i])
+		}
+		if !ok {
+			t.Errorf("%s: got\n\t%s\nwant\n\t%s", row.why, strings.Join(got, "\n\t"), strings.Join(row.want, "\n\t"))
+		}
+	}
+}
+
+// TestZonesAreTheHosts: without a loader only UTC is known; with one each zone is loaded once.
+func TestZonesAreTheHosts(t *testing.T) {
+	parsed, err := rollout.ParsePolicies([]byte(policy(weekly("a", "09:00", "17:00", `"timezone":"Europe/Berlin"`) + "," + weekly("b", "09:00", "17:00", `"timezone":"Europe/Berlin"`))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rollout.Compile(parsed, newEnv(t)); err == nil || !strings.Contains(err.Error(), "rules[0].deploymentWindow.timezone") {
+		t.Errorf("without a loader: %v", err)
+	}
+	loaded := 0
+	_, err = rollout.Compile(parsed, newEnv(t), rollout.WithZones(func(name string) (*time.Location, error) {
+		loaded++
+		return time.LoadLocation(name)
+	}))
+	if err != nil || loaded != 1 {
+		t.Errorf("loaded %d times, %v", loaded, err)
+	}
+}
