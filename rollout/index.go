@@ -305,10 +305,20 @@ func (t *target) floor() int32 {
 	return t.current
 }
 
-// newestFirst orders jobs. Those of one instant without run id are told apart by everything else, so that the order of the input says nothing.
+// newestFirst orders jobs. Of those of one instant a rollback is the newest: it is the answer to another one. The rest are told apart by their run
+// ids, and without these by everything else, so that the order of the input says nothing.
 func newestFirst(jobs []Job) []Job {
 	newer := func(a, b Job) int {
-		if c := cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(b.Run, a.Run)); c != 0 {
+		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
+			return c
+		}
+		if back := isRollback(a.Run); back != isRollback(b.Run) {
+			if back {
+				return -1
+			}
+			return 1
+		}
+		if c := strings.Compare(b.Run, a.Run); c != 0 {
 			return c
 		}
 		return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt))
@@ -318,3 +328,6 @@ func newestFirst(jobs []Job) []Job {
 	}
 	return slices.SortedStableFunc(slices.Values(jobs), newer)
 }
+
+// isRollback reports whether a run id is that of a start with [PurposeRollback].
+func isRollback(run string) bool { return strings.HasSuffix(run, "/"+string(PurposeRollback)) }
