@@ -87,6 +87,9 @@ func reads(m Matcher, prefix string) bool {
 
 // missingKey returns the key that an expression missed, if that is why it has no answer.
 func missingKey(err error) (string, bool) {
+	if err == nil {
+		return "", false // what errors.As is given is allocated
+	}
 	var missing interface{ MissingKey() string }
 	if errors.As(err, &missing) {
 		return missing.MissingKey(), true

@@ -248,6 +248,7 @@ type work struct {
 	named     map[int32]bool // resources that one of them names
 	scoped    []bool         // per deployment: not every version is for every target
 	scopes    map[*Version]*scope
+	asking    bound                        // of scopes
 	rollouts  map[rolloutKey]RolloutRecord // kept and new
 	capacity  capacity
 	members   []bool // per target: it is a member of a bracket
@@ -318,15 +319,18 @@ func (w *work) wake(at time.Time) {
 
 // also adds a verdict to blockers that may be shared: it never writes into their array.
 func (w *work) also(blockers []Verdict, verdict Verdict) []Verdict {
-	if len(blockers) > 0 {
-		return append(slices.Clip(blockers), verdict)
+	size := len(blockers) + 1
+	room := cap(w.verdicts) - len(w.verdicts)
+	if n := len(w.verdicts); size > 1 && n > 0 && room > 0 && &w.verdicts[n-1] == &blockers[size-2] {
+		w.verdicts = append(w.verdicts, verdict) // behind the last ones, which nobody else continues
+		return w.verdicts[n+1-size : n+1 : n+1]
 	}
-	if len(w.verdicts) == cap(w.verdicts) {
-		w.verdicts = make([]Verdict, 0, min(max(64, 2*cap(w.verdicts)), 8192))
+	if room < size {
+		w.verdicts = make([]Verdict, 0, max(size, min(max(64, 2*cap(w.verdicts)), 8192)))
 	}
-	w.verdicts = append(w.verdicts, verdict)
+	w.verdicts = append(append(w.verdicts, blockers...), verdict)
 	n := len(w.verdicts)
-	return w.verdicts[n-1 : n : n]
+	return w.verdicts[n-size : n : n]
 }
 
 // push appends to a list that may become long: append alone lets those grow by a quarter only, and copies all of them several times over.

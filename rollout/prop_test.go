@@ -910,7 +910,9 @@ func TestI10AllBlockers(t *testing.T) {
 			}
 			var policies []rollout.Policy
 			for _, p := range w.policies {
-				union := slices.ContainsFunc(p.Rules, func(r rollout.Rule) bool { return named[r.ID] && r.DeploymentWindow != nil && allows(namedRule{Rule: r}) })
+				union := slices.ContainsFunc(p.Rules, func(r rollout.Rule) bool {
+					return named[r.ID] && r.DeploymentWindow != nil && allows(namedRule{Rule: r})
+				})
 				p.Rules = slices.DeleteFunc(slices.Clone(p.Rules), func(r rollout.Rule) bool {
 					// The allowing windows of a policy are one: without the one that is open for too short a time the others would be in the way.
 					return named[r.ID] || union && r.DeploymentWindow != nil && allows(namedRule{Rule: r})

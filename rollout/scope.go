@@ -55,9 +55,10 @@ func (w *work) scopeAllows(s *scope, v *Version, i int32) bool {
 	if s.err != nil {
 		return w.scopeFailed(s, DiagnosticScopeInvalid, v, s.err.Error(), i)
 	}
-	b := w.bound(i)
+	b := &w.asking // one for all: what an interface holds is allocated
+	*b = w.bound(i)
 	b.version = v
-	ok, err := s.matcher.Match(&b)
+	ok, err := s.matcher.Match(b)
 	if key, missing := missingKey(err); missing {
 		return w.scopeFailed(s, DiagnosticScopeMissingKey, v, key, i)
 	} else if err != nil {

@@ -40,19 +40,19 @@ func named(name, rules string) string {
 
 // waits lists the blockers of the first target that waits: reason, rule and until, as HH:MM or a date.
 func waits(plan rollout.Plan) string {
+	if len(plan.Waiting) == 0 {
+		return ""
+	}
 	var list []string
-	for _, wait := range plan.Waiting {
-		for _, b := range wait.Blockers {
-			text := string(b.Reason)
-			if b.Rule != "" {
-				text += " " + b.Rule
-			}
-			if !b.Until.IsZero() {
-				text += " " + b.Until.Format("02 15:04:05.999999999")
-			}
-			list = append(list, text)
+	for _, b := range plan.Waiting[0].Blockers {
+		text := string(b.Reason)
+		if b.Rule != "" {
+			text += " " + b.Rule
 		}
-		break
+		if !b.Until.IsZero() {
+			text += " " + b.Until.Format("02 15:04:05.999999999")
+		}
+		list = append(list, text)
 	}
 	return strings.Join(list, "; ")
 }

@@ -1,0 +1,80 @@
+package rollout_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestChanges: what two plans say differently, target by target, and nothing that they say alike.
+func TestChanges(t *testing.T) {
+	env, seen := newEnv(t), tally{}
+	checkWorlds(t, env, seen, 40, nil, func(t *rapid.T, w *world) {
+		if got := w.plan.Changes(&w.plan); len(got) != 0 {
+			t.Fatalf("a plan differs from itself: %v", got)
+		}
+		s := w.s
+		s.State = w.plan.State
+		later, err := w.set.Plan(s, w.now.Add(time.Duration(between(t, "later", 1, 6))*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes := later.Changes(&w.plan)
+		if !slices.IsSortedFunc(changes, func(a, b rollout.Change) int {
+			return slices.Compare([]string{a.Resource, a.Environment, a.Deployment}, []string{b.Resource, b.Environment, b.Deployment})
+		}) {
+			t.Fatalf("not in order: %v", changes)
+		}
+		told := map[rollout.TargetID]rollout.Change{}
+		for _, change := range changes {
+			told[change.TargetID] = change
+		}
+		if len(told) != len(changes) {
+			t.Fatalf("a target is told twice: %v", changes)
+		}
+		before, after := byTarget(w.plan), byTarget(later)
+		for _, target := range w.s.Targets {
+			id := target.TargetID
+			change, is := told[id]
+			switch {
+			case before[id] != after[id] && !is:
+				t.Fatalf("%v started %q and now %q, and nobody tells", id, before[id], after[id])
+			case is && (change.Before.Start != before[id] || change.After.Start != after[id]):
+				t.Fatalf("%v: it started %q and now %q", change, before[id], after[id])
+			case is:
+				seen["told"]++
+			}
+		}
+		var copied rollout.Plan
+		data, err := json.Marshal(w.plan)
+		if err == nil {
+			err = json.Unmarshal(data, &copied)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := copied.Changes(&w.plan); len(got) != 0 {
+			t.Fatalf("a decoded copy differs: %v", got)
+		}
+		seen["the same"]++
+	})
+	seen.wants(t, "told", "the same")
+}
+
+// TestExplainErrors: a decoded copy explains nothing, and neither does a plan about a target that it does not know.
+func TestExplainErrors(t *testing.T) {
+	plan := mustPlan(t, compile(t, "[]"), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
+	for _, id := range []rollout.TargetID{{}, {Resource: "r9", Environment: "prod", Deployment: "api"}, {Resource: "r1", Environment: "qa", Deployment: "api"}, {Resource: "r1", Environment: "prod", Deployment: "web"}} {
+		if _, err := plan.Explain(id); err == nil {
+			t.Errorf("%v is explained", id)
+		}
+	}
+	if _, err := (&rollout.Plan{}).Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}); err == nil {
+		t.Error("a copy explains")
+	}
+}
