@@ -116,28 +116,6 @@ func (w *work) sum(g *gate, environment, resource string) {
 	g.blockers = slices.Clip(g.blockers)
 }
 
-// blocked are the blockers of a gate on target i: the shared ones, and between them the version selectors that look at the resource.
-func (w *work) blocked(g *gate, i int32) []Verdict {
-	if len(g.perResource) == 0 {
-		return g.blockers
-	}
-	b := w.bound(i)
-	b.version = g.created
-	blockers := g.blockers[:g.early:g.early]
-	for _, rule := range g.perResource {
-		if verdict, ok := w.versionSelector(rule, &b); !ok {
-			blockers = w.also(blockers, verdict)
-		}
-	}
-	if len(blockers) == g.early {
-		return g.blockers
-	}
-	for _, verdict := range g.blockers[g.early:] {
-		blockers = w.also(blockers, verdict)
-	}
-	return blockers
-}
-
 // gateAt is the gate of version n as it is for target i: the shared one, unless an override names the resource.
 func (w *work) gateAt(i, n int32) *gate {
 	g := w.gateOf(i, n)
