@@ -15,8 +15,8 @@ func naiveVerdicts(f *fleet, g *Group, now time.Time) (run, wait int) {
 	for i, r := range naivePending(f, g) {
 		order[r] = due[i]
 	}
-	for i := range f.obs.Targets {
-		t := &f.obs.Targets[i]
+	for i := range f.targets {
+		t := &f.targets[i]
 		var member *GroupMember
 		for k := range g.Members {
 			if g.Members[k].Deployment == t.Deployment {
@@ -28,8 +28,8 @@ func naiveVerdicts(f *fleet, g *Group, now time.Time) (run, wait int) {
 		}
 		blocked := false
 		for _, need := range member.Needs {
-			for k := range f.obs.Targets { // the siblings, among all targets
-				s := &f.obs.Targets[k]
+			for k := range f.targets { // the siblings, among all targets
+				s := &f.targets[k]
 				if s.Resource == t.Resource && s.Deployment == need {
 					blocked = blocked || naiveRuns(f, g, s)
 				}
@@ -56,8 +56,8 @@ func naiveRuns(f *fleet, g *Group, t *Target) bool {
 
 func naivePending(f *fleet, g *Group) []string {
 	var list []string
-	for i := range f.obs.Targets {
-		t := &f.obs.Targets[i]
+	for i := range f.targets {
+		t := &f.targets[i]
 		ended := false
 		for _, r := range f.state.Executions {
 			ended = ended || r.Resource == t.Resource
@@ -116,8 +116,8 @@ func BenchmarkEvaluate(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				t := &f.obs.Targets[i]
-				i = (i + 9973) % len(f.obs.Targets)
+				t := &f.targets[i]
+				i = (i + 9973) % len(f.targets)
 				sinkVerdict = plan.Evaluate(state, t.Resource, t.Deployment, "new", f.now)
 			}
 		})

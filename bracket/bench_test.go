@@ -11,10 +11,11 @@ var day0 = time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
 // fleet is the RFC's node policy over n targets (five per resource), after the window closed; done of every ten resources have
 // finished, and inFlight are open with their drain running.
 type fleet struct {
-	rule  Rule
-	state State
-	obs   Observation
-	now   time.Time
+	rule    Rule
+	state   State
+	obs     Observation
+	targets TargetList // of obs
+	now     time.Time
 }
 
 func rfcMembers() []Member {
@@ -45,9 +46,10 @@ func newFleet(tb testing.TB, targets, donePerTen, inFlight int) *fleet {
 	for r := range resources {
 		name := fmt.Sprintf("node-%07d", r)
 		for _, m := range f.obs.Members {
-			f.obs.Targets = append(f.obs.Targets, Target{Resource: name, Deployment: m.Deployment, Current: "old"})
+			f.targets = append(f.targets, Target{Resource: name, Deployment: m.Deployment, Current: "old"})
 		}
 	}
+	f.obs.Targets = f.targets
 	f.obs.Due = func(p Pending) []time.Time {
 		at := make([]time.Time, len(p.Resources))
 		for i := range at {
@@ -62,18 +64,18 @@ func newFleet(tb testing.TB, targets, donePerTen, inFlight int) *fleet {
 	f.state = state
 	group := state.Group.Closed[0].ID
 	for r := range resources {
-		record := &ExecutionRecord{Schema: schema, Rule: "rule", Resource: f.obs.Targets[5*r].Resource}
+		record := &ExecutionRecord{Schema: schema, Rule: "rule", Resource: f.targets[5*r].Resource}
 		switch {
 		case r%10 < donePerTen:
 			record.Last = map[string]EndedExecution{"prod": {Group: group, Status: StatusCompleted, EndedAt: f.now}}
 			for k := range f.obs.Members {
 				if m := f.obs.Members[k].Deployment; m != "node-drain" && m != "node-uncordon" {
-					f.obs.Targets[5*r+k].Current = "new"
+					f.targets[5*r+k].Current = "new"
 				}
 			}
 		case inFlight > 0:
 			inFlight--
-			v, err := newView(f.rule.WithDefaults(), state.Group, Observation{Members: f.obs.Members, Versions: f.obs.Versions, Targets: f.obs.Targets[5*r : 5*r+5]}, f.now)
+			v, err := newView(f.rule.WithDefaults(), state.Group, Observation{Members: f.obs.Members, Versions: f.obs.Versions, Targets: f.targets[5*r : 5*r+5]}, f.now)
 			if err != nil {
 				tb.Fatal(err)
 			}

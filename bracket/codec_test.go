@@ -166,7 +166,7 @@ func FuzzExecutionRecord(f *testing.F) {
 		if x.Open != nil {
 			environment = x.Open.Environment
 		}
-		o := Observation{Targets: []Target{{Resource: x.Resource, Deployment: "kubelet", Current: "v1"}}}
+		o := Observation{Targets: TargetList{{Resource: x.Resource, Deployment: "kubelet", Current: "v1"}}}
 		s := State{Group: NewState(x.Rule, environment).Group, Executions: []*ExecutionRecord{&x}}
 		if _, _, err := Step(windowRule(1), s, o, day0); err != nil {
 			t.Fatalf("%s: %v", text, err)

@@ -375,7 +375,7 @@ func TestStepRefusesContradictions(t *testing.T) {
 	}{
 		{"invalid rule", func(h *host, o *Observation) { h.rule.ReadinessMode = "soon" }, "readinessMode", "enums fail closed"},
 		{"no state", func(h *host, o *Observation) { h.state = State{} }, "NewState", "a forgotten start"},
-		{"target twice", func(h *host, o *Observation) { o.Targets = append(o.Targets, o.Targets[0]) }, "is listed twice", "which one runs what?"},
+		{"target twice", func(h *host, o *Observation) { o.Targets = append(o.Targets.(TargetList), o.Targets.At(0)) }, "is listed twice", "which one runs what?"},
 		{"version twice", func(h *host, o *Observation) { o.Versions = append(o.Versions, o.Versions[0]) }, `"v1" of "drain" is listed twice`, "which one is newer?"},
 		{"version without instant", func(h *host, o *Observation) { o.Versions = append(o.Versions, Version{Deployment: "os", ID: "x"}) }, "versions[8]", "it has no place in the order"},
 		{"version without id", func(h *host, o *Observation) {

@@ -21,7 +21,7 @@ func (s *step) derive() {
 	works := s.works
 	records := s.state.Executions
 	for i, at := range v.pending {
-		resource := v.resource(at)
+		resource := v.resources[at]
 		var open *work
 		for len(works) > 0 && s.state.Executions[works[0].record].Resource <= resource {
 			if s.deriveOpen(&works[0]); works[0].resource == at && !works[0].ended {
@@ -103,10 +103,10 @@ func (s *step) derivePending(at int32, due time.Time, resource string) {
 		s.plan.Wait = append(s.plan.Wait, wait)
 		return
 	}
-	targets, slots := v.span(at)
+	targets := v.span(at)
 	first := len(s.plan.Start)
 	for _, i := range g.order {
-		k := g.index(targets, slots, i)
+		k := g.index(targets, i)
 		if k < 0 {
 			continue
 		}
@@ -114,25 +114,25 @@ func (s *step) derivePending(at int32, due time.Time, resource string) {
 		if action == ActionRun && version == "" {
 			s.plan.Start = s.plan.Start[:first]
 			wait.Reason = ReasonHookWithoutVersion
-			wait.On = s.on(Condition{Kind: OnVersion, Deployment: targets[k].Deployment})
+			wait.On = s.on(Condition{Kind: OnVersion, Deployment: v.deploymentOf(&targets[k])})
 			s.plan.Wait = append(s.plan.Wait, wait)
 			return
 		}
-		if action == ActionSkip || !g.unneeded(v, i, targets, slots) {
+		if action == ActionSkip || !g.unneeded(v, i, targets) {
 			continue
 		}
 		s.plan.Start = append(s.plan.Start, Start{
-			Run:     Run{Group: g.ID, Resource: resource, Deployment: targets[k].Deployment, Generation: 1, Attempt: 1, Purpose: Deploy},
+			Run:     Run{Group: g.ID, Resource: resource, Deployment: v.deploymentOf(&targets[k]), Generation: 1, Attempt: 1, Purpose: Deploy},
 			Version: version, Role: g.Members[i].Role, First: true, DueAt: due,
 		})
 	}
 }
 
 // index returns the position of the i-th member's target among those of a resource, -1 if it has none.
-func (g *groupView) index(targets []Target, slots []int32, i int32) int {
+func (g *groupView) index(targets []target, i int32) int {
 	d := g.members[i].deployment
 	for k := range targets {
-		if slots[k] == d {
+		if targets[k].deployment == d {
 			return k
 		}
 	}
@@ -140,17 +140,17 @@ func (g *groupView) index(targets []Target, slots []int32, i int32) int {
 }
 
 // unneeded reports whether nothing that runs on the resource must run before the i-th member.
-func (g *groupView) unneeded(v *view, i int32, targets []Target, slots []int32) bool {
+func (g *groupView) unneeded(v *view, i int32, targets []target) bool {
 	for _, n := range g.needs[i] {
 		if n.versions == nil {
-			if k := g.index(targets, slots, n.member); k >= 0 {
+			if k := g.index(targets, n.member); k >= 0 {
 				if action, _ := g.plan(v, n.member, &targets[k]); action != ActionSkip {
 					return false
 				}
 			}
 			continue
 		}
-		if k := g.index(targets, slots, n.member); k >= 0 {
+		if k := g.index(targets, n.member); k >= 0 {
 			if action, version := g.plan(v, n.member, &targets[k]); action != ActionSkip && slices.Contains(n.versions, version) {
 				return false
 			}

@@ -43,7 +43,7 @@ type question struct {
 	now                         time.Time
 	name, deployment, candidate string
 	resource                    int32
-	target                      *Target
+	target                      *target
 	member                      int32 // in the latest group, -1
 	record                      *ExecutionRecord
 }
@@ -57,11 +57,11 @@ func (q *question) answer() Verdict {
 	if d >= 0 && q.latest != nil {
 		q.member = q.latest.slot[d]
 	}
-	q.target = &Target{Resource: q.name, Deployment: q.deployment}
+	q.target = &target{deployment: d, current: -1}
 	if q.resource >= 0 {
-		targets, _ := q.span(q.resource)
+		targets := q.span(q.resource)
 		for k := range targets {
-			if targets[k].Deployment == q.deployment {
+			if q.deploymentOf(&targets[k]) == q.deployment {
 				q.target = &targets[k]
 			}
 		}
@@ -91,7 +91,7 @@ func (q *question) answer() Verdict {
 			}
 		}
 	}
-	if q.candidate != "" && q.candidate == q.target.Current {
+	if q.candidate != "" && q.candidate == q.currentOf(q.target) {
 		return Verdict{Reason: ReasonCurrent, Group: q.groupID()}
 	}
 	if q.record != nil && q.record.Open != nil && (q.latest == nil || !q.record.Open.includes(q.view, q.latest.ID)) {
@@ -107,7 +107,7 @@ func (q *question) answer() Verdict {
 	}
 	locked, lockRank := false, int32(-1)
 	if q.member >= 0 && q.candidate != "" {
-		if l, ok := q.latest.lockFor(q.member, q.target); ok {
+		if l, ok := q.latest.lockFor(q.view, q.member, q.target); ok {
 			locked, lockRank = l.id == q.candidate, l.rank
 		}
 	}
@@ -129,7 +129,7 @@ func (q *question) answer() Verdict {
 		return Verdict{Reason: ReasonCollecting, Group: q.state.Group.Collecting.ID, Until: q.after(q.closes), On: q.onVersions}
 	case q.role(inNow, now) != Main && (open == nil || open.member(q.deployment) < 0):
 		return Verdict{Reason: ReasonHookWaitsForMain, On: []Condition{{Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
-	case lockRank < 0 && q.target.Current == "":
+	case lockRank < 0 && q.target.current == -1:
 		return Verdict{Reason: ReasonNoVersion, Group: q.groupID(), On: []Condition{{Kind: OnVersion, Deployment: q.deployment}}}
 	}
 	return Verdict{Reason: ReasonNotLocked, Group: q.groupID()}
@@ -210,11 +210,11 @@ func (q *question) hook() string {
 	if q.latest == nil || q.resource < 0 {
 		return ""
 	}
-	targets, slots := q.span(q.resource)
+	targets := q.span(q.resource)
 	for _, i := range q.latest.order {
-		if k := q.latest.index(targets, slots, i); k >= 0 {
+		if k := q.latest.index(targets, i); k >= 0 {
 			if action, version := q.latest.plan(q.view, i, &targets[k]); action == ActionRun && version == "" {
-				return targets[k].Deployment
+				return q.deploymentOf(&targets[k])
 			}
 		}
 	}
@@ -227,8 +227,8 @@ func (q *question) collects(d, rank int32, role Role) bool {
 		return false
 	}
 	dep := &q.deployments[d]
-	return rank >= dep.above(q.state.Group.Marks[q.deployment]) && dep.isNew(rank) && rank > dep.rankOf(q.target.Current) &&
-		!slices.Contains(q.target.OutOfScope, q.candidate)
+	return rank >= dep.above(q.state.Group.Marks[q.deployment]) && dep.isNew(rank) && rank > q.target.rank() &&
+		q.inScope(q.target, q.candidate)
 }
 
 // role is the member's role in the latest group, or else now.

@@ -27,7 +27,7 @@ func Example() {
 		Versions: []bracket.Version{
 			{Deployment: "kubelet", ID: "v1.29.2", CreatedAt: day, EligibleAt: day},
 		},
-		Targets: []bracket.Target{
+		Targets: bracket.TargetList{
 			{Resource: "node-3", Deployment: "drain", Current: "d1"},
 			{Resource: "node-3", Deployment: "kubelet", Current: "v1.29.1"},
 			{Resource: "node-3", Deployment: "uncordon", Current: "u1"},
@@ -95,7 +95,7 @@ func ExampleState_Changed() {
 	observation := bracket.Observation{
 		Members:  []bracket.Member{{Deployment: "agent"}},
 		Versions: []bracket.Version{{Deployment: "agent", ID: "v2", CreatedAt: day, EligibleAt: day}},
-		Targets:  []bracket.Target{{Resource: "a", Deployment: "agent", Current: "v1"}, {Resource: "b", Deployment: "agent", Current: "v1"}},
+		Targets:  bracket.TargetList{{Resource: "a", Deployment: "agent", Current: "v1"}, {Resource: "b", Deployment: "agent", Current: "v1"}},
 	}
 	state := bracket.NewState("rule", "prod")
 	next, plan, err := bracket.Step(rule, state, observation, day)

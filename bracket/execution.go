@@ -100,12 +100,12 @@ func (m *ExecutionMember) start(at time.Time) {
 // so that they are deployed even if their target looks up to date by now.
 func (v *view) freeze(g *groupView, i int32, at time.Time, forced func(deployment string) bool) *Execution {
 	x := &Execution{Group: g.ID, Environment: v.environment, Status: StatusExecuting, Generation: 1, Merged: []string{}, StartedAt: at, Rule: &g.Rule, Commands: []string{}}
-	targets, slots := v.span(i)
+	targets := v.span(i)
 	for k := range targets {
-		if slots[k] < 0 || g.slot[slots[k]] < 0 {
+		if targets[k].deployment < 0 || g.slot[targets[k].deployment] < 0 {
 			continue
 		}
-		m := g.freezeMember(v, g.slot[slots[k]], &targets[k])
+		m := g.freezeMember(v, g.slot[targets[k].deployment], &targets[k])
 		if m.Action == ActionSkip && forced != nil && forced(m.Deployment) {
 			m.Action, m.Status = ActionDeploy, MemberWaiting
 			m.Attempt = 1
@@ -119,8 +119,8 @@ func (v *view) freeze(g *groupView, i int32, at time.Time, forced func(deploymen
 }
 
 // freezeMember is the member as an execution starts with it, without its needs.
-func (g *groupView) freezeMember(v *view, i int32, t *Target) ExecutionMember {
-	m := ExecutionMember{Deployment: t.Deployment, Role: g.Members[i].Role, From: t.Current, Status: MemberWaiting, Attempt: 1}
+func (g *groupView) freezeMember(v *view, i int32, t *target) ExecutionMember {
+	m := ExecutionMember{Deployment: v.deploymentOf(t), Role: g.Members[i].Role, From: v.currentOf(t), Status: MemberWaiting, Attempt: 1}
 	m.Action, m.Version = g.plan(v, i, t)
 	if m.Action == ActionSkip {
 		m.Status, m.Attempt = MemberSkipped, 0
@@ -275,16 +275,16 @@ func (w *work) retryable(m *ExecutionMember) bool {
 
 // vanish cancels waiting members whose target is gone. A pre that has not succeeded fails instead: no upgrade without its drain.
 func (s *step) vanish(w *work) {
-	var targets []Target
+	var targets []target
 	if w.resource >= 0 {
-		targets, _ = s.view.span(w.resource)
+		targets = s.view.span(w.resource)
 	}
 	for k := range w.Members {
 		m := &w.Members[k]
-		for len(targets) > 0 && targets[0].Deployment < m.Deployment {
+		for len(targets) > 0 && s.view.deploymentOf(&targets[0]) < m.Deployment {
 			targets = targets[1:]
 		}
-		if m.Status != MemberWaiting || len(targets) > 0 && targets[0].Deployment == m.Deployment {
+		if m.Status != MemberWaiting || len(targets) > 0 && s.view.deploymentOf(&targets[0]) == m.Deployment {
 			continue
 		}
 		w.change()

@@ -223,6 +223,7 @@ func (w *world) internWrites(list []write) int {
 
 func (w *world) observe(s *truth) Observation {
 	o := Observation{Members: []Member{{Deployment: "pre"}, {Deployment: "m1", Needs: []string{"pre"}}, {Deployment: "m2", Needs: []string{"m1"}}, {Deployment: "post", Needs: []string{"m2"}}}}
+	var targets TargetList
 	for i, d := range worldMembers {
 		versions := []string{"1", "2", "3"}
 		if i > 1 {
@@ -235,9 +236,10 @@ func (w *world) observe(s *truth) Observation {
 			o.Versions = append(o.Versions, Version{Deployment: d, ID: id, CreatedAt: created, EligibleAt: created})
 		}
 		for r := range w.c.resources {
-			o.Targets = append(o.Targets, Target{Resource: w.resource(r), Deployment: d, Current: s.current[r][i]})
+			targets = append(targets, Target{Resource: w.resource(r), Deployment: d, Current: s.current[r][i]})
 		}
 	}
+	o.Targets = targets
 	for _, j := range s.jobs {
 		f := RunFact{Run: j.run, Status: j.status, StartedAt: w.now}
 		if j.status != RunRunning {
@@ -295,10 +297,10 @@ func (w *world) judgePlan(s *truth, state, next State, plan Plan, o Observation)
 	if !reflect.DeepEqual(second.Start, plan.Start) {
 		fail("I6: a repeated step offers %s", describeStarts(second))
 	}
-	o = Observation{Members: slices.Clone(o.Members), Versions: slices.Clone(o.Versions), Targets: slices.Clone(o.Targets), Runs: slices.Clone(o.Runs), Commands: o.Commands}
+	o = Observation{Members: slices.Clone(o.Members), Versions: slices.Clone(o.Versions), Targets: slices.Clone(o.Targets.(TargetList)), Runs: slices.Clone(o.Runs), Commands: o.Commands}
 	slices.Reverse(o.Members)
 	slices.Reverse(o.Versions)
-	slices.Reverse(o.Targets)
+	slices.Reverse(o.Targets.(TargetList))
 	slices.Reverse(o.Runs)
 	_, third, err := Step(w.rule, next, o, w.now)
 	if err != nil || !reflect.DeepEqual(third.Start, second.Start) || !reflect.DeepEqual(third.Wait, second.Wait) {

@@ -73,9 +73,9 @@ func (v *view) viewGroup(g *Group) *groupView {
 }
 
 // lockFor returns the first lock of the i-th member that is in scope for the target; ok is false if there is none.
-func (g *groupView) lockFor(i int32, t *Target) (l lock, ok bool) {
+func (g *groupView) lockFor(v *view, i int32, t *target) (l lock, ok bool) {
 	for _, l := range g.members[i].locks {
-		if len(t.OutOfScope) == 0 || !slices.Contains(t.OutOfScope, l.id) {
+		if v.inScope(t, l.id) {
 			return l, true
 		}
 	}
@@ -83,50 +83,51 @@ func (g *groupView) lockFor(i int32, t *Target) (l lock, ok bool) {
 }
 
 // plan returns what the group does with a target of its i-th member, and the version the target shall run afterwards.
-func (g *groupView) plan(v *view, i int32, t *Target) (Action, string) {
-	l, locked := g.lockFor(i, t)
+func (g *groupView) plan(v *view, i int32, t *target) (Action, string) {
+	l, locked := g.lockFor(v, i, t)
 	if g.Members[i].Role != Main {
 		if locked {
 			return ActionRun, l.id
 		}
-		return ActionRun, t.Current // empty: the hook has no version and blocks the execution
+		return ActionRun, v.currentOf(t) // empty: the hook has no version and blocks the execution
 	}
 	switch {
-	case !locked && t.Current == "":
+	case !locked && t.current == -1:
 		return ActionSkip, ""
 	case !locked:
-	case t.Current == l.id:
-		if g.outdates(t) {
+	case t.current == l.rank:
+		if g.outdates(v, t) {
 			return ActionDeploy, l.id
 		}
-	case t.Current == "" || v.deployments[g.members[i].deployment].rankOf(t.Current) < l.rank:
+	case t.rank() < l.rank:
 		return ActionDeploy, l.id
 	}
 	if g.Strategy == RedeployCurrent {
-		return ActionRedeploy, t.Current
+		return ActionRedeploy, v.currentOf(t)
 	}
-	return ActionSkip, t.Current
+	return ActionSkip, v.currentOf(t)
 }
 
 // outdates reports whether the target needs a new run of the same version in this group: one that became outdated after the close
 // opens the next group instead of slipping into this one.
-func (g *groupView) outdates(t *Target) bool {
-	return !t.OutdatedAt.IsZero() && !t.OutdatedAt.After(g.ReadyAt)
+func (g *groupView) outdates(v *view, t *target) bool {
+	at := v.outdatedAt(t)
+	return !at.IsZero() && !at.After(g.ReadyAt)
 }
 
 // needed reports whether the group has a main to deploy on the i-th resource. It is asked for every resource in every step.
 func (g *groupView) needed(v *view, i int32) bool {
-	targets, slots := v.span(i)
+	targets := v.span(i)
 	for k := range targets {
-		if slots[k] < 0 {
+		if targets[k].deployment < 0 {
 			continue
 		}
-		m := g.slot[slots[k]]
+		m := g.slot[targets[k].deployment]
 		if m < 0 || g.Members[m].Role != Main {
 			continue
 		}
 		t := &targets[k]
-		if locks := g.members[m].locks; len(locks) > 0 && locks[0].id == t.Current && t.OutdatedAt.IsZero() && len(t.OutOfScope) == 0 {
+		if locks := g.members[m].locks; len(locks) > 0 && locks[0].rank == t.current && t.special == 0 {
 			continue // up to date: the usual case, decided by one comparison
 		}
 		if action, _ := g.plan(v, m, t); action == ActionDeploy {

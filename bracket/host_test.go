@@ -85,9 +85,11 @@ func (h *host) version(deployment, id string) *Version {
 
 func (h *host) observation() Observation {
 	o := Observation{Members: h.members, Versions: h.versions, Commands: h.commands, DeletedResources: h.deleted, RuleDeleted: h.gone}
+	var targets TargetList
 	for _, t := range h.targets { // in the order of the map: the order of the input must not matter
-		o.Targets = append(o.Targets, *t)
+		targets = append(targets, *t)
 	}
+	o.Targets = targets
 	for _, f := range h.runs {
 		o.Runs = append(o.Runs, *f)
 	}

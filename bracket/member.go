@@ -29,7 +29,7 @@ func Check(brackets ...Bracket) error {
 	}
 	sorted := make([][]Target, len(brackets))
 	for i, b := range brackets {
-		sorted[i], _ = sortedTargets(b.Targets)
+		sorted[i], _ = sortedCopy(b.Targets, compareTargets)
 	}
 	for i := range brackets {
 		for j := range i {
@@ -56,7 +56,7 @@ func hasMain(b Bracket) bool {
 
 func firstCommon(a, b []Target) *Target {
 	for len(a) > 0 && len(b) > 0 {
-		switch c := compareTargets(&a[0], &b[0]); {
+		switch c := compareTargets(a[0], b[0]); {
 		case c == 0:
 			return &a[0]
 		case c < 0:

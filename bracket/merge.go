@@ -24,7 +24,7 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 	if w.resource < 0 {
 		return queues
 	}
-	targets, slots := v.span(w.resource)
+	targets := v.span(w.resource)
 	different := false
 	for k := range w.Members {
 		m := &w.Members[k]
@@ -34,19 +34,19 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 		case m.Role == Post && !m.StartedAt.IsZero():
 			return queues // I13
 		case m.Status == MemberFailed:
-			i, t := b.target(targets, slots, m.Deployment)
+			i, t := b.target(v, targets, m.Deployment)
 			if i < 0 || !b.changes(v, i, t, m) {
 				return queues
 			}
 		}
 	}
 	for k := range targets {
-		if slots[k] < 0 || b.slot[slots[k]] < 0 {
+		if targets[k].deployment < 0 || b.slot[targets[k].deployment] < 0 {
 			continue
 		}
-		i, t := b.slot[slots[k]], &targets[k]
+		i, t := b.slot[targets[k].deployment], &targets[k]
 		action, version := b.plan(v, i, t)
-		a := w.member(t.Deployment)
+		a := w.member(v.deploymentOf(t))
 		switch {
 		case a < 0 && action == ActionRun && version == "":
 			return queues // a hook that cannot run
@@ -68,10 +68,10 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 }
 
 // target returns the member of the group for a deployment and its target among those of a resource, -1 if either is missing.
-func (g *groupView) target(targets []Target, slots []int32, deployment string) (int32, *Target) {
+func (g *groupView) target(v *view, targets []target, deployment string) (int32, *target) {
 	for k := range targets {
-		if slots[k] >= 0 && targets[k].Deployment == deployment {
-			return g.slot[slots[k]], &targets[k]
+		if targets[k].deployment >= 0 && v.deploymentOf(&targets[k]) == deployment {
+			return g.slot[targets[k].deployment], &targets[k]
 		}
 	}
 	return -1, nil
@@ -79,15 +79,15 @@ func (g *groupView) target(targets []Target, slots []int32, deployment string) (
 
 // changes reports whether the group, in a merge, gives a main another target version than the execution has for it. Null locks change nothing, and neither
 // does a version older than what the target runs or is about to run.
-func (g *groupView) changes(v *view, i int32, t *Target, m *ExecutionMember) bool {
-	l, locked := g.lockFor(i, t)
+func (g *groupView) changes(v *view, i int32, t *target, m *ExecutionMember) bool {
+	l, locked := g.lockFor(v, i, t)
 	d := &v.deployments[g.members[i].deployment]
 	switch {
-	case m.Role != Main || !locked || d.rankOf(t.Current) > l.rank:
+	case m.Role != Main || !locked || t.rank() > l.rank:
 		return false
 	case m.Version == l.id:
 		// the same version, but a run that began before the target became outdated does not count
-		return g.outdates(t) && m.Status != MemberWaiting && m.StartedAt.Before(t.OutdatedAt)
+		return g.outdates(v, t) && m.Status != MemberWaiting && m.StartedAt.Before(v.outdatedAt(t))
 	case m.running() || m.Status == MemberSucceeded:
 		return d.rankOf(m.Version) < l.rank
 	}
@@ -101,11 +101,11 @@ func (s *step) merge(w *work) {
 	before := w.Generation
 	w.Generation++
 	w.Merged = append(slices.Clone(w.Merged), b.ID)
-	targets, slots := v.span(w.resource)
+	targets := v.span(w.resource)
 
 	kept := w.Members[:0]
 	for _, m := range w.Members {
-		i, t := b.target(targets, slots, m.Deployment)
+		i, t := b.target(v, targets, m.Deployment)
 		if i < 0 && m.Role == Main && m.Status == MemberWaiting {
 			continue // the newer group does not want it, and it never started in this generation
 		}
@@ -117,12 +117,12 @@ func (s *step) merge(w *work) {
 		case !changes && m.Status == MemberWaiting:
 			m.Attempt = 1
 			if i >= 0 && m.Role == Post {
-				if l, locked := b.lockFor(i, t); locked {
+				if l, locked := b.lockFor(v, i, t); locked {
 					m.Version = l.id
 				}
 			}
 		case changes:
-			l, _ := b.lockFor(i, t)
+			l, _ := b.lockFor(v, i, t)
 			if m.running() {
 				if m.RunVersion == "" {
 					m.RunVersion = m.Version
@@ -131,7 +131,7 @@ func (s *step) merge(w *work) {
 				m.Status, m.Generation, m.Attempt, m.RetryAt = MemberWaiting, 0, 1, time.Time{}
 			}
 			m.Version, m.Action = l.id, ActionDeploy
-			if l.id == t.Current && !m.Touched && !b.outdates(t) { // nothing to do for it any more
+			if l.id == v.currentOf(t) && !m.Touched && !b.outdates(v, t) { // nothing to do for it any more
 				m.Status, m.Action, m.Attempt = MemberSkipped, ActionSkip, 0
 			}
 		}
@@ -139,16 +139,16 @@ func (s *step) merge(w *work) {
 	}
 	w.Members = kept
 	for k := range targets {
-		if slots[k] < 0 || b.slot[slots[k]] < 0 || w.member(targets[k].Deployment) >= 0 {
+		if targets[k].deployment < 0 || b.slot[targets[k].deployment] < 0 || w.member(v.deploymentOf(&targets[k])) >= 0 {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(w.Members, targets[k].Deployment, func(m ExecutionMember, d string) int { return strings.Compare(m.Deployment, d) })
-		w.Members = slices.Insert(w.Members, at, b.freezeMember(v, b.slot[slots[k]], &targets[k]))
+		at, _ := slices.BinarySearchFunc(w.Members, v.deploymentOf(&targets[k]), func(m ExecutionMember, d string) int { return strings.Compare(m.Deployment, d) })
+		w.Members = slices.Insert(w.Members, at, b.freezeMember(v, b.slot[targets[k].deployment], &targets[k]))
 	}
 	for k := range w.Members {
 		w.Members[k].Needs = w.mergedNeeds(b, &w.Members[k])
 	}
-	s.event(Event{Kind: GroupMerged, Group: b.ID, Resource: v.resource(w.resource), At: utc(v.now), Status: StatusSuperseded, Into: w.Group})
+	s.event(Event{Kind: GroupMerged, Group: b.ID, Resource: v.resources[w.resource], At: utc(v.now), Status: StatusSuperseded, Into: w.Group})
 }
 
 // mergedNeeds returns the needs of a member after a merge: those of the newer group if it has the member, else those it had, and those of the roles.

@@ -15,8 +15,8 @@ type Observation struct {
 	// Versions are the versions of the members, and of former members that a group or execution in the state still names. A version
 	// that is not listed is older than all listed ones and not eligible.
 	Versions []Version
-	// Targets are the release targets of those deployments in the environment. A target that is not listed no longer exists.
-	Targets []Target
+	// Targets are the release targets of those deployments in the environment; nil is none. A target that is not listed no longer exists.
+	Targets Targets
 	// Runs are the runs of this rule and environment that the host knows: at least those of open executions that are in progress or
 	// ended since the state was saved. Older ones do no harm.
 	Runs []RunFact
@@ -60,6 +60,22 @@ type Version struct {
 	EligibleAt time.Time
 }
 
+// Targets is a list of release targets that need not be in memory: fleets are large, and the host has its own form of them. [Step] reads it
+// once, or twice if it is not in ascending order of (Resource, Deployment), and only while it runs.
+type Targets interface {
+	Len() int
+	At(i int) Target // 0 <= i < Len()
+}
+
+// TargetList is a list of targets in memory.
+type TargetList []Target
+
+// Len implements [Targets].
+func (l TargetList) Len() int { return len(l) }
+
+// At implements [Targets].
+func (l TargetList) At(i int) Target { return l[i] }
+
 // Target is one release target: a deployment on a resource, in the observed environment.
 type Target struct {
 	Resource, Deployment string
@@ -68,7 +84,7 @@ type Target struct {
 	// OutdatedAt is since when the target needs a new run of the same version, for example because its variables changed; zero: it does not.
 	// A host that never sets it lets such changes bypass the bracket.
 	OutdatedAt time.Time
-	// OutOfScope are the ids of versions that are not meant for this target.
+	// OutOfScope are the ids of versions that are not meant for this target. A [Plan] refers to the slice.
 	OutOfScope []string
 }
 

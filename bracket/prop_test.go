@@ -55,9 +55,10 @@ func TestI9LateEqualsTimely(t *testing.T) {
 			}
 		}
 		base := Observation{Members: []Member{{Deployment: "a"}, {Deployment: "b"}, {Deployment: "c", Needs: []string{"a"}}}}
+		var targets TargetList
 		for _, d := range []string{"a", "b", "c"} {
 			for r := range 2 {
-				base.Targets = append(base.Targets, Target{Resource: fmt.Sprint("r", r), Deployment: d, Current: "v00"})
+				targets = append(targets, Target{Resource: fmt.Sprint("r", r), Deployment: d, Current: "v00"})
 			}
 		}
 		for i := range rapid.IntRange(1, 9).Draw(t, "versions") {
@@ -66,10 +67,11 @@ func TestI9LateEqualsTimely(t *testing.T) {
 			v.EligibleAt = v.CreatedAt.Add(time.Duration(rapid.IntRange(0, 6).Draw(t, "gate")) * time.Minute)
 			base.Versions = append(base.Versions, v)
 			if rapid.IntRange(0, 3).Draw(t, "scoped") == 0 {
-				i := slices.IndexFunc(base.Targets, func(t Target) bool { return t.Deployment == v.Deployment })
-				base.Targets[i].OutOfScope = append(base.Targets[i].OutOfScope, v.ID)
+				i := slices.IndexFunc(targets, func(t Target) bool { return t.Deployment == v.Deployment })
+				targets[i].OutOfScope = append(targets[i].OutOfScope, v.ID)
 			}
 		}
+		base.Targets = targets
 		seen := func(now time.Time) Observation {
 			o := base
 			o.Versions = nil

@@ -181,8 +181,8 @@ func (s *step) unopened(record *ExecutionRecord, resource string) int32 {
 
 // firstRun reports whether a run is the first of a member of the group that has a target on the resource.
 func (g *groupView) firstRun(r Run, v *view, resource int32) bool {
-	targets, slots := v.span(resource)
-	i, _ := g.target(targets, slots, r.Deployment)
+	targets := v.span(resource)
+	i, _ := g.target(v, targets, r.Deployment)
 	return i >= 0 && r.Generation == 1 && r.Attempt == 1 && r.Purpose == Deploy
 }
 
@@ -233,11 +233,11 @@ func (s *step) findOpen() {
 		if record.Open == nil || record.Open.Environment != v.environment {
 			continue
 		}
-		for int(i) < v.resources() && v.resource(i) < record.Resource {
+		for int(i) < len(v.resources) && v.resources[i] < record.Resource {
 			i++
 		}
 		w := work{Execution: record.Open, record: at, resource: -1}
-		if int(i) < v.resources() && v.resource(i) == record.Resource {
+		if int(i) < len(v.resources) && v.resources[i] == record.Resource {
 			w.resource = i
 		}
 		w.rule = v.ruleOf(record.Open)
@@ -324,8 +324,8 @@ func (s *step) findPending(due func(Pending) []time.Time) error {
 	}
 	s.counted = true
 	records := s.state.Executions
-	for i := int32(0); int(i) < v.resources(); i++ {
-		resource := v.resource(i)
+	for i := int32(0); int(i) < len(v.resources); i++ {
+		resource := v.resources[i]
 		for len(records) > 0 && records[0].Resource < resource {
 			s.count(records[0])
 			records = records[1:]
@@ -349,7 +349,7 @@ func (s *step) findPending(due func(Pending) []time.Time) error {
 	}
 	names := make([]string, len(v.pending))
 	for i, at := range v.pending {
-		names[i] = v.resource(at)
+		names[i] = v.resources[at]
 	}
 	v.due = due(Pending{Group: g.Group, Resources: names, runs: func(i int, into []PendingRun) []PendingRun {
 		return g.pendingRuns(v, v.pending[i], into)
@@ -379,15 +379,15 @@ func (x *Execution) includes(v *view, group string) bool {
 }
 
 func (g *groupView) pendingRuns(v *view, resource int32, into []PendingRun) []PendingRun {
-	targets, slots := v.span(resource)
+	targets := v.span(resource)
 	for _, i := range g.order {
-		for k := range targets {
-			if slots[k] < 0 || g.slot[slots[k]] != i {
-				continue
-			}
-			if action, version := g.plan(v, i, &targets[k]); action != ActionSkip {
-				into = append(into, PendingRun{Deployment: targets[k].Deployment, Version: version, Role: g.Members[i].Role, Action: action})
-			}
+		k := g.index(targets, i)
+		if k < 0 {
+			continue
+		}
+		if action, version := g.plan(v, i, &targets[k]); action != ActionSkip {
+			m := &g.Members[i]
+			into = append(into, PendingRun{Deployment: m.Deployment, Version: version, Role: m.Role, Action: action})
 		}
 	}
 	return into
@@ -440,7 +440,7 @@ func (s *step) setStatuses() {
 	open, waiting := 0, 0
 	records := s.state.Executions
 	for _, p := range v.pending {
-		resource := v.resource(p)
+		resource := v.resources[p]
 		for len(records) > 0 && records[0].Resource < resource {
 			records = records[1:]
 		}

@@ -145,11 +145,12 @@ func newTraceWorld(t *testing.T, in traceInput) *traceWorld {
 func (w *traceWorld) observation() Observation {
 	var o Observation
 	old := time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC).AddDate(0, 0, -90)
+	var targets TargetList
 	for d, v := range w.in.Current {
 		o.Members = append(o.Members, Member{Deployment: d, Needs: w.in.Needs[d]})
 		o.Versions = append(o.Versions, Version{Deployment: d, ID: v, CreatedAt: old, EligibleAt: old})
 		for r := range w.current {
-			o.Targets = append(o.Targets, Target{Resource: r, Deployment: d, Current: w.current[r][d]})
+			targets = append(targets, Target{Resource: r, Deployment: d, Current: w.current[r][d]})
 		}
 		for _, v := range w.in.Versions[d] {
 			if v.EligibleAt.IsZero() {
@@ -175,6 +176,7 @@ func (w *traceWorld) observation() Observation {
 		}
 		return at
 	}
+	o.Targets = targets
 	return o
 }
 

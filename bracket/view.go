@@ -17,12 +17,10 @@ type view struct {
 	now         time.Time
 
 	deployments []deployment // ascending by id: members now, and members of closed groups
-	targets     []Target     // ascending by (resource, deployment)
-	slot        []int32      // per target: index in deployments, -1 if it is none of them
-	start       []int32      // per resource: its first target; one more entry at the end
-	runs        []RunFact    // ascending by (resource, group, deployment, generation, attempt, purpose)
-	commands    []Command    // ascending by (resource, group, at, id)
-	deleted     []string     // ascending
+	roster
+	runs     []RunFact // ascending by (resource, group, deployment, generation, attempt, purpose)
+	commands []Command // ascending by (resource, group, at, id)
+	deleted  []string  // ascending
 
 	members []GroupMember // members now that have targets, with roles and without locks
 
@@ -81,38 +79,6 @@ func compareVersions(at time.Time, id string, at2 time.Time, id2 string) int {
 	return strings.Compare(id, id2)
 }
 
-func compareTargets(a, b *Target) int {
-	if c := strings.Compare(a.Resource, b.Resource); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Deployment, b.Deployment)
-}
-
-// sortedTargets returns the targets in order, copying them only if they are not, and the first that is listed twice.
-func sortedTargets(targets []Target) (sorted []Target, twice *Target) {
-	ordered := true
-	for i := 1; i < len(targets); i++ {
-		if c := compareTargets(&targets[i-1], &targets[i]); c >= 0 {
-			if c == 0 {
-				return targets, &targets[i]
-			}
-			ordered = false
-			break
-		}
-	}
-	if ordered {
-		return targets, nil
-	}
-	targets = slices.Clone(targets)
-	slices.SortFunc(targets, func(a, b Target) int { return compareTargets(&a, &b) })
-	for i := 1; i < len(targets); i++ {
-		if compareTargets(&targets[i-1], &targets[i]) == 0 {
-			return targets, &targets[i]
-		}
-	}
-	return targets, nil
-}
-
 func compareRuns(a, b *Run) int {
 	return cmp.Or(
 		strings.Compare(a.Resource, b.Resource),
@@ -154,12 +120,11 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 		return nil, err
 	}
 
-	var twice *Target
-	if v.targets, twice = sortedTargets(o.Targets); twice != nil {
-		return nil, fmt.Errorf("bracket: observation.targets: deployment %q on resource %q is listed twice", twice.Deployment, twice.Resource)
+	if o.Targets != nil {
+		if err := v.addTargets(group, o.Targets); err != nil {
+			return nil, err
+		}
 	}
-	v.cut(group)
-
 	var equal int
 	if v.runs, equal = sortedCopy(o.Runs, func(a, b RunFact) int { return compareRuns(&a.Run, &b.Run) }); equal >= 0 {
 		return nil, fmt.Errorf("bracket: observation.runs: run %s is listed twice", v.runs[equal].Run)
@@ -275,119 +240,12 @@ func (v *view) addCommands(commands []Command) error {
 	return nil
 }
 
-// cut splits the sorted targets into resources and folds what deployments must know of all their targets. This is the one pass over
-// the fleet that every Step pays; it allocates two slices and looks up a version only where a target runs another one than its neighbours.
-func (v *view) cut(group *GroupRecord) {
-	var since time.Time
-	if n := len(group.Closed); n > 0 {
-		since = group.Closed[n-1].ReadyAt
-	}
-	type seen struct {
-		id   [2]string
-		rank [2]int32
-		hot  bool // a version above the mark exists, so ranks matter
-	}
-	cache := make([]seen, len(v.deployments))
-	for i := range v.deployments {
-		d := &v.deployments[i]
-		d.lowest = int32(len(d.versions))
-		cache[i].rank = [2]int32{-1, -1} // rank of the empty id
-		cache[i].hot = int(d.above(group.Marks[d.id])) < len(d.versions)
-	}
-	v.slot = make([]int32, len(v.targets))
-	resources := 0
-	for i := range v.targets {
-		if i == 0 || v.targets[i].Resource != v.targets[i-1].Resource {
-			resources++
-		}
-	}
-	v.start = make([]int32, 0, resources+1)
-	next := 0
-	for i := range v.targets {
-		t := &v.targets[i]
-		if i == 0 || t.Resource != v.targets[i-1].Resource {
-			v.start = append(v.start, int32(i))
-			next = 0
-		}
-		for next < len(v.deployments) && v.deployments[next].id != t.Deployment && v.deployments[next].id < t.Deployment {
-			next++
-		}
-		if next == len(v.deployments) || v.deployments[next].id != t.Deployment {
-			v.slot[i] = -1
-			continue
-		}
-		v.slot[i] = int32(next)
-		d, c := &v.deployments[next], &cache[next]
-		next++
-		d.targets++
-		if len(t.OutOfScope) > 0 {
-			for r := range d.versions {
-				switch n := &d.versions[r]; {
-				case slices.Contains(t.OutOfScope, n.id):
-					n.narrow = true
-				case int32(r) > d.rankOf(t.Current):
-					n.wanted = true
-				}
-			}
-		} else if c.hot {
-			var r int32
-			switch t.Current {
-			case c.id[0]:
-				r = c.rank[0]
-			case c.id[1]:
-				r = c.rank[1]
-			default:
-				r = d.rankOf(t.Current)
-				c.id[1], c.rank[1] = c.id[0], c.rank[0]
-				c.id[0], c.rank[0] = t.Current, r
-			}
-			d.lowest = min(d.lowest, r)
-		}
-		if !t.OutdatedAt.IsZero() && t.OutdatedAt.After(since) {
-			d.outdated = append(d.outdated, utc(t.OutdatedAt))
-		}
-	}
-	v.start = append(v.start, int32(len(v.targets)))
-	for i := range v.deployments {
-		d := &v.deployments[i]
-		slices.SortFunc(d.outdated, time.Time.Compare)
-		d.outdated = slices.CompactFunc(d.outdated, time.Time.Equal)
-	}
-}
-
 // dueAt returns when the latest group may start on the i-th pending resource, zero if that is not known.
 func (v *view) dueAt(i int) time.Time {
 	if v.due == nil {
 		return v.latest.ReadyAt
 	}
 	return v.due[i]
-}
-
-func (v *view) resources() int { return len(v.start) - 1 }
-
-// resource returns the id of the i-th resource.
-func (v *view) resource(i int32) string { return v.targets[v.start[i]].Resource }
-
-// span returns the targets of the i-th resource and their deployments.
-func (v *view) span(i int32) ([]Target, []int32) {
-	return v.targets[v.start[i]:v.start[i+1]], v.slot[v.start[i]:v.start[i+1]]
-}
-
-// locate returns the index of a resource, -1 if it has no targets.
-func (v *view) locate(resource string) int32 {
-	lo, hi := int32(0), int32(v.resources())
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if v.resource(mid) < resource {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	if int(lo) == v.resources() || v.resource(lo) != resource {
-		return -1
-	}
-	return lo
 }
 
 // utc is the form in which instants are stored: UTC, without a monotonic reading.

@@ -162,7 +162,7 @@ func (l *ledger) reserve(first int32, c *Candidate, refusals []Refusal) {
 			continue
 		}
 		at := l.place(c.Resource, pool)
-		first = l.down[c.Resource]
+		first = l.down.find(c.Resource, hash(c.Resource))
 		l.places[at].reserved = true
 		l.reservations = append(l.reservations, at)
 		if p.family != none && p.active == 0 && p.reserved == 0 {

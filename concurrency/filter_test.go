@@ -110,8 +110,8 @@ func TestManySameHashes(t *testing.T) {
 	}
 	for i := range 40 {
 		first := b.first(fmt.Sprint("n", i), 0)
-		if len(b.down) < 40-probes {
-			t.Fatalf("%d entered", len(b.down))
+		if len(b.down.entries) < 40-probes {
+			t.Fatalf("%d entered", len(b.down.entries))
 		}
 		if first == none && i < probes {
 			t.Errorf("n%d is lost", i)

@@ -14,8 +14,7 @@ const none = int32(-1)
 type ledger struct {
 	pools    []poolState
 	families []family
-	down     map[string]int32 // resource → its first place
-	filter   filter           // of the resources in down
+	down     registry // resources with a place
 	places   []place
 	holds    []hold
 	strict   bool  // some pool is
@@ -109,8 +108,7 @@ func newLedger(s Snapshot, needed []int, now time.Time) *ledger {
 			l.room += max(0, min(n, p.max()-len(p.Record.Leases)-len(p.Unavailable)))
 		}
 	}
-	l.down = make(map[string]int32, resources)
-	l.filter = newFilter(resources)
+	l.down = newRegistry(resources)
 	running := make(map[Holder]bool, len(s.Running))
 	for _, h := range s.Running {
 		running[h] = true
@@ -192,9 +190,7 @@ func (l *ledger) count(i int32, p *Pool, running map[Holder]bool, now time.Time)
 		slices.SortFunc(state.holders, Holder.compare)
 	}
 	state.unavailable = slices.Clone(p.Unavailable)
-	if !slices.IsSorted(state.unavailable) {
-		slices.Sort(state.unavailable)
-	}
+	sortTexts(state.unavailable)
 	state.unavailable = slices.Compact(state.unavailable)
 	for _, resource := range state.unavailable {
 		at := l.place(resource, i)
@@ -270,21 +266,19 @@ func (l *ledger) key(p *poolState, n int) {
 
 // place finds or makes the place of a resource in a pool.
 func (l *ledger) place(resource string, pool int32) int32 {
-	first, ok := l.down[resource]
-	if !ok {
-		first = none
-	} else if at := l.placeIn(first, pool); at != none {
+	h := hash(resource)
+	first := l.down.find(resource, h)
+	if at := l.placeIn(first, pool); at != none {
 		return at
 	}
 	at := int32(len(l.places))
-	if ok { // behind the first one, so that the map need not be written again
+	if first != none { // behind the first one, so that the registry need not be written again
 		l.places = append(l.places, place{next: l.places[first].next, pool: pool, holds: none})
 		l.places[first].next = at
 		return at
 	}
 	l.places = append(l.places, place{next: none, pool: pool, holds: none})
-	l.down[resource] = at
-	l.filter.add(hash(resource))
+	l.down.add(resource, h, at)
 	return at
 }
 
@@ -319,11 +313,7 @@ func (l *ledger) heldBy(at int32, group string) int32 {
 
 // release ends the lease of a holder, and reports whether there was one.
 func (l *ledger) release(pool int32, holder Holder) bool {
-	first, ok := l.down[holder.Resource]
-	if !ok {
-		return false
-	}
-	at := l.placeIn(first, pool)
+	at := l.placeIn(l.down.find(holder.Resource, hash(holder.Resource)), pool)
 	if at == none {
 		return false
 	}

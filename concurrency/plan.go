@@ -183,7 +183,7 @@ type batch struct {
 	*ledger
 	candidates []Candidate
 	order      []int32 // nil: as they are
-	whyFree    []uint8 // per place in the order: index into freeReasons; nil if everybody consumes
+	free       []free  // who consumes nothing, ascending
 
 	starts   starts // of resources without places, into admitted
 	admitted []Admitted
@@ -196,6 +196,13 @@ type batch struct {
 	codes  []Refusal // scratch
 	width  int       // needs of a typical candidate
 	exempt int       // candidates that need nothing
+}
+
+// free is a candidate that consumes nothing.
+type free struct {
+	at     int32 // its place in the order
+	first  int32 // first place of its resource, or none
+	reason Reason
 }
 
 func newBatch(l *ledger, candidates []Candidate) *batch {
@@ -213,19 +220,9 @@ func (b *batch) at(i int) int {
 	return int(b.order[i])
 }
 
-// known returns the first place of a resource, or none.
-func (b *batch) known(resource string, h uint64) int32 {
-	if b.filter.has(h) {
-		if first, ok := b.down[resource]; ok {
-			return first
-		}
-	}
-	return none
-}
-
-// first is known, and counts in what the batch itself started.
+// first returns the first place of a resource, counting in what the batch itself started, or none.
 func (b *batch) first(resource string, h uint64) int32 {
-	if first := b.known(resource, h); first != none {
+	if first := b.down.find(resource, h); first != none {
 		return first
 	}
 	k := b.starts.find(h, func(k int) bool { return b.candidates[b.admitted[k].Candidate].Resource == resource })
@@ -234,55 +231,49 @@ func (b *batch) first(resource string, h uint64) int32 {
 	}
 	// The resource of an earlier start comes up again, so its places are needed. From now on it is found in down.
 	b.enter(&b.candidates[b.admitted[k].Candidate], b.admitted[k].Claims)
-	return b.down[resource]
-}
-
-// freeReasons returns why a candidate consumes nothing; by a small number, since there are many candidates.
-func freeReasons() [4]Reason {
-	return [4]Reason{"", RuleNotApplicable, SlotHeld, SlotAlreadyDown}
+	return b.down.find(resource, hash(resource))
 }
 
 // admitFree admits, on the snapshot as it was read, everybody who consumes nothing.
 func (b *batch) admitFree() {
-	reasons, free := freeReasons(), 0
-	if len(b.down) > 0 || b.exempt > 0 {
-		b.whyFree = make([]uint8, len(b.candidates))
+	if len(b.down.entries) > 0 || b.exempt > 0 {
+		b.free = make([]free, 0, min(len(b.candidates), 2*len(b.down.entries)+b.exempt))
 		for i := range b.candidates {
 			c := &b.candidates[b.at(i)]
-			reason := RuleNotApplicable
+			own := free{at: int32(i), first: none, reason: RuleNotApplicable}
 			if len(c.Needs) > 0 {
-				first := b.known(c.Resource, hash(c.Resource))
-				if first == none {
+				if own.first = b.down.find(c.Resource, hash(c.Resource)); own.first == none {
 					continue
 				}
-				reason = b.free(first, c)
+				own.reason = b.ledger.free(own.first, c)
 			}
-			if reason != "" {
-				b.whyFree[i] = uint8(slices.Index(reasons[:], reason))
-				free++
+			if own.reason != "" {
+				b.free = append(b.free, own)
 			}
 		}
-		b.holds = slices.Grow(b.holds, free*b.width)
+		b.holds = slices.Grow(b.holds, len(b.free)*b.width)
 	}
-	starts := min(len(b.candidates), free+b.room)
+	starts := min(len(b.candidates), len(b.free)+b.room)
 	b.admitted = make([]Admitted, 0, starts)
 	b.claims = make([]Claim, 0, starts*b.width)
-	b.starts = newStarts(starts - free)
+	b.starts = newStarts(starts - len(b.free))
 	// Only now are they counted: what a holder adds to a pool was not there for the others.
-	for i, n := range b.whyFree {
-		if n > 0 {
-			index := b.at(i)
-			c := &b.candidates[index]
-			b.admit(index, b.known(c.Resource, hash(c.Resource)), reasons[n])
+	for _, own := range b.free {
+		index := b.at(int(own.at))
+		if own.first == none { // an earlier one of these may have made a place for its resource
+			own.first = b.down.find(b.candidates[index].Resource, hash(b.candidates[index].Resource))
 		}
+		b.admit(index, own.first, own.reason)
 	}
 }
 
 // admitInOrder goes through the others by rank.
 func (b *batch) admitInOrder() {
 	b.refused = make([]Refused, 0, len(b.candidates)-len(b.admitted))
+	free := b.free
 	for i := range b.candidates {
-		if b.whyFree != nil && b.whyFree[i] > 0 {
+		if len(free) > 0 && int(free[0].at) == i {
+			free = free[1:]
 			continue
 		}
 		index := b.at(i)

@@ -304,10 +304,7 @@ func (q *Queue) reason(id int32) Reason {
 
 // first returns the first place of a resource, or none.
 func (q *Queue) first(resource string) int32 {
-	if first, ok := q.ledger.down[resource]; ok {
-		return first
-	}
-	return none
+	return q.ledger.down.find(resource, hash(resource))
 }
 
 // take takes the first candidate out of its line.

@@ -93,12 +93,23 @@ func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) 
 		}
 	}
 	c.names = make([]name, len(clusters))
-	c.wanted = make([]string, len(clusters))
+	c.places = make([]place, len(clusters))
 	c.facts = make([]facts, len(clusters))
+	numbers := map[string]uint32{}
 	for i, from := range order {
 		cluster := &clusters[from]
 		c.names[i] = nameOf(cluster)
-		c.wanted[i] = cluster.Wanted
+		if n := len(c.versions); n > 0 && c.versions[n-1] == cluster.Wanted { // as most often
+			c.places[i].wanted = uint32(n - 1)
+		} else {
+			number, known := numbers[cluster.Wanted]
+			if !known {
+				number = uint32(n)
+				numbers[cluster.Wanted] = number
+				c.versions = append(c.versions, cluster.Wanted)
+			}
+			c.places[i].wanted = number
+		}
 		c.facts[i] = observe(&cluster.State, cluster.Wanted)
 	}
 	return order, append(faults, c.duplicates(order)...)
@@ -200,7 +211,7 @@ func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, orde
 		}
 	}
 	m := newMatcher(c.mode, options.displayName(), strategy.Partitions[:len(compiled)], compiled, fleet.Groups)
-	matches, left, err := c.match(m, fleet.Clusters, order)
+	matches, err := c.match(m, fleet.Clusters, order)
 	if err != nil {
 		return err
 	}
@@ -230,34 +241,37 @@ func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, orde
 			next[p]++
 		}
 	}
-	if options.Leftovers != AppendLeftovers || len(left) == 0 {
+	if options.Leftovers != AppendLeftovers {
 		return nil
 	}
-	moved := uint32(0)
+	var left []uint32
+	before := c.offsets[0]
 	for cluster := range order {
-		if int(moved) < len(left) && left[moved] == uint32(cluster) {
-			moved++
+		after := c.offsets[cluster+1]
+		if after == before {
+			left = append(left, uint32(cluster))
 		}
-		c.offsets[cluster+1] += moved
+		before = after
+		c.offsets[cluster+1] += uint32(len(left))
+	}
+	if len(left) == 0 {
+		return nil
 	}
 	return c.cut(strategy, len(left), "Leftovers", "Leftovers", func(i int) uint32 { return left[i] })
 }
 
-// match returns the partitions of all clusters behind one another, and the clusters without any. It fills offsets.
-func (c *Compiled) match(m *matcher, clusters []Cluster, order []uint32) (matches, left []uint32, err error) {
+// match returns the partitions of all clusters behind one another, and fills offsets.
+func (c *Compiled) match(m *matcher, clusters []Cluster, order []uint32) (matches []uint32, err error) {
 	c.offsets = make([]uint32, len(order)+1)
 	matches = make([]uint32, 0, len(order))
-	for i, from := range order {
-		matches = m.match(uint32(i), &clusters[from], matches)
+	for from := 0; from < len(order); from += block {
+		to := min(from+block, len(order))
+		matches = m.match(clusters, order[from:to], matches, c.offsets[from+1:to+1])
 		if len(matches) > math.MaxInt32 {
-			return nil, nil, &FieldError{Kind: KindValue, Path: "partitions", Hint: fmt.Sprintf("must have at most %d members in all", math.MaxInt32)}
-		}
-		c.offsets[i+1] = uint32(len(matches))
-		if c.offsets[i+1] == c.offsets[i] {
-			left = append(left, uint32(i))
+			return nil, &FieldError{Kind: KindValue, Path: "partitions", Hint: fmt.Sprintf("must have at most %d members in all", math.MaxInt32)}
 		}
 	}
-	return matches, left, nil
+	return matches, nil
 }
 
 // layOut gives each partition slots of its own words, and tells each cluster its slots.
@@ -270,19 +284,36 @@ func (c *Compiled) layOut() error {
 		return &FieldError{Kind: KindValue, Path: "partitions", Hint: "are too many for so many clusters"}
 	}
 	c.partitionOf = make([]uint32, 0, words)
-	c.memberships = make([]uint32, len(c.members))
-	next := slices.Clone(c.offsets)
+	several := uint32(0)
+	for cluster := range c.places {
+		at := &c.places[cluster]
+		at.slot[0], at.count = several, c.offsets[cluster+1]-c.offsets[cluster]
+		if at.count > 1 {
+			several += at.count
+		}
+	}
+	c.offsets = nil
+	c.memberships = make([]uint32, several)
 	for i := range c.partitions {
 		p := &c.partitions[i]
 		p.slot, p.member = uint32(len(c.partitionOf)*64), member
 		for k := range p.count {
-			cluster := c.members[member+k]
-			c.memberships[next[cluster]] = p.slot + k
-			next[cluster]++
+			at := &c.places[c.members[member+k]]
+			if at.count == 1 {
+				at.slot[0] = p.slot + k
+				continue
+			}
+			c.memberships[at.slot[0]] = p.slot + k
+			at.slot[0]++
 		}
 		member += p.count
 		for range (p.count + 63) / 64 {
 			c.partitionOf = append(c.partitionOf, uint32(i))
+		}
+	}
+	for cluster := range c.places {
+		if at := &c.places[cluster]; at.count > 1 {
+			at.slot[0] -= at.count // back to the first one
 		}
 	}
 	for s := range c.in {

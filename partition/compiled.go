@@ -21,16 +21,17 @@ type Compiled struct {
 	maxParts    int
 	maxAll      int // FleetController: the budget over all targets
 	warnings    []Warning
-	names       []name // in cluster order
-	wanted      []string
+	names       []name   // in cluster order
+	versions    []string // that clusters want
+	places      []place  // by cluster
 	facts       []facts
 	classOf     [factSets]class // by facts
 	setsOf      [classes]uint8
 	totals      [classes]int32 // clusters by class
 	partitions  []part
 	members     []uint32 // clusters by partition, in cluster order
-	memberships []uint32 // slots by cluster, those of earlier partitions first
-	offsets     []uint32 // where those of a cluster begin; one more at the end
+	memberships []uint32 // slots of clusters that have several, those of earlier partitions first
+	offsets     []uint32 // while compiling: where the partitions of a cluster begin; one more at the end
 	partitionOf []uint32 // by word of 64 slots
 	in          [sets]bitset
 	undo        []change // facts before the step under way
@@ -39,6 +40,14 @@ type Compiled struct {
 }
 
 type name struct{ namespace, name string }
+
+// place is what an event of a cluster needs besides its facts, close together: an event anywhere in a large fleet costs what it misses in
+// the cache. Facts are apart, because a recount reads nothing else.
+type place struct {
+	slot   [1]uint32 // the only membership, or where those of the cluster begin
+	count  uint32    // how many memberships it has
+	wanted uint32    // index into versions
+}
 
 // part is a partition. Its members have the slots from slot on, a multiple of 64, so that a slot tells its partition by its word.
 type part struct {
@@ -130,7 +139,7 @@ func (c *Compiled) Update(cluster int, state State) (changed bool, err error) {
 	if err := c.check(cluster); err != nil {
 		return false, err
 	}
-	return c.set(uint32(cluster), observe(&state, c.wanted[cluster])), nil
+	return c.set(uint32(cluster), observe(&state, c.wanted(uint32(cluster)))), nil
 }
 
 // UpdateAll replaces the states of all clusters, in cluster order: what follows a complete list instead of an event. It costs much less
@@ -140,7 +149,7 @@ func (c *Compiled) UpdateAll(states []State) error {
 		return fmt.Errorf("partition: %d states for %d clusters: one is needed for each, in cluster order", len(states), len(c.names))
 	}
 	for i := range states {
-		c.facts[i] = observe(&states[i], c.wanted[i])
+		c.facts[i] = observe(&states[i], c.wanted(uint32(i)))
 	}
 	c.recount()
 	return nil
@@ -149,8 +158,14 @@ func (c *Compiled) UpdateAll(states []State) error {
 // SetPaused pauses or resumes the whole bundle.
 func (c *Compiled) SetPaused(paused bool) { c.paused = paused }
 
+func (c *Compiled) wanted(cluster uint32) string { return c.versions[c.places[cluster].wanted] }
+
 func (c *Compiled) slotsOf(cluster uint32) []uint32 {
-	return c.memberships[c.offsets[cluster]:c.offsets[cluster+1]]
+	p := &c.places[cluster]
+	if p.count == 1 {
+		return p.slot[:]
+	}
+	return c.memberships[p.slot[0] : p.slot[0]+p.count]
 }
 
 func (c *Compiled) class(cluster uint32) class { return c.classOf[c.facts[cluster]] }

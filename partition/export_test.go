@@ -15,7 +15,7 @@ func (c *Compiled) Recount() { c.recount() }
 // Bytes is what a compiled plan keeps per cluster and membership, names and labels not counted.
 func (c *Compiled) Bytes() int {
 	const text = 16
-	n := len(c.wanted)*text + len(c.facts)*2 + 4*(len(c.members)+len(c.memberships)+len(c.offsets)+len(c.partitionOf))
+	n := len(c.versions)*text + len(c.facts)*2 + len(c.places)*12 + 4*(len(c.members)+len(c.memberships)+len(c.offsets)+len(c.partitionOf))
 	for _, in := range c.in {
 		for _, words := range in.levels {
 			n += 8 * len(words)
@@ -49,7 +49,7 @@ func (m *Members) Find() int {
 			panic(err)
 		}
 	}
-	matches, _, err := m.compiled.match(newMatcher(Default, DisplayNameLabel, m.definitions, list, m.fleet.Groups), m.fleet.Clusters, m.order)
+	matches, err := m.compiled.match(newMatcher(Default, DisplayNameLabel, m.definitions, list, m.fleet.Groups), m.fleet.Clusters, m.order)
 	if err != nil {
 		panic(err)
 	}

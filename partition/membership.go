@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tranche-dev/tranche/selector"
@@ -11,12 +12,14 @@ import (
 // the partitions found there are checked for the rest. Criteria about groups are resolved once per group.
 type matcher struct {
 	rules      []rule
-	names      map[string][]uint32    // partitions by clusterName
-	display    string                 // second label to compare with clusterName; empty if there is none
-	grouped    bool                   // some partition is filed under its groups
-	byGroup    map[string]*groupIndex // filled when a group is first seen
-	groupless  []string               // groups that a cluster in none is tried with
+	names      map[string][]uint32 // partitions by clusterName
+	display    string              // second label to compare with clusterName; empty if there is none
+	grouped    bool                // some partition is filed under its groups
 	groups     map[string]map[string]string
+	known      textTable              // names of groups
+	byKnown    []*groupIndex          // filled when a group is first seen
+	byUnknown  map[string]*groupIndex // of groups that only clusters name
+	groupless  []string               // groups that a cluster in none is tried with
 	keys       []keyIndex
 	direct     bool     // every partition is filed under the same label, and being found there is being a member
 	unfiled    []uint32 // partitions of which only a look at the labels can tell: NotIn, DoesNotExist, {}
@@ -27,7 +30,7 @@ type matcher struct {
 type rule struct {
 	labels      *selector.Labels // nil if there is nothing left to check
 	checkGroups bool
-	group       string // for filling byGroup
+	group       string // for resolve
 	groupLabels *selector.Labels
 	grouped     bool
 }
@@ -35,23 +38,15 @@ type rule struct {
 // keyIndex has the partitions that ask for a label.
 type keyIndex struct {
 	key    string
-	values []string // of single; a handful is scanned, which beats hashing
-	lists  [][]uint32
-	hashed map[string][]uint32 // instead, if there are many
-	any    []uint32            // partitions that any value fulfils
+	values textTable
+	lists  [][]uint32 // by value: partitions that it fulfils
+	any    []uint32   // partitions that any value fulfils
 }
 
-const scanned = 8
-
-func (k *keyIndex) find(value string) []uint32 {
-	if k.hashed != nil {
-		return k.hashed[value]
-	}
-	for i, v := range k.values {
-		// Values of one label often differ in their last byte alone, and a comparison of strings is a call.
-		if len(v) == len(value) && (v == "" || v[len(v)-1] == value[len(v)-1] && v == value) {
-			return k.lists[i]
-		}
+// of returns the partitions that a value fulfils besides any.
+func (k *keyIndex) of(value string) []uint32 {
+	if i := k.values.find(value); i >= 0 {
+		return k.lists[i]
 	}
 	return nil
 }
@@ -61,7 +56,6 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 		display: display, groups: groups,
 		rules:      make([]rule, len(definitions)),
 		names:      map[string][]uint32{},
-		byGroup:    map[string]*groupIndex{},
 		candidates: make([]uint32, len(definitions)),
 	}
 	if mode == FleetController {
@@ -115,16 +109,17 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 		}
 	}
 	for _, key := range order {
-		k := keyIndex{key: key, any: any[key]}
-		if len(byKey[key]) > scanned {
-			k.hashed = byKey[key]
-		} else {
-			for value, list := range byKey[key] {
-				k.values = append(k.values, value)
-				k.lists = append(k.lists, list)
-			}
+		values := slices.Sorted(maps.Keys(byKey[key]))
+		lists := make([][]uint32, len(values))
+		for i, value := range values {
+			lists[i] = byKey[key][value]
 		}
-		m.keys = append(m.keys, k)
+		m.keys = append(m.keys, keyIndex{key: key, values: newTextTable(values), lists: lists, any: any[key]})
+	}
+	if m.grouped || slices.ContainsFunc(m.rules, func(r rule) bool { return r.checkGroups }) {
+		m.known = newTextTable(slices.Sorted(maps.Keys(groups)))
+		m.byKnown = make([]*groupIndex, len(groups))
+		m.byUnknown = map[string]*groupIndex{}
 	}
 	m.direct = len(m.keys) == 1 && len(m.keys[0].any) == 0 && len(m.names) == 0 && !m.grouped && len(m.unfiled) == 0 &&
 		!slices.ContainsFunc(m.rules, func(r rule) bool { return r.labels != nil })
@@ -178,14 +173,50 @@ func (l load) lightest(terms []selector.Term) (best selector.Term, ok bool) {
 	return best, ok
 }
 
-// match appends the partitions of a cluster, ascending. Clusters are numbered from 0 and matched in that order.
-func (m *matcher) match(number uint32, cluster *Cluster, to []uint32) []uint32 {
+// block is how many clusters are matched at a time. Their maps and values lie all over the memory: reading the same thing of many of them in
+// a row lets the processor wait for several at once, and a block still fits into its cache.
+const block = 64
+
+// match appends the partitions of the clusters in this order, each one's ascending, and notes in ends where they end. Each cluster must be
+// matched once.
+func (m *matcher) match(clusters []Cluster, order, to, ends []uint32) []uint32 {
 	if m.direct {
-		if value, ok := cluster.Labels[m.keys[0].key]; ok {
-			to = append(to, m.keys[0].find(value)...)
-		}
-		return to
+		return m.matchDirect(clusters, order, to, ends)
 	}
+	for i, from := range order {
+		to = m.matchOne(from, &clusters[from], to)
+		ends[i] = uint32(len(to))
+	}
+	return to
+}
+
+// matchDirect is match where one label decides.
+func (m *matcher) matchDirect(clusters []Cluster, order, to, ends []uint32) []uint32 {
+	var values [block]string
+	k := &m.keys[0]
+	for i, from := range order {
+		value, ok := clusters[from].Labels[k.key]
+		if !ok {
+			value = unlabelled
+		}
+		values[i] = value
+	}
+	for i := range order {
+		if list := k.of(values[i]); len(list) == 1 {
+			to = append(to, list[0])
+		} else {
+			to = append(to, list...)
+		}
+		ends[i] = uint32(len(to))
+	}
+	return to
+}
+
+// unlabelled stands for the value of a label that is not there: no selector can ask for it.
+const unlabelled = "\x00"
+
+// matchOne appends the partitions of one cluster.
+func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint32 {
 	from := len(to)
 	if len(m.names) > 0 {
 		to = m.accept(m.names[cluster.Name], number, cluster, to)
@@ -203,7 +234,7 @@ func (m *matcher) match(number uint32, cluster *Cluster, to []uint32) []uint32 {
 	for i := range m.keys {
 		k := &m.keys[i]
 		if value, ok := cluster.Labels[k.key]; ok {
-			to = m.accept(k.find(value), number, cluster, to)
+			to = m.accept(k.of(value), number, cluster, to)
 			if len(k.any) > 0 {
 				to = m.accept(k.any, number, cluster, to)
 			}
@@ -212,8 +243,15 @@ func (m *matcher) match(number uint32, cluster *Cluster, to []uint32) []uint32 {
 	if len(m.unfiled) > 0 {
 		to = m.accept(m.unfiled, number, cluster, to)
 	}
-	if len(to)-from > 1 {
+	if len(to)-from > 12 {
 		slices.Sort(to[from:])
+		return to
+	}
+	// So few that the call costs more than the sorting.
+	for i := from + 1; i < len(to); i++ {
+		for k := i; k > from && to[k] < to[k-1]; k-- {
+			to[k], to[k-1] = to[k-1], to[k]
+		}
 	}
 	return to
 }
@@ -257,11 +295,23 @@ type groupIndex struct {
 }
 
 func (m *matcher) ofGroup(group string) *groupIndex {
-	index, ok := m.byGroup[group]
-	if ok {
-		return index
+	if i := m.known.find(group); i >= 0 {
+		if m.byKnown[i] == nil {
+			m.byKnown[i] = m.resolve(group)
+		}
+		return m.byKnown[i]
 	}
-	index = &groupIndex{}
+	index, ok := m.byUnknown[group]
+	if !ok {
+		index = m.resolve(group)
+		m.byUnknown[group] = index
+	}
+	return index
+}
+
+// resolve asks all criteria about one group.
+func (m *matcher) resolve(group string) *groupIndex {
+	index := &groupIndex{}
 	for i := range m.rules {
 		r, p := &m.rules[i], uint32(i)
 		if r.grouped && (r.group == "" || r.group == group) && (r.groupLabels == nil || r.groupLabels.Match(m.groups[group])) {
@@ -271,6 +321,5 @@ func (m *matcher) ofGroup(group string) *groupIndex {
 			}
 		}
 	}
-	m.byGroup[group] = index
 	return index
 }

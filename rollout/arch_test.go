@@ -30,6 +30,7 @@ func allowed() map[string][]string {
 		"selector":                    {"internal/strictjson", "github.com/google/cel-go", "cel.dev/expr"},
 		"internal/strictjson":         nil,
 		"internal/textkey":            nil,
+		"internal/testseed":           nil, // for tests
 		"bracket":                     {"concurrency", "internal/strictjson", "internal/textkey"},
 		"bracket/brackettest":         {"bracket", "pgregory.net/rapid"},
 		"partition":                   {"concurrency", "selector", "internal/strictjson", "internal/textkey"},
@@ -51,6 +52,7 @@ func shells() []string {
 		"bracket/brackettest",         // kits
 		"concurrency/concurrencytest", //
 		"rollout/rollouttest",         //
+		"internal/testseed",           //
 	}
 }
 

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,7 @@ type pendingResource struct {
 	from, to int32 // its runs
 	position int32
 	n        int32     // founders of the rollout that gives the position
+	starts   bool      // its first runs start
 	blockers []Verdict // what keeps the execution from being due, besides time
 	timed    []Verdict // rules that it waits for and that time will open
 }
@@ -175,8 +177,24 @@ func (w *work) membersOf(policy *compiledPolicy, e int32, others []*bracketWork)
 			b.deployments = append(b.deployments, int32(k))
 		}
 	}
-	slices.Sort(b.targets)
+	if len(b.deployments) > 1 {
+		ascending(b.targets, len(w.targets))
+	}
 	return b, nil
+}
+
+// ascending sorts distinct numbers below n, in time proportional to n: they are many, and close together.
+func ascending(numbers []int32, n int) {
+	in := make([]uint64, (n+63)/64)
+	for _, i := range numbers {
+		in[i/64] |= 1 << (i % 64)
+	}
+	numbers = numbers[:0]
+	for at, word := range in {
+		for ; word != 0; word &= word - 1 {
+			numbers = append(numbers, int32(at*64+bits.TrailingZeros64(word)))
+		}
+	}
 }
 
 // bracketOf is the id of the bracket that a target belongs to already.
@@ -339,19 +357,15 @@ func (w *work) role(b *bracketWork, d int32) bracket.Role {
 
 // observed lists the versions of the members with the instant at which their gates opened, and the targets. Where the gates differ from
 // target to target, because other policies govern some of them too, a version that some may have is out of scope for the others.
-func (w *work) observed(b *bracketWork) ([]bracket.Version, []bracket.Target) {
-	targets := make([]bracket.Target, len(b.targets))
-	type viewed struct{ deployment, view, only int32 } // only: the resource if an override names it
-	first := map[viewed]int32{}                        // a target of each kind
+func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
+	first := map[viewed]int32{} // a target of each kind
 	var kinds []viewed
 	var last viewed
 	for k, i := range b.targets {
-		t := &w.targets[i]
-		targets[k] = bracket.Target{Resource: t.Resource, Deployment: t.Deployment, Current: w.currentID(t), OutdatedAt: t.OutdatedAt}
 		if b.former[i] {
 			continue // it gets nothing new, so nobody asks who may have it
 		}
-		if kind := (viewed{t.deployment, w.view[i], w.namedByOverride(t)}); k == 0 || kind != last {
+		if kind := w.viewed(i); k == 0 || kind != last {
 			if _, known := first[kind]; !known {
 				first[kind] = i
 				kinds = append(kinds, kind)
@@ -395,18 +409,39 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, []bracket.Target) {
 			versions = append(versions, observed)
 		}
 	}
-	for k, i := range b.targets {
-		t := &w.targets[i]
-		if len(excluded) > 0 {
-			targets[k].OutOfScope = excluded[viewed{t.deployment, w.view[i], w.namedByOverride(t)}]
-		}
-		if b.former[i] {
-			targets[k].OutOfScope = w.allVersions(t.deployment)
-		} else if b.rule != nil {
-			targets[k].OutOfScope = w.outOfScope(targets[k].OutOfScope, i)
-		}
+	return versions, &observedTargets{w, b, excluded}
+}
+
+// viewed is what decides which versions a target may have, as far as expressions that read its resource do not.
+type viewed struct{ deployment, view, only int32 } // only: the resource if an override names it
+
+func (w *work) viewed(i int32) viewed {
+	t := &w.targets[i]
+	return viewed{t.deployment, w.view[i], w.namedByOverride(t)}
+}
+
+// observedTargets shows package bracket the members' targets without a list of them.
+type observedTargets struct {
+	*work
+	bracket  *bracketWork
+	excluded map[viewed][]string
+}
+
+func (o *observedTargets) Len() int { return len(o.bracket.targets) }
+
+func (o *observedTargets) At(k int) bracket.Target {
+	b, i := o.bracket, o.bracket.targets[k]
+	t := &o.targets[i]
+	own := bracket.Target{Resource: t.Resource, Deployment: t.Deployment, Current: o.currentID(t), OutdatedAt: t.OutdatedAt}
+	if len(o.excluded) > 0 {
+		own.OutOfScope = o.excluded[o.viewed(i)]
 	}
-	return versions, targets
+	if b.former[i] {
+		own.OutOfScope = o.allVersions(t.deployment)
+	} else if b.rule != nil {
+		own.OutOfScope = o.outOfScope(own.OutOfScope, i)
+	}
+	return own
 }
 
 // outOfScope adds the versions that do not exist for a target, and those that a version selector refuses on its resource.

@@ -206,11 +206,20 @@ func (w *work) turnOrder() []candidate {
 		}
 		return w.compareIDs(&w.candidates[a.index], &w.candidates[b.index])
 	})
-	ordered := make([]candidate, len(entries))
-	for k, e := range entries {
-		ordered[k] = w.candidates[e.index]
+	// In place, one circle of the permutation after the other: candidates are large.
+	for k := range entries {
+		if entries[k].index == int32(k) {
+			continue
+		}
+		first, at := w.candidates[k], int32(k)
+		for entries[at].index != int32(k) {
+			from := entries[at].index
+			w.candidates[at], entries[at].index = w.candidates[from], at
+			at = from
+		}
+		w.candidates[at], entries[at].index = first, at
 	}
-	return ordered
+	return w.candidates
 }
 
 func (w *work) compareIDs(a, b *candidate) int {
@@ -388,7 +397,6 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 		claims += len(admitted.Claims)
 	}
 	slab := make([]Claim, 0, claims)
-	follow := map[*pendingResource][]string{} // executions that start: the members that do so first
 	pools := w.capacity.snapshot.Pools
 	for _, admitted := range result.Admitted {
 		c := &w.candidates[admitted.Candidate]
@@ -414,13 +422,13 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 		w.plan.Start = append(w.plan.Start, start)
 		w.waits[c.target].start = int32(len(w.plan.Start))
 		if m := c.member; m != nil && m.pending != nil {
-			follow[m.pending] = append(follow[m.pending], start.Deployment)
+			m.pending.starts = true
 		}
 	}
 	for _, b := range w.plan.brackets {
 		for k := range b.pending {
-			if started := follow[&b.pending[k]]; started != nil {
-				w.follow(b, &b.pending[k], started)
+			if b.pending[k].starts {
+				w.follow(b, &b.pending[k])
 			}
 		}
 	}

@@ -90,6 +90,7 @@ func (w *work) gateRules(gate *gate, i, n int32) []RuleVerdict {
 		}
 		rules = append(rules, r)
 	}
+	slices.SortStableFunc(rules, func(a, b RuleVerdict) int { return chainOrder(a.Kind) - chainOrder(b.Kind) })
 	return rules
 }
 

@@ -124,15 +124,24 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, due time.Time, positio
 	return w.let(blockers, i, n), due, position
 }
 
-// refusals are the blockers of a gate, with the version selectors that look at the resource of target i.
+// refusals are the blockers of a gate, and between them the version selectors that look at the resource of target i.
 func (w *work) refusals(g *gate, i, n int32) []Verdict {
-	blockers := g.blockers
+	if len(g.perResource) == 0 {
+		return g.blockers
+	}
+	b := w.bound(i)
+	b.version = g.created
+	blockers := g.blockers[:g.early:g.early]
 	for _, rule := range g.perResource {
-		b := w.bound(i)
-		b.version = w.versions[w.targets[i].deployment].list[n]
 		if verdict, ok := w.versionSelector(rule, &b); !ok && w.overriddenAt(rule.id, i, n) == nil {
 			blockers = w.also(blockers, verdict)
 		}
+	}
+	if len(blockers) == g.early {
+		return g.blockers
+	}
+	for _, verdict := range g.blockers[g.early:] {
+		blockers = w.also(blockers, verdict)
 	}
 	return blockers
 }
@@ -143,7 +152,7 @@ func (w *work) turn(g *gate, k int, rule *compiledRule, i int32) (verdict Verdic
 		return Verdict{Status: Allowed}, o.satisfied(g.created), 0
 	}
 	if g.base.IsZero() {
-		return Verdict{Status: Pending, Reason: ReasonRolloutNotStarted, Rule: rule.id, On: g.shut}, due, 0
+		return Verdict{Status: Pending, Reason: ReasonRolloutNotStarted, Rule: rule.id, Until: g.opens, On: g.shut}, due, 0
 	}
 	r, err := w.rolloutOf(g, k, rule, &w.targets[i])
 	if err == nil {
@@ -257,7 +266,7 @@ func (w *work) outdated(t *target, version string) bool {
 }
 
 // offer adds a start that only capacity can still refuse. Its run id is the same until the job is observed, however often it is offered.
-func (w *work) offer(i, n int32, due time.Time, position int32) {
+func (w *work) offer(i, n int32, due time.Time, position int32) *candidate {
 	t := &w.targets[i]
 	version := w.versions[t.deployment].list[n].ID
 	attempt := 1
@@ -266,11 +275,12 @@ func (w *work) offer(i, n int32, due time.Time, position int32) {
 			attempt++
 		}
 	}
-	w.candidates = append(w.candidates, candidate{
+	w.candidates = push(w.candidates, candidate{
 		target: i, version: version, due: due, position: position, attempt: attempt,
 		run:   textkey.Join(t.Resource, t.Environment, t.Deployment, version, strconv.Itoa(attempt)),
 		group: w.groupOf(t),
 	})
+	return &w.candidates[len(w.candidates)-1]
 }
 
 // reservedID begins the groups of targets outside brackets, where that of a bracket begins with the id of its rule.

@@ -13,6 +13,8 @@ type gate struct {
 	blockers      []Verdict       // by version status, version selector, approval, progression
 	base          time.Time       // the latest instant at which one of them opened, never before the version was created; zero while one is shut
 	shut          []Condition     // what the shut ones wait for
+	opens         time.Time       // when time alone has opened all that are shut; zero if one of them needs more
+	early         int             // how many of blockers come before the approvals
 	asked         []asked         // every rule's answer, for targets that an override lets past one of them
 	perResource   []*compiledRule // version selectors that read the resource: asked per target
 	rollouts      []*rollout      // per gradual rule of the view, made when first needed
@@ -72,14 +74,14 @@ func (w *work) gateOf(i, n int32) *gate {
 		at, verdict := w.progression(rule, t, n)
 		g.asked = append(g.asked, asked{KindProgression, rule.id, at, verdict, true})
 	}
-	g.blockers, g.base, g.shut = w.opened(g, t.Environment, "")
+	w.sum(g, t.Environment, "")
 	return g
 }
 
-// opened sums up what the rules of a gate said, for one resource or, if it is empty, for all that no override names.
-func (w *work) opened(g *gate, environment, resource string) (blockers []Verdict, base time.Time, shut []Condition) {
-	base = g.created.CreatedAt
-	closed := false
+// sum adds up what the rules of a gate said, for one resource or, if it is empty, for all that no override names.
+func (w *work) sum(g *gate, environment, resource string) {
+	g.blockers, g.shut, g.base, g.opens, g.early = nil, nil, g.created.CreatedAt, time.Time{}, 0
+	closed, byTime := false, true
 	for k := range g.asked {
 		own := &g.asked[k]
 		since := own.since
@@ -90,19 +92,28 @@ func (w *work) opened(g *gate, environment, resource string) (blockers []Verdict
 		}
 		switch {
 		case since.IsZero():
-			blockers = append(blockers, own.verdict)
-			if own.gate {
-				closed = true
-				shut = append(shut, own.verdict.On...)
+			g.blockers = append(g.blockers, own.verdict)
+			if !own.gate {
+				g.early++
+				continue
 			}
-		case own.gate && since.After(base):
-			base = since
+			closed = true
+			g.shut = append(g.shut, own.verdict.On...)
+			byTime = byTime && !own.verdict.Until.IsZero()
+			if own.verdict.Until.After(g.opens) {
+				g.opens = own.verdict.Until
+			}
+		case own.gate && since.After(g.base):
+			g.base = since
 		}
 	}
 	if closed {
-		base = time.Time{}
+		g.base = time.Time{}
 	}
-	return slices.Clip(blockers), base, shut
+	if !byTime {
+		g.opens = time.Time{}
+	}
+	g.blockers = slices.Clip(g.blockers)
 }
 
 // gateAt is the gate of version n as it is for target i: the shared one, unless an override names the resource.
@@ -121,7 +132,7 @@ func (w *work) gateAt(i, n int32) *gate {
 	own := *g
 	own.narrowed = true
 	own.rollouts, own.failed = make([]*rollout, len(g.rollouts)), make([]error, len(g.failed))
-	own.blockers, own.base, own.shut = w.opened(g, t.Environment, t.Resource)
+	w.sum(&own, t.Environment, t.Resource)
 	return &own
 }
 

@@ -174,35 +174,69 @@ func byEnvironment(a, b *TargetID) int {
 
 func (x *index) indexTargets(f *faults, list []Target) {
 	x.targets = make([]target, len(list))
-	ordered := true
 	for i := range list {
 		x.targets[i].Target = &list[i]
-		ordered = ordered && (i == 0 || byEnvironment(&list[i-1].TargetID, &list[i].TargetID) <= 0)
 	}
-	if !ordered {
+	if !x.locateAll(f) {
 		slices.SortFunc(x.targets, func(a, b target) int { return byEnvironment(&a.TargetID, &b.TargetID) })
+		x.locateAll(f)
 	}
+}
+
+// locateAll finds the entities of the targets, which are in order, and reads what there is on each. It stops with false at one that is not
+// in order.
+func (x *index) locateAll(f *faults) (ordered bool) {
+	known := len(f.list)
 	var cursor cursor
 	for i := range x.targets {
 		t := &x.targets[i]
-		if i > 0 && t.TargetID == x.targets[i-1].TargetID {
-			f.add("targets", "%s / %s / %s occurs twice: one entry per release target", t.Resource, t.Environment, t.Deployment)
+		same := 0 // leading parts of the id that are those of the target before
+		if i > 0 {
+			before := &x.targets[i-1].TargetID
+			order := 0
+			switch {
+			case before.Environment != t.Environment:
+				order = strings.Compare(before.Environment, t.Environment)
+			case before.Resource != t.Resource:
+				same, order = 1, strings.Compare(before.Resource, t.Resource)
+			default:
+				same, order = 2, strings.Compare(before.Deployment, t.Deployment)
+			}
+			if order > 0 {
+				f.list = f.list[:known]
+				return false
+			}
+			if order == 0 {
+				f.add("targets", "%s / %s / %s occurs twice: one entry per release target", t.Resource, t.Environment, t.Deployment)
+			}
 		}
-		cursor.find(x, f, t)
+		cursor.find(x, f, t, same)
 		x.observe(f, t)
 	}
+	return true
 }
 
 // cursor remembers where the last target was found: neighbours in the order mostly share their entities or have the next ones.
 type cursor struct {
 	environment, resource, deployment int32
+	lost                              bool // an entity of the last target is not in its list
 }
 
-func (c *cursor) find(x *index, f *faults, t *target) {
-	c.environment = locate(f, "environment", t.Environment, x.environments, c.environment, (*Environment).id, x.environment)
-	c.resource = locate(f, "resource", t.Resource, x.resources, c.resource, (*Resource).id, x.resource)
+// find looks up the parts of the id but the first few, which are the same as last time.
+func (c *cursor) find(x *index, f *faults, t *target, same int) {
+	if c.lost {
+		same = 0 // so that the next target is reported as well
+	}
+	known := len(f.list)
+	if same < 1 {
+		c.environment = locate(f, "environment", t.Environment, x.environments, c.environment, (*Environment).id, x.environment)
+	}
+	if same < 2 {
+		c.resource = locate(f, "resource", t.Resource, x.resources, c.resource, (*Resource).id, x.resource)
+	}
 	c.deployment = locate(f, "deployment", t.Deployment, x.deployments, c.deployment, (*Deployment).id, x.deployment)
 	t.environment, t.resource, t.deployment = c.environment, c.resource, c.deployment
+	c.lost = len(f.list) > known
 }
 
 func (e *Environment) id() string { return e.ID }
@@ -271,10 +305,20 @@ func (t *target) floor() int32 {
 	return t.current
 }
 
-// newestFirst orders jobs. Those of one instant without run id are told apart by everything else, so that the order of the input says nothing.
+// newestFirst orders jobs. Of those of one instant a rollback is the newest: it is the answer to another one. The rest are told apart by their run
+// ids, and without these by everything else, so that the order of the input says nothing.
 func newestFirst(jobs []Job) []Job {
 	newer := func(a, b Job) int {
-		if c := cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(b.Run, a.Run)); c != 0 {
+		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
+			return c
+		}
+		if back := isRollback(a.Run); back != isRollback(b.Run) {
+			if back {
+				return -1
+			}
+			return 1
+		}
+		if c := strings.Compare(b.Run, a.Run); c != 0 {
 			return c
 		}
 		return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt))
@@ -284,3 +328,6 @@ func newestFirst(jobs []Job) []Job {
 	}
 	return slices.SortedStableFunc(slices.Values(jobs), newer)
 }
+
+// isRollback reports whether a run id is that of a start with [PurposeRollback].
+func isRollback(run string) bool { return strings.HasSuffix(run, "/"+string(PurposeRollback)) }

@@ -79,10 +79,12 @@ func (l *lint) close(f *frame) error {
 	rule := bracket.Rule{DeploymentSelector: f.rule.bracket.DeploymentSelector, ReadinessMode: bracket.Immediate, MemberRoles: f.rule.bracket.MemberRoles}
 	published := time.Unix(0, 0).UTC()
 	observation := bracket.Observation{Members: members}
+	var targets bracket.TargetList
 	for _, m := range members {
 		observation.Versions = append(observation.Versions, bracket.Version{Deployment: m.Deployment, ID: "v", CreatedAt: published, EligibleAt: published})
-		observation.Targets = append(observation.Targets, bracket.Target{Resource: "r", Deployment: m.Deployment})
+		targets = append(targets, bracket.Target{Resource: "r", Deployment: m.Deployment})
 	}
+	observation.Targets = targets
 	state, _, err := bracket.Step(rule, bracket.NewState(f.id, "e"), observation, published)
 	if err != nil {
 		return l.unclosed(f, err)

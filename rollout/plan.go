@@ -333,6 +333,14 @@ func (w *work) also(blockers []Verdict, verdict Verdict) []Verdict {
 	return w.verdicts[n-size : n : n]
 }
 
+// push appends to a list that may become long: append alone lets those grow by a quarter only, and copies all of them several times over.
+func push[T any](list []T, item T) []T {
+	if len(list) == cap(list) {
+		list = slices.Grow(list, max(16, len(list)))
+	}
+	return append(list, item)
+}
+
 // datum keeps the data of a verdict in a slab.
 func (w *work) datum(d Data) *Data {
 	if len(w.data) == cap(w.data) {
@@ -362,7 +370,7 @@ func (w *work) waitNumber(i, version int32, blockers []Verdict) {
 	}
 	// Targets of one resource mostly wait for the same reasons, one after the other.
 	if n := len(w.blockers); n == 0 || &w.blockers[n-1][0] != &blockers[0] || len(w.blockers[n-1]) != len(blockers) {
-		w.blockers = append(w.blockers, blockers)
+		w.blockers = push(w.blockers, blockers)
 	}
 	own.version, own.blockers = version, int32(len(w.blockers))
 	w.waiting++

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -87,36 +88,70 @@ type place struct {
 // within each, by priority descending, hash ascending, and the ids. A late joiner therefore never moves anyone back. The ids must be
 // distinct and given in ascending order, so that the index decides a tie as the ids would.
 func rank(keys []uint64, places []place, start time.Time) []int32 {
-	type entry struct {
-		hash  uint64
-		index int32
-	}
-	entries := make([]entry, len(keys))
 	plain := true
-	for i, key := range keys {
-		entries[i] = entry{key, int32(i)}
+	for i := range keys {
 		plain = plain && places[i].priority == 0 && !places[i].joined.After(start)
 	}
-	byHash := func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.index, b.index))
-	}
-	if plain {
-		slices.SortFunc(entries, byHash)
-	} else {
+	order := byHash(keys)
+	if !plain {
 		joined := func(p place) time.Time {
 			if p.joined.After(start) {
 				return p.joined
 			}
 			return time.Time{}
 		}
-		slices.SortFunc(entries, func(a, b entry) int {
+		slices.SortStableFunc(order, func(a, b ranked) int {
 			pa, pb := places[a.index], places[b.index]
-			return cmp.Or(joined(pa).Compare(joined(pb)), cmp.Compare(pb.priority, pa.priority), byHash(a, b))
+			return cmp.Or(joined(pa).Compare(joined(pb)), cmp.Compare(pb.priority, pa.priority))
 		})
 	}
 	positions := make([]int32, len(keys))
-	for position, e := range entries {
+	for position, e := range order {
 		positions[e.index] = int32(position)
 	}
 	return positions
+}
+
+// ranked is an element on its way to a position.
+type ranked struct {
+	hash  uint64
+	index int32
+}
+
+func (a ranked) compare(b ranked) int {
+	return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.index, b.index))
+}
+
+// byHash returns the elements in the order of (hash, index). Hashes are spread evenly, so a count by their leading bits leaves a handful in
+// each bucket to sort; where they are not, as in the old order, the buckets are only larger.
+func byHash(keys []uint64) []ranked {
+	order := make([]ranked, len(keys))
+	shift := 64 - max(0, bits.Len(uint(len(keys)))-3)
+	ends := make([]int32, 1<<(64-shift)+1)
+	for _, key := range keys {
+		ends[key>>shift+1]++
+	}
+	for i := 1; i < len(ends); i++ {
+		ends[i] += ends[i-1]
+	}
+	for i, key := range keys {
+		at := &ends[key>>shift]
+		order[*at] = ranked{key, int32(i)}
+		*at++
+	}
+	from := int32(0)
+	for _, to := range ends[:len(ends)-1] {
+		bucket := order[from:to]
+		from = to
+		if len(bucket) > 24 {
+			slices.SortFunc(bucket, ranked.compare)
+			continue
+		}
+		for i := 1; i < len(bucket); i++ { // in ascending order of index as they are: equal hashes stay so
+			for k := i; k > 0 && bucket[k].hash < bucket[k-1].hash; k-- {
+				bucket[k], bucket[k-1] = bucket[k-1], bucket[k]
+			}
+		}
+	}
+	return order
 }

@@ -85,7 +85,7 @@ func TestProgression(t *testing.T) {
 		{"99.5 percent of 199 are all", progress(`"minimumSuccessPercentage":99.5`), append(times(198, ok(1)...), nil), nil, 10, "progression_waiting e 198 of 199; rollout_not_started g", 0, ""},
 		{"0.1 percent of 1000 is 1: a tenth is read as it is written", progress(`"minimumSuccessPercentage":0.1`), append(times(999), ok(2)), nil, 10, "", 2, ""},
 		{"the soak counts from the instant at which the percentage was reached", progress(`"minimumSuccessPercentage":50,"minimumSoakTimeMinutes":30`), [][]rollout.Job{ok(1), ok(4), nil}, nil, 33,
-			"progression_waiting e 2 of 2 until 34; rollout_not_started g", 0, "34"},
+			"progression_waiting e 2 of 2 until 34; rollout_not_started g until 34", 0, "34"},
 		{"and is over at its end", progress(`"minimumSuccessPercentage":50,"minimumSoakTimeMinutes":30`), [][]rollout.Job{ok(1), ok(4), nil}, nil, 34, "", 34, ""},
 		{"a redeployment does not begin it anew", progress(`"minimumSoakTimeMinutes":30`), [][]rollout.Job{{ran("v2", rollout.JobSuccessful, 1), ran("v2", rollout.JobSuccessful, 25)}}, nil, 31, "", 31, ""},
 		{"nor does a failure after the success", progress(""), [][]rollout.Job{{ran("v2", rollout.JobSuccessful, 1), ran("v2", rollout.JobFailure, 5)}}, nil, 10, "", 1, ""},
@@ -115,7 +115,7 @@ func TestProgression(t *testing.T) {
 		{"of two environments one is enough", replaced(progress(`"minimumSoakTimeMinutes":5`), either), [][]rollout.Job{nil}, [][]rollout.Job{ok(3)}, 10, "", 8, ""},
 		{"the earlier of two", replaced(progress(""), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{ok(6)}, 10, "", 4, ""},
 		{"too old in one, waiting in the other", replaced(progress(`"maximumAgeHours":1`), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{nil}, 100, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
-		{"the earlier soak of two", replaced(progress(`"minimumSoakTimeMinutes":30`), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{ok(2)}, 10, "progression_waiting e 1 of 1 until 32; rollout_not_started g", 0, "32"},
+		{"the earlier soak of two", replaced(progress(`"minimumSoakTimeMinutes":30`), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{ok(2)}, 10, "progression_waiting e 1 of 1 until 32; rollout_not_started g until 32", 0, "32"},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			s := staged(row.staging, row.qa)

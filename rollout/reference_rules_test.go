@@ -490,7 +490,7 @@ func (r *reference) setBack(t rollout.Target, floor, current, waiting string, ru
 		return waiting, nil
 	case s.state == "due" && !active(t):
 		a := r.attempt(t, s.to, s.end, 0, rules)
-		a.revert = true
+		a.revert, a.run = true, a.run+"/rollback"
 		return waiting, a
 	case s.state == "done":
 		if blockers, needed := r.repeat(t, rules, s.to, current); needed && len(blockers) == 0 {

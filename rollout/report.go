@@ -19,73 +19,105 @@ func (w *work) report(b *bracketWork) {
 	for _, s := range b.plan.Stuck {
 		w.plan.Stuck = append(w.plan.Stuck, Stuck{Resource: s.Run.Resource, Group: s.Run.Group, Run: s.Run.String(), Since: s.Since})
 	}
-	settled := make([]bool, len(b.targets)) // targets about which something has been said
+	settled := newSettled(b.targets)
 	w.reportStarts(b, settled)
 	w.reportUndispatched(b, settled)
 	w.reportWaits(b, settled)
 	w.reportRest(b, settled)
 }
 
-// find returns the index in b.targets of a member's target, or −1 if it is gone.
-func (b *bracketWork) find(w *work, resource, deployment string) int {
+// settled are the targets of a bracket about which something has been said. They are of one environment, and so close together.
+type settled struct {
+	first int32
+	said  []bool // from first on
+}
+
+func newSettled(targets []int32) settled {
+	if len(targets) == 0 {
+		return settled{}
+	}
+	first, last := targets[0], targets[len(targets)-1]
+	return settled{first, make([]bool, last-first+1)}
+}
+
+func (s *settled) add(i int32) {
+	if k := int(i - s.first); k >= 0 && k < len(s.said) {
+		s.said[k] = true
+	}
+}
+
+func (s *settled) has(i int32) bool { return s.said[i-s.first] }
+
+// find returns a member's target, or none if it is gone.
+func (b *bracketWork) find(w *work, resource, deployment string) int32 {
 	k, ok := slices.BinarySearchFunc(b.targets, TargetID{Resource: resource, Deployment: deployment}, func(i int32, id TargetID) int {
 		t := &w.targets[i]
 		return cmp.Or(strings.Compare(t.Resource, id.Resource), strings.Compare(t.Deployment, id.Deployment))
 	})
 	if !ok {
-		return -1
+		return none
 	}
-	return k
+	return b.targets[k]
 }
 
-// pendingOn returns the pending resource with this id, or nil.
-func (b *bracketWork) pendingOn(w *work, resource string) *pendingResource {
-	k, ok := slices.BinarySearchFunc(b.pending, resource, func(p pendingResource, id string) int {
-		return strings.Compare(w.resources[p.resource].ID, id)
-	})
-	if !ok {
-		return nil
-	}
-	return &b.pending[k]
-}
-
-func (w *work) reportStarts(b *bracketWork, settled []bool) {
-	for _, start := range b.plan.Start {
-		k := b.find(w, start.Run.Resource, start.Run.Deployment)
-		if k < 0 {
-			continue
-		}
-		i := b.targets[k]
-		c := candidate{
-			target: i, version: start.Version, run: start.Run.String(), group: start.Run.Group, due: start.DueAt,
-			member: &memberStart{bracket: b, start: start},
-		}
-		settled[k] = true
+func (w *work) reportStarts(b *bracketWork, settled settled) {
+	w.candidates = slices.Grow(w.candidates, len(b.plan.Start))
+	members := make([]memberStart, len(b.plan.Start))
+	next := 0 // in b.pending
+	for k := range b.plan.Start {
+		start, m := &b.plan.Start[k], &members[k]
+		*m = memberStart{bracket: b, start: start}
+		i := int32(none)
 		if start.First {
-			if p := b.pendingOn(w, start.Run.Resource); p != nil {
-				c.position, c.member.pending = p.position, p
-				for _, run := range b.runs[p.from:p.to] {
-					if at, member := slices.BinarySearch(b.targets, run.target); member {
-						settled[at] = true
-					}
-				}
-				if w.leftover(b, p) {
-					continue
-				}
+			for next < len(b.pending) && w.resources[b.pending[next].resource].ID < start.Run.Resource {
+				next++
 			}
-		} else if blockers := w.obstacles(b, nil, i, w.versions[w.targets[i].deployment].number(start.Version), nil, start.Run.Purpose == bracket.Rollback); len(blockers) > 0 {
-			w.wait(i, start.Version, blockers)
+			if next < len(b.pending) && w.resources[b.pending[next].resource].ID == start.Run.Resource {
+				m.pending = &b.pending[next]
+				i = b.running(w, m.pending, start.Run.Deployment)
+			}
+		}
+		if i == none {
+			i = b.find(w, start.Run.Resource, start.Run.Deployment)
+		}
+		if i == none {
 			continue
-		} else {
+		}
+		c := candidate{target: i, version: start.Version, run: start.Run.String(), group: start.Run.Group, due: start.DueAt, member: m}
+		settled.add(i)
+		if p := m.pending; p != nil {
+			c.position = p.position
+			for _, run := range b.runs[p.from:p.to] {
+				settled.add(run.target)
+			}
+			if w.leftover(b, p) {
+				continue
+			}
+		} else if !start.First {
+			version := w.versions[w.targets[i].deployment].number(start.Version)
+			if blockers := w.obstacles(b, nil, i, version, nil, start.Run.Purpose == bracket.Rollback); len(blockers) > 0 {
+				w.wait(i, start.Version, blockers)
+				continue
+			}
 			b.starts(i, start.Version)
 		}
-		w.candidates = append(w.candidates, c)
+		w.candidates = push(w.candidates, c)
 	}
+}
+
+// running returns the target of a member that will run on a pending resource, or none.
+func (b *bracketWork) running(w *work, p *pendingResource, deployment string) int32 {
+	for _, run := range b.runs[p.from:p.to] {
+		if w.targets[run.target].Deployment == deployment {
+			return run.target
+		}
+	}
+	return none
 }
 
 // reportUndispatched offers the runs again that were saved as started and have no job: the host stopped in between. The run id is the same, so a
 // job that is only not visible yet is not made twice.
-func (w *work) reportUndispatched(b *bracketWork, settled []bool) {
+func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 	environment := w.environments[b.environment].ID
 	for _, record := range b.state.Executions {
 		if record.Open == nil || record.Open.Environment != environment {
@@ -96,24 +128,24 @@ func (w *work) reportUndispatched(b *bracketWork, settled []bool) {
 			if m.Status != bracket.MemberRunning && m.Status != bracket.MemberRollingBack {
 				continue
 			}
-			at := b.find(w, record.Resource, m.Deployment)
-			if at < 0 {
+			i := b.find(w, record.Resource, m.Deployment)
+			if i == none {
 				continue // the target is gone, and with it whoever could run the job
 			}
 			start := lastStart(record, m)
 			id := start.Run.String()
-			t := &w.targets[b.targets[at]]
+			t := &w.targets[i]
 			if slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Run == id }) {
 				continue
 			}
-			settled[at] = true
+			settled.add(i)
 			if t.busy() {
-				w.wait(b.targets[at], start.Version, []Verdict{w.busy(t)})
+				w.wait(i, start.Version, []Verdict{w.busy(t)})
 				continue
 			}
-			b.starts(b.targets[at], start.Version)
-			w.candidates = append(w.candidates, candidate{
-				target: b.targets[at], version: start.Version, run: id, group: start.Run.Group, due: start.DueAt, member: &memberStart{bracket: b, start: start},
+			b.starts(i, start.Version)
+			w.candidates = push(w.candidates, candidate{
+				target: i, version: start.Version, run: id, group: start.Run.Group, due: start.DueAt, member: &memberStart{bracket: b, start: &start},
 			})
 		}
 	}
@@ -138,7 +170,7 @@ func lastStart(record *bracket.ExecutionRecord, m *bracket.ExecutionMember) brac
 // memberStart is a start that a bracket offers.
 type memberStart struct {
 	bracket *bracketWork
-	start   bracket.Start
+	start   *bracket.Start
 	pending *pendingResource // for the first start of an execution: its resource
 }
 
@@ -166,40 +198,42 @@ func (w *work) atWork(b *bracketWork, run pendingRun) bool {
 }
 
 // follow lists the members that wait for others of the execution that starts on their resource.
-func (w *work) follow(b *bracketWork, p *pendingResource, started []string) {
-	for _, run := range b.runs[p.from:p.to] {
-		t := &w.targets[run.target]
-		if slices.Contains(started, t.Deployment) {
+func (w *work) follow(b *bracketWork, p *pendingResource) {
+	runs := b.runs[p.from:p.to]
+	for _, run := range runs {
+		if w.waits[run.target].start != 0 {
 			continue
 		}
-		var on []Condition
-		for _, m := range b.group.Members {
-			if m.Deployment != t.Deployment {
-				continue
-			}
-			for _, need := range m.Needs {
-				if slices.ContainsFunc(b.runs[p.from:p.to], func(r pendingRun) bool { return w.targets[r.target].Deployment == need }) {
+		t := &w.targets[run.target]
+		verdict := Verdict{Status: Pending, Reason: Reason(bracket.ReasonWaitsForMembers), Rule: b.id}
+		if k, ok := slices.BinarySearchFunc(b.group.Members, t.Deployment, func(m bracket.GroupMember, d string) int { return strings.Compare(m.Deployment, d) }); ok {
+			needs := b.group.Members[k].Needs
+			on := w.slots(len(needs))[:0]
+			for _, need := range needs {
+				if b.running(w, p, need) != none {
 					on = append(on, Condition{Kind: OnMember, Group: b.group.ID, Resource: t.Resource, Deployment: need})
 				}
 			}
+			if len(on) > 0 {
+				verdict.On = slices.Clip(on)
+			}
 		}
-		w.waitNumber(run.target, run.version, []Verdict{{Status: Pending, Reason: Reason(bracket.ReasonWaitsForMembers), Rule: b.id, On: on}})
+		w.waitNumber(run.target, run.version, w.also(nil, verdict))
 	}
 }
 
-func (w *work) reportWaits(b *bracketWork, settled []bool) {
+func (w *work) reportWaits(b *bracketWork, settled settled) {
 	w.blockers = slices.Grow(w.blockers, len(b.pending))
 	next := 0 // in b.pending
-	at := 0   // in b.targets
 	for k := range b.plan.Wait {
 		wait := &b.plan.Wait[k]
 		switch {
 		case wait.Resource == "":
 			// The group collects: said below, per target that has a new version.
 		case wait.Deployment != "":
-			if at := b.find(w, wait.Resource, wait.Deployment); at >= 0 && !settled[at] {
-				settled[at] = true
-				w.wait(b.targets[at], w.frozen(b, wait), []Verdict{w.verdict(b, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, nil)})
+			if i := b.find(w, wait.Resource, wait.Deployment); i != none && !settled.has(i) {
+				settled.add(i)
+				w.wait(i, w.frozen(b, wait), []Verdict{w.verdict(b, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, nil)})
 			}
 		default:
 			for next < len(b.pending) && w.resources[b.pending[next].resource].ID < wait.Resource {
@@ -213,18 +247,11 @@ func (w *work) reportWaits(b *bracketWork, settled []bool) {
 			for _, verdict := range slices.Concat(p.timed, p.blockers) {
 				blockers = w.also(blockers, verdict)
 			}
-			for at < len(b.targets) && w.targets[b.targets[at]].resource < p.resource {
-				at++
-			}
 			for _, run := range b.runs[p.from:p.to] {
 				if w.atWork(b, run) {
 					continue
 				}
-				for t := at; t < len(b.targets) && w.targets[b.targets[t]].resource == p.resource; t++ {
-					if b.targets[t] == run.target {
-						settled[t] = true
-					}
-				}
+				settled.add(run.target)
 				w.waitNumber(run.target, run.version, blockers)
 			}
 		}
@@ -248,12 +275,12 @@ func (w *work) frozen(b *bracketWork, wait *bracket.Wait) string {
 
 // reportRest says what a bracket thinks of the newest version of every target that has not been spoken of. On a resource that never had an
 // execution, and has none ahead, the answer is the same for all targets that run the same version.
-func (w *work) reportRest(b *bracketWork, settled []bool) {
+func (w *work) reportRest(b *bracketWork, settled settled) {
 	type like struct{ deployment, current, candidate, view int32 }
 	answers := map[like][]Verdict{}
 	records, pending := b.state.Executions, b.pending
-	for k, i := range b.targets {
-		if settled[k] {
+	for _, i := range b.targets {
+		if settled.has(i) {
 			continue
 		}
 		if b.rule == nil {

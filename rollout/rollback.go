@@ -146,8 +146,8 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 	case t.busy():
 		w.wait(i, versions[floor].ID, []Verdict{s.verdict(w, t), w.busy(t)})
 	default:
-		w.offer(i, s.to, t.Jobs[s.failed].end(), 0)
-		w.candidates[len(w.candidates)-1].revert = true
+		c := w.offer(i, s.to, t.Jobs[s.failed].end(), 0)
+		c.revert, c.run = true, c.run+"/"+string(PurposeRollback)
 	}
 	return true
 }

@@ -101,7 +101,7 @@ func TestRollbackRunsOnce(t *testing.T) {
 			}
 			carryOut(t, &s, plan, now, status)
 		}
-		if want := []string{"v2 deploy r1/prod/api/v2/1", "v1 rollback r1/prod/api/v1/2"}; !slices.Equal(got, want) {
+		if want := []string{"v2 deploy r1/prod/api/v2/1", "v1 rollback r1/prod/api/v1/2/rollback"}; !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", back, got, want)
 		}
 		if plan := mustPlan(t, set, s, minute(9)); len(plan.State.Pools[0].Leases) != 0 {
@@ -181,4 +181,39 @@ func TestRollbackInBracket(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRollbackInOneInstant: with jobs that take no time, or instants that are only kept to the second, the job that goes back can be as old as the
+// one that went wrong. It is the answer all the same, and not one more job of an older version: otherwise it would be repeated without end.
+func TestRollbackInOneInstant(t *testing.T) {
+	set := compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"]}}`))
+	s := fleet(1, "", map[string][]string{"api": {"v1", "v3"}})
+	s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobSuccessful, -30)}
+	statuses := map[string]rollout.JobStatus{"v3": rollout.JobFailure, "v1": rollout.JobSuccessful}
+	var order []string
+	for range 5 {
+		plan := mustPlan(t, set, s, t0)
+		for _, start := range plan.Start {
+			order = append(order, start.Version+" "+string(start.Purpose))
+			add(&s, start, job(start, t0, statuses[start.Version]))
+		}
+	}
+	if want := []string{"v3 deploy", "v1 rollback"}; !slices.Equal(order, want) {
+		t.Errorf("starts %q, want %q", order, want)
+	}
+}
+
+// TestOverrideDoesNotMakeUp: what a window kept waiting does not start all at once when somebody overrides the window.
+func TestOverrideDoesNotMakeUp(t *testing.T) {
+	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+	start := instantOf(t, "2025-01-06T16:50:00Z")
+	s.Versions[1].CreatedAt = start
+	set := compile(t, policy(weekly("w", "09:00", "17:00", "")+`,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`))
+	o := override("w")
+	o.CreatedAt = instantOf(t, "2025-01-06T19:20:00Z")
+	s.Overrides = []rollout.Override{o}
+	// Ten of the twenty minutes to the last turn had passed when the window closed.
+	if got, want := dues(t, set, s, o.CreatedAt), []string{"06 19:20:00", "06 19:20:00", "06 19:30:00"}; !slices.Equal(got, want) { // the first was due at 16:50
+		t.Errorf("due at %q, want %q", got, want)
+	}
 }

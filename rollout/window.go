@@ -63,6 +63,9 @@ type hours struct {
 	longest  time.Duration            // the greatest minimumRemaining
 	opened   map[*compiledPolicy]bool // policies of which an override lets a version past an allowing window: as if that one were open
 
+	before *hours    // for what is left when an override takes windows away: with them, as it was before since
+	since  time.Time // nothing but an override sets it
+
 	known bool // now has been found out
 	now   hoursNow
 }
@@ -217,19 +220,28 @@ func (w *work) hoursOf(i, n int32) *hours {
 		return own
 	}
 	mask := make([]byte, 0, 64)
+	var since time.Time
 	for _, rule := range own.rules {
 		mark := byte('-')
-		if over(rule) {
+		if o := w.overriddenAt(rule.id, i, n); o != nil {
 			mark = '+'
+			if o.CreatedAt.After(since) {
+				since = o.CreatedAt
+			}
 		}
 		mask = append(mask, mark)
 	}
-	key := overriddenHours{own, string(mask)}
+	key := overriddenHours{own, string(mask), since.UTC()}
 	h, known := w.hours[key]
 	if !known {
 		var err error
 		if h, err = w.set.without(own, over); err != nil {
 			h = own // a recurrence of the host that changed its mind opens nothing
+		} else {
+			if h == nil {
+				h = &hours{} // always open, but only from the override on
+			}
+			h.before, h.since = own, since
 		}
 		w.hours[key] = h
 	}
@@ -240,25 +252,14 @@ func (w *work) hoursOf(i, n int32) *hours {
 type overriddenHours struct {
 	hours *hours
 	mask  string
+	since time.Time
 }
 
 // open is when a position is due that is so long after the start of the rollout, in open time.
 func (r *rollout) open(position int32, h *hours) (time.Time, error) {
 	to, known := r.timetables[h]
 	if !known {
-		// All positions at once, in one walk over the calendar: offsets are monotone.
-		to = &timetable{dues: make([]time.Time, slices.Max(r.positions)+1)}
-		walk := h.calendar.Walk(r.record.StartAt)
-		for p := range to.dues {
-			own, err := r.curve.offset(p)
-			if err == nil {
-				to.dues[p], err = walk.AddOpen(own)
-			}
-			if err != nil {
-				to.dues, to.err = to.dues[:p], err
-				break
-			}
-		}
+		to = r.timetable(h)
 		if r.timetables == nil {
 			r.timetables = map[*hours]*timetable{}
 		}
@@ -268,6 +269,41 @@ func (r *rollout) open(position int32, h *hours) (time.Time, error) {
 		return to.dues[position], nil
 	}
 	return time.Time{}, to.err
+}
+
+// timetable finds the turns of all positions at once, in one walk over the calendar: offsets are monotone. Where an override took windows away,
+// the time before it counts as it did before: what was closed then is not made up for.
+func (r *rollout) timetable(h *hours) *timetable {
+	to := &timetable{dues: make([]time.Time, slices.Max(r.positions)+1)}
+	walk, start := h.calendar.Walk(r.record.StartAt), r.record.StartAt
+	var earlier *clock.Walk
+	var spent time.Duration
+	if h.before != nil && h.since.After(start) {
+		start = h.since
+		var err error
+		if spent, err = h.before.calendar.OpenBetween(r.record.StartAt, start); err != nil {
+			return &timetable{err: err}
+		}
+		before := h.before.calendar.Walk(r.record.StartAt)
+		earlier, walk = before, h.calendar.Walk(start)
+	}
+	for p := range to.dues {
+		offset, err := r.curve.offset(p)
+		if err == nil && earlier != nil && offset <= spent {
+			if to.dues[p], err = earlier.AddOpen(offset); err == nil && to.dues[p].Before(start) {
+				continue
+			}
+			err = nil // it would come later than the override lets it
+		}
+		if err == nil {
+			to.dues[p], err = walk.AddOpen(max(0, offset-spent))
+		}
+		if err != nil {
+			to.dues, to.err = to.dues[:p], err
+			break
+		}
+	}
+	return to
 }
 
 // closed appends why the windows do not let version n start on target i now.

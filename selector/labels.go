@@ -3,7 +3,6 @@ package selector
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -46,33 +45,37 @@ func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 // where there must be some, and keys and values that no label can have.
 func (l LabelSelector) Validate() error {
 	var faults []error
-	fault := func(path, msg string) {
-		if msg != "" {
-			faults = append(faults, fmt.Errorf("%s: %s", path, msg))
+	fault := func(path, msg string) { faults = append(faults, fmt.Errorf("%s: %s", path, msg)) }
+	for _, key := range sortedKeys(l.MatchLabels) {
+		for _, msg := range [...]string{labelKey(key), labelValue(l.MatchLabels[key])} {
+			if msg != "" {
+				fault(fmt.Sprintf("matchLabels[%q]", key), msg)
+			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(l.MatchLabels)) {
-		path := fmt.Sprintf("matchLabels[%q]", key)
-		fault(path, labelKey(key))
-		fault(path, labelValue(l.MatchLabels[key]))
-	}
 	for i, r := range l.MatchExpressions {
-		path := fmt.Sprintf("matchExpressions[%d]", i)
-		fault(path+".key", labelKey(r.Key))
+		fault := func(field, msg string) {
+			if msg != "" {
+				fault(fmt.Sprintf("matchExpressions[%d].%s", i, field), msg)
+			}
+		}
+		fault("key", labelKey(r.Key))
 		switch r.Operator {
 		case In, NotIn:
 			if len(r.Values) == 0 {
-				fault(path+".values", fmt.Sprintf("must not be empty for %s", r.Operator))
+				fault("values", fmt.Sprintf("must not be empty for %s", r.Operator))
 			}
 		case Exists, DoesNotExist:
 			if len(r.Values) > 0 {
-				fault(path+".values", fmt.Sprintf("must be empty for %s", r.Operator))
+				fault("values", fmt.Sprintf("must be empty for %s", r.Operator))
 			}
 		default:
-			fault(path+".operator", fmt.Sprintf("must be In, NotIn, Exists or DoesNotExist, not %q", r.Operator))
+			fault("operator", fmt.Sprintf("must be In, NotIn, Exists or DoesNotExist, not %q", r.Operator))
 		}
 		for j, value := range r.Values {
-			fault(fmt.Sprintf("%s.values[%d]", path, j), labelValue(value))
+			if msg := labelValue(value); msg != "" {
+				fault(fmt.Sprintf("values[%d]", j), msg)
+			}
 		}
 	}
 	return errors.Join(faults...)
@@ -175,7 +178,7 @@ func (l LabelSelector) expression(variable string) string {
 // requirements lists all conditions in a fixed order: matchLabels by key, then the expressions as they stand.
 func (l LabelSelector) requirements() []LabelRequirement {
 	list := make([]LabelRequirement, 0, len(l.MatchLabels)+len(l.MatchExpressions))
-	for _, key := range slices.Sorted(maps.Keys(l.MatchLabels)) {
+	for _, key := range sortedKeys(l.MatchLabels) {
 		list = append(list, LabelRequirement{Key: key, Operator: In, Values: []string{l.MatchLabels[key]}})
 	}
 	for _, r := range l.MatchExpressions {
@@ -183,4 +186,13 @@ func (l LabelSelector) requirements() []LabelRequirement {
 		list = append(list, r)
 	}
 	return list
+}
+
+func sortedKeys(labels map[string]string) []string {
+	keys := make([]string, 0, len(labels))
+	for key := range labels {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
 }

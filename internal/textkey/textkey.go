@@ -26,20 +26,21 @@ func Join(parts ...string) string {
 }
 
 func escape(b *strings.Builder, part string) {
-	for {
-		i := strings.IndexAny(part, "%/")
-		if i < 0 {
-			b.WriteString(part)
-			return
-		}
-		b.WriteString(part[:i])
-		if part[i] == '%' {
+	from := 0
+	for i := range len(part) { // most parts are short: strings.IndexAny takes longer to begin than this to end
+		switch part[i] {
+		case '%':
+			b.WriteString(part[from:i])
 			b.WriteString("%25")
-		} else {
+		case '/':
+			b.WriteString(part[from:i])
 			b.WriteString("%2F")
+		default:
+			continue
 		}
-		part = part[i+1:]
+		from = i + 1
 	}
+	b.WriteString(part[from:])
 }
 
 // Split returns the parts of a key that [Join] wrote. The empty text is one empty part. An escape other than %25 and %2F is an

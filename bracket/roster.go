@@ -1,0 +1,227 @@
+package bracket
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// roster is what a Step knows of all targets, with numbers instead of texts: there may be millions, and every Step goes over them.
+type roster struct {
+	resources []string // ascending
+	start     []int32  // per resource: its first target; one more entry at the end
+	targets   []target // ascending by (resource, deployment)
+	special   []special
+	texts     []string // deployments and current versions that the view does not know
+	numbers   map[string]int32
+}
+
+// target is a Target without its resource.
+type target struct {
+	deployment int32 // index in deployments; -1-i: texts[i]
+	current    int32 // rank; -1: none; -2-i: texts[i], which is older than all listed versions
+	special    int32 // one more than the index in special, or 0
+}
+
+// special is what few targets have.
+type special struct {
+	outdatedAt time.Time
+	outOfScope []string
+}
+
+// rank returns the rank of the current version, -1 if it has none.
+func (t *target) rank() int32 { return max(t.current, -1) }
+
+// deploymentOf returns the id of the target's deployment.
+func (v *view) deploymentOf(t *target) string {
+	if t.deployment < 0 {
+		return v.texts[-1-t.deployment]
+	}
+	return v.deployments[t.deployment].id
+}
+
+// currentOf returns the id of the target's current version, empty if there is none.
+func (v *view) currentOf(t *target) string {
+	switch {
+	case t.current >= 0:
+		return v.deployments[t.deployment].versions[t.current].id
+	case t.current == -1:
+		return ""
+	}
+	return v.texts[-2-t.current]
+}
+
+func (v *view) outdatedAt(t *target) time.Time {
+	if t.special == 0 {
+		return time.Time{}
+	}
+	return v.special[t.special-1].outdatedAt
+}
+
+func (v *view) inScope(t *target, version string) bool {
+	return t.special == 0 || !slices.Contains(v.special[t.special-1].outOfScope, version)
+}
+
+// addTargets reads the targets and folds what deployments must know of all of them. This is the one pass over the fleet that every Step
+// pays. It looks up a version only where a target runs another one than its neighbours. Versions must have been added.
+func (v *view) addTargets(group *GroupRecord, list Targets) error {
+	n := list.Len()
+	at, order := v.read(group, list, n)
+	if order == 0 {
+		twice := list.At(at)
+		return fmt.Errorf("bracket: observation.targets: deployment %q on resource %q is listed twice", twice.Deployment, twice.Resource)
+	}
+	if at == n {
+		return nil
+	}
+	sorted := make(TargetList, n)
+	for i := range sorted {
+		sorted[i] = list.At(i)
+	}
+	slices.SortFunc(sorted, compareTargets)
+	return v.addTargets(group, sorted)
+}
+
+func compareTargets(a, b Target) int {
+	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Deployment, b.Deployment))
+}
+
+// read is addTargets for n targets in order. It stops at one that is not: order is how that one compares with the one before, 0 if
+// they are the same.
+func (v *view) read(group *GroupRecord, list Targets, n int) (at, order int) {
+	var since time.Time
+	if n := len(group.Closed); n > 0 {
+		since = group.Closed[n-1].ReadyAt
+	}
+	for i := range v.deployments {
+		d := &v.deployments[i]
+		d.targets, d.lowest, d.outdated = 0, int32(len(d.versions)), nil
+	}
+	recent := make([]recent, len(v.deployments))
+	v.roster = roster{targets: make([]target, 0, n)}
+	next := 0    // in deployments
+	before := "" // deployment of the target before
+	for i := range n {
+		t := list.At(i)
+		if last := len(v.resources) - 1; last < 0 || t.Resource != v.resources[last] {
+			if last >= 0 && t.Resource < v.resources[last] {
+				return i, -1
+			}
+			if len(v.resources) == cap(v.resources) {
+				more := 64 // and then in proportion, for most resources have as many targets as those before
+				if i > 0 {
+					more += int(int64(n-i) * int64(len(v.resources)) / int64(i))
+				}
+				v.resources, v.start = slices.Grow(v.resources, more), slices.Grow(v.start, more+1)
+			}
+			v.resources = append(v.resources, t.Resource)
+			v.start = append(v.start, int32(i))
+			next = 0
+		} else if t.Deployment <= before {
+			if t.Deployment == before {
+				return i, 0
+			}
+			return i, -1
+		}
+		before = t.Deployment
+		own := target{current: -1}
+		if !t.OutdatedAt.IsZero() || len(t.OutOfScope) > 0 {
+			v.special = append(v.special, special{t.OutdatedAt, t.OutOfScope})
+			own.special = int32(len(v.special))
+		}
+		for next < len(v.deployments) && v.deployments[next].id != t.Deployment && v.deployments[next].id < t.Deployment {
+			next++
+		}
+		if next == len(v.deployments) || v.deployments[next].id != t.Deployment {
+			own.deployment = -1 - v.number(t.Deployment)
+			if t.Current != "" {
+				own.current = -2 - v.number(t.Current)
+			}
+			v.targets = append(v.targets, own)
+			continue
+		}
+		d := &v.deployments[next]
+		own.deployment = int32(next)
+		own.current = recent[next].find(v, d, t.Current)
+		next++
+		v.targets = append(v.targets, own)
+		d.targets++
+		if len(t.OutOfScope) > 0 {
+			for r := range d.versions {
+				switch n := &d.versions[r]; {
+				case slices.Contains(t.OutOfScope, n.id):
+					n.narrow = true
+				case int32(r) > own.rank():
+					n.wanted = true
+				}
+			}
+		} else {
+			d.lowest = min(d.lowest, own.rank())
+		}
+		if t.OutdatedAt.After(since) {
+			d.outdated = append(d.outdated, utc(t.OutdatedAt))
+		}
+	}
+	v.start = append(v.start, int32(n))
+	for i := range v.deployments {
+		d := &v.deployments[i]
+		slices.SortFunc(d.outdated, time.Time.Compare)
+		d.outdated = slices.CompactFunc(d.outdated, time.Time.Equal)
+	}
+	return n, 1
+}
+
+// recent are the last versions of one deployment that were looked up.
+type recent struct {
+	known   int
+	id      [2]string
+	current [2]int32
+}
+
+// find returns what target.current is for a version.
+func (c *recent) find(v *view, d *deployment, id string) int32 {
+	for i := range c.known {
+		if c.id[i] == id {
+			return c.current[i]
+		}
+	}
+	current, listed := d.rank[id]
+	switch {
+	case id == "":
+		current = -1
+	case !listed:
+		current = -2 - v.number(id)
+	}
+	c.id[1], c.current[1] = c.id[0], c.current[0]
+	c.id[0], c.current[0] = id, current
+	c.known = min(c.known+1, len(c.id))
+	return current
+}
+
+// number enters a text into texts.
+func (r *roster) number(text string) int32 {
+	n, known := r.numbers[text]
+	if !known {
+		if r.numbers == nil {
+			r.numbers = make(map[string]int32)
+		}
+		n = int32(len(r.texts))
+		r.texts = append(r.texts, text)
+		r.numbers[text] = n
+	}
+	return n
+}
+
+// span returns the targets of the i-th resource.
+func (r *roster) span(i int32) []target { return r.targets[r.start[i]:r.start[i+1]] }
+
+// locate returns the index of a resource, -1 if it has no targets.
+func (r *roster) locate(resource string) int32 {
+	i, found := slices.BinarySearch(r.resources, resource)
+	if !found {
+		return -1
+	}
+	return int32(i)
+}

@@ -1,0 +1,73 @@
+package partition
+
+// textTable numbers the texts that selectors ask for: values of a label, names of groups. Most of them differ in their length or in one of
+// three bytes, and these are cheaper to look at than all bytes are to hash. Texts that do not are left to a map.
+type textTable struct {
+	texts  []string
+	slots  []uint16         // by fingerprint: number of the first text, plus 1; a power of two
+	next   []uint16         // by number: number of the next text in the slot, plus 1
+	hashed map[string]int32 // instead of slots
+}
+
+const (
+	crowded  = 4       // how many texts in one slot are too many
+	maxSlots = 1 << 12 // beyond, the table no longer fits into the nearest cache
+)
+
+// newTextTable numbers distinct texts by their index.
+func newTextTable(texts []string) textTable {
+	t := textTable{texts: texts}
+	if !t.file() {
+		t.hashed = make(map[string]int32, len(texts))
+		for i, text := range texts {
+			t.hashed[text] = int32(i)
+		}
+	}
+	return t
+}
+
+// file puts the texts into slots, and reports whether it could.
+func (t *textTable) file() bool {
+	size := 16
+	for size < 4*len(t.texts) {
+		size *= 2
+	}
+	if size > maxSlots {
+		return false
+	}
+	t.slots, t.next = make([]uint16, size), make([]uint16, len(t.texts))
+	for i, text := range t.texts {
+		slot, length := &t.slots[fingerprint(text)&uint32(size-1)], 1
+		for at := *slot; at != 0; at = t.next[at-1] {
+			if length++; length > crowded {
+				return false
+			}
+		}
+		t.next[i], *slot = *slot, uint16(i+1)
+	}
+	return true
+}
+
+// fingerprint is the same for equal texts.
+func fingerprint(text string) uint32 {
+	n := len(text)
+	if n == 0 {
+		return 0
+	}
+	return uint32(n) ^ uint32(text[n-1])*37 ^ uint32(text[0])*11 ^ uint32(text[n/2])*101
+}
+
+// find returns the number of a text, or -1.
+func (t *textTable) find(text string) int32 {
+	if t.hashed != nil {
+		if i, ok := t.hashed[text]; ok {
+			return i
+		}
+		return -1
+	}
+	at := t.slots[fingerprint(text)&uint32(len(t.slots)-1)]
+	for at != 0 && t.texts[at-1] != text {
+		at = t.next[at-1]
+	}
+	return int32(at) - 1
+}
