@@ -37,7 +37,7 @@ const (
 	ReasonWindowTooShort           Reason = "window_too_short"           // pending: open, but not for as long as the rule asks
 	ReasonRolloutNotStarted        Reason = "rollout_not_started"        // pending: an approval is missing, so the curve has no start
 	ReasonRolloutNotDue            Reason = "rollout_not_due"            // pending: the turn of the target comes at Until
-	ReasonRolloutOverflow          Reason = "rollout_overflow"           // denied: the turn of the target lies beyond 64 bits of nanoseconds
+	ReasonRolloutOverflow          Reason = "rollout_overflow"           // denied: the turn of the target lies beyond 64 bits of nanoseconds, or beyond the horizon of the windows
 	ReasonRollbackTriggered        Reason = "rollback_triggered"         // denied: the version went wrong on the target
 	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: it did, and so did the way back
 	ReasonRetryBackoff             Reason = "retry_backoff"              // pending: the next attempt is due at Until

@@ -96,11 +96,15 @@ func (c *compilation) window(path string, r *compiledRule, own DeploymentWindow)
 	}
 	r.window = &own
 	calendar, err := clock.NewCalendar([]clock.Window{own.Window}, c.zone)
-	if own.Validate() != nil {
-		return // reported by Policy.Validate
+	known := map[string]bool{} // faults that Policy.Validate reports: it sees all but those of zones
+	for one := range leaves(own.Window.Validate()) {
+		known["windows[0]."+one.Error()] = true
 	}
 	for one := range leaves(err) {
 		var fault *clock.CalendarError
+		if known[one.Error()] {
+			continue
+		}
 		if errors.As(one, &fault) {
 			c.list = append(c.list, &PolicyError{Path: join(path, strings.TrimPrefix(fault.Path, "windows[0].")), Msg: fault.Hint, Err: fault})
 		} else {

@@ -342,3 +342,17 @@ func TestBracketWaitsForWindows(t *testing.T) {
 		}
 	})
 }
+
+// TestWindowFaultsAllAtOnce: a zone that does not exist is reported beside what else is wrong with the window.
+func TestWindowFaultsAllAtOnce(t *testing.T) {
+	parsed, err := rollout.ParsePolicies([]byte(policy(`{"deploymentWindow":{"weekly":{"days":["mon"],"start":"25:00","end":"26:00"},"timezone":"Nowhere/Town"}}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = rollout.Compile(parsed, newEnv(t), rollout.WithZones(time.LoadLocation))
+	for _, path := range []string{"weekly.start", "weekly.end", "timezone"} {
+		if n := strings.Count(fmt.Sprint(err), "rules[0].deploymentWindow."+path+":"); n != 1 {
+			t.Errorf("%s is reported %d times: %v", path, n, err)
+		}
+	}
+}
