@@ -263,7 +263,8 @@ func several(list *faults, rule Rule, names []string, hint string) {
 	list.add(rule, "targets", strconv.Itoa(len(names)), fmt.Sprintf("%s%s %s", shown, more, hint))
 }
 
-// assemble makes a run of which nothing has begun. It keeps the names.
+// assemble makes a run of which nothing has begun. The names become parts of one text: a fleet of single strings is what the garbage collector
+// would otherwise look up one by one, again and again, as long as the run lives.
 func (p *plan) assemble(members [][]string) *Run {
 	r := &Run{plan: p, desired: p.spec.State, phase: PhaseInitialized}
 	all, from := make([]string, 0), make([]int32, len(members)+1)
@@ -272,6 +273,10 @@ func (p *plan) assemble(members [][]string) *Run {
 		from[k+1] = int32(len(all))
 	}
 	all = slices.Clip(all)
+	text := strings.Join(all, "")
+	for i, name := range all {
+		all[i], text = text[:len(name)], text[len(name):]
+	}
 	p.index = newIndex(all, from)
 	o := &owner{}
 	fresh := make([]record, 0)
