@@ -96,19 +96,22 @@ func (c *compilation) window(path string, r *compiledRule, own DeploymentWindow)
 	}
 	r.window = &own
 	calendar, err := clock.NewCalendar([]clock.Window{own.Window}, c.zone)
-	known := map[string]bool{} // faults that Policy.Validate reports: it sees all but those of zones
+	type place struct{ path, hint string }
+	known := map[place]bool{} // faults that Policy.Validate reports: it sees all but those of zones
 	for one := range leaves(own.Window.Validate()) {
-		known["windows[0]."+one.Error()] = true
+		var fault *clock.CalendarError
+		if errors.As(one, &fault) {
+			known[place{fault.Path, fault.Hint}] = true
+		}
 	}
 	for one := range leaves(err) {
 		var fault *clock.CalendarError
-		if known[one.Error()] {
+		if !errors.As(one, &fault) {
+			c.list = append(c.list, &PolicyError{Path: path, Msg: one.Error(), Err: one})
 			continue
 		}
-		if errors.As(one, &fault) {
-			c.list = append(c.list, &PolicyError{Path: join(path, strings.TrimPrefix(fault.Path, "windows[0].")), Msg: fault.Hint, Err: fault})
-		} else {
-			c.list = append(c.list, &PolicyError{Path: path, Msg: one.Error(), Err: one})
+		if field := strings.TrimPrefix(strings.TrimPrefix(fault.Path, "windows[0]"), "."); !known[place{field, fault.Hint}] {
+			c.list = append(c.list, &PolicyError{Path: join(path, field), Msg: fault.Hint, Err: fault})
 		}
 	}
 	r.calendar = calendar
