@@ -6,42 +6,18 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/internal/testseed"
 )
-
-// counts tallies what the runs of a property reached, so that none is vacuous.
-type counts struct {
-	mu sync.Mutex
-	n  map[string]int
-}
-
-func (c *counts) add(what string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n == nil {
-		c.n = make(map[string]int)
-	}
-	c.n[what]++
-}
-
-func (c *counts) want(t *testing.T, outcomes ...string) {
-	t.Helper()
-	t.Logf("reached: %v", c.n)
-	for _, o := range outcomes {
-		if c.n[o] == 0 && !testing.Short() { // a short run is too short for everything
-			t.Errorf("no run reached %q", o)
-		}
-	}
-}
 
 // TestI9: if versions only appear and nothing is revoked, one late Step yields the same groups and locks as many timely ones.
 func TestI9LateEqualsTimely(t *testing.T) {
-	var reached counts
-	rapid.Check(t, func(t *rapid.T) {
+	reached := testseed.Tally{}
+	reached.Check(t, func(t *rapid.T) {
 		rule := Rule{DeploymentSelector: "true",
 			ReadinessMode:           rapid.SampledFrom([]ReadinessMode{CollectionWindow, WaitForAll, Immediate}).Draw(t, "mode"),
 			UnchangedMemberStrategy: rapid.SampledFrom([]UnchangedMemberStrategy{SkipUnchanged, RequireAll}).Draw(t, "strategy"),
@@ -113,36 +89,35 @@ func TestI9LateEqualsTimely(t *testing.T) {
 		}
 		switch n := late.Group.Number; {
 		case n > 2:
-			reached.add("several groups")
+			reached["several groups"]++
 		case n > 0:
-			reached.add("a group")
+			reached["a group"]++
 		}
 		if n := len(late.Group.Closed); n > 0 && late.Group.Closed[n-1].TimedOut {
-			reached.add("timed out")
+			reached["timed out"]++
 		}
 		for _, g := range late.Group.Closed {
 			for _, m := range g.Members {
 				if len(m.Locks) > 1 {
-					reached.add("scoped locks")
+					reached["scoped locks"]++
 				}
 			}
 		}
-	})
-	reached.want(t, "several groups", "a group", "timed out", "scoped locks")
+	}, "several groups", "a group", "timed out", "scoped locks")
 }
 
 // machine is a fleet of two resources under the node policy, driven by random events. It keeps the truth of what was dispatched.
 type machine struct {
 	*rapid.T
 	host
-	out      *counts
+	out      testseed.Tally
 	began    map[Run]int // order of dispatch
 	minute   int
 	locks    map[string]string
 	outcomes int
 }
 
-func newMachine(t *rapid.T, out *counts) *machine {
+func newMachine(t *rapid.T, out testseed.Tally) *machine {
 	m := &machine{T: t, host: *newHost(t, "n1", "n2"), out: out, began: make(map[Run]int), locks: make(map[string]string)}
 	m.rule.ReadinessWindowSeconds = ptr(int64(rapid.IntRange(0, 2).Draw(t, "W") * 60))
 	m.rule.UnchangedMemberStrategy = rapid.SampledFrom([]UnchangedMemberStrategy{SkipUnchanged, RedeployCurrent}).Draw(t, "unchanged")
@@ -204,7 +179,7 @@ func (m *machine) plans() {
 		if w.Reason.Status() != Waiting || !w.Until.After(m.now) && len(w.On) == 0 {
 			fail("I11: nothing ends %+v", w)
 		}
-		m.out.add(string(w.Reason))
+		m.out[string(w.Reason)]++
 	}
 	offered := make(map[[3]string]bool)
 	for i, s := range plan.Start {
@@ -234,7 +209,7 @@ func (m *machine) plans() {
 					fail("%v@%s is no current version", key, v.ID)
 				}
 			}
-			m.out.add(string(verdict.Reason))
+			m.out[string(verdict.Reason)]++
 		}
 	}
 	for _, g := range next.Group.Closed {
@@ -245,10 +220,10 @@ func (m *machine) plans() {
 		}
 	}
 	for _, e := range plan.Events {
-		m.out.add(string(e.Kind) + " " + string(e.Status))
+		m.out[string(e.Kind)+" "+string(e.Status)]++
 	}
 	if len(plan.Stuck) > 0 {
-		m.out.add("stuck")
+		m.out["stuck"]++
 	}
 	m.state, m.plan = next, plan
 }
@@ -338,7 +313,7 @@ func (m *machine) running() []*RunFact {
 	return list
 }
 
-func propMachine(out *counts) func(*rapid.T) {
+func propMachine(out testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		m := newMachine(t, out)
 		published := 1
@@ -387,7 +362,7 @@ func propMachine(out *counts) func(*rapid.T) {
 				for _, s := range m.plan.Redispatch {
 					dispatched[s.Run] = true
 					m.dispatch(s)
-					out.add("redispatched")
+					out["redispatched"]++
 				}
 				for _, r := range runs {
 					if !dispatched[r] {
@@ -399,7 +374,7 @@ func propMachine(out *counts) func(*rapid.T) {
 				for _, s := range m.plan.Start {
 					if s.First {
 						m.dispatch(s)
-						out.add("adopted")
+						out["adopted"]++
 						m.plans()
 						return
 					}
@@ -427,14 +402,14 @@ func propMachine(out *counts) func(*rapid.T) {
 				}
 				kind := rapid.SampledFrom([]CommandKind{Retry, Retry, Skip, Resolve, Abandon}).Draw(t, "kind")
 				m.commands = append(m.commands, Command{ID: fmt.Sprint("c", len(m.commands)), Kind: kind, Group: r.Open.Group, Resource: r.Resource, At: m.now})
-				out.add(string(kind))
+				out[string(kind)]++
 			},
 			"vanish": func(t *rapid.T) {
 				if rapid.IntRange(0, 9).Draw(t, "seldom") > 0 {
 					return
 				}
 				delete(m.targets, [2]string{"n2", rapid.SampledFrom([]string{"os", "kubelet", "drain"}).Draw(t, "deployment")})
-				out.add("vanished")
+				out["vanished"]++
 			},
 			"wait": func(t *rapid.T) { m.minute += rapid.IntRange(1, 3).Draw(t, "minutes") },
 			"store and load": func(t *rapid.T) {
@@ -486,7 +461,7 @@ func (m *machine) start(t *rapid.T) {
 			m.dispatch(s)
 		}
 	}
-	m.out.add("started")
+	m.out["started"]++
 }
 
 func (m *machine) dispatch(s Start) {
@@ -499,18 +474,14 @@ func (m *machine) dispatch(s Start) {
 }
 
 func TestMachine(t *testing.T) {
-	var out counts
-	for range 2 { // one hundred runs each: the rarer outcomes need more than that
-		rapid.Check(t, propMachine(&out))
-	}
-	out.want(t, "started", "redispatched", "adopted", "vanished", "stuck", "group_merged superseded", "execution_ended completed", "execution_ended failed",
+	out := testseed.Tally{}
+	out.Check(t, propMachine(out), "started", "redispatched", "adopted", "vanished", "stuck", "group_merged superseded", "execution_ended completed", "execution_ended failed",
 		"group_superseded superseded",
 		string(ReasonRun), string(ReasonInProgress), string(ReasonWaitsForMembers), string(ReasonFailedHolding), string(ReasonCurrent), string(ReasonQueued),
 		string(ReasonNotDue), string(ReasonEnded), string(ReasonNextGroup), string(ReasonCollecting), string(ReasonHookWaitsForMain), string(ReasonNotLocked))
 }
 
 func FuzzMachine(f *testing.F) {
-	var out counts
 	for n := range byte(3) {
 		seed := make([]byte, 8192)
 		for i := range seed {
@@ -518,5 +489,5 @@ func FuzzMachine(f *testing.F) {
 		}
 		f.Add(seed)
 	}
-	f.Fuzz(rapid.MakeFuzz(propMachine(&out)))
+	f.Fuzz(rapid.MakeFuzz(propMachine(testseed.Tally{})))
 }

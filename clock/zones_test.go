@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
 // TestI1AllZones compares Open, minute by minute, with the reference evaluator around the changes of all zones of the IANA database: every
@@ -45,7 +46,7 @@ func TestI1AllZones(t *testing.T) {
 			chosen = append(chosen, others[random.IntN(len(others))])
 		}
 	}
-	seen := outcomes{}
+	seen := testseed.Tally{}
 	for _, c := range chosen {
 		if c.compare(t, random, seen); t.Failed() {
 			return
@@ -58,8 +59,6 @@ func TestI1AllZones(t *testing.T) {
 		}
 	}
 }
-
-type outcomes map[string]int
 
 // change is an instant at which the clocks of a zone jump.
 type change struct {
@@ -118,7 +117,7 @@ func changesOfZones(t testing.TB, year int) []change {
 }
 
 // compare checks random windows, most of them near the change, over 60 hours around it.
-func (c change) compare(t *testing.T, random *rand.Rand, seen outcomes) {
+func (c change) compare(t *testing.T, random *rand.Rand, seen testseed.Tally) {
 	location, err := time.LoadLocation(c.zone)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +229,7 @@ func (c change) plan(random *rand.Rand, local time.Time) plan {
 	return p
 }
 
-func (p plan) count(seen outcomes) {
+func (p plan) count(seen testseed.Tally) {
 	for name, is := range map[string]bool{
 		"skip": p.skip, "last": p.last, "rrule": !p.byFields, "weekly": p.byFields, "deny": !p.allow,
 		"elapsed": p.length > 0, "by the clock": p.length == 0,

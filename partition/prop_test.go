@@ -1,15 +1,12 @@
 package partition_test
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
-	"math/rand/v2"
 	"reflect"
 	"slices"
-	"sync"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -26,54 +23,9 @@ func modes() []partition.Mode {
 	return []partition.Mode{partition.Default, partition.FleetController}
 }
 
-// tally counts outcomes, so that a property that never sees what it speaks of fails.
-type tally struct {
-	mu   sync.Mutex
-	seen map[string]int
-}
-
-func (c *tally) add(outcome string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.seen == nil {
-		c.seen = map[string]int{}
-	}
-	c.seen[outcome]++
-}
-
-// check repeats a property until all outcomes were seen, with the next seed each time, so that rare ones neither go unseen nor make the test
-// fail by bad luck.
-func (c *tally) check(t *testing.T, property func(*rapid.T), outcomes ...string) {
-	t.Helper()
-	unseen := func() []string {
-		return slices.DeleteFunc(slices.Clone(outcomes), func(outcome string) bool { return c.seen[outcome] > 0 })
-	}
-	defer testseed.Reset(testseed.Current())
-	for range 200 {
-		if rapid.Check(t, property); t.Failed() || len(unseen()) == 0 {
-			break
-		}
-		testseed.Reset(testseed.Current() + 1<<32) // far from the seeds of single checks, which follow closely
-	}
-	t.Log(c.seen)
-	if list := unseen(); len(list) > 0 {
-		t.Errorf("never seen: %v", list)
-	}
-}
-
-// seed is long enough for rapid.MakeFuzz, which skips inputs that run out.
-func seed(size int) []byte {
-	data := make([]byte, size)
-	random := rand.New(rand.NewPCG(1, uint64(size)))
-	for i := 0; i+8 <= size; i += 8 {
-		binary.LittleEndian.PutUint64(data[i:], random.Uint64())
-	}
-	return data
-}
-
 // propReference: in both modes, whatever the state, the strategy and the options, each of several steps is the one that the reference
 // finds, fault for fault in the order in which Fleet meets them.
-func propReference(seen *tally) func(*rapid.T) {
+func propReference(seen testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		mode := rapid.SampledFrom(modes()).Draw(t, "mode")
 		wrong := mode == partition.FleetController && rapid.Bool().Draw(t, "wrong")
@@ -87,7 +39,7 @@ func propReference(seen *tally) func(*rapid.T) {
 				if !errors.As(err, &fault) || !errors.As(wantErr, &wantFault) || fault.Kind != wantFault.kind || fault.Path != wantFault.path {
 					t.Fatalf("got the error %v, want %v", err, wantErr)
 				}
-				seen.add(string(fault.Kind))
+				seen[string(fault.Kind)]++
 				return
 			}
 			plan := compiled.Plan()
@@ -97,13 +49,13 @@ func propReference(seen *tally) func(*rapid.T) {
 				}
 			}
 			for _, w := range plan.Waiting {
-				seen.add(string(mode) + " " + w.Reason.Code.String())
+				seen[string(mode)+" "+w.Reason.Code.String()]++
 			}
 			if plan.More {
-				seen.add(string(mode) + " more")
+				seen[string(mode)+" more"]++
 			}
 			if len(plan.Unready) > 0 {
-				seen.add(string(mode) + " unready")
+				seen[string(mode)+" unready"]++
 			}
 			fleet = apply(fleet, &plan.Step)
 			ready := rapid.Uint16().Draw(t, "ready")
@@ -117,17 +69,17 @@ func propReference(seen *tally) func(*rapid.T) {
 }
 
 func TestReference(t *testing.T) {
-	var seen tally
-	seen.check(t, propReference(&seen), "limit_format", "limit_number", "selector", "default bundle_paused", "default paused", "default offline", "default gate",
+	seen := testseed.Tally{}
+	seen.Check(t, propReference(seen), "limit_format", "limit_number", "selector", "default bundle_paused", "default paused", "default offline", "default gate",
 		"default threshold", "default budget", "default batch", "default step_limit", "default unmatched", "default more", "default unready",
 		"fleet_controller bundle_paused", "fleet_controller paused", "fleet_controller gate", "fleet_controller budget", "fleet_controller total_budget",
 		"fleet_controller batch", "fleet_controller unmatched", "fleet_controller more", "fleet_controller unready")
 }
 
 func FuzzReference(f *testing.F) {
-	f.Add(seed(4096))
-	f.Add(seed(16384))
-	f.Fuzz(rapid.MakeFuzz(propReference(new(tally))))
+	f.Add(testseed.Bytes(4096))
+	f.Add(testseed.Bytes(16384))
+	f.Fuzz(rapid.MakeFuzz(propReference(testseed.Tally{})))
 }
 
 func compile(t *rapid.T, strategy partition.Strategy, fleet partition.Fleet, options partition.Options) *partition.Compiled {
@@ -168,8 +120,8 @@ func apply(fleet partition.Fleet, step *partition.Step) partition.Fleet {
 
 // TestI1I2I3ReleasesAreDue: what is released is due, at most once, in order, within the batch, by a partition that was reached and open.
 func TestI1I2I3ReleasesAreDue(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		strategy, fleet, options := genStrategy(t, false), genFleet(t, 14), genOptions(t, partition.Default)
 		p := plan(t, strategy, fleet, options)
 		by := map[string]*partition.Cluster{}
@@ -195,7 +147,7 @@ func TestI1I2I3ReleasesAreDue(t *testing.T) {
 				t.Fatalf("I3: %s is released by %s", r.ID, s)
 			}
 			if isBroken {
-				seen.add("broken")
+				seen["broken"]++
 			}
 			turns[r.Partition]++
 		}
@@ -209,10 +161,10 @@ func TestI1I2I3ReleasesAreDue(t *testing.T) {
 				t.Fatalf("I2: %d releases of a batch of %d: %s", turns[i], batch, s)
 			}
 			if turns[i] == batch {
-				seen.add("full batch")
+				seen["full batch"]++
 			}
 			if !s.Reached {
-				seen.add("gate")
+				seen["gate"]++
 				continue
 			}
 			if reached != i {
@@ -249,15 +201,15 @@ func steps(t *rapid.T, strategy partition.Strategy, fleet partition.Fleet, optio
 // TestI4NoDeadlock: as long as nothing is paused or offline and what is released becomes ready, every matched cluster is done in time, at
 // maxUnavailable 0 as well.
 func TestI4NoDeadlock(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		strategy, fleet := genStrategy(t, false), genFleet(t, 12)
 		if rapid.Bool().Draw(t, "strict") {
 			strategy.MaxUnavailable = partition.FromInt(0)
 			for i := range strategy.Partitions {
 				strategy.Partitions[i].MaxUnavailable = partition.IntOrString{}
 			}
-			seen.add("strict")
+			seen["strict"]++
 		}
 		fleet.Paused = false
 		for i := range fleet.Clusters {
@@ -329,7 +281,7 @@ type events struct {
 	fleet    partition.Fleet
 	compiled *partition.Compiled
 	step     partition.Step
-	seen     *tally
+	seen     testseed.Tally
 }
 
 func (m *events) put(t *rapid.T, i int, state partition.State) {
@@ -375,7 +327,7 @@ func (m *events) Apply(t *rapid.T) {
 	for i := range next.Clusters {
 		if next.Clusters[i].State != m.fleet.Clusters[i].State && rapid.IntRange(0, 3).Draw(t, "carried out") > 0 {
 			m.put(t, i, next.Clusters[i].State)
-			m.seen.add("released")
+			m.seen["released"]++
 		}
 	}
 }
@@ -414,11 +366,11 @@ func (m *events) Check(t *rapid.T) {
 		}
 	}
 	if got.More {
-		m.seen.add("more")
+		m.seen["more"]++
 	}
 }
 
-func propEvents(seen *tally) func(*rapid.T) {
+func propEvents(seen testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		m := &events{strategy: genStrategy(t, false), fleet: genFleet(t, 10), options: genOptions(t, rapid.SampledFrom(modes()).Draw(t, "mode")), seen: seen}
 		m.compiled = compile(t, m.strategy, m.fleet, m.options)
@@ -429,13 +381,13 @@ func propEvents(seen *tally) func(*rapid.T) {
 // TestI6CompiledFollowsEvents: after any sequence of events, relists, pauses and plans carried out in part, a compiled plan says what
 // one compiled from nothing says.
 func TestI6CompiledFollowsEvents(t *testing.T) {
-	var seen tally
-	seen.check(t, propEvents(&seen), "released", "more")
+	seen := testseed.Tally{}
+	seen.Check(t, propEvents(seen), "released", "more")
 }
 
 func FuzzCompiledFollowsEvents(f *testing.F) {
-	f.Add(seed(16384))
-	f.Fuzz(rapid.MakeFuzz(propEvents(new(tally))))
+	f.Add(testseed.Bytes(16384))
+	f.Fuzz(rapid.MakeFuzz(propEvents(testseed.Tally{})))
 }
 
 // disjoint replaces the partitions by one per value of a label, so that no cluster is in two.
@@ -451,8 +403,8 @@ func disjoint(t *rapid.T, strategy partition.Strategy) partition.Strategy {
 // TestI7Monotone: a larger limit never releases fewer clusters, whichever it is, if no cluster is in two partitions; without a budget and
 // a cap per step, those released under the smaller one are among them unless the batch is full.
 func TestI7Monotone(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		strategy, fleet, options := disjoint(t, genStrategy(t, false)), genFleet(t, 14), genOptions(t, partition.Default)
 		fleet.Paused = false
 		larger, loose := strategy, options
@@ -491,7 +443,7 @@ func TestI7Monotone(t *testing.T) {
 			}
 		}
 		if len(few.Releases) < len(many.Releases) {
-			seen.add(which)
+			seen[which]++
 		}
 	}, "maxUnavailable", "own maxUnavailable", "maxUnavailablePartitions", "maxNew", "maxPerStep", "100%")
 }

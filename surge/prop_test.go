@@ -6,44 +6,14 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/surge"
 )
-
-// rounds of 100 checks make the rarest outcome that a test wants, one in twenty, a certainty.
-const rounds = 10
-
-// tally counts what happened, so that no property holds only because nothing did.
-type tally struct {
-	mu     sync.Mutex
-	counts map[string]int
-}
-
-func (c *tally) add(outcome string, holds bool) {
-	if holds {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.counts == nil {
-			c.counts = map[string]int{}
-		}
-		c.counts[outcome]++
-	}
-}
-
-func (c *tally) want(t *testing.T, outcomes ...string) {
-	t.Helper()
-	t.Logf("outcomes: %v", c.counts)
-	for _, outcome := range outcomes {
-		if c.counts[outcome] == 0 {
-			t.Errorf("%q never happened", outcome)
-		}
-	}
-}
 
 func limits(most int) *rapid.Generator[concurrency.Limit] {
 	return rapid.Custom(func(t *rapid.T) concurrency.Limit {
@@ -111,36 +81,19 @@ func checked(t *rapid.T, spec surge.Spec, slots []surge.Slot) surge.Result {
 	return plan
 }
 
-// seed is input for a fuzz target of rapid, which reads 64-bit words and gives up when they run out.
-func seed(n int) []byte {
-	data := make([]byte, n)
-	state := uint64(1)
-	for i := range data {
-		state = state*6364136223846793005 + 1442695040888963407
-		data[i] = byte(state >> 56)
-	}
-	return data
-}
-
 // TestReference compares the planner with the dumb one, on states as wild as they come.
 func TestReference(t *testing.T) {
-	var outcomes tally
-	for range rounds {
-		rapid.Check(t, func(t *rapid.T) { propReference(t, &outcomes) })
-	}
-	want := []string{"Hole", "Surge", "Outdated", "OutdatedUnscheduled", "OutdatedUnavailable", "StaleSurge", "SurplusSurge", "Condemned",
-		"Paused", "Terminating", "BudgetExhausted", "WaitingForSurge", "WaitingForBase", "ProtectedDown", "RepairWindow", "converged"}
-	if !testing.Short() {
-		outcomes.want(t, want...)
-	}
+	outcomes := testseed.Tally{}
+	outcomes.Check(t, func(t *rapid.T) { propReference(t, outcomes) }, "Hole", "Surge", "Outdated", "OutdatedUnscheduled", "OutdatedUnavailable", "StaleSurge", "SurplusSurge", "Condemned",
+		"Paused", "Terminating", "BudgetExhausted", "WaitingForSurge", "WaitingForBase", "ProtectedDown", "RepairWindow", "converged")
 }
 
 func FuzzReference(f *testing.F) {
-	f.Add(seed(4096))
-	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { propReference(t, &tally{}) }))
+	f.Add(testseed.Bytes(4096))
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { propReference(t, testseed.Tally{}) }))
 }
 
-func propReference(t *rapid.T, outcomes *tally) {
+func propReference(t *rapid.T, outcomes testseed.Tally) {
 	spec := specs().Draw(t, "spec")
 	slots := states(spec).Draw(t, "state")
 	plan := checked(t, spec, slots)
@@ -148,12 +101,14 @@ func propReference(t *rapid.T, outcomes *tally) {
 		t.Fatalf("state %s  spec %+v\nreference: %v\nplanner: %v", surge.FormatSlots(slots), spec, want, plan.Actions)
 	}
 	for _, action := range plan.Actions {
-		outcomes.add(action.Reason.String(), true)
+		outcomes[action.Reason.String()]++
 	}
 	for _, code := range plan.Blocked.Codes() {
-		outcomes.add(code, true)
+		outcomes[code]++
 	}
-	outcomes.add("converged", plan.Converged)
+	if plan.Converged {
+		outcomes["converged"]++
+	}
 }
 
 // TestLaws holds relations between plans.
@@ -235,7 +190,7 @@ func TestLaws(t *testing.T) {
 // refuses: a creation on a taken index, a deletion of what is not there.
 type universe struct {
 	t        *rapid.T
-	outcomes *tally
+	outcomes testseed.Tally
 	spec     surge.Spec
 	real     []surge.Slot
 
@@ -244,7 +199,7 @@ type universe struct {
 	unseen bool           // a replica was lost since then, so a floor may be breached by others than the planner
 }
 
-func newUniverse(t *rapid.T, outcomes *tally) *universe {
+func newUniverse(t *rapid.T, outcomes testseed.Tally) *universe {
 	u := &universe{t: t, outcomes: outcomes, spec: specs().Draw(t, "spec")}
 	u.real = states(u.spec).Draw(t, "state")
 	u.refresh()
@@ -292,11 +247,15 @@ func (u *universe) step(whole, crash bool) {
 	for _, action := range order {
 		u.execute(action, at(view, action.Index).Available())
 		u.issued = append(u.issued, action)
-		u.outcomes.add(action.Reason.String(), true)
+		u.outcomes[action.Reason.String()]++
 	}
-	u.outcomes.add("partly carried out", len(order) > 0 && len(order) < len(plan.Actions))
+	if len(order) > 0 && len(order) < len(plan.Actions) {
+		u.outcomes["partly carried out"]++
+	}
 	if crash {
-		u.outcomes.add("crash after part of a plan", len(order) > 0 && len(order) < len(plan.Actions))
+		if len(order) > 0 && len(order) < len(plan.Actions) {
+			u.outcomes["crash after part of a plan"]++
+		}
 		u.refresh()
 	}
 }
@@ -353,7 +312,7 @@ func (u *universe) actions() map[string]func(*rapid.T) {
 			if i := u.any(surge.OldAvailable, surge.TargetAvailable); i >= 0 {
 				u.real[i]-- // unavailable, of the same revision
 				u.unseen = true
-				u.outcomes.add("failure", true)
+				u.outcomes["failure"]++
 			}
 		}),
 		"is evicted": with(func() {
@@ -365,7 +324,7 @@ func (u *universe) actions() map[string]func(*rapid.T) {
 		"new revision": with(func() { u.relabel(false) }),
 		"rollback":     with(func() { u.relabel(true) }),
 		"new spec": with(func() {
-			u.outcomes.add("scaling", true)
+			u.outcomes["scaling"]++
 			u.spec = specs().Draw(u.t, "spec")
 			u.refresh()
 		}),
@@ -383,12 +342,14 @@ func (u *universe) finish() {
 		for _, action := range plan.Actions {
 			u.execute(action, at(u.real, action.Index).Available())
 		}
-		u.outcomes.add("retired early", !plan.Updated && slices.ContainsFunc(plan.Actions, func(a surge.Action) bool { return a.Reason == surge.SurplusSurge }))
+		if !plan.Updated && slices.ContainsFunc(plan.Actions, func(a surge.Action) bool { return a.Reason == surge.SurplusSurge }) {
+			u.outcomes["retired early"]++
+		}
 		if before >= r.Floor() && available(u.real) < r.Floor() {
 			u.t.Fatalf("I2: the floor of %d is breached: %s", r.Floor(), surge.FormatSlots(u.real))
 		}
 		if plan.Converged {
-			u.outcomes.add("finished", true)
+			u.outcomes["finished"]++
 			if len(surge.Holes(u.real, r.Replicas)) > 0 {
 				u.t.Fatalf("holes in %s", surge.FormatSlots(u.real))
 			}
@@ -405,7 +366,7 @@ func (u *universe) finish() {
 			if !protectedDown(r, append(slices.Clone(u.real), make([]surge.Slot, r.Replicas)...)) {
 				u.t.Fatalf("I7, I8: %s of %+v is the end:\n%v", surge.FormatSlots(u.real), u.spec, plan)
 			}
-			u.outcomes.add("waits for a protected replica", true)
+			u.outcomes["waits for a protected replica"]++
 			for i := range r.Partition { // its old revision is repaired by others
 				if i < len(u.real) && (u.real[i] == surge.OldUnavailable || u.real[i] == surge.OldUnscheduled) {
 					u.real[i] = surge.OldAvailable
@@ -419,23 +380,19 @@ func (u *universe) finish() {
 // TestNoIndexHoles is the promise of this package as a state machine: whatever happened before, once failures stop, the indices in
 // use are exactly [0, replicas).
 func TestNoIndexHoles(t *testing.T) {
-	var outcomes tally
-	for range rounds {
-		rapid.Check(t, func(t *rapid.T) { propNoIndexHoles(t, &outcomes) })
-	}
-	if !testing.Short() {
-		outcomes.want(t, "Hole", "Surge", "Outdated", "OutdatedUnscheduled", "OutdatedUnavailable", "StaleSurge", "SurplusSurge", "Condemned",
-			"partly carried out", "crash after part of a plan", "failure", "scaling", "retired early", "finished", "waits for a protected replica")
-	}
+	outcomes := testseed.Tally{}
+	outcomes.Check(t, func(t *rapid.T) { propNoIndexHoles(t, outcomes) },
+		"Hole", "Surge", "Outdated", "OutdatedUnscheduled", "OutdatedUnavailable", "StaleSurge", "SurplusSurge", "Condemned",
+		"partly carried out", "crash after part of a plan", "failure", "scaling", "retired early", "finished", "waits for a protected replica")
 }
 
 func FuzzNoIndexHoles(f *testing.F) {
-	f.Add(seed(32768))
-	f.Add(bytes.Repeat(seed(512), 32))
-	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { propNoIndexHoles(t, &tally{}) }))
+	f.Add(testseed.Bytes(32768))
+	f.Add(bytes.Repeat(testseed.Bytes(512), 32))
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { propNoIndexHoles(t, testseed.Tally{}) }))
 }
 
-func propNoIndexHoles(t *rapid.T, outcomes *tally) {
+func propNoIndexHoles(t *rapid.T, outcomes testseed.Tally) {
 	u := newUniverse(t, outcomes)
 	t.Repeat(u.actions())
 	u.t = t
@@ -445,9 +402,9 @@ func propNoIndexHoles(t *rapid.T, outcomes *tally) {
 // TestBlastRadius rolls out a revision that never becomes ready, from a healthy start: at most U+S replicas ever run it, at most U
 // of them in the base, and no more than U available replicas are given up.
 func TestBlastRadius(t *testing.T) {
-	var outcomes tally
-	rapid.Check(t, func(t *rapid.T) {
-		u := &universe{t: t, outcomes: &outcomes, spec: specs().Draw(t, "spec")}
+	outcomes := testseed.Tally{}
+	outcomes.Check(t, func(t *rapid.T) {
+		u := &universe{t: t, outcomes: outcomes, spec: specs().Draw(t, "spec")}
 		u.spec.Paused = false
 		r := u.spec.Resolve()
 		u.real = slices.Repeat([]surge.Slot{surge.OldAvailable}, r.Replicas)
@@ -467,17 +424,16 @@ func TestBlastRadius(t *testing.T) {
 			if all > r.Unavailable+r.Surge || base > r.Unavailable || available(u.real) < r.Floor() {
 				t.Fatalf("%s of %+v", surge.FormatSlots(u.real), u.spec)
 			}
-			outcomes.add("the whole radius", all == r.Unavailable+r.Surge)
+			if all == r.Unavailable+r.Surge {
+				outcomes["the whole radius"]++
+			}
 			if i := u.any(surge.Terminating); i >= 0 {
 				u.real[i] = surge.Absent
 			} else if len(plan.Actions) == 0 {
 				return
 			}
 		}
-	})
-	if !testing.Short() {
-		outcomes.want(t, "the whole radius")
-	}
+	}, "the whole radius")
 }
 
 func FuzzParseSlots(f *testing.F) {

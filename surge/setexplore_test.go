@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -484,19 +485,17 @@ func heldBroken(spec surge.SetSpec, state surge.SetState, plan surge.SetResult) 
 // TestSetWalk walks at random through sets that are too large to be explored, with scaling on both levels on the way. Then failures
 // stop, and the set must converge: every replica complete, nothing above, no hole.
 func TestSetWalk(t *testing.T) {
-	var outcomes tally
-	rapid.Check(t, func(t *rapid.T) { propSetWalk(t, &outcomes) })
-	if !testing.Short() {
-		outcomes.want(t, "RollingUpdate", "ReplicaRecreate", "scaled", "component scaled", "failure", "new revision", "mixed", "leftover replica", "converged")
-	}
+	outcomes := testseed.Tally{}
+	outcomes.Check(t, func(t *rapid.T) { propSetWalk(t, outcomes) },
+		"RollingUpdate", "ReplicaRecreate", "scaled", "component scaled", "failure", "new revision", "mixed", "leftover replica", "converged")
 }
 
 func FuzzSetWalk(f *testing.F) {
-	f.Add(seed(16384))
-	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { propSetWalk(t, &tally{}) }))
+	f.Add(testseed.Bytes(16384))
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { propSetWalk(t, testseed.Tally{}) }))
 }
 
-func propSetWalk(t *rapid.T, outcomes *tally) {
+func propSetWalk(t *rapid.T, outcomes testseed.Tally) {
 	kind := rapid.SampledFrom([]surge.StrategyType{surge.RollingUpdate, surge.ReplicaRecreate}).Draw(t, "kind")
 	replicas := rapid.IntRange(1, 4).Draw(t, "replicas")
 	spec := set(kind, replicas, surge.UpdateStrategy{})
@@ -516,7 +515,7 @@ func propSetWalk(t *rapid.T, outcomes *tally) {
 	}
 	line := strings.Join(shape, " ")
 	start := strings.TrimSuffix(strings.Repeat(line+"|", rapid.IntRange(1, replicas+1).Draw(t, "start")), "|")
-	outcomes.add(string(kind), true)
+	outcomes[string(kind)]++
 
 	// H5 is left to the exploration, where nothing is scaled: failures that are granted but not drawn would switch it on.
 	e := &setExploration{t: t, world: setWorld{spec: spec, start: start, failures: -1}}
@@ -530,20 +529,28 @@ func propSetWalk(t *rapid.T, outcomes *tally) {
 			}
 			e.world.spec.Replicas = rapid.IntRange(1, 4).Draw(t, "scaled to")
 			e.scaled = true
-			outcomes.add("scaled", true)
+			outcomes["scaled"]++
 		case 1:
 			c := &e.world.spec.Components[rapid.IntRange(0, len(shape)-1).Draw(t, "component")]
 			c.Replicas = rapid.IntRange(c.MinAvailable, 4).Draw(t, "scaled to")
-			outcomes.add("component scaled", true)
+			outcomes["component scaled"]++
 		}
 		before := s
 		if next := e.check(s); len(next) > 0 {
 			s = rapid.SampledFrom(next).Draw(t, "step")
 		}
-		outcomes.add("failure", s.failures < before.failures)
-		outcomes.add("new revision", s.revisions < before.revisions)
-		outcomes.add("mixed", mixed(s.observe()) > 0)
-		outcomes.add("leftover replica", strings.Count(s.units, "|") >= e.world.spec.Replicas)
+		if s.failures < before.failures {
+			outcomes["failure"]++
+		}
+		if s.revisions < before.revisions {
+			outcomes["new revision"]++
+		}
+		if mixed(s.observe()) > 0 {
+			outcomes["mixed"]++
+		}
+		if strings.Count(s.units, "|") >= e.world.spec.Replicas {
+			outcomes["leftover replica"]++
+		}
 	}
 	s.failures, s.revisions = 0, 0
 	for range 1000 {
@@ -568,7 +575,7 @@ func propSetWalk(t *rapid.T, outcomes *tally) {
 				}
 			}
 		}
-		outcomes.add("converged", true)
+		outcomes["converged"]++
 		return
 	}
 	t.Fatalf("%q does not end", s.units)

@@ -6,7 +6,9 @@
 package testseed
 
 import (
+	"encoding/binary"
 	"flag"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
@@ -42,4 +44,15 @@ func Reset(seed uint64) {
 			panic(err)
 		}
 	}
+}
+
+// Bytes is input for a target of rapid.MakeFuzz, which reads 64-bit words and skips an input that runs out: of less than some thousand bytes it
+// tests nothing.
+func Bytes(size int) []byte {
+	random := rand.New(rand.NewPCG(seed, uint64(size)))
+	data := make([]byte, 0, size+8)
+	for len(data) < size {
+		data = binary.LittleEndian.AppendUint64(data, random.Uint64())
+	}
+	return data[:size]
 }

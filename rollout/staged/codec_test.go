@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -169,8 +170,8 @@ func TestDamage(t *testing.T) {
 // TestI11RandomDamage: what is changed anywhere behind the configuration is either refused or a run like any other: it steps on, its counters
 // equal a recount, and it survives JSON.
 func TestI11RandomDamage(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		m := drive(t, func(*moment) {})
 		data := encode(t, m.run)
 		from := bytes.Index(data, []byte(`"state":"`+string(m.run.State())+`","phase"`))
@@ -190,11 +191,11 @@ func TestI11RandomDamage(t *testing.T) {
 		}
 		var run staged.Run
 		if err := json.Unmarshal(data, &run); err != nil {
-			seen.add("refused")
+			seen["refused"]++
 			return
 		}
 		if !bytes.Equal(data, encode(t, m.run)) {
-			seen.add("accepted")
+			seen["accepted"]++
 		}
 		for s := range run.Stages() {
 			counts := map[staged.TargetState]int{}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -109,7 +110,7 @@ type faults struct {
 	state                                   staged.State
 }
 
-func (h *host) tick(t *rapid.T, f faults, seen *tally) {
+func (h *host) tick(t *rapid.T, f faults, seen testseed.Tally) {
 	h.now = h.now.Add(time.Minute)
 	run := h.load(t)
 	fresh := h.observe()
@@ -118,13 +119,13 @@ func (h *host) tick(t *rapid.T, f faults, seen *tally) {
 		in.Observations = append(slices.Clone(h.stale), fresh...) // the newest counts
 		if !run.Time().IsZero() {
 			in.Observations = h.stale
-			seen.add("stale read")
+			seen["stale read"]++
 		}
 	}
 	if f.twice {
 		in.Observations = append(in.Observations, in.Observations...)
 		in.Commands = append(slices.Clone(in.Commands), in.Commands...)
-		seen.add("input twice")
+		seen["input twice"]++
 	}
 	h.stale = fresh
 	next, result, err := staged.Step(run, in, h.now)
@@ -132,20 +133,20 @@ func (h *host) tick(t *rapid.T, f faults, seen *tally) {
 		t.Fatal(err)
 	}
 	if f.lose {
-		seen.add("lost step")
+		seen["lost step"]++
 		h.restart = true
 		return // commands stay pending
 	}
 	h.run, h.pending = next, nil
 	h.history = append(h.history, result.Actions...)
 	if f.crash {
-		seen.add("crash before acting")
+		seen["crash before acting"]++
 		h.restart = true
 		return
 	}
 	for i, a := range result.Actions {
 		if f.drop && i%2 == 0 {
-			seen.add("dropped action")
+			seen["dropped action"]++
 			continue
 		}
 		h.act(t, a, next)
@@ -154,7 +155,7 @@ func (h *host) tick(t *rapid.T, f faults, seen *tally) {
 		for _, a := range h.history {
 			if h.done[a.Token] {
 				h.act(t, a, next)
-				seen.add("replayed action")
+				seen["replayed action"]++
 			}
 		}
 	}
@@ -176,8 +177,8 @@ func (h *host) tick(t *rapid.T, f faults, seen *tally) {
 // TestI8FaultsMakeNoDifference: with steps lost before and after they were stored, actions dropped and replayed, inputs doubled, stale reads and
 // stops, a run ends as it does without: same phase, same states, same attempts, and no target started twice for one.
 func TestI8FaultsMakeNoDifference(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		strategy := genStrategy(t)
 		// Delays must not fail what is only late, and nothing may close over a failure before the host has retried it.
 		strategy.ProgressDeadline, strategy.MaxFailures = staged.Duration{}, concurrency.Limit{}
@@ -203,7 +204,7 @@ func TestI8FaultsMakeNoDifference(t *testing.T) {
 				if h.final != nil && h.final.Phase().Terminal() {
 					return h.final
 				}
-				h.tick(t, faults{state: staged.StateRun}, &seen)
+				h.tick(t, faults{state: staged.StateRun}, seen)
 			}
 			t.Fatalf("does not end:\n%s", h.final)
 			return nil
@@ -216,11 +217,11 @@ func TestI8FaultsMakeNoDifference(t *testing.T) {
 			switch {
 			case is("stop"):
 				f.state = staged.StateStop
-				seen.add("stop")
+				seen["stop"]++
 			case is("resume"):
 				f.state = staged.StateRun
 			}
-			rough.tick(t, f, &seen)
+			rough.tick(t, f, seen)
 		}
 		wild := finish(rough)
 		if calm.Phase() != wild.Phase() {
@@ -240,9 +241,9 @@ func TestI8FaultsMakeNoDifference(t *testing.T) {
 		}
 		for name := range bad {
 			if status, _ := wild.Target(name); status.Attempt > 1 {
-				seen.add("retried")
+				seen["retried"]++
 			}
 		}
-		seen.add(string(wild.Phase()))
+		seen[string(wild.Phase())]++
 	}, "Succeeded", "lost step", "crash before acting", "dropped action", "replayed action", "stale read", "input twice", "stop", "retried")
 }

@@ -1,65 +1,15 @@
 package staged_test
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
-	"slices"
-	"sync"
-	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout/staged"
 	"github.com/tranche-dev/tranche/selector"
 )
-
-// tally counts outcomes, so that a property that never sees what it speaks of fails.
-type tally struct {
-	mu   sync.Mutex
-	seen map[string]int
-}
-
-func (c *tally) add(outcome string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.seen == nil {
-		c.seen = map[string]int{}
-	}
-	c.seen[outcome]++
-}
-
-// check repeats a property until all outcomes were seen, with the next seed each time.
-func (c *tally) check(t *testing.T, property func(*rapid.T), outcomes ...string) {
-	t.Helper()
-	unseen := func() []string {
-		return slices.DeleteFunc(slices.Clone(outcomes), func(outcome string) bool { return c.seen[outcome] > 0 })
-	}
-	defer testseed.Reset(testseed.Current())
-	for range 200 {
-		if rapid.Check(t, property); t.Failed() || len(unseen()) == 0 {
-			break
-		}
-		testseed.Reset(testseed.Current() + 1<<32) // far from the seeds of single checks, which follow closely
-	}
-	t.Log(c.seen)
-	if list := unseen(); len(list) > 0 {
-		t.Errorf("never seen: %v", list)
-	}
-}
-
-// seed is long enough for rapid.MakeFuzz, which skips inputs that run out.
-func seed(size int) []byte {
-	data := make([]byte, size)
-	random := rand.New(rand.NewPCG(1, uint64(size)))
-	for i := 0; i+8 <= size; i += 8 {
-		binary.LittleEndian.PutUint64(data[i:], random.Uint64())
-	}
-	return data
-}
 
 func pick[T any](t *rapid.T, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(t, label)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -29,7 +30,7 @@ func phases() []string {
 
 // propReference: whatever the strategy, the options and the inputs, every step gives what the dumb version gives: each state, mark, time, count,
 // action and the next instant. I9's recount is part of it, because the dumb version counts anew.
-func propReference(seen *tally) func(*rapid.T) {
+func propReference(seen testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		var ref *reference
 		drive(t, func(m *moment) {
@@ -48,28 +49,28 @@ func propReference(seen *tally) func(*rapid.T) {
 			if !next.Equal(m.result.Next) {
 				t.Fatalf("next is %v, the reference says %v\n%s", m.result.Next, next, m.run)
 			}
-			seen.add(string(m.run.Phase()))
+			seen[string(m.run.Phase())]++
 			for s := range m.run.Stages() {
 				if s.Counts.TimedOut > 0 {
-					seen.add("timed out")
+					seen["timed out"]++
 				}
 				if s.Counts.Regressed > 0 {
-					seen.add("regressed")
+					seen["regressed"]++
 				}
 				if s.Counts.Stuck > 0 {
-					seen.add("stuck")
+					seen["stuck"]++
 				}
 				if s.Counts.Soaking > 0 {
-					seen.add("soaking")
+					seen["soaking"]++
 				}
 				if s.Cleanup && s.Counts.Done > 0 {
-					seen.add("cleaned")
+					seen["cleaned"]++
 				}
 			}
 			for _, e := range m.result.Events {
-				seen.add(string(e.Kind))
+				seen[string(e.Kind)]++
 				if e.Reason != "" {
-					seen.add(string(e.Reason))
+					seen[string(e.Reason)]++
 				}
 			}
 		})
@@ -77,39 +78,39 @@ func propReference(seen *tally) func(*rapid.T) {
 }
 
 func TestReference(t *testing.T) {
-	var seen tally
-	seen.check(t, propReference(&seen), append(phases(), "timed out", "regressed", "stuck", "soaking", "cleaned", "recovered", "joined", "command_ignored",
+	seen := testseed.Tally{}
+	seen.Check(t, propReference(seen), append(phases(), "timed out", "regressed", "stuck", "soaking", "cleaned", "recovered", "joined", "command_ignored",
 		"observation_ignored", "membership_ignored", "already", "other_run", "unknown_stage", "unknown_target", "not_requested", "not_failed", "other_attempt",
 		"stage_finished", "stale_token", "frozen", "known", "too_late", "reported_failed", "unhealthy", "superseded", "gone")...)
 }
 
 func FuzzReference(f *testing.F) {
-	f.Add(seed(8192))
-	f.Add(seed(32768))
-	f.Fuzz(rapid.MakeFuzz(propReference(new(tally))))
+	f.Add(testseed.Bytes(8192))
+	f.Add(testseed.Bytes(32768))
+	f.Fuzz(rapid.MakeFuzz(propReference(testseed.Tally{})))
 }
 
 // TestI1LimitIsKept: in each stage and in the cleanup, members in progress never exceed the limit, retries and appended members included.
 func TestI1LimitIsKept(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			for s := range m.run.Stages() {
 				c := s.Counts
 				if n := c.Starting + c.Updating + c.Soaking; n > s.Limit {
 					t.Fatalf("%d in progress, limit %d\n%s", n, s.Limit, m.run)
 				} else if n == s.Limit && s.Limit < c.Members && c.Waiting > 0 {
-					seen.add("full")
+					seen["full"]++
 				}
 			}
 			for _, e := range m.result.Events {
 				if e.Kind == staged.EventJoined {
-					seen.add("joined")
+					seen["joined"]++
 				}
 			}
 			for target := range m.run.Targets(m.run.Current()) {
 				if target.Attempt > 1 && target.State == staged.Starting {
-					seen.add("retried")
+					seen["retried"]++
 				}
 			}
 		})
@@ -130,8 +131,8 @@ func startedIn(m *moment) (list []staged.TargetStatus) {
 
 // TestI2OrderAndGates: no target starts before every earlier stage is closed and the approval before its own stage is given.
 func TestI2OrderAndGates(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		approved := map[int]bool{}
 		drive(t, func(m *moment) {
 			for _, c := range m.input.Commands {
@@ -150,10 +151,10 @@ func TestI2OrderAndGates(t *testing.T) {
 					if s.Before != staged.ApprovalApproved || !approved[target.Stage] {
 						t.Fatalf("%s starts without approval\n%s", target.Name, m.run)
 					}
-					seen.add("behind an approval")
+					seen["behind an approval"]++
 				}
 				if target.Stage > 0 {
-					seen.add("later stage")
+					seen["later stage"]++
 				}
 			}
 		})
@@ -163,8 +164,8 @@ func TestI2OrderAndGates(t *testing.T) {
 // TestI3NothingStartsWhenHalted: a step that leaves the run stopped, held, failing, cancelling, over budget or ended starts nothing, and a
 // terminal run never changes.
 func TestI3NothingStartsWhenHalted(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			switch phase := m.run.Phase(); phase {
 			case staged.PhaseProgressing, staged.PhaseWaiting:
@@ -172,7 +173,7 @@ func TestI3NothingStartsWhenHalted(t *testing.T) {
 				if list := startedIn(m); len(list) > 0 {
 					t.Fatalf("%v start in phase %s\n%s", list, phase, m.run)
 				}
-				seen.add(string(phase))
+				seen[string(phase)]++
 			}
 			for s := range m.run.Stages() {
 				if c := s.Counts; s.Budget >= 0 && c.Failed+c.TimedOut > s.Budget && len(startedIn(m)) > 0 {
@@ -192,8 +193,8 @@ func TestI3NothingStartsWhenHalted(t *testing.T) {
 // TestI4Deterministic: the same step twice gives the same, leaves its argument as it was, and a second step at once without input changes
 // nothing and repeats the actions.
 func TestI4Deterministic(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			was := encode(t, m.before)
 			run, result, err := staged.Step(m.before, m.input, m.now)
@@ -211,7 +212,7 @@ func TestI4Deterministic(t *testing.T) {
 				t.Fatalf("other actions or another next: %v, %v", result, m.result)
 			}
 			if len(result.Actions) > 0 {
-				seen.add("repeated actions")
+				seen["repeated actions"]++
 			}
 		})
 	}, "repeated actions")
@@ -219,8 +220,8 @@ func TestI4Deterministic(t *testing.T) {
 
 // TestI5OrderOfObservations: the order of observations of different targets does not matter, nor that of facts about the fleet.
 func TestI5OrderOfObservations(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			other := m.input
 			other.Observations = nil
@@ -239,7 +240,7 @@ func TestI5OrderOfObservations(t *testing.T) {
 				t.Fatalf("%v\n%s\n%s", err, m.run, run)
 			}
 			if !reflect.DeepEqual(other.Observations, m.input.Observations) {
-				seen.add("reordered")
+				seen["reordered"]++
 			}
 		})
 	}, "reordered")
@@ -257,8 +258,8 @@ func names(list []staged.Observation) (names []string) {
 // TestI6NothingBeforeNext: steps without input before Next change nothing but the time of the last step, Next is later than now, and stepping
 // in between makes no difference at Next.
 func TestI6NothingBeforeNext(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			last := m.run.Time()
 			if next := m.result.Next; !next.IsZero() && !next.After(last) {
@@ -267,7 +268,7 @@ func TestI6NothingBeforeNext(t *testing.T) {
 			until := m.result.Next
 			if until.IsZero() {
 				until = last.Add(1000 * time.Hour)
-				seen.add("no next")
+				seen["no next"]++
 			}
 			between := last.Add(time.Duration(rapid.Int64Range(0, int64(until.Sub(last))-1).Draw(t, "between")))
 			run, result, err := staged.Step(m.run, staged.Input{}, between)
@@ -287,7 +288,7 @@ func TestI6NothingBeforeNext(t *testing.T) {
 				t.Fatalf("a step in between matters: %v\n%s\n%s", err, direct, indirect)
 			}
 			if !reflect.DeepEqual(pictureOf(direct), pictureOf(m.run)) {
-				seen.add("something happens at next")
+				seen["something happens at next"]++
 			} else if phase := m.run.Phase(); phase != staged.PhaseStopping && phase != staged.PhaseFailing && phase != staged.PhaseCancelling {
 				t.Fatalf("nothing happens at next %v\n%s", until, m.run)
 			}
@@ -298,8 +299,8 @@ func TestI6NothingBeforeNext(t *testing.T) {
 // TestI7WaitsAreNeverShort: from the step that settled the last member to the one that closed the stage at least the waitTime passes, with
 // frozen waits without the time between Stop and Run.
 func TestI7WaitsAreNeverShort(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		settled := map[int]time.Time{}
 		stopped := map[int]time.Duration{}
 		var since time.Time
@@ -338,9 +339,9 @@ func TestI7WaitsAreNeverShort(t *testing.T) {
 				if passed < s.Wait {
 					t.Fatalf("%v passed, the wait is %v\n%s", passed, s.Wait, m.run)
 				}
-				seen.add("closed")
+				seen["closed"]++
 				if stopped[s.Index] > 0 {
-					seen.add("closed after a stop " + string(m.options.WaitDuringStop))
+					seen["closed after a stop "+string(m.options.WaitDuringStop)]++
 				}
 			}
 		})
@@ -349,8 +350,8 @@ func TestI7WaitsAreNeverShort(t *testing.T) {
 
 // TestI9Recount: what was started is settled or in progress, counters equal a recount, and no target is in two places.
 func TestI9Recount(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			places := map[string]int{}
 			for s := range m.run.Stages() {
@@ -367,7 +368,7 @@ func TestI9Recount(t *testing.T) {
 						if !s.Cleanup {
 							t.Fatalf("%s is in two stages\n%s", target.Name, m.run)
 						}
-						seen.add("moved to the cleanup")
+						seen["moved to the cleanup"]++
 					}
 				}
 				c := s.Counts
@@ -384,8 +385,8 @@ func TestI9Recount(t *testing.T) {
 
 // TestI11RoundTrip: at every step the run survives JSON: the copy equals it, encodes to the same bytes, and steps on like it.
 func TestI11RoundTrip(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			data := encode(t, m.run)
 			var copied staged.Run
@@ -406,7 +407,7 @@ func TestI11RoundTrip(t *testing.T) {
 			if err != nil || !bytes.Equal(encode(t, run), data) || !reflect.DeepEqual(result, m.result) {
 				t.Fatalf("a decoded run goes another way: %v\n%s\n%s", err, m.run, run)
 			}
-			seen.add(string(m.run.Phase()))
+			seen[string(m.run.Phase())]++
 		})
 	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Succeeded", "PartiallySucceeded", "Failed", "Cancelled")
 }
@@ -414,13 +415,13 @@ func TestI11RoundTrip(t *testing.T) {
 // TestI10Liveness: from any state a history leads to, a run whose targets become ready, whose approvals are given and whose state is Run
 // ends; out of Held lead Skip, Approve or Cancel.
 func TestI10Liveness(t *testing.T) {
-	var seen tally
-	seen.check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		m := drive(t, func(*moment) {})
 		run, now, result := m.run, m.run.Time(), m.result
 		for range 300 {
 			if run.Phase().Terminal() {
-				seen.add(string(run.Phase()))
+				seen[string(run.Phase())]++
 				return
 			}
 			in := staged.Input{State: staged.StateRun}
@@ -434,13 +435,13 @@ func TestI10Liveness(t *testing.T) {
 					in.Observations = append(in.Observations, staged.Observation{Target: target.Name, Version: "v2", Health: staged.HealthReady, Gone: s.Cleanup && target.State != staged.Waiting})
 					if run.Phase() == staged.PhaseHeld && (target.State == staged.Failed || target.State == staged.TimedOut) {
 						in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandSkip, Target: target.Name})
-						seen.add("skipped out of Held")
+						seen["skipped out of Held"]++
 					}
 				}
 				for side, state := range map[staged.Side]staged.ApprovalState{staged.Before: s.Before, staged.After: s.After} {
 					if state == staged.ApprovalRejected && run.Phase() == staged.PhaseHeld {
 						in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandApprove, Run: "run", Stage: s.Index, Side: side})
-						seen.add("approved out of Held")
+						seen["approved out of Held"]++
 					}
 				}
 			}

@@ -1,0 +1,47 @@
+package testseed
+
+import (
+	"slices"
+
+	"pgregory.net/rapid"
+)
+
+// Tally counts what the runs of a property reach, so that a property that never sees what it speaks of fails:
+//
+//	seen := testseed.Tally{}
+//	seen.Check(t, func(t *rapid.T) {
+//		...
+//		seen["crash"]++
+//	}, "crash", "retry")
+//
+// It is an ordinary map: for tests that do not run in parallel.
+type Tally map[string]int
+
+// runs are what an outcome has time to come about in.
+const runs = 20_000
+
+// Check checks a property, and again with other seeds until every outcome was reached: then rare ones neither go unseen nor fail a test by bad
+// luck, however few checks a run asks for. What 20,000 runs do not reach is a failure.
+func (c Tally) Check(t rapid.TB, property func(*rapid.T), outcomes ...string) {
+	t.Helper()
+	unseen := func() []string {
+		return slices.DeleteFunc(slices.Clone(outcomes), func(outcome string) bool { return c[outcome] > 0 })
+	}
+	defer Reset(Current())
+	for left := runs; left > 0; {
+		rapid.Check(t, func(t *rapid.T) { // which does not return if it fails
+			left--
+			property(t)
+		})
+		if len(unseen()) == 0 {
+			break
+		}
+		if seed := Current(); seed != 0 { // a random one stays random
+			Reset(seed + 1<<32) // far from the seeds of single checks, which follow closely
+		}
+	}
+	t.Logf("reached: %v", map[string]int(c))
+	if list := unseen(); len(list) > 0 {
+		t.Errorf("never reached: %q", list)
+	}
+}

@@ -1,0 +1,84 @@
+package testseed_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/internal/testseed"
+)
+
+func TestMain(m *testing.M) { testseed.Main(m) }
+
+// recorder is a test that may fail.
+type recorder struct {
+	testing.TB
+	errors []string
+}
+
+func (r *recorder) Helper()                         {}
+func (r *recorder) Logf(format string, args ...any) {}
+func (r *recorder) Log(args ...any)                 {}
+func (r *recorder) Failed() bool                    { return len(r.errors) > 0 }
+func (r *recorder) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
+
+// TestCheckGoesOnUntilRareOutcomesAreReached: one draw in three thousand need not come about in the first round.
+func TestCheckGoesOnUntilRareOutcomesAreReached(t *testing.T) {
+	before, seen, draws := testseed.Current(), testseed.Tally{}, map[uint64]bool{}
+	seen.Check(t, func(t *rapid.T) {
+		n := rapid.Uint64().Draw(t, "n")
+		mixed := n * 0x9e3779b97f4a7c15 >> 32
+		if mixed%3000 == 1 {
+			seen["rare"]++
+		}
+		draws[n] = true
+		seen["any"]++
+	}, "any", "rare")
+	if testseed.Current() != before {
+		t.Errorf("the seed is %d and was %d: the next property would draw other values than alone", testseed.Current(), before)
+	}
+	if len(draws) < seen["any"]/2 {
+		t.Errorf("%d draws, %d different ones: every round needs a seed of its own", seen["any"], len(draws))
+	}
+}
+
+func TestCheckStopsAsSoonAsItCan(t *testing.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(*rapid.T) { seen["any"]++ }, "any")
+	once := seen["any"]
+	testseed.Tally{}.Check(t, func(*rapid.T) { seen["none asked for"]++ })
+	if seen["none asked for"] != once {
+		t.Errorf("%d checks where nothing is asked for, %d where it is reached at once", seen["none asked for"], once)
+	}
+}
+
+func TestCheckFailsIfAnOutcomeIsNeverReached(t *testing.T) {
+	r := &recorder{TB: t}
+	seen := testseed.Tally{}
+	seen.Check(r, func(*rapid.T) { seen["any"]++ }, "any", "never")
+	if len(r.errors) != 1 || !strings.Contains(r.errors[0], `["never"]`) {
+		t.Errorf("errors %q", r.errors)
+	}
+}
+
+// TestBytesLastLong: rapid skips what runs out, so a seed must be good for many draws.
+func TestBytesLastLong(t *testing.T) {
+	draws := 0
+	property := rapid.MakeFuzz(func(t *rapid.T) {
+		for range 100 {
+			rapid.Uint64().Draw(t, "n")
+			draws++
+		}
+	})
+	t.Run("4096", func(t *testing.T) { property(t, testseed.Bytes(4096)) })
+	if draws != 100 {
+		t.Errorf("%d draws", draws)
+	}
+	if a, b := testseed.Bytes(64), testseed.Bytes(64); string(a) != string(b) || len(a) != 64 || string(testseed.Bytes(65)[:64]) == string(a) {
+		t.Error("a seed depends on its size and on nothing else")
+	}
+}
