@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
 	"pgregory.net/rapid"
@@ -19,10 +20,23 @@ import (
 // Backend is the counter under test together with the two ways to fill what it counts. SetPool replaces the members of a pool; PutJob
 // creates or replaces the job with an ID. What they return from is visible to Active at once. All
 // of it is safe for concurrent use. [concurrency.MemoryJobs] is one.
+//
+// Where a job stays on its resource and in its group for ever, or where the end of a job is final, PutJob refuses what would change that with
+// [errors.ErrUnsupported], and changes nothing. It never refuses a new job, nor the next status of one that has not ended.
 type Backend interface {
 	concurrency.JobCounter
 	SetPool(ctx context.Context, pool string, resources []string) error
 	PutJob(ctx context.Context, job concurrency.Job) error
+}
+
+// Breakable is a [Backend] that can be cut off from what it reads, such as by a proxy or an interceptor before its server. With it [Run] also checks that
+// what was read in part is an error, and that the counter recovers.
+type Breakable interface {
+	Backend
+
+	// Break lets so many more steps of Active through, and fails every one after them, until mend is called. A step is what may fail by itself: a
+	// request, a page, a packet.
+	Break(pass int) (mend func())
 }
 
 // statuses are those that jobs of ctrlplane have, and some that nobody has; the value tells whether they are terminal.
@@ -44,7 +58,9 @@ func Run(t *testing.T, newBackend func(*testing.T) Backend) {
 			if b == nil {
 				t.Fatal("newBackend returned nil")
 			}
-			if err := c.check(context.Background(), b); err != nil {
+			if err := c.check(context.Background(), b); errors.Is(err, errNotBreakable) {
+				t.Skip(err)
+			} else if err != nil {
 				t.Errorf("%v\nwhy: %s", err, c.why)
 			}
 		})
@@ -62,6 +78,7 @@ type conformance struct {
 var cases = []conformance{
 	{"statuses", "a job counts unless it is over; a status that nobody knows may be a job that is still disrupting its resource", checkStatuses},
 	{"distinct and sorted", "several jobs of one target are one holder, and a plan must not depend on the order of storage", checkDistinct},
+	{"nobody's job", "a job that no plan asked for is of no group, and disrupts its resource all the same", checkNobody},
 	{"groups", "two groups on one resource are two holders: each must find its own slot", checkGroups},
 	{"members", "a job outside the pool holds nothing in it; a resource may be in many pools", checkMembers},
 	{"empty", "nobody is not an error", checkEmpty},
@@ -71,6 +88,7 @@ var cases = []conformance{
 	{"odd names", "resources, groups and pools are named by users", checkNames},
 	{"one step", "half of the old members and half of the new ones is a pool that never was", checkAtomic},
 	{"ten thousand", "a page of results is not the result", checkMany},
+	{"cut off", "half of a snapshot looks like a pool with free places", checkBroken},
 }
 
 func put(ctx context.Context, b Backend, jobs ...concurrency.Job) error {
@@ -97,16 +115,19 @@ func expect(ctx context.Context, b Backend, pool string, want ...concurrency.Hol
 }
 
 func checkStatuses(ctx context.Context, b Backend) error {
-	for _, s := range statuses {
-		if err := errors.Join(b.SetPool(ctx, "p", []string{"n1"}), put(ctx, b, concurrency.Job{Resource: "n1", Group: "g", Status: s.name})); err != nil {
+	var resources []string
+	var holders []concurrency.Holder
+	for i, s := range statuses {
+		resource := fmt.Sprintf("n%02d", i)
+		resources = append(resources, resource)
+		if !s.terminal {
+			holders = append(holders, concurrency.Holder{Resource: resource, Group: "g"})
+		}
+		if err := errors.Join(b.SetPool(ctx, "p", resources), b.PutJob(ctx, concurrency.Job{ID: resource, Resource: resource, Group: "g", Status: s.name})); err != nil {
 			return err
 		}
-		want := []concurrency.Holder{{Resource: "n1", Group: "g"}}
-		if s.terminal {
-			want = nil
-		}
-		if err := expect(ctx, b, "p", want...); err != nil {
-			return fmt.Errorf("status %q: %w", s.name, err)
+		if err := expect(ctx, b, "p", holders...); err != nil {
+			return fmt.Errorf("status %q of %s: %w", s.name, resource, err)
 		}
 	}
 	return nil
@@ -124,6 +145,16 @@ func checkDistinct(ctx context.Context, b Backend) error {
 			concurrency.Job{Resource: "n2", Group: "g", Status: "successful"}),
 		expect(ctx, b, "p", concurrency.Holder{Resource: "n1", Group: "g"}, concurrency.Holder{Resource: "n1", Group: "h"},
 			concurrency.Holder{Resource: "n10", Group: "g"}, concurrency.Holder{Resource: "n2", Group: "g"}))
+}
+
+func checkNobody(ctx context.Context, b Backend) error {
+	return errors.Join(
+		b.SetPool(ctx, "p", []string{"n1", "n2"}),
+		put(ctx, b,
+			concurrency.Job{Resource: "n1", Status: "inProgress"},
+			concurrency.Job{Resource: "n1", Group: "g", Status: "inProgress"},
+			concurrency.Job{Resource: "n2", Status: "queued"}),
+		expect(ctx, b, "p", concurrency.Holder{Resource: "n1"}, concurrency.Holder{Resource: "n1", Group: "g"}, concurrency.Holder{Resource: "n2"}))
 }
 
 func checkGroups(ctx context.Context, b Backend) error {
@@ -164,9 +195,14 @@ func checkLatest(ctx context.Context, b Backend) error {
 	holder := concurrency.Holder{Resource: "n1", Group: "g"}
 	err := b.SetPool(ctx, "p", []string{"n1"})
 	for _, s := range []string{"queued", "inProgress", "successful", "inProgress", "failure"} {
+		was := job.Status
 		job.Status = s
-		err = errors.Join(err, b.PutJob(ctx, job))
-		if concurrency.Terminal(s) {
+		if refused := b.PutJob(ctx, job); concurrency.Terminal(was) && errors.Is(refused, errors.ErrUnsupported) {
+			job.Status = was // its end is final
+		} else {
+			err = errors.Join(err, refused)
+		}
+		if concurrency.Terminal(job.Status) {
 			err = errors.Join(err, expect(ctx, b, "p"))
 		} else {
 			err = errors.Join(err, expect(ctx, b, "p", holder))
@@ -200,6 +236,11 @@ func checkCancelled(ctx context.Context, b Backend) error {
 	if holders, err := b.Active(cancelled, "p"); !errors.Is(err, context.Canceled) || len(holders) != 0 {
 		return fmt.Errorf("with a cancelled context Active = %v, %v, want nothing and context.Canceled", holders, err)
 	}
+	late, cancel := context.WithDeadline(ctx, time.Unix(0, 0))
+	defer cancel()
+	if holders, err := b.Active(late, "p"); !errors.Is(err, context.DeadlineExceeded) || len(holders) != 0 {
+		return fmt.Errorf("after the deadline Active = %v, %v, want nothing and context.DeadlineExceeded", holders, err)
+	}
 	return expect(ctx, b, "p", concurrency.Holder{Resource: "n1", Group: "g"})
 }
 
@@ -208,8 +249,8 @@ func checkNames(ctx context.Context, b Backend) error {
 	names := []string{" ", "%", "%2F", "/", "A", "a", "a b", "a/b", "n\u0153ud", "日本", long}
 	slices.Sort(names)
 	var holders []concurrency.Holder
-	for i, name := range names {
-		if err := b.PutJob(ctx, concurrency.Job{ID: fmt.Sprint(i), Resource: name, Group: name, Status: "inProgress"}); err != nil {
+	for _, name := range names {
+		if err := b.PutJob(ctx, concurrency.Job{ID: name, Resource: name, Group: name, Status: "inProgress"}); err != nil {
 			return err
 		}
 		holders = append(holders, concurrency.Holder{Resource: name, Group: name})
@@ -247,7 +288,11 @@ func checkAtomic(ctx context.Context, b Backend) error {
 	go func() {
 		for i := 1; ; i++ {
 			rounds.Add(1)
-			if err := errors.Join(b.SetPool(ctx, "p", sets[i%2]), b.PutJob(ctx, moving(i))); err != nil {
+			moved := b.PutJob(ctx, moving(i))
+			if errors.Is(moved, errors.ErrUnsupported) {
+				moved = nil // it stays where it is
+			}
+			if err := errors.Join(b.SetPool(ctx, "p", sets[i%2]), moved); err != nil {
 				stopped <- err
 				return
 			}
@@ -286,24 +331,9 @@ func checkAtomic(ctx context.Context, b Backend) error {
 }
 
 func checkMany(ctx context.Context, b Backend) error {
-	const n, writers = 10_000, 8 // several, for the sake of backends that are far away
-	resources := make([]string, n)
-	holders := make([]concurrency.Holder, n)
-	for i := range n {
-		resources[i] = fmt.Sprintf("n%05d", (i*7919)%n)
-		holders[i] = concurrency.Holder{Resource: fmt.Sprintf("n%05d", i), Group: "g"}
-	}
-	errs := make([]error, writers)
-	var group sync.WaitGroup
-	for w := range writers {
-		group.Go(func() {
-			for i := w; i < n && errs[w] == nil; i += writers {
-				errs[w] = b.PutJob(ctx, concurrency.Job{ID: fmt.Sprint(i), Resource: resources[i], Group: "g", Status: "inProgress"})
-			}
-		})
-	}
-	group.Wait()
-	if err := errors.Join(append(errs, b.SetPool(ctx, "p", resources))...); err != nil {
+	const n = 10_000
+	holders, err := fill(ctx, b, n)
+	if err != nil {
 		return err
 	}
 	got, err := b.Active(ctx, "p")
@@ -316,11 +346,68 @@ func checkMany(ctx context.Context, b Backend) error {
 	return nil
 }
 
+// fill puts a job on each of n members of the pool p, and returns the holders.
+func fill(ctx context.Context, b Backend, n int) ([]concurrency.Holder, error) {
+	const writers = 8 // several, for the sake of backends that are far away
+	resources := make([]string, n)
+	holders := make([]concurrency.Holder, n)
+	for i := range n {
+		resources[i] = fmt.Sprintf("n%05d", (i*7919)%n)
+		holders[i] = concurrency.Holder{Resource: fmt.Sprintf("n%05d", i), Group: "g"}
+	}
+	errs := make([]error, writers)
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			for i := w; i < n && errs[w] == nil; i += writers {
+				errs[w] = b.PutJob(ctx, concurrency.Job{ID: fmt.Sprint(i), Resource: resources[i], Group: "g", Status: "queued"})
+			}
+		})
+	}
+	group.Wait()
+	return holders, errors.Join(append(errs, b.SetPool(ctx, "p", resources))...)
+}
+
+var errNotBreakable = errors.New("the backend is not Breakable: nothing is checked of what it reads in part")
+
+// checkBroken cuts Active off after each of its steps in turn, until it needs no more of them.
+func checkBroken(ctx context.Context, b Backend) error {
+	broken, ok := b.(Breakable)
+	if !ok {
+		return errNotBreakable
+	}
+	const most = 1000
+	holders, err := fill(ctx, b, 1200) // more than most have on one page
+	if err != nil {
+		return err
+	}
+	for pass := range most {
+		mend := broken.Break(pass)
+		got, err := b.Active(ctx, "p")
+		mend()
+		switch {
+		case err == nil && pass == 0:
+			return errors.New("nothing was let through, and still there is an answer: it is not of what is there now")
+		case err == nil && !slices.Equal(got, holders):
+			return fmt.Errorf("cut off after %d steps Active = %d of %d holders, without an error", pass, len(got), len(holders))
+		case err == nil:
+			return nil
+		case len(got) > 0:
+			return fmt.Errorf("cut off after %d steps Active = %d holders, with the error %w", pass, len(got), err)
+		}
+		if err := expect(ctx, b, "p", holders...); err != nil {
+			return fmt.Errorf("mended, after it was cut off: %w", err)
+		}
+	}
+	return fmt.Errorf("with %d steps let through there is still no answer", most)
+}
+
 // history compares the backend with the in-memory reference after random changes.
 func history(t *rapid.T, b Backend) {
 	ctx := context.Background()
 	var reference concurrency.MemoryJobs
-	id := rapid.SampledFrom([]string{"1", "2", "3", "4", "5"})
+	jobs := map[string]concurrency.Job{}
+	id := rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"})
 	resource := rapid.SampledFrom([]string{"n1", "n2", "n3"})
 	pool := rapid.SampledFrom([]string{"p", "q"})
 	check := func(err error) {
@@ -334,10 +421,20 @@ func history(t *rapid.T, b Backend) {
 	t.Repeat(map[string]func(*rapid.T){
 		"put": func(t *rapid.T) {
 			job := concurrency.Job{
-				ID: id.Draw(t, "id"), Resource: resource.Draw(t, "resource"), Group: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "group"),
+				ID: id.Draw(t, "id"), Resource: resource.Draw(t, "resource"), Group: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "group"),
 				Status: statuses[rapid.IntRange(0, len(statuses)-1).Draw(t, "status")].name,
 			}
-			check(errors.Join(b.PutJob(ctx, job), reference.PutJob(ctx, job)))
+			old, known := jobs[job.ID]
+			if known && rapid.Bool().Draw(t, "the same job") {
+				job.Resource, job.Group = old.Resource, old.Group
+			}
+			err := b.PutJob(ctx, job)
+			moved, again := old.Resource != job.Resource || old.Group != job.Group, concurrency.Terminal(old.Status) && job.Status != old.Status
+			if known && (moved || again) && errors.Is(err, errors.ErrUnsupported) {
+				return // and nothing has changed
+			}
+			check(errors.Join(err, reference.PutJob(ctx, job)))
+			jobs[job.ID] = job
 		},
 		"members": func(t *rapid.T) {
 			p, members := pool.Draw(t, "pool"), rapid.SliceOfDistinct(resource, rapid.ID[string]).Draw(t, "members")

@@ -16,6 +16,16 @@ func TestMemoryJobs(t *testing.T) {
 	concurrencytest.Run(t, func(*testing.T) concurrencytest.Backend { return new(concurrency.MemoryJobs) })
 }
 
+// TestFinalJobs: a backend may refuse to move a job and to take up one that has ended.
+func TestFinalJobs(t *testing.T) {
+	concurrencytest.Run(t, func(*testing.T) concurrencytest.Backend { return &final{jobs: map[string]concurrency.Job{}} })
+}
+
+// TestBreakable: a backend that can be cut off, and says so.
+func TestBreakable(t *testing.T) {
+	concurrencytest.Run(t, func(*testing.T) concurrencytest.Backend { return &paged{} })
+}
+
 func TestMemoryJobsRefuses(t *testing.T) {
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -88,12 +98,12 @@ func TestKitFindsFaults(t *testing.T) {
 		"members fail":   func() concurrencytest.Backend { return failing{members: down} },
 		"nothing stored": func() concurrencytest.Backend { return failing{} },
 	} {
-		want := 11
+		want := 12
 		if name == "jobs fail" {
-			want = 10 // one case has no jobs
+			want = 11 // one case has no jobs
 		}
 		if name == "nothing stored" {
-			want = 10 // and so does nobody
+			want = 11 // and so does nobody
 		}
 		if failed := concurrencytest.Failures(t.Context(), backend); len(failed) != want {
 			t.Errorf("%s: %d cases fail, want %d: %v", name, len(failed), want, failed)
@@ -115,11 +125,84 @@ func TestKitFindsFaults(t *testing.T) {
 		"cancelled context":  func() concurrencytest.Backend { return &careless{deaf: true} },
 		"one step":           func() concurrencytest.Backend { return &careless{steps: true} },
 		"latest status":      func() concurrencytest.Backend { return &careless{once: map[string]bool{}} },
+		"nobody's job":       func() concurrencytest.Backend { return &careless{planned: true} },
+		"cut off":            func() concurrencytest.Backend { return &paged{half: true} },
 	} {
 		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Contains(failed, want) {
 			t.Errorf("%q was not found: %v", want, failed)
 		}
 	}
+	for name, backend := range map[string]func() concurrencytest.Backend{
+		"cut off, it answers from before":    func() concurrencytest.Backend { return &paged{kept: true} },
+		"cut off, it answers with the error": func() concurrencytest.Backend { return &paged{both: true} },
+		"it never recovers":                  func() concurrencytest.Backend { return &paged{forever: true} },
+	} {
+		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Equal(failed, []string{"cut off"}) {
+			t.Errorf("%s: %v fail, want the one case", name, failed)
+		}
+	}
+	refuses := func() concurrencytest.Backend { return &final{jobs: map[string]concurrency.Job{}, always: true} }
+	if failed := concurrencytest.Failures(t.Context(), refuses); len(failed) != 11 {
+		t.Errorf("whoever refuses every job fails in %v", failed)
+	}
+}
+
+// final is the reference where jobs do not move and an end is final.
+type final struct {
+	concurrency.MemoryJobs
+	mu     sync.Mutex
+	jobs   map[string]concurrency.Job
+	always bool // it refuses every job, which is not allowed
+}
+
+func (f *final) PutJob(ctx context.Context, job concurrency.Job) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old, known := f.jobs[job.ID]
+	if f.always || known && (old.Resource != job.Resource || old.Group != job.Group || concurrency.Terminal(old.Status) && old.Status != job.Status) {
+		return errors.ErrUnsupported
+	}
+	f.jobs[job.ID] = job
+	return f.MemoryJobs.PutJob(ctx, job)
+}
+
+// paged is the reference as if it were read a page at a time.
+type paged struct {
+	concurrency.MemoryJobs
+	cut     bool
+	pass    int
+	mu      sync.Mutex
+	last    []concurrency.Holder
+	half    bool // what was read is the answer
+	kept    bool // what was read before is the answer
+	both    bool // what was read is the answer, together with the error
+	forever bool // what is cut off stays cut off
+}
+
+func (p *paged) Break(pass int) (mend func()) {
+	p.cut, p.pass = true, pass
+	return func() { p.cut = p.forever }
+}
+
+func (p *paged) Active(ctx context.Context, pool string) ([]concurrency.Holder, error) {
+	const page = 500
+	holders, err := p.MemoryJobs.Active(ctx, pool)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil || !p.cut || len(holders) < p.pass*page {
+		p.last = holders
+		return holders, err
+	}
+	broken := errors.New("cut off")
+	switch read := holders[:p.pass*page]; {
+	case p.half && p.pass > 0:
+		return read, nil
+	case p.both:
+		return read, broken
+	case p.kept:
+		return p.last, nil
+	}
+	return nil, broken
 }
 
 // careless is the reference with mistakes that adapters make.
@@ -133,6 +216,7 @@ type careless struct {
 	deaf         bool                            // the context is ignored
 	steps        bool                            // members are replaced one after the other
 	once         map[string]bool                 // a job that ended is never looked at again
+	planned      bool                            // only jobs of plans are looked at
 }
 
 func (c *careless) SetPool(ctx context.Context, pool string, resources []string) error {
@@ -159,6 +243,9 @@ func (c *careless) PutJob(ctx context.Context, job concurrency.Job) error {
 	defer c.mu.Unlock()
 	if c.over != "" && job.Status == c.over {
 		job.Status = "successful"
+	}
+	if c.planned && job.Group == "" {
+		return nil
 	}
 	if c.trim {
 		job.Resource = strings.TrimSpace(job.Resource) + "."
