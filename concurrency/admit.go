@@ -7,18 +7,18 @@ import (
 
 // What a ledger answers to a candidate: whether it consumes, who refuses it, what it reserves and what it takes.
 
-// free returns why the candidate, one of whose resource's places is first, consumes nothing; empty if it consumes, or may.
+// free returns why the candidate, whose resource has places, consumes nothing; empty if it consumes, or may.
 //
 // A holder is who holds before the batch. It is tempting to count a start of this batch as a lease that opens every other pool:
 // but the host may leave that start out and carry out the next one, which then would have taken a place that nobody gave.
-func (l *ledger) free(first int32, c *Candidate) Reason {
-	for at := first; at != none; at = l.places[at].next {
+func (l *ledger) free(who int32, c *Candidate) Reason {
+	for at := l.down.entries[who].first; at != none; at = l.places[at].next {
 		if h := l.heldBy(at, c.Group); h != none && l.holds[h].stored {
 			return SlotHeld
 		}
 	}
 	for _, pool := range c.Needs {
-		at := l.placeIn(first, pool)
+		at := l.placeIn(who, pool)
 		if at == none || !l.places[at].down {
 			return ""
 		}
@@ -26,20 +26,17 @@ func (l *ledger) free(first int32, c *Candidate) Reason {
 			return "" // it needs no place but, since it will count from now on, perhaps a key
 		}
 	}
-	return l.reason(first, c)
+	return l.reason(who, c)
 }
 
 // reason is why a candidate that is refused nowhere may start.
-func (l *ledger) reason(first int32, c *Candidate) Reason {
+func (l *ledger) reason(who int32, c *Candidate) Reason {
 	if len(c.Needs) == 0 {
 		return RuleNotApplicable
 	}
 	reason := SlotHeld
 	for _, pool := range c.Needs {
-		at := none
-		if first != none {
-			at = l.placeIn(first, pool)
-		}
+		at := l.placeIn(who, pool)
 		if at == none || !l.places[at].down {
 			return SlotFree
 		}
@@ -67,16 +64,13 @@ func (l *ledger) compareNeeds(a, b []int32) int {
 	return slices.CompareFunc(a, l.ordered(b), func(x, y int32) int { return cmp.Compare(l.pools[x].order, l.pools[y].order) })
 }
 
-// ask appends the pools that refuse the candidate. first is the resource's first place, or none.
-func (l *ledger) ask(refusals []Refusal, first int32, c *Candidate) []Refusal {
+// ask appends the pools that refuse the candidate. who is its resource, or none if that has no place.
+func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 	needs := l.ordered(c.Needs)
 	for k, pool := range needs {
 		p := &l.pools[pool]
 		own, reason := false, Reason("")
-		at := none
-		if first != none {
-			at = l.placeIn(first, pool)
-		}
+		at := l.placeIn(who, pool)
 		if at != none {
 			if l.places[at].counting {
 				continue
@@ -139,7 +133,7 @@ func (l *ledger) hasRoom(p *poolState) bool {
 //
 // A place is kept for the resource, not for the candidate: another candidate of the same resource may start on it. And
 // where no place is left nothing is kept: it would change nothing for anybody, and so the cost is bounded by the places.
-func (l *ledger) reserve(first int32, c *Candidate, refusals []Refusal) {
+func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
 	if !l.strict {
 		return
 	}
@@ -153,16 +147,16 @@ func (l *ledger) reserve(first int32, c *Candidate, refusals []Refusal) {
 	}
 	for _, pool := range l.ordered(c.Needs) {
 		p := &l.pools[pool]
-		if first != none {
-			if at := l.placeIn(first, pool); at != none && (l.places[at].down || l.places[at].reserved) {
-				continue
-			}
+		if at := l.placeIn(who, pool); at != none && (l.places[at].down || l.places[at].reserved) {
+			continue
 		}
 		if !l.hasRoom(p) {
 			continue
 		}
-		at := l.place(c.Resource, pool)
-		first = l.down.find(c.Resource, hash(c.Resource))
+		if who == none {
+			who = l.resource(c.Resource)
+		}
+		at := l.place(who, pool)
 		l.places[at].reserved = true
 		l.reservations = append(l.reservations, at)
 		if p.family != none && p.active == 0 && p.reserved == 0 {
@@ -177,9 +171,7 @@ func (l *ledger) reserve(first int32, c *Candidate, refusals []Refusal) {
 func (l *ledger) takeNew(claims []Claim, c *Candidate) []Claim {
 	for _, pool := range l.ordered(c.Needs) {
 		p := &l.pools[pool]
-		claims = append(claims, Claim{Pool: pool, Revision: p.revision, Token: p.token})
-		p.token++
-		p.starts++
+		claims = append(claims, l.issue(pool))
 		p.active++
 		if p.active == 1 {
 			l.key(p, 1)
@@ -188,48 +180,79 @@ func (l *ledger) takeNew(claims []Claim, c *Candidate) []Claim {
 	return claims
 }
 
-// enter makes up for what takeNew left out.
-func (l *ledger) enter(c *Candidate, claims []Claim) {
+// takeDown is take for a resource that is down and counts in all pools it needs, if they are such: not even new leases are entered, and the caller
+// must be able to do so when the resource comes up again.
+func (l *ledger) takeDown(claims []Claim, who int32, c *Candidate) (_ []Claim, ok, added bool) {
+	before := len(claims)
+	for _, pool := range l.ordered(c.Needs) {
+		claim := Claim{Pool: pool}
+		at := l.placeIn(who, pool)
+		if at == none || !l.places[at].counting || l.places[at].departed {
+			return claims[:before], false, false
+		}
+		if h := l.heldBy(at, c.Group); h != none {
+			if claim.Token = l.holds[h].token; claim.Token == 0 {
+				return claims[:before], false, false // an active job alone: from now on it has a lease
+			}
+		}
+		claims = append(claims, claim)
+	}
+	for k := range claims[before:] {
+		claim := &claims[before+k]
+		if claim.Token == 0 {
+			*claim, added = l.issue(claim.Pool), true
+		} else {
+			claim.Revision = l.pools[claim.Pool].revision
+		}
+	}
+	return claims, true, added
+}
+
+// issue makes a claim with the pool's next token.
+func (l *ledger) issue(pool int32) Claim {
+	p := &l.pools[pool]
+	p.token++
+	p.starts++
+	return Claim{Pool: pool, Revision: p.revision, Token: p.token - 1}
+}
+
+// enter makes up for what takeNew and takeDown left out.
+func (l *ledger) enter(who int32, group string, claims []Claim) {
 	for _, claim := range claims {
-		at := l.place(c.Resource, claim.Pool)
-		l.hold(at, c.Group, claim.Token)
-		l.places[at].down, l.places[at].counting = true, true
+		at := l.place(who, claim.Pool)
+		if l.heldBy(at, group) == none {
+			l.hold(at, group, claim.Token)
+			l.places[at].down, l.places[at].counting = true, true
+		}
 	}
 }
 
-// take gives the candidate its places and appends its claims. first is the resource's first place, or none. Whether there is room has
-// been decided.
-func (l *ledger) take(claims []Claim, first int32, c *Candidate) []Claim {
+// take gives the candidate its places and appends its claims. who is its resource, or none if that has no place. Whether there is room
+// has been decided.
+func (l *ledger) take(claims []Claim, who int32, c *Candidate) []Claim {
 	for _, pool := range l.ordered(c.Needs) {
 		p := &l.pools[pool]
 		if p.unknown {
 			continue // only a holder comes here; there is no record to claim in
 		}
-		at := none
-		if first != none {
-			at = l.placeIn(first, pool)
+		if who == none {
+			who = l.resource(c.Resource)
 		}
-		if at == none {
-			at = l.place(c.Resource, pool)
+		at := l.place(who, pool)
+		h := l.heldBy(at, c.Group)
+		if h == none {
+			h = l.hold(at, c.Group, 0)
+			l.added = append(l.added, h)
 		}
-		token := uint64(0)
-		if h := l.heldBy(at, c.Group); h != none {
-			token = l.holds[h].token
-			if token == 0 {
-				l.holds[h].token = p.token
-			}
-		} else {
-			l.added = append(l.added, l.hold(at, c.Group, p.token))
-		}
-		if token == 0 {
-			token = p.token
-			p.token++
-			p.starts++
+		claim := Claim{Pool: pool, Revision: p.revision, Token: l.holds[h].token}
+		if claim.Token == 0 {
+			claim = l.issue(pool)
+			l.holds[h].token = claim.Token
 		}
 		l.unreserve(at)
 		l.places[at].departed = false // it needs the pool, so it is a member
 		l.recount(at)
-		claims = append(claims, Claim{Pool: pool, Revision: p.revision, Token: token})
+		claims = append(claims, claim)
 	}
 	return claims
 }

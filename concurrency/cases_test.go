@@ -189,7 +189,7 @@ func askCase(t *testing.T, c sharedCase) {
 		case "reason":
 			have = append(reasonsOf(got), "")[0]
 		case "on":
-			have = got.Refused[0].Refusals[0].Reason.On()
+			have = got.Refusals[got.Refused[0].Why][0].Reason.On()
 		case "max":
 			have = got.Pools[0].Max
 		case "active": // before the start that was admitted
@@ -250,7 +250,7 @@ func reasonsOf(r Result) []string {
 		reasons = append(reasons, string(a.Reason))
 	}
 	for _, a := range r.Refused {
-		for _, refusal := range a.Refusals {
+		for _, refusal := range r.Refusals[a.Why] {
 			reasons = append(reasons, string(refusal.Reason))
 		}
 	}
@@ -317,7 +317,7 @@ func batchCase(t *testing.T, c sharedCase) {
 	slices.Sort(admit)
 	refused := map[string][]string{}
 	for _, a := range got.Refused {
-		for _, refusal := range a.Refusals {
+		for _, refusal := range got.Refusals[a.Why] {
 			resource := candidates[a.Candidate].Resource
 			refused[resource] = append(refused[resource], keys[refusal.Pool])
 		}

@@ -16,7 +16,7 @@ func printPlan(s concurrency.Snapshot, candidates []concurrency.Candidate, plan 
 	}
 	for _, r := range plan.Refused {
 		fmt.Print("wait  ", candidates[r.Candidate].Resource)
-		for _, refusal := range r.Refusals {
+		for _, refusal := range plan.Refusals[r.Why] {
 			fmt.Printf(" %s:%s", s.Pools[refusal.Pool].Key, refusal.Reason)
 		}
 		fmt.Println()
@@ -171,7 +171,7 @@ func ExampleQueue() {
 	if err != nil {
 		panic(err)
 	}
-	names := map[int]string{}
+	names := map[int32]string{}
 	for i := range 3 {
 		name := fmt.Sprint("node-", i)
 		id, err := queue.Add(concurrency.Candidate{Resource: name, Group: "g", Rank: i, Needs: []int32{0}})

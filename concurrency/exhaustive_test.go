@@ -346,7 +346,7 @@ func (e *explorer) planFor(w world, s Snapshot, candidates []Candidate) (starts 
 		e.tally[string(a.Reason)]++
 	}
 	for _, r := range result.Refused {
-		for _, refusal := range r.Refusals {
+		for _, refusal := range result.Refusals[r.Why] {
 			e.tally[string(refusal.Reason)]++
 		}
 	}
@@ -356,7 +356,7 @@ func (e *explorer) planFor(w world, s Snapshot, candidates []Candidate) (starts 
 // checkPlan holds a result against I1 to I7.
 func (e *explorer) checkPlan(w world, s Snapshot, candidates []Candidate, result Result) {
 	e.tally["plans"]++
-	admitted := map[int]Reason{}
+	admitted := map[int32]Reason{}
 	var holdersAdded [2]bool
 	for _, a := range result.Admitted {
 		admitted[a.Candidate] = a.Reason
@@ -375,14 +375,14 @@ func (e *explorer) checkPlan(w world, s Snapshot, candidates []Candidate, result
 	for i, c := range candidates {
 		_, a := s.Pools[0].Record.Lease(Holder{c.Resource, c.Group})
 		_, b := s.Pools[1].Record.Lease(Holder{c.Resource, c.Group})
-		if (a || b) && admitted[i] != SlotHeld {
-			e.fail(w, "I2: holder %s is %q", c.Resource, admitted[i])
+		if (a || b) && admitted[int32(i)] != SlotHeld {
+			e.fail(w, "I2: holder %s is %q", c.Resource, admitted[int32(i)])
 		}
 	}
 	for _, r := range result.Refused {
-		for _, refusal := range r.Refusals {
+		for _, refusal := range result.Refusals[r.Why] {
 			// I11: every refusal names a pool that the candidate needs, and an event.
-			if !slices.Contains(candidates[r.Candidate].Needs, refusal.Pool) || refusal.Reason.On() == "" || len(r.Refusals) == 0 {
+			if !slices.Contains(candidates[r.Candidate].Needs, refusal.Pool) || refusal.Reason.On() == "" || len(result.Refusals[r.Why]) == 0 {
 				e.fail(w, "I11: %+v", r)
 			}
 		}

@@ -10,9 +10,10 @@ import (
 const none = int32(-1)
 
 // ledger is the state of all pools while it is decided who starts: what a batch counts in, and what a [Queue] keeps between
-// events. Lists are linked by index in two slabs, so that a start costs no allocation of its own.
+// events. Resources and pools go by number; lists are linked by index in two slabs, so that a start costs no allocation of its own.
 type ledger struct {
 	pools    []poolState
+	observed []observed // of the same pools
 	families []family
 	down     registry // resources with a place
 	places   []place
@@ -29,21 +30,24 @@ type ledger struct {
 	next    time.Time
 }
 
-// poolState counts in one pool.
+// poolState counts in one pool. It fits into a line of the cache: most of the time of a batch goes by here.
 type poolState struct {
-	key      string
+	max      int
+	active   int    // resources with a counting place
+	reserved int    // places kept for earlier candidates of the batch; active + reserved ≤ max when one is added
+	token    uint64 // the next one
+	revision uint64
+	starts   int
 	order    int32 // place in the ascending order of keys
 	family   int32 // none: no limit on keys
 	unknown  bool
 	strict   bool
-	max      int
-	total    int
-	active   int // resources with a counting place
-	reserved int // places kept for earlier candidates of the batch; active + reserved ≤ max when one is added
-	starts   int
-	revision uint64
-	token    uint64 // the next one
+}
 
+// observed is what the snapshot says of a pool, and is seldom asked for.
+type observed struct {
+	key        string
+	total      int
 	allowance  int          // so many of quarantine, from the front, do not count
 	quarantine []quarantine // oldest first
 
@@ -60,9 +64,9 @@ type family struct {
 
 // place is one resource in one pool.
 type place struct {
-	next        int32 // the resource's place in another pool
+	next        int32 // the resource's place in another pool, or none
 	pool        int32
-	holds       int32 // first lease
+	holds       int32 // first lease, or none
 	unavailable bool
 	departed    bool // no member: its leases do not count
 	down        bool // unavailable, or a member with a lease, counting or not
@@ -98,17 +102,19 @@ func newLedger(s Snapshot, needed []int, now time.Time) *ledger {
 		resources = max(resources, leases+len(p.Unavailable))
 	}
 	l := &ledger{
-		pools:  make([]poolState, len(s.Pools)),
-		places: make([]place, 0, places),
-		holds:  make([]hold, 0, holds),
-		unused: none,
+		pools:    make([]poolState, len(s.Pools)),
+		observed: make([]observed, len(s.Pools)),
+		places:   make([]place, 0, places),
+		holds:    make([]hold, 0, holds),
+		unused:   none,
 	}
 	for i, n := range needed {
 		if p := &s.Pools[i]; !p.Unknown {
 			l.room += max(0, min(n, p.max()-len(p.Record.Leases)-len(p.Unavailable)))
 		}
 	}
-	l.down = newRegistry(resources)
+	l.down = newRegistry(resources + l.room)
+	l.down.entries = make([]entry, 0, resources)
 	running := make(map[Holder]bool, len(s.Running))
 	for _, h := range s.Running {
 		running[h] = true
@@ -133,67 +139,68 @@ func newLedger(s Snapshot, needed []int, now time.Time) *ledger {
 }
 
 func (l *ledger) open(i int32, p *Pool, families map[string]int32) {
-	state := poolState{key: p.Key, family: none, unknown: p.Unknown}
-	if !p.Unknown {
-		record := p.record()
-		state.strict, state.max, state.total = p.Strict, p.max(), p.Total
-		l.strict = l.strict || p.Strict
-		state.allowance = p.QuarantineAllowance.Of(p.Total, Floor)
-		state.revision, state.token = record.Revision, record.NextToken
-		if p.Family != "" {
-			f, ok := families[p.Family]
-			if !ok {
-				f = int32(len(l.families))
-				families[p.Family] = f
-				l.families = append(l.families, family{max: p.MaxActiveKeys})
-			}
-			state.family = f
-		}
+	l.observed[i].key = p.Key
+	state := &l.pools[i]
+	state.family, state.unknown = none, p.Unknown
+	if p.Unknown {
+		return
 	}
-	l.pools[i] = state
+	state.strict, state.max = p.Strict, p.max()
+	l.strict = l.strict || p.Strict
+	l.observed[i].total, l.observed[i].allowance = p.Total, p.QuarantineAllowance.Of(p.Total, Floor)
+	state.revision, state.token = p.Record.Revision, p.record().NextToken
+	if p.Family != "" {
+		f, ok := families[p.Family]
+		if !ok {
+			f = int32(len(l.families))
+			families[p.Family] = f
+			l.families = append(l.families, family{max: p.MaxActiveKeys})
+		}
+		state.family = f
+	}
 }
 
 // count enters what the snapshot says of one pool.
 func (l *ledger) count(i int32, p *Pool, running map[Holder]bool, now time.Time) {
-	state := &l.pools[i]
+	seen := &l.observed[i]
 	for _, resource := range p.Departed {
-		l.places[l.place(resource, i)].departed = true
+		l.places[l.place(l.resource(resource), i)].departed = true
 	}
-	state.holders = make([]Holder, 0, len(p.Record.Leases)+len(p.Jobs))
+	seen.holders = make([]Holder, 0, len(p.Record.Leases)+len(p.Jobs))
 	for _, lease := range p.Record.Leases {
 		holder := lease.Holder()
-		state.holders = append(state.holders, holder)
-		at := l.place(lease.Resource, i)
+		seen.holders = append(seen.holders, holder)
+		at := l.place(l.resource(lease.Resource), i)
 		h := l.hold(at, lease.Group, lease.Token)
 		l.holds[h].stored = true
 		if l.isQuarantined(i, p, lease, running, now) {
-			state.quarantined = append(state.quarantined, holder)
+			seen.quarantined = append(seen.quarantined, holder)
 			if !l.places[at].departed {
-				state.quarantine = append(state.quarantine, quarantine{at, h, lease.Since, holder})
+				seen.quarantine = append(seen.quarantine, quarantine{at, h, lease.Since, holder})
 			}
 		}
 		l.recount(at)
 	}
-	slices.SortFunc(state.quarantine, func(a, b quarantine) int {
+	slices.SortFunc(seen.quarantine, func(a, b quarantine) int {
 		return cmp.Or(a.since.Compare(b.since), a.holder.compare(b.holder))
 	})
-	l.forgive(state)
+	l.forgive(seen)
 	for _, h := range p.Jobs {
-		at := l.place(h.Resource, i)
+		at := l.place(l.resource(h.Resource), i)
 		if l.heldBy(at, h.Group) == none {
-			state.holders = append(state.holders, h)
+			seen.holders = append(seen.holders, h)
 			l.holds[l.hold(at, h.Group, 0)].stored = true
 			l.recount(at)
 		}
 	}
 	if len(p.Jobs) > 0 {
-		slices.SortFunc(state.holders, Holder.compare)
+		slices.SortFunc(seen.holders, Holder.compare)
 	}
-	state.unavailable = slices.Clone(p.Unavailable)
-	sortTexts(state.unavailable)
-	state.unavailable = slices.Compact(state.unavailable)
-	for _, resource := range state.unavailable {
-		at := l.place(resource, i)
+	seen.unavailable = slices.Clone(p.Unavailable)
+	sortTexts(seen.unavailable)
+	seen.unavailable = slices.Compact(seen.unavailable)
+	for _, resource := range seen.unavailable {
+		at := l.place(l.resource(resource), i)
 		l.places[at].unavailable = true
 		l.recount(at)
 	}
@@ -214,14 +221,14 @@ func (l *ledger) isQuarantined(i int32, p *Pool, lease Lease, running map[Holder
 		}
 		return false
 	}
-	l.pools[i].stuck = append(l.pools[i].stuck, lease.Holder())
+	l.observed[i].stuck = append(l.observed[i].stuck, lease.Holder())
 	l.stuck = append(l.stuck, Stuck{Pool: int(i), Lease: lease, At: at})
 	return p.OnStuck == Quarantine
 }
 
 // forgive lets the oldest quarantined leases not count, as many as the allowance covers.
-func (l *ledger) forgive(p *poolState) {
-	for _, q := range p.quarantine[:min(p.allowance, len(p.quarantine))] {
+func (l *ledger) forgive(seen *observed) {
+	for _, q := range seen.quarantine[:min(seen.allowance, len(seen.quarantine))] {
 		l.holds[q.hold].forgiven = true
 		l.recount(q.place)
 	}
@@ -264,26 +271,33 @@ func (l *ledger) key(p *poolState, n int) {
 	}
 }
 
+// resource finds or makes the number of a resource.
+func (l *ledger) resource(name string) int32 {
+	h := hash(name)
+	who := l.down.find(name, h)
+	if who == none {
+		who = l.down.add(name, h)
+	}
+	return who
+}
+
 // place finds or makes the place of a resource in a pool.
-func (l *ledger) place(resource string, pool int32) int32 {
-	h := hash(resource)
-	first := l.down.find(resource, h)
-	if at := l.placeIn(first, pool); at != none {
-		return at
+func (l *ledger) place(who, pool int32) int32 {
+	at := l.placeIn(who, pool)
+	if at == none {
+		at = int32(len(l.places))
+		l.places = append(l.places, place{next: l.down.entries[who].first, pool: pool, holds: none})
+		l.down.entries[who].first = at
 	}
-	at := int32(len(l.places))
-	if first != none { // behind the first one, so that the registry need not be written again
-		l.places = append(l.places, place{next: l.places[first].next, pool: pool, holds: none})
-		l.places[first].next = at
-		return at
-	}
-	l.places = append(l.places, place{next: none, pool: pool, holds: none})
-	l.down.add(resource, h, at)
 	return at
 }
 
-func (l *ledger) placeIn(first, pool int32) int32 {
-	at := first
+// placeIn returns the place of a resource in a pool, or none; who is none for a resource without places.
+func (l *ledger) placeIn(who, pool int32) int32 {
+	if who == none {
+		return none
+	}
+	at := l.down.entries[who].first
 	for at != none && l.places[at].pool != pool {
 		at = l.places[at].next
 	}
@@ -328,20 +342,20 @@ func (l *ledger) release(pool int32, holder Holder) bool {
 	*link = l.holds[h].next
 	l.holds[h] = hold{next: l.unused}
 	l.unused = h
-	p := &l.pools[pool]
-	p.quarantine = slices.DeleteFunc(p.quarantine, func(q quarantine) bool { return q.hold == h })
+	seen := &l.observed[pool]
+	seen.quarantine = slices.DeleteFunc(seen.quarantine, func(q quarantine) bool { return q.hold == h })
 	l.recount(at)
-	l.forgive(p) // the next one may have come under the allowance
+	l.forgive(seen) // the next one may have come under the allowance
 	return true
 }
 
 func (l *ledger) summaries() []Summary {
 	summaries := make([]Summary, len(l.pools))
 	for i := range l.pools {
-		p := &l.pools[i]
+		p, seen := &l.pools[i], &l.observed[i]
 		summaries[i] = Summary{
-			Active: p.active, Starts: p.starts, Total: p.total, Max: p.max,
-			Holders: p.holders, Quarantined: p.quarantined, Unavailable: p.unavailable, Stuck: p.stuck,
+			Active: p.active, Starts: p.starts, Total: seen.total, Max: p.max,
+			Holders: seen.holders, Quarantined: seen.quarantined, Unavailable: seen.unavailable, Stuck: seen.stuck,
 		}
 	}
 	return summaries

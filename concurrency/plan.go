@@ -15,6 +15,9 @@ type Result struct {
 	Admitted []Admitted
 	// Refused wait, by rank.
 	Refused []Refused
+	// Refusals are the different answers that the refused got, each all pools that refuse, in ascending order of their keys.
+	// Most candidates wait for the same reasons as others.
+	Refusals [][]Refusal
 	// Pools describes the snapshot's pools, at the same indices.
 	Pools []Summary
 	// Stuck are the leases without progress for too long, by pool key, resource and group. Where the pool says Quarantine
@@ -27,7 +30,7 @@ type Result struct {
 
 // Admitted is a candidate that may start.
 type Admitted struct {
-	Candidate int // index of the candidate
+	Candidate int32 // index of the candidate
 	Reason    Reason
 	// Claims are the leases the start needs, one per known pool, in ascending order of the pools' keys. They are claimed before anything
 	// is dispatched, see [Apply].
@@ -43,10 +46,8 @@ type Claim struct {
 
 // Refused is a candidate that waits.
 type Refused struct {
-	Candidate int // index of the candidate
-	// Refusals are all pools that refuse it, in ascending order of their keys. Candidates that wait for the same reasons may share one
-	// slice: it is to be read only.
-	Refusals []Refusal
+	Candidate int32 // index of the candidate
+	Why       int32 // index of the result's Refusals
 }
 
 // Refusal is a pool's no.
@@ -85,7 +86,7 @@ func Plan(snapshot Snapshot, candidates []Candidate, now time.Time) (Result, err
 	}
 	b.admitFree()
 	b.admitInOrder()
-	return Result{Admitted: b.admitted, Refused: b.refused, Pools: l.summaries(), Stuck: l.stuck, Next: l.next}, nil
+	return Result{Admitted: b.admitted, Refused: b.refused, Refusals: b.answers, Pools: l.summaries(), Stuck: l.stuck, Next: l.next}, nil
 }
 
 // maxFaults bounds the candidates that are reported: a caller with a wrong index usually has it everywhere.
@@ -183,16 +184,17 @@ type batch struct {
 	*ledger
 	candidates []Candidate
 	order      []int32 // nil: as they are
-	free       []free  // who consumes nothing, ascending
+	hashes     [64]uint64
+	later      []free // those who consume nothing and could not be admitted at once
 
-	starts   starts // of resources without places, into admitted
 	admitted []Admitted
+	free     int // so many of admitted consume nothing
 	refused  []Refused
-	claims   []Claim   // slab of admitted
-	refusals []Refusal // slab of refused
-	// latest holds, per pool, the refusals of the last candidate whose last refusing pool it is. Most neighbours wait for the
-	// same reasons: they share one slice.
-	latest [][]Refusal
+	claims   []Claim     // slab of admitted
+	refusals []Refusal   // slab of answers
+	answers  [][]Refusal // to those who are refused
+	// latest is, per pool, the last answer that ends with it, plus 1. Most neighbours get the same one.
+	latest []int32
 	codes  []Refusal // scratch
 	width  int       // needs of a typical candidate
 	exempt int       // candidates that need nothing
@@ -200,126 +202,172 @@ type batch struct {
 
 // free is a candidate that consumes nothing.
 type free struct {
-	at     int32 // its place in the order
-	first  int32 // first place of its resource, or none
+	index  int32
+	who    int32 // its resource, or none
 	reason Reason
 }
 
 func newBatch(l *ledger, candidates []Candidate) *batch {
-	b := &batch{ledger: l, candidates: candidates, latest: make([][]Refusal, len(l.pools))}
+	b := &batch{ledger: l, candidates: candidates, latest: make([]int32, len(l.pools))}
 	if len(candidates) > 0 {
 		b.width = len(candidates[0].Needs)
 	}
+	l.down.starter = func(start int32) string { return b.candidates[b.admitted[start].Candidate].Resource }
 	return b
 }
 
-func (b *batch) at(i int) int {
+func (b *batch) at(i int) int32 {
 	if b.order == nil {
-		return i
+		return int32(i)
 	}
-	return int(b.order[i])
+	return b.order[i]
 }
 
-// first returns the first place of a resource, counting in what the batch itself started, or none.
-func (b *batch) first(resource string, h uint64) int32 {
-	if first := b.down.find(resource, h); first != none {
-		return first
+// hash returns the hash of the i-th resource in the order. Called with all i one after the other it hashes many names at a time: they
+// are read from memory at once instead of one by one.
+func (b *batch) hash(i int) uint64 {
+	at := i % len(b.hashes)
+	if at == 0 {
+		for k := range min(len(b.hashes), len(b.candidates)-i) {
+			b.hashes[k] = hash(b.candidates[b.at(i+k)].Resource)
+		}
 	}
-	k := b.starts.find(h, func(k int) bool { return b.candidates[b.admitted[k].Candidate].Resource == resource })
-	if k < 0 {
+	return b.hashes[at]
+}
+
+// resource returns the number of a resource that has places, counting in what the batch itself started, or none.
+func (b *batch) resource(name string, h uint64) int32 {
+	slot := b.down.seek(name, h)
+	if slot == none {
 		return none
 	}
-	// The resource of an earlier start comes up again, so its places are needed. From now on it is found in down.
-	b.enter(&b.candidates[b.admitted[k].Candidate], b.admitted[k].Claims)
-	return b.down.find(resource, hash(resource))
+	if start, is := startOf(b.down.slots[slot]); is {
+		who := b.down.enter(slot, name)
+		b.enter(who, start)
+		return who
+	}
+	who := entryOf(b.down.slots[slot])
+	b.catchUp(who)
+	return who
+}
+
+// catchUp enters the leases of the resource's start, if that is still to be done.
+func (b *batch) catchUp(who int32) {
+	if who != none && b.down.entries[who].start != 0 {
+		start := b.down.entries[who].start - 1
+		b.down.entries[who].start = 0
+		b.enter(who, start)
+	}
+}
+
+func (b *batch) enter(who, start int32) {
+	a := &b.admitted[start]
+	b.ledger.enter(who, b.candidates[a.Candidate].Group, a.Claims)
 }
 
 // admitFree admits, on the snapshot as it was read, everybody who consumes nothing.
 func (b *batch) admitFree() {
-	if len(b.down.entries) > 0 || b.exempt > 0 {
-		b.free = make([]free, 0, min(len(b.candidates), 2*len(b.down.entries)+b.exempt))
-		for i := range b.candidates {
-			c := &b.candidates[b.at(i)]
-			own := free{at: int32(i), first: none, reason: RuleNotApplicable}
-			if len(c.Needs) > 0 {
-				if own.first = b.down.find(c.Resource, hash(c.Resource)); own.first == none {
-					continue
-				}
-				own.reason = b.ledger.free(own.first, c)
-			}
-			if own.reason != "" {
-				b.free = append(b.free, own)
-			}
-		}
-		b.holds = slices.Grow(b.holds, len(b.free)*b.width)
-	}
-	starts := min(len(b.candidates), len(b.free)+b.room)
+	down := len(b.down.entries)
+	starts := min(len(b.candidates), b.exempt+down+b.room)
 	b.admitted = make([]Admitted, 0, starts)
 	b.claims = make([]Claim, 0, starts*b.width)
-	b.starts = newStarts(starts - len(b.free))
-	// Only now are they counted: what a holder adds to a pool was not there for the others.
-	for _, own := range b.free {
-		index := b.at(int(own.at))
-		if own.first == none { // an earlier one of these may have made a place for its resource
-			own.first = b.down.find(b.candidates[index].Resource, hash(b.candidates[index].Resource))
-		}
-		b.admit(index, own.first, own.reason)
+	if down == 0 && b.exempt == 0 {
+		return
 	}
+	for i := range b.candidates {
+		index := b.at(i)
+		c := &b.candidates[index]
+		h := b.hash(i)
+		own := free{index: index, who: none, reason: RuleNotApplicable}
+		if len(c.Needs) > 0 {
+			if own.who = b.down.find(c.Resource, h); own.who == none {
+				continue
+			}
+			own.reason = b.ledger.free(own.who, c)
+		}
+		if own.reason != "" && (len(b.later) > 0 || !b.admitDown(own, c)) {
+			b.later = append(b.later, own)
+		}
+	}
+	// Only now are they counted: what a holder adds to a pool was not there for the others.
+	for _, own := range b.later {
+		b.catchUp(own.who)
+		b.admit(own.index, own.who, own.reason)
+	}
+	b.free = len(b.admitted)
+}
+
+// admitDown admits a candidate that changes nothing for any other resource.
+func (b *batch) admitDown(own free, c *Candidate) bool {
+	start := len(b.claims)
+	if own.who == none {
+		b.start(own.index, own.reason, start)
+		return true
+	}
+	if b.down.entries[own.who].start != 0 {
+		return false
+	}
+	claims, ok, added := b.takeDown(b.claims, own.who, c)
+	if !ok {
+		return false
+	}
+	b.claims = claims
+	b.start(own.index, own.reason, start)
+	if added {
+		b.down.entries[own.who].start = int32(len(b.admitted))
+	}
+	return true
 }
 
 // admitInOrder goes through the others by rank.
 func (b *batch) admitInOrder() {
-	b.refused = make([]Refused, 0, len(b.candidates)-len(b.admitted))
-	free := b.free
+	b.refused = make([]Refused, 0, len(b.candidates)-b.free)
+	free := b.admitted[:b.free]
 	for i := range b.candidates {
-		if len(free) > 0 && int(free[0].at) == i {
+		index := b.at(i)
+		h := b.hash(i)
+		if len(free) > 0 && free[0].Candidate == index {
 			free = free[1:]
 			continue
 		}
-		index := b.at(i)
 		c := &b.candidates[index]
-		h := hash(c.Resource)
-		first := b.first(c.Resource, h)
-		b.codes = b.ask(b.codes[:0], first, c)
+		who := b.resource(c.Resource, h)
+		b.codes = b.ask(b.codes[:0], who, c)
 		switch {
 		case len(b.codes) > 0:
 			b.refuse(index)
-			b.reserve(first, c, b.codes)
-		case first == none:
-			b.admitNew(index, h)
+			b.reserve(who, c, b.codes)
+		case who == none:
+			b.down.addStart(h, len(b.admitted))
+			start := len(b.claims)
+			b.claims = b.takeNew(b.claims, c)
+			b.start(index, SlotFree, start)
 		default:
-			b.admit(index, first, b.reason(first, c))
+			b.admit(index, who, b.reason(who, c))
 		}
 	}
 }
 
-func (b *batch) admit(index int, first int32, reason Reason) {
+func (b *batch) admit(index, who int32, reason Reason) {
 	start := len(b.claims)
-	b.claims = b.take(b.claims, first, &b.candidates[index])
-	b.admitted = append(b.admitted, Admitted{Candidate: index, Reason: reason, Claims: b.claims[start:len(b.claims):len(b.claims)]})
+	b.claims = b.take(b.claims, who, &b.candidates[index])
+	b.start(index, reason, start)
 }
 
-// admitNew is admit for a resource without places. They are entered if it comes up again, which it rarely does.
-func (b *batch) admitNew(index int, h uint64) {
-	c := &b.candidates[index]
-	start := len(b.claims)
-	b.claims = b.takeNew(b.claims, c)
-	if !b.starts.add(h, len(b.admitted)) {
-		b.enter(c, b.claims[start:])
-	}
-	b.admitted = append(b.admitted, Admitted{Candidate: index, Reason: SlotFree, Claims: b.claims[start:len(b.claims):len(b.claims)]})
+// start lists a candidate as admitted with the claims from an index on.
+func (b *batch) start(index int32, reason Reason, claims int) {
+	b.admitted = append(b.admitted, Admitted{Candidate: index, Reason: reason, Claims: b.claims[claims:len(b.claims):len(b.claims)]})
 }
 
-func (b *batch) refuse(index int) {
-	last := b.codes[len(b.codes)-1].Pool
-	shared := b.latest[last]
-	if !slices.Equal(shared, b.codes) {
+func (b *batch) refuse(index int32) {
+	last := &b.latest[b.codes[len(b.codes)-1].Pool]
+	if *last == 0 || !slices.Equal(b.answers[*last-1], b.codes) {
 		start := len(b.refusals)
 		b.refusals = append(b.refusals, b.codes...)
-		shared = b.refusals[start:len(b.refusals):len(b.refusals)]
-		b.latest[last] = shared
+		b.answers = append(b.answers, b.refusals[start:len(b.refusals):len(b.refusals)])
+		*last = int32(len(b.answers))
 	}
-	b.refused = append(b.refused, Refused{Candidate: index, Refusals: shared})
+	b.refused = append(b.refused, Refused{Candidate: index, Why: *last - 1})
 }
 
 // Apply returns the records of the snapshot in which the starts took leases that they did not have, in ascending order of the
@@ -333,7 +381,7 @@ func (b *batch) refuse(index int) {
 func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now time.Time) ([]Record, error) {
 	added := make([][]Lease, len(snapshot.Pools))
 	for _, s := range starts {
-		if s.Candidate < 0 || s.Candidate >= len(candidates) {
+		if s.Candidate < 0 || int(s.Candidate) >= len(candidates) {
 			return nil, fmt.Errorf("concurrency: a start names candidate %d of %d: the candidates must be those of the plan", s.Candidate, len(candidates))
 		}
 		c := &candidates[s.Candidate]

@@ -84,7 +84,7 @@ func (s *scene) verdict(r Result) []string {
 	}
 	for _, a := range r.Refused {
 		line := s.candidates[a.Candidate].Resource
-		for _, refusal := range a.Refusals {
+		for _, refusal := range r.Refusals[a.Why] {
 			line += " " + s.Pools[refusal.Pool].Key + ":" + string(refusal.Reason)
 		}
 		lines = append(lines, line)

@@ -79,22 +79,31 @@ type Candidate struct {
 	Needs []int32
 }
 
+// validate reports all faults.
 func (s Snapshot) validate() error {
 	var faults []error
 	fault := func(i int, format string, args ...any) {
 		faults = append(faults, fmt.Errorf("concurrency: pools[%d]"+format, append([]any{i}, args...)...))
 	}
-	keys := make(map[string]int, len(s.Pools))
+	var keys map[string]int // nil while the keys ascend, as they usually do
 	families := make(map[string]int)
 	for i := range s.Pools {
 		p := &s.Pools[i]
 		if p.Key == "" {
 			fault(i, ".key: is required")
 		}
-		if j, ok := keys[p.Key]; ok {
-			fault(i, ".key: %q: is also the key of pools[%d]", p.Key, j)
+		if keys == nil && i > 0 && p.Key <= s.Pools[i-1].Key {
+			keys = make(map[string]int, len(s.Pools))
+			for j := range s.Pools[:i] {
+				keys[s.Pools[j].Key] = j
+			}
 		}
-		keys[p.Key] = i
+		if keys != nil {
+			if j, ok := keys[p.Key]; ok {
+				fault(i, ".key: %q: is also the key of pools[%d]", p.Key, j)
+			}
+			keys[p.Key] = i
+		}
 		if p.Unknown {
 			continue
 		}

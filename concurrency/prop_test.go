@@ -361,7 +361,7 @@ func TestI12(t *testing.T) {
 				t.Fatalf("I12: %+v never start", waiting)
 			}
 			r := mustPlan(t, s, waiting)
-			started := map[int]bool{}
+			started := make([]bool, len(waiting))
 			for _, a := range r.Admitted {
 				started[a.Candidate] = true
 			}
@@ -420,7 +420,7 @@ func TestPlanAgainstReference(t *testing.T) {
 				tally[a.Reason]++
 			}
 			for _, a := range got.Refused {
-				for _, refusal := range a.Refusals {
+				for _, refusal := range got.Refusals[a.Why] {
 					tally[refusal.Reason]++
 				}
 			}

@@ -77,8 +77,8 @@ func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 func (q *Queue) Len() int { return q.count }
 
 // Waiting returns a candidate that waits, by the id that Add gave.
-func (q *Queue) Waiting(id int) (Candidate, bool) {
-	if id < 0 || id >= len(q.waiting) || q.waiting[id].line == nil {
+func (q *Queue) Waiting(id int32) (Candidate, bool) {
+	if id < 0 || int(id) >= len(q.waiting) || q.waiting[id].line == nil {
 		return Candidate{}, false
 	}
 	return q.waiting[id].Candidate, true
@@ -86,7 +86,7 @@ func (q *Queue) Waiting(id int) (Candidate, bool) {
 
 // Add lets a candidate wait and returns its id, which is its own until it is admitted or removed. Needs are kept and must not be
 // modified until then.
-func (q *Queue) Add(c Candidate) (int, error) {
+func (q *Queue) Add(c Candidate) (int32, error) {
 	if v := (survey{pools: len(q.ledger.pools)}); c.Resource == "" || !v.needs(c.Needs) {
 		return 0, v.fault(0, &c)
 	}
@@ -106,17 +106,17 @@ func (q *Queue) Add(c Candidate) (int, error) {
 	q.count++
 	q.sort(c.Resource, none)
 	q.sweep()
-	return int(id), nil
+	return id, nil
 }
 
 // Remove takes back a candidate that waits. An id that is not in use is an error.
-func (q *Queue) Remove(id int) error {
+func (q *Queue) Remove(id int32) error {
 	if _, ok := q.Waiting(id); !ok {
 		return fmt.Errorf("concurrency: no candidate waits with id %d", id)
 	}
 	resource := q.waiting[id].Resource
-	q.leave(int32(id))
-	q.forget(int32(id))
+	q.leave(id)
+	q.forget(id)
 	q.sort(resource, none)
 	q.sweep()
 	return nil
@@ -129,16 +129,17 @@ func (q *Queue) Release(pool int, h Holder, revision uint64) error {
 		return fmt.Errorf("concurrency: no pool %d of %d", pool, len(q.ledger.pools))
 	}
 	p := &q.ledger.pools[pool]
+	seen := &q.ledger.observed[pool]
 	before := p.active
 	if !q.ledger.release(int32(pool), h) {
-		return fmt.Errorf("%w: %s %s holds nothing in pool %s", ErrFenced, h.Resource, h.Group, p.key)
+		return fmt.Errorf("%w: %s %s holds nothing in pool %s", ErrFenced, h.Resource, h.Group, seen.key)
 	}
 	p.revision = revision
 	if p.active < before {
 		q.wake(pool, p.active == 0)
 	}
 	q.sort(h.Resource, none)
-	for _, other := range p.quarantine { // the allowance may have gone to the next one, which counts no more
+	for _, other := range seen.quarantine { // the allowance may have gone to the next one, which counts no more
 		q.sort(other.holder.Resource, none)
 	}
 	q.sweep()
@@ -230,10 +231,10 @@ func (w *walk) next() bool {
 func (w *walk) step(l *line) {
 	id := l.ids[0]
 	c := &w.waiting[id].Candidate
-	first := w.first(c.Resource)
+	who := w.resource(c.Resource)
 	reason := w.reason(id)
-	if refusals := w.ledger.ask(nil, first, c); len(refusals) > 0 {
-		w.refuse(l, id, first, refusals)
+	if refusals := w.ledger.ask(nil, who, c); len(refusals) > 0 {
+		w.refuse(l, id, who, refusals)
 		return
 	}
 	w.take(l)
@@ -244,7 +245,7 @@ func (w *walk) step(l *line) {
 	w.sort(c.Resource, id)
 }
 
-func (w *walk) refuse(l *line, id, first int32, refusals []Refusal) {
+func (w *walk) refuse(l *line, id, who int32, refusals []Refusal) {
 	hopeless := slices.ContainsFunc(refusals, func(r Refusal) bool { return r.Reason.On() == "config" })
 	if hopeless || !l.strict && !l.alone {
 		w.park(l, refusals[0])
@@ -252,7 +253,7 @@ func (w *walk) refuse(l *line, id, first int32, refusals []Refusal) {
 	}
 	w.take(l)
 	w.back = append(w.back, id)
-	w.ledger.reserve(first, &w.waiting[id].Candidate, refusals)
+	w.ledger.reserve(who, &w.waiting[id].Candidate, refusals)
 	if l.at >= 0 && !slices.ContainsFunc(l.needs, func(pool int32) bool {
 		return w.ledger.hasRoom(&w.ledger.pools[pool])
 	}) {
@@ -262,8 +263,8 @@ func (w *walk) refuse(l *line, id, first int32, refusals []Refusal) {
 
 func (w *walk) admit(id int32, reason Reason) {
 	c := &w.waiting[id].Candidate
-	claims := w.ledger.take(nil, w.first(c.Resource), c)
-	w.admitted = append(w.admitted, Admitted{Candidate: int(id), Reason: reason, Claims: claims})
+	claims := w.ledger.take(nil, w.resource(c.Resource), c)
+	w.admitted = append(w.admitted, Admitted{Candidate: id, Reason: reason, Claims: claims})
 }
 
 // touch follows a change of a line's head, or that it became live or was parked.
@@ -293,18 +294,18 @@ func (q *Queue) touch(l *line) {
 // reason is why a candidate that is refused nowhere may start.
 func (q *Queue) reason(id int32) Reason {
 	c := &q.waiting[id].Candidate
-	first := q.first(c.Resource)
-	if first != none && len(c.Needs) > 0 {
-		if reason := q.ledger.free(first, c); reason != "" {
+	who := q.resource(c.Resource)
+	if who != none && len(c.Needs) > 0 {
+		if reason := q.ledger.free(who, c); reason != "" {
 			return reason
 		}
 	}
-	return q.ledger.reason(first, c)
+	return q.ledger.reason(who, c)
 }
 
-// first returns the first place of a resource, or none.
-func (q *Queue) first(resource string) int32 {
-	return q.ledger.down.find(resource, hash(resource))
+// resource returns the number of a resource with places, or none.
+func (q *Queue) resource(name string) int32 {
+	return q.ledger.down.find(name, hash(name))
 }
 
 // take takes the first candidate out of its line.
@@ -417,11 +418,11 @@ func (q *Queue) sort(resource string, cursor int32) {
 	if !ok {
 		return
 	}
-	first := q.first(resource)
+	who := q.resource(resource)
 	strict, mixed := false, false
 	for id := head; id != none; id = q.waiting[id].before {
 		w := &q.waiting[id]
-		w.key = q.key(first, w)
+		w.key = q.key(who, w)
 		strict = strict || q.strict(w)
 		mixed = mixed || w.key != q.waiting[head].key
 	}
@@ -469,10 +470,10 @@ func (q *Queue) lineOf(key string, w *waiting, alone bool) *line {
 
 // consumes returns the pools in which the candidate takes a place, by key.
 func (q *Queue) consumes(w *waiting) []int32 {
-	first := q.first(w.Resource)
+	who := q.resource(w.Resource)
 	var pools []int32
 	for _, pool := range q.ledger.ordered(w.Needs) {
-		if at := q.ledger.placeIn(first, pool); at == none || !q.ledger.places[at].down {
+		if at := q.ledger.placeIn(who, pool); at == none || !q.ledger.places[at].down {
 			pools = append(pools, pool)
 		}
 	}
@@ -480,8 +481,8 @@ func (q *Queue) consumes(w *waiting) []int32 {
 }
 
 // key says what a candidate needs; empty: nothing.
-func (q *Queue) key(first int32, w *waiting) string {
-	free := len(w.Needs) == 0 || first != none && q.ledger.free(first, &w.Candidate) != ""
+func (q *Queue) key(who int32, w *waiting) string {
+	free := len(w.Needs) == 0 || who != none && q.ledger.free(who, &w.Candidate) != ""
 	if free && (q.walk == nil || !q.walk.inOrder) {
 		return ""
 	}
@@ -491,7 +492,7 @@ func (q *Queue) key(first int32, w *waiting) string {
 	}
 	for _, pool := range q.ledger.ordered(w.Needs) {
 		kind := byte('+')
-		if at := q.ledger.placeIn(first, pool); at != none && q.ledger.places[at].down {
+		if at := q.ledger.placeIn(who, pool); at != none && q.ledger.places[at].down {
 			if q.ledger.places[at].counting {
 				continue
 			}

@@ -14,12 +14,12 @@ import (
 // queueModel keeps what a host keeps without a queue, the records and the waiting candidates, and plans from scratch.
 type queueModel struct {
 	snapshot Snapshot
-	waiting  map[int]Candidate
+	waiting  map[int32]Candidate
 	queue    *Queue
 	tally    map[string]int
 }
 
-func (m *queueModel) ids() []int { return slices.Sorted(maps.Keys(m.waiting)) }
+func (m *queueModel) ids() []int32 { return slices.Sorted(maps.Keys(m.waiting)) }
 
 func (m *queueModel) add(t *rapid.T) {
 	for _, c := range drawCandidates(t, m.snapshot) {
@@ -108,7 +108,7 @@ func (m *queueModel) admit(t *rapid.T) {
 		m.tally[string(a.Reason)]++
 	}
 	for _, r := range plan.Refused {
-		for _, refusal := range r.Refusals {
+		for _, refusal := range plan.Refusals[r.Why] {
 			m.tally[string(refusal.Reason)]++
 		}
 	}
@@ -138,7 +138,7 @@ func (m *queueModel) store(t *rapid.T, records []Record) {
 
 func propQueue(tally map[string]int) func(*rapid.T) {
 	return func(t *rapid.T) {
-		m := &queueModel{snapshot: drawSnapshot(t, epoch), waiting: map[int]Candidate{}, tally: tally}
+		m := &queueModel{snapshot: drawSnapshot(t, epoch), waiting: map[int32]Candidate{}, tally: tally}
 		var err error
 		if m.queue, err = NewQueue(m.snapshot, epoch); err != nil {
 			t.Fatal(err)

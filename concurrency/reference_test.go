@@ -306,7 +306,7 @@ func say(s Snapshot, candidates []Candidate, r Result) verdicts {
 	for _, a := range r.Refused {
 		c := candidates[a.Candidate]
 		text := fmt.Sprintf("%d %s %s", c.Rank, c.Resource, c.Group)
-		for _, refusal := range a.Refusals {
+		for _, refusal := range r.Refusals[a.Why] {
 			text += " " + s.Pools[refusal.Pool].Key + "=" + string(refusal.Reason)
 		}
 		v.refused = append(v.refused, text)

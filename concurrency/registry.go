@@ -1,68 +1,106 @@
 package concurrency
 
-// registry finds the first place of a resource. Nothing is ever taken out of it.
+// registry gives resources numbers, by name. Nothing is ever taken out of it.
 //
-// It beats a map because nearly all questions are about resources that are not in it, because its hash is there already, and because a resource is
-// compared only if its tag is the same.
+// It beats a map because nearly all questions are about resources that are not in it, which a small filter answers; because the hash of a name is
+// computed once, for the filter and the table; and because who starts in a batch is filed under the number of the start, without an
+// entry of its own: most of them never come up again.
 type registry struct {
 	filter  filter
-	slots   []uint64 // index of the entry plus 1, and above it 32 bits of the hash; 0: free. At least half are
+	slots   []uint64 // upper half: of the hash; lower half: twice the number, and 1 for a start, plus 2; 0: free. One in five is
+	used    int
 	entries []entry
+	starter func(start int32) string // the name of who started
 }
 
+// entry is a resource with places, or once with some.
 type entry struct {
 	resource string
-	hash     uint64
-	first    int32
+	first    int32 // place, or none
+	start    int32 // number plus 1 of the batch's start whose leases are still to be entered; 0: none is
 }
 
-// newRegistry is for about n resources; more of them only make it slower.
+// newRegistry is for n resources; more of them only make it slower.
 func newRegistry(n int) registry {
 	size := 16
-	for size < 2*n {
+	for 4*size < 5*n {
 		size *= 2
 	}
-	return registry{filter: newFilter(n), slots: make([]uint64, size), entries: make([]entry, 0, n)}
+	return registry{filter: newFilter(n), slots: make([]uint64, size)}
 }
 
-// find returns the first place of a resource with this hash, or none.
-func (r *registry) find(resource string, h uint64) int32 {
+// seek returns the slot of a resource with this hash, or none.
+func (r *registry) seek(resource string, h uint64) int32 {
 	if !r.filter.has(h) {
 		return none
 	}
-	for i := h >> 20; ; i++ {
-		slot := r.slots[i&uint64(len(r.slots)-1)]
-		if slot == 0 {
-			return none
+	mask := uint64(len(r.slots) - 1)
+	for i := h >> 32 & mask; r.slots[i] != 0; i = (i + 1) & mask {
+		if slot := r.slots[i]; slot>>32 == h>>32 && r.name(slot) == resource {
+			return int32(i)
 		}
-		if slot>>32 == h&(1<<32-1) {
-			if e := &r.entries[uint32(slot)-1]; e.resource == resource {
-				return e.first
+	}
+	return none
+}
+
+func (r *registry) name(slot uint64) string {
+	if start, is := startOf(slot); is {
+		return r.starter(start)
+	}
+	return r.entries[entryOf(slot)].resource
+}
+
+func entryOf(slot uint64) int32 { return int32(uint32(slot)/2) - 1 }
+
+func startOf(slot uint64) (start int32, is bool) { return entryOf(slot), slot&1 != 0 }
+
+// find returns the number of the entry of a resource with this hash, or none. It is for those who file no starts.
+func (r *registry) find(resource string, h uint64) int32 {
+	slot := r.seek(resource, h)
+	if slot == none {
+		return none
+	}
+	return entryOf(r.slots[slot])
+}
+
+// add enters a resource that is not there yet, and returns its number.
+func (r *registry) add(resource string, h uint64) int32 {
+	r.entries = append(r.entries, entry{resource: resource, first: none})
+	who := int32(len(r.entries) - 1)
+	r.file(h, uint64(who)*2+2)
+	return who
+}
+
+// addStart files the start of a resource that is not there yet.
+func (r *registry) addStart(h uint64, start int) { r.file(h, uint64(start)*2+3) }
+
+// enter makes an entry of the start in a slot.
+func (r *registry) enter(slot int32, resource string) int32 {
+	r.entries = append(r.entries, entry{resource: resource, first: none})
+	who := int32(len(r.entries) - 1)
+	r.slots[slot] = r.slots[slot]>>32<<32 | uint64(who)*2 + 2
+	return who
+}
+
+func (r *registry) file(h, number uint64) {
+	r.filter.add(h)
+	if r.used++; 5*r.used > 4*len(r.slots) {
+		slots := r.slots
+		r.slots = make([]uint64, 2*len(slots))
+		for _, slot := range slots {
+			if slot != 0 {
+				r.put(slot)
 			}
 		}
 	}
+	r.put(h>>32<<32 | number)
 }
 
-// add enters a resource that is not there yet.
-func (r *registry) add(resource string, h uint64, first int32) {
-	r.entries = append(r.entries, entry{resource, h, first})
-	r.filter.add(h)
-	if 2*len(r.entries) <= len(r.slots) {
-		r.file(len(r.entries) - 1)
-		return
+func (r *registry) put(slot uint64) {
+	mask := uint64(len(r.slots) - 1)
+	i := slot >> 32 & mask
+	for r.slots[i] != 0 {
+		i = (i + 1) & mask
 	}
-	r.slots = make([]uint64, 2*len(r.slots))
-	for k := range r.entries {
-		r.file(k)
-	}
-}
-
-// file puts an entry into a slot.
-func (r *registry) file(k int) {
-	h := r.entries[k].hash
-	i := h >> 20
-	for r.slots[i&uint64(len(r.slots)-1)] != 0 {
-		i++
-	}
-	r.slots[i&uint64(len(r.slots)-1)] = h<<32 | uint64(k+1)
+	r.slots[i] = slot
 }

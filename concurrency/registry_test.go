@@ -1,44 +1,87 @@
 package concurrency
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// TestRegistryIsAMap: whatever the hashes are, equal ones and those with equal tags included, the registry answers as a map does.
+// TestRegistryIsAMap: whatever the hashes are, equal ones and those with equal tags included, the registry answers as a map does, of entries, of
+// starts, and of starts that became entries.
 func TestRegistryIsAMap(t *testing.T) {
-	found, missed := 0, 0
+	tally := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfDistinct(rapid.StringN(0, 3, -1), rapid.ID[string]).Draw(t, "names")
 		hashOf := func(name string) uint64 { return hash(name) }
 		if rapid.Bool().Draw(t, "few hashes") {
-			hashOf = func(name string) uint64 { return uint64(len(name)) << 20 }
+			hashOf = func(name string) uint64 { return uint64(len(name)) << 32 }
 		}
-		r, plain := newRegistry(rapid.IntRange(0, 8).Draw(t, "estimate")), map[string]int32{}
+		r := newRegistry(rapid.IntRange(0, 8).Draw(t, "estimate"))
+		r.starter = func(start int32) string { return names[start] }
+		entries := map[string]int32{}
 		for i, name := range names {
-			if i%3 == 0 {
-				continue // is asked for and never added
+			switch i % 4 {
+			case 0: // is asked for and never added
+			case 1:
+				entries[name] = r.add(name, hashOf(name))
+			default:
+				r.addStart(hashOf(name), i)
 			}
-			r.add(name, hashOf(name), int32(i))
-			plain[name] = int32(i)
+			if i%4 == 3 {
+				entries[name] = r.enter(r.seek(name, hashOf(name)), name)
+			}
 		}
-		for _, name := range names {
-			want, ok := plain[name]
-			if !ok {
-				want = none
-				missed++
-			} else {
-				found++
+		for i, name := range names {
+			slot := r.seek(name, hashOf(name))
+			if i%4 == 0 {
+				if tally["missed"]++; slot != none {
+					t.Fatalf("%q was never added", name)
+				}
+				continue
 			}
-			if got := r.find(name, hashOf(name)); got != want {
-				t.Fatalf("%q: %d, want %d", name, got, want)
+			if slot == none {
+				t.Fatalf("%q is lost", name)
 			}
+			start, is := startOf(r.slots[slot])
+			if is != (i%4 == 2) || is && int(start) != i {
+				t.Fatalf("%q: start %d %v, want %d", name, start, is, i)
+			}
+			if is {
+				tally["start"]++
+				continue
+			}
+			tally["entry"]++
+			if who := r.find(name, hashOf(name)); who != entries[name] || r.entries[who].resource != name || r.entries[who].first != none {
+				t.Fatalf("%q: %d %+v, want %d", name, who, r.entries[who], entries[name])
+			}
+		}
+		if len(entries) != len(r.entries) || 5*r.used > 4*len(r.slots) {
+			t.Fatalf("%d entries of %d, %d slots of %d", len(r.entries), len(entries), r.used, len(r.slots))
 		}
 	})
-	if found == 0 || missed == 0 {
-		t.Errorf("found %d, missed %d", found, missed)
+	for _, want := range []string{"missed", "start", "entry"} {
+		if tally[want] == 0 {
+			t.Errorf("%s never happened", want)
+		}
+	}
+}
+
+// TestRegistrySize: it is large enough for what it is made for, and no larger than twice that.
+func TestRegistrySize(t *testing.T) {
+	for _, n := range []int{0, 12, 13, 100, 1000, 100_000} {
+		r := newRegistry(n)
+		slots := len(r.slots)
+		if 4*slots < 5*n || slots > 16 && 2*slots > 5*n {
+			t.Errorf("%d slots for %d", slots, n)
+		}
+		for i := range n {
+			r.addStart(hash(fmt.Sprint("node-", i)), i)
+		}
+		if len(r.slots) != slots {
+			t.Errorf("n=%d: %d slots became %d", n, slots, len(r.slots))
+		}
 	}
 }
 

@@ -290,7 +290,7 @@ func (w *work) admit() error {
 	}
 	var result concurrency.Result
 	var counted map[poolPlace]bool
-	given := map[int]bool{} // forced somewhere, and refused by a pool elsewhere
+	given := map[int32]bool{} // forced somewhere, and refused by a pool elsewhere
 	for again := true; again; {
 		var restore func()
 		var err error
@@ -323,7 +323,7 @@ type poolPlace struct {
 // force lets the candidates start for which an override lets their version past a concurrency rule: their resource counts as down in the pool
 // before the batch, so that it is admitted whatever the limit, and counts. restore gives the records their leases back. The resources that
 // only count for this are returned: nobody else may start on them on that account, since the start that is forced may be left out.
-func (w *work) force(asked []concurrency.Candidate, but map[int]bool) (restore func(), counted map[poolPlace]bool) {
+func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore func(), counted map[poolPlace]bool) {
 	if len(w.overrides) == 0 {
 		return func() {}, nil
 	}
@@ -337,7 +337,7 @@ func (w *work) force(asked []concurrency.Candidate, but map[int]bool) (restore f
 		c := &w.candidates[k]
 		c.forced = false
 		for _, pool := range asked[k].Needs {
-			if but[k] || !w.forced(c, pool) {
+			if but[int32(k)] || !w.forced(c, pool) {
 				continue
 			}
 			c.forced = true
@@ -436,12 +436,12 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 
 // refused lists who waits for a slot. A refused first start of a bracket keeps all members of its resource waiting.
 func (w *work) refused(result concurrency.Result) {
-	shared := map[*concurrency.Refusal][]Verdict{}
+	shared := make([][]Verdict, len(result.Refusals))
 	for _, refused := range result.Refused {
 		c := &w.candidates[refused.Candidate]
-		blockers, known := shared[&refused.Refusals[0]]
-		if !known {
-			refusals := refused.Refusals
+		blockers := shared[refused.Why]
+		if blockers == nil {
+			refusals := result.Refusals[refused.Why]
 			if len(w.overrides) > 0 { // pools that an override forces are not in the way, unless no other one is
 				if others := slices.DeleteFunc(slices.Clone(refusals), func(r concurrency.Refusal) bool { return w.forced(c, r.Pool) }); len(others) > 0 {
 					refusals = others
@@ -451,7 +451,7 @@ func (w *work) refused(result concurrency.Result) {
 				blockers = append(blockers, w.slotVerdict(refusal))
 			}
 			if len(w.overrides) == 0 {
-				shared[&refused.Refusals[0]] = blockers
+				shared[refused.Why] = blockers
 			}
 		}
 		w.waitFor(c, blockers)

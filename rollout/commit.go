@@ -87,7 +87,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 		if !runs[start.Run] {
 			continue
 		}
-		own := concurrency.Admitted{Candidate: len(candidates)}
+		own := concurrency.Admitted{Candidate: int32(len(candidates))}
 		for _, claim := range start.Claims {
 			k, known := slices.BinarySearchFunc(records, claim.Pool, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
 			if !known {
