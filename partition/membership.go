@@ -1,8 +1,10 @@
 package partition
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -15,16 +17,27 @@ type matcher struct {
 	names      map[string][]uint32 // partitions by clusterName
 	display    string              // second label to compare with clusterName; empty if there is none
 	grouped    bool                // some partition is filed under its groups
+	checked    bool                // some partition has criteria about groups and is filed under something else
 	groups     map[string]map[string]string
 	known      textTable              // names of groups
 	byKnown    []*groupIndex          // filled when a group is first seen
 	byUnknown  map[string]*groupIndex // of groups that only clusters name
 	groupless  []string               // groups that a cluster in none is tried with
 	keys       []keyIndex
-	direct     bool     // every partition is filed under the same label, and being found there is being a member
 	unfiled    []uint32 // partitions of which only a look at the labels can tell: NotIn, DoesNotExist, {}
 	candidates []uint32 // to which cluster, by number and 1, a partition was last a candidate
+	only       filing
+	heads      []uint16 // working memory of matchGroups
 }
+
+// filing says what all partitions are filed under, if being found there is being a member; else it is mixed.
+type filing uint8
+
+const (
+	mixed filing = iota
+	oneLabel
+	groupsOnly
+)
 
 // rule is what is left to check of a partition once it is a candidate.
 type rule struct {
@@ -37,25 +50,25 @@ type rule struct {
 
 // keyIndex has the partitions that ask for a label.
 type keyIndex struct {
-	key    string
-	values textTable
-	lists  [][]uint32 // by value: partitions that it fulfils
-	any    []uint32   // partitions that any value fulfils
+	key        string
+	values     textTable
+	partitions []uint32 // by value, those that it fulfils
+	starts     []uint32 // where those of a value begin; one more at the end
+	any        []uint32 // partitions that any value fulfils
 }
 
-// of returns the partitions that a value fulfils besides any.
-func (k *keyIndex) of(value string) []uint32 {
-	if i := k.values.find(value); i >= 0 {
-		return k.lists[i]
+// of returns the partitions that the value of this number fulfils besides any; there is none for -1.
+func (k *keyIndex) of(number int32) []uint32 {
+	if number < 0 {
+		return nil
 	}
-	return nil
+	return k.partitions[k.starts[number]:k.starts[number+1]]
 }
 
 func newMatcher(mode Mode, display string, definitions []Definition, compiled []criteria, groups map[string]map[string]string) *matcher {
 	m := &matcher{
 		display: display, groups: groups,
 		rules:      make([]rule, len(definitions)),
-		names:      map[string][]uint32{},
 		candidates: make([]uint32, len(definitions)),
 	}
 	if mode == FleetController {
@@ -71,59 +84,93 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 	if slices.ContainsFunc(terms, func(list []selector.Term) bool { return len(list) > 1 }) {
 		load = loadOf(terms)
 	}
-	byKey := map[string]map[string][]uint32{}
-	any := map[string][]uint32{}
-	var order []string
+	var entries []entry
 	for i := range definitions {
 		d, c, p := &definitions[i], compiled[i], uint32(i)
-		m.rules[i] = rule{labels: c.clusters, checkGroups: d.grouped(), group: d.ClusterGroup, groupLabels: c.groups, grouped: d.grouped()}
-		if d.ClusterName != "" {
+		r := &m.rules[i]
+		*r = rule{labels: c.clusters, checkGroups: d.grouped(), group: d.ClusterGroup, groupLabels: c.groups, grouped: d.grouped()}
+		switch term, ok := load.lightest(terms[i]); {
+		case d.ClusterName != "":
+			if m.names == nil {
+				m.names = map[string][]uint32{}
+			}
 			m.names[d.ClusterName] = append(m.names[d.ClusterName], p)
-			continue
-		}
-		if d.grouped() {
+		case d.grouped():
 			m.grouped = true
-			m.rules[i].checkGroups = false
-			continue
-		}
-		if c.clusters == nil {
-			continue // no criterion at all: never a candidate
-		}
-		term, ok := load.lightest(terms[i])
-		if !ok {
+			r.checkGroups = false
+		case c.clusters == nil: // no criterion at all: never a candidate
+		case !ok:
 			m.unfiled = append(m.unfiled, p)
-			continue
+		default:
+			if term.Values == nil {
+				entries = append(entries, entry{key: term.Key, any: true, partition: p})
+			}
+			for _, v := range term.Values {
+				entries = append(entries, entry{key: term.Key, value: v, partition: p})
+			}
+			if s := d.ClusterSelector; len(s.MatchLabels)+len(s.MatchExpressions) == 1 {
+				r.labels = nil // being found under its only requirement is matching it
+			}
 		}
-		if byKey[term.Key] == nil {
-			byKey[term.Key] = map[string][]uint32{}
-			order = append(order, term.Key)
-		}
-		if term.Values == nil {
-			any[term.Key] = append(any[term.Key], p)
-		}
-		for _, v := range term.Values {
-			byKey[term.Key][v] = append(byKey[term.Key][v], p)
-		}
-		if s := d.ClusterSelector; len(s.MatchLabels)+len(s.MatchExpressions) == 1 {
-			m.rules[i].labels = nil // being found under its only requirement is matching it
-		}
+		m.checked = m.checked || r.checkGroups
 	}
-	for _, key := range order {
-		values := slices.Sorted(maps.Keys(byKey[key]))
-		lists := make([][]uint32, len(values))
-		for i, value := range values {
-			lists[i] = byKey[key][value]
-		}
-		m.keys = append(m.keys, keyIndex{key: key, values: newTextTable(values), lists: lists, any: any[key]})
-	}
-	if m.grouped || slices.ContainsFunc(m.rules, func(r rule) bool { return r.checkGroups }) {
+	m.fileKeys(entries)
+	if m.grouped || m.checked {
 		m.known = newTextTable(slices.Sorted(maps.Keys(groups)))
 		m.byKnown = make([]*groupIndex, len(groups))
 		m.byUnknown = map[string]*groupIndex{}
 	}
-	m.direct = len(m.keys) == 1 && len(m.keys[0].any) == 0 && len(m.names) == 0 && !m.grouped && len(m.unfiled) == 0 &&
-		!slices.ContainsFunc(m.rules, func(r rule) bool { return r.labels != nil })
+	m.only = m.filing()
 	return m
+}
+
+func (m *matcher) filing() filing {
+	if len(m.names)+len(m.unfiled) > 0 || m.checked || slices.ContainsFunc(m.rules, func(r rule) bool { return r.labels != nil }) {
+		return mixed
+	}
+	switch {
+	case len(m.keys) == 1 && len(m.keys[0].any) == 0 && !m.grouped:
+		return oneLabel
+	case len(m.keys) == 0 && m.grouped:
+		return groupsOnly
+	}
+	return mixed
+}
+
+// entry files a partition under a value of a label, or any.
+type entry struct {
+	key, value string
+	any        bool
+	partition  uint32
+}
+
+func (m *matcher) fileKeys(entries []entry) {
+	slices.SortStableFunc(entries, func(a, b entry) int {
+		return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.value, b.value))
+	})
+	for len(entries) > 0 {
+		key, n := entries[0].key, 1
+		for n < len(entries) && entries[n].key == key {
+			n++
+		}
+		k := keyIndex{key: key, partitions: make([]uint32, 0, n), starts: make([]uint32, 0, n+1)}
+		values := make([]string, 0, n)
+		for _, e := range entries[:n] {
+			if e.any {
+				k.any = append(k.any, e.partition)
+				continue
+			}
+			if len(values) == 0 || values[len(values)-1] != e.value {
+				values = append(values, e.value)
+				k.starts = append(k.starts, uint32(len(k.partitions)))
+			}
+			k.partitions = append(k.partitions, e.partition)
+		}
+		k.starts = append(k.starts, uint32(len(k.partitions)))
+		k.values = newTextTable(values)
+		m.keys = append(m.keys, k)
+		entries = entries[n:]
+	}
 }
 
 // load counts how many partitions ask for a value of a label, and how many for a key.
@@ -180,8 +227,11 @@ const block = 64
 // match appends the partitions of the clusters in this order, each one's ascending, and notes in ends where they end. Each cluster must be
 // matched once.
 func (m *matcher) match(clusters []Cluster, order, to, ends []uint32) []uint32 {
-	if m.direct {
-		return m.matchDirect(clusters, order, to, ends)
+	switch m.only {
+	case oneLabel:
+		return m.matchLabel(clusters, order, to, ends)
+	case groupsOnly:
+		return m.matchGroups(clusters, order, to, ends)
 	}
 	for i, from := range order {
 		to = m.matchOne(from, &clusters[from], to)
@@ -190,9 +240,10 @@ func (m *matcher) match(clusters []Cluster, order, to, ends []uint32) []uint32 {
 	return to
 }
 
-// matchDirect is match where one label decides.
-func (m *matcher) matchDirect(clusters []Cluster, order, to, ends []uint32) []uint32 {
+// matchLabel is match where one label decides.
+func (m *matcher) matchLabel(clusters []Cluster, order, to, ends []uint32) []uint32 {
 	var values [block]string
+	var heads [block]uint16
 	k := &m.keys[0]
 	for i, from := range order {
 		value, ok := clusters[from].Labels[k.key]
@@ -202,11 +253,40 @@ func (m *matcher) matchDirect(clusters []Cluster, order, to, ends []uint32) []ui
 		values[i] = value
 	}
 	for i := range order {
-		if list := k.of(values[i]); len(list) == 1 {
+		heads[i] = k.values.head(values[i])
+	}
+	for i := range order {
+		if list := k.of(k.values.search(heads[i], values[i])); len(list) == 1 {
 			to = append(to, list[0])
 		} else {
 			to = append(to, list...)
 		}
+		ends[i] = uint32(len(to))
+	}
+	return to
+}
+
+// matchGroups is match where groups decide.
+func (m *matcher) matchGroups(clusters []Cluster, order, to, ends []uint32) []uint32 {
+	heads := m.heads[:0]
+	for _, from := range order {
+		for _, group := range m.groupsOf(&clusters[from]) {
+			heads = append(heads, m.known.head(group))
+		}
+	}
+	m.heads = heads
+	for i, from := range order {
+		first := len(to)
+		for _, group := range m.groupsOf(&clusters[from]) {
+			for _, p := range m.ofGroup(heads[0], group).filed {
+				if m.candidates[p] != from+1 {
+					m.candidates[p] = from + 1
+					to = append(to, p)
+				}
+			}
+			heads = heads[1:]
+		}
+		ascend(to[first:])
 		ends[i] = uint32(len(to))
 	}
 	return to
@@ -228,13 +308,13 @@ func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint3
 	}
 	if m.grouped {
 		for _, group := range m.groupsOf(cluster) {
-			to = m.accept(m.ofGroup(group).filed, number, cluster, to)
+			to = m.accept(m.ofGroup(m.known.head(group), group).filed, number, cluster, to)
 		}
 	}
 	for i := range m.keys {
 		k := &m.keys[i]
 		if value, ok := cluster.Labels[k.key]; ok {
-			to = m.accept(k.of(value), number, cluster, to)
+			to = m.accept(k.of(k.values.find(value)), number, cluster, to)
 			if len(k.any) > 0 {
 				to = m.accept(k.any, number, cluster, to)
 			}
@@ -243,17 +323,21 @@ func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint3
 	if len(m.unfiled) > 0 {
 		to = m.accept(m.unfiled, number, cluster, to)
 	}
-	if len(to)-from > 12 {
-		slices.Sort(to[from:])
-		return to
+	ascend(to[from:])
+	return to
+}
+
+// ascend sorts partitions, which are mostly so few that a call costs more than the sorting.
+func ascend(list []uint32) {
+	if len(list) > 12 {
+		slices.Sort(list)
+		return
 	}
-	// So few that the call costs more than the sorting.
-	for i := from + 1; i < len(to); i++ {
-		for k := i; k > from && to[k] < to[k-1]; k-- {
-			to[k], to[k-1] = to[k-1], to[k]
+	for i := 1; i < len(list); i++ {
+		for k := i; k > 0 && list[k] < list[k-1]; k-- {
+			list[k], list[k-1] = list[k-1], list[k]
 		}
 	}
-	return to
 }
 
 // accept appends those candidates that were not tried yet and whose other criteria hold.
@@ -283,19 +367,20 @@ func (m *matcher) groupsOf(cluster *Cluster) []string {
 // inGroup reports whether one group of the cluster fulfils all criteria of the partition about groups.
 func (m *matcher) inGroup(cluster *Cluster, p uint32) bool {
 	return slices.ContainsFunc(m.groupsOf(cluster), func(group string) bool {
-		_, found := slices.BinarySearch(m.ofGroup(group).all, p)
+		_, found := slices.BinarySearch(m.ofGroup(m.known.head(group), group).checked, p)
 		return found
 	})
 }
 
 // groupIndex has the partitions whose criteria about groups all hold for one group, ascending.
 type groupIndex struct {
-	all   []uint32
-	filed []uint32 // those that are filed under their groups
+	filed   []uint32 // those that are filed under their groups
+	checked []uint32 // the others
 }
 
-func (m *matcher) ofGroup(group string) *groupIndex {
-	if i := m.known.find(group); i >= 0 {
+// ofGroup takes the head of the group among the known ones.
+func (m *matcher) ofGroup(head uint16, group string) *groupIndex {
+	if i := m.known.search(head, group); i >= 0 {
 		if m.byKnown[i] == nil {
 			m.byKnown[i] = m.resolve(group)
 		}
@@ -312,13 +397,15 @@ func (m *matcher) ofGroup(group string) *groupIndex {
 // resolve asks all criteria about one group.
 func (m *matcher) resolve(group string) *groupIndex {
 	index := &groupIndex{}
+	labels := m.groups[group]
 	for i := range m.rules {
 		r, p := &m.rules[i], uint32(i)
-		if r.grouped && (r.group == "" || r.group == group) && (r.groupLabels == nil || r.groupLabels.Match(m.groups[group])) {
-			index.all = append(index.all, p)
-			if !r.checkGroups {
-				index.filed = append(index.filed, p)
-			}
+		switch {
+		case !r.grouped || r.group != "" && r.group != group || r.groupLabels != nil && !r.groupLabels.Match(labels):
+		case r.checkGroups:
+			index.checked = append(index.checked, p)
+		default:
+			index.filed = append(index.filed, p)
 		}
 	}
 	return index

@@ -94,20 +94,28 @@ func (r *requirement) lists(value string) bool {
 
 // Terms returns conditions that all matching labels fulfil, over the variable [LabelsVariable]; see [Term]. The slices are the caller's.
 func (l *Labels) Terms() []Term {
-	found := conditions{}
-	for _, r := range l.requirements {
-		f := field{variable: LabelsVariable, key: r.key, keyed: true}
-		values, seen := found[f]
-		switch {
-		case r.operator == In && seen:
-			found[f] = intersection(values, r.values)
-		case r.operator == In:
-			found[f] = slices.Clone(r.values)
-		case r.operator == Exists && !seen:
-			found[f] = nil
+	terms := make([]Term, 0, len(l.requirements))
+	for i := range l.requirements {
+		r := &l.requirements[i]
+		t := Term{Variable: LabelsVariable, Key: r.key, Keyed: true}
+		switch r.operator {
+		case In:
+			t.Values = slices.Clone(r.values)
+		case NotIn, DoesNotExist:
+			continue
+		}
+		terms = append(terms, t)
+	}
+	slices.SortStableFunc(terms, func(a, b Term) int { return strings.Compare(a.Key, b.Key) })
+	kept := terms[:0]
+	for _, t := range terms {
+		if n := len(kept); n == 0 || kept[n-1].Key != t.Key {
+			kept = append(kept, t)
+		} else {
+			kept[n-1].Values = intersection(kept[n-1].Values, t.Values)
 		}
 	}
-	return found.terms()
+	return kept
 }
 
 // String prints the selector as kubectl takes it: a=b,c in (d,e),!f. The empty selector is the empty text.
