@@ -31,6 +31,7 @@ func allowed() map[string][]string {
 		"internal/strictjson":         nil,
 		"internal/textkey":            nil,
 		"internal/testseed":           {"pgregory.net/rapid"}, // for tests
+		"internal/golden":             {"github.com/google/go-cmp"},
 		"bracket":                     {"concurrency", "internal/strictjson", "internal/textkey"},
 		"bracket/brackettest":         {"bracket", "pgregory.net/rapid"},
 		"partition":                   {"concurrency", "selector", "internal/strictjson", "internal/textkey"},
@@ -53,6 +54,7 @@ func shells() []string {
 		"concurrency/concurrencytest", //
 		"rollout/rollouttest",         //
 		"internal/testseed",           //
+		"internal/golden",             //
 	}
 }
 

@@ -3,7 +3,6 @@ package surge_test
 import (
 	"bufio"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tranche-dev/tranche/internal/golden"
 	"github.com/tranche-dev/tranche/surge"
 )
-
-var update = flag.Bool("update", false, "write the expected text of the golden scripts")
 
 // TestScripts runs testdata/*.txt. A block is one command a line, then ----, then the expected text up to an empty line. Lines that
 // start with # are comments; the first says what the script shows.
@@ -44,13 +42,7 @@ func TestScripts(t *testing.T) {
 				t.Error("the script does not say what it shows")
 			}
 			got := runScript(t, string(data))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(data) {
-				t.Errorf("got:\n%s", got)
-			}
+			golden.File(t, file, got)
 		})
 	}
 }

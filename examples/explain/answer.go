@@ -3,48 +3,26 @@ package main
 import (
 	"embed"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/tranche-dev/tranche/examples/internal/yamljson"
-	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
 )
 
 //go:embed policy.yaml snapshot.yaml before.yaml
-var shipped embed.FS
-
-// read returns a file as JSON, and its name: the one that the user named, or one of this folder.
-func read(named, standard string) (string, []byte, error) {
-	name, open := named, os.ReadFile
-	if named == "" {
-		name, open = standard, shipped.ReadFile
-	}
-	data, err := open(name)
-	if err == nil {
-		data, err = yamljson.Convert(data)
-	}
-	if err != nil {
-		var failed *os.PathError
-		if errors.As(err, &failed) {
-			err = failed.Err
-		}
-		return name, nil, &inputError{name, err}
-	}
-	return name, data, nil
-}
+var builtin embed.FS
 
 func readPolicies(named string) (*rollout.PolicySet, error) {
-	name, data, err := read(named, "policy.yaml")
+	name, data, err := program.Read(builtin, named, "policy.yaml")
 	if err != nil {
 		return nil, err
 	}
 	policies, err := rollout.ParsePolicies(data)
 	if err != nil {
-		return nil, &inputError{name, err}
+		return nil, &program.InputError{Source: name, Err: err}
 	}
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
@@ -52,20 +30,14 @@ func readPolicies(named string) (*rollout.PolicySet, error) {
 	}
 	set, err := rollout.Compile(policies, env, rollout.WithZones(time.LoadLocation))
 	if err != nil {
-		return nil, &inputError{name, err}
+		return nil, &program.InputError{Source: name, Err: err}
 	}
 	return set, nil
 }
 
 // readSnapshot also returns the name of the file, for faults that only show when it is planned.
-func readSnapshot(named string) (rollout.Snapshot, string, error) {
-	var snapshot rollout.Snapshot
-	name, data, err := read(named, "snapshot.yaml")
-	if err == nil {
-		if wrong := strictjson.Unmarshal(data, &snapshot); wrong != nil {
-			err = &inputError{name, wrong}
-		}
-	}
+func readSnapshot(named string) (snapshot rollout.Snapshot, name string, err error) {
+	name, err = program.Decode(builtin, named, "snapshot.yaml", &snapshot)
 	return snapshot, name, err
 }
 
@@ -115,18 +87,18 @@ func find(o options) (answer, error) {
 
 	plan, err := set.Plan(snapshot, o.now)
 	if err != nil {
-		return a, &inputError{name, err}
+		return a, &program.InputError{Source: name, Err: err}
 	}
 	a = answer{Now: plan.Now, Next: plan.Next, Start: plan.Start, Waiting: plan.Waiting, Keep: plan.Keep, Diagnostics: plan.Diagnostics, compared: o.compare}
 	if o.compare {
 		old, err := beforeSet.Plan(before, o.beforeNow)
 		if err != nil {
-			return a, &inputError{beforeName, err}
+			return a, &program.InputError{Source: beforeName, Err: err}
 		}
 		a.Changes = plan.Changes(&old)
 	}
 	if a.Findings, err = set.Lint(snapshot, o.now, o.horizon, rollout.LintOptions{}); err != nil {
-		return a, &inputError{name, err}
+		return a, &program.InputError{Source: name, Err: err}
 	}
 	if o.target == "" {
 		if len(snapshot.Overrides) > 0 {
@@ -140,7 +112,7 @@ func find(o options) (answer, error) {
 	}
 	explanation, err := plan.Explain(id)
 	if err != nil {
-		return a, &inputError{"-target", err}
+		return a, &program.InputError{Source: "-target", Err: err}
 	}
 	a.narrow(id)
 	a.Target = explain(explanation)
@@ -182,7 +154,7 @@ func targetOf(snapshot rollout.Snapshot, text, name string) (rollout.TargetID, e
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return rollout.TargetID{}, wrong("-target", "%q is more than one target of %s", text, name)
+		return rollout.TargetID{}, program.Wrong("-target", "%q is more than one target of %s", text, name)
 	}
 	hint := "write it as resource/environment/deployment"
 	if len(near) > 0 {
@@ -193,7 +165,7 @@ func targetOf(snapshot rollout.Snapshot, text, name string) (rollout.TargetID, e
 		slices.Sort(names)
 		hint = "there are " + strings.Join(names[:min(len(names), 6)], ", ")
 	}
-	return rollout.TargetID{}, wrong("-target", "%s has no target %q: %s", name, text, hint)
+	return rollout.TargetID{}, program.Wrong("-target", "%s has no target %q: %s", name, text, hint)
 }
 
 // narrow leaves what concerns one target.

@@ -15,47 +15,15 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
 	_ "time/tzdata" // policies name zones, and not every machine has them
+
+	"github.com/tranche-dev/tranche/examples/internal/program"
 )
 
 func main() {
-	err := run(os.Args[1:], time.Now, os.Stdout, os.Stderr)
-	var wrong *inputError
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case errors.As(err, &wrong):
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-// inputError is a fault of what the user gave: a flag, or a file.
-type inputError struct {
-	source string // the flag or the file
-	err    error  // all faults, joined
-}
-
-// Error has one line per fault, each with the source.
-func (e *inputError) Error() string {
-	lines := strings.Split(e.err.Error(), "\n")
-	for i, line := range lines {
-		lines[i] = e.source + ": " + line
-	}
-	return strings.Join(lines, "\n")
-}
-
-func (e *inputError) Unwrap() error { return e.err }
-
-func wrong(source, format string, args ...any) error {
-	return &inputError{source: source, err: fmt.Errorf(format, args...)}
+	program.Main(func(args []string, out io.Writer) error { return run(args, time.Now(), out) })
 }
 
 // options are the flags.
@@ -73,11 +41,10 @@ type options struct {
 // observed is the instant of the snapshot of this folder.
 var observed = time.Date(2026, 3, 11, 11, 0, 0, 0, time.UTC)
 
-func parse(args []string, clock func() time.Time, stderr io.Writer) (options, error) {
+func parse(args []string, present time.Time, out io.Writer) (options, error) {
 	var o options
 	var now, beforeNow string
 	flags := flag.NewFlagSet("explain", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: six small ones)")
 	flags.StringVar(&o.snapshot, "snapshot", "", "`file` with a snapshot (default: one on which most rules have something to say)")
 	flags.StringVar(&now, "now", "", "`instant` of the plan, such as 2026-03-11T11:00:00Z (default: the present, or that of the snapshot that is shipped)")
@@ -87,19 +54,11 @@ func parse(args []string, clock func() time.Time, stderr io.Writer) (options, er
 	flags.StringVar(&beforeNow, "before-now", "", "`instant` of the plan before (default: the same)")
 	flags.DurationVar(&o.horizon, "horizon", 90*24*time.Hour, "how far ahead windows are looked at for findings, as a `duration`")
 	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			flags.SetOutput(stderr)
-			flags.Usage()
-			return o, err
-		}
-		return o, wrong("explain", "%w (-help lists the flags)", err)
+	if err := program.Parse(flags, args, out, "files are named with -policy and -snapshot, a target with -target"); err != nil {
+		return o, err
 	}
-	switch {
-	case flags.NArg() > 0:
-		return o, wrong("explain", "unexpected argument %q: files are named with -policy and -snapshot, a target with -target", flags.Arg(0))
-	case o.horizon <= 0:
-		return o, wrong("-horizon", "%v: use a duration greater than 0, such as 2160h", o.horizon)
+	if o.horizon <= 0 {
+		return o, program.Wrong("-horizon", "%v: use a duration greater than 0, such as 2160h", o.horizon)
 	}
 	var faults []error
 	instant := func(name, text string, standard time.Time) time.Time {
@@ -108,13 +67,12 @@ func parse(args []string, clock func() time.Time, stderr io.Writer) (options, er
 		}
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			faults = append(faults, wrong(name, "%q is no instant: write one such as 2026-03-11T11:00:00Z", text))
+			faults = append(faults, program.Wrong(name, "%q is no instant: write one such as 2026-03-11T11:00:00Z", text))
 		}
 		return at
 	}
-	present := observed
-	if o.snapshot != "" {
-		present = clock()
+	if o.snapshot == "" {
+		present = observed
 	}
 	o.now = instant("-now", now, present)
 	o.beforeNow = instant("-before-now", beforeNow, o.now)
@@ -122,8 +80,8 @@ func parse(args []string, clock func() time.Time, stderr io.Writer) (options, er
 	return o, errors.Join(faults...)
 }
 
-func run(args []string, clock func() time.Time, stdout, stderr io.Writer) error {
-	o, err := parse(args, clock, stderr)
+func run(args []string, present time.Time, out io.Writer) error {
+	o, err := parse(args, present, out)
 	if err != nil {
 		return err
 	}
@@ -132,10 +90,10 @@ func run(args []string, clock func() time.Time, stdout, stderr io.Writer) error 
 		return err
 	}
 	if o.json {
-		encoder := json.NewEncoder(stdout)
+		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(a)
 	}
-	_, err = io.WriteString(stdout, a.String())
+	_, err = io.WriteString(out, a.String())
 	return err
 }

@@ -3,8 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,28 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tranche-dev/tranche/examples/internal/program/programtest"
 	"github.com/tranche-dev/tranche/rollout"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files of testdata")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
-}
 
 // headings leaves out the explanations of findings: they belong to the library, and are tested there.
 func headings(text string) string {
@@ -51,58 +31,40 @@ func headings(text string) string {
 	return b.String()
 }
 
-// present is a clock that must not be read where the files of this folder are used.
-func present() time.Time { return time.Date(2026, 3, 11, 12, 0, 0, 0, time.UTC) }
+// atPresent runs the program at an instant that must not matter where the snapshot of this folder is used.
+func atPresent(args []string, out io.Writer) error {
+	return run(args, time.Date(2026, 3, 11, 12, 0, 0, 0, time.UTC), out)
+}
 
 func TestReports(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		name, why string
-		args      []string
-		says      []string // lines that must be there, whatever the golden file says
-	}{
-		{name: "default", why: "everybody", says: []string{
+	programtest.Reports(t, atPresent, headings, []programtest.Report{
+		{Name: "default", Why: "everybody", Says: []string{
 			"at 2026-03-11T11:00:00Z: 4 start, 15 wait, 2 need nothing; look again at 2026-03-11T11:25:00Z",
 			"  db pg16 in production on eu-1, weekend overridden by dana: INC-77 until 2026-03-11T18:00:00Z",
 			"  slot_full: 1 target, the only one in the way of 1; opened by the fleet",
 		}},
-		{name: "web", why: "four kinds of blockers, and time alone does not help", args: []string{"-target", "eu-2/production/web"}, says: []string{
+		{Name: "web", Why: "four kinds of blockers, and time alone does not help", Args: []string{"-target", "eu-2/production/web"}, Says: []string{
 			"in the way of v2: 4 rules, and every one must open", "time alone does not open them",
 		}},
-		{name: "db", why: "two blockers that time opens", args: []string{"-target", "eu-2/production/db"}, says: []string{"by itself it opens at 2026-03-14T01:00:00Z"}},
-		{name: "db-undone", why: "a rollback", args: []string{"-target", "us-2/production/db"}, says: []string{"  db-rollback            opened by an operator, the release"}},
-		{name: "cache", why: "a newer version that is for others", args: []string{"-target", "us-1/production/cache"}, says: []string{"  v4, scoped: out of scope"}},
-		{name: "starts", why: "nothing stands in the way of what starts", args: []string{"-target", "eu-1/production/db"}, says: []string{"nothing stands in the way"}},
-		{name: "bracket", why: "a member of a bracket", args: []string{"-target", "node-1/production/kubelet"}, says: []string{"  bracket   node-upgrade"}},
-		{name: "clean", why: "policies in which nothing is wrong", args: []string{"-policy", "testdata/clean.yaml", "-snapshot", "testdata/clean-snapshot.yaml", "-now", "2026-03-11T11:00:00Z"}, says: []string{
+		{Name: "db", Why: "two blockers that time opens", Args: []string{"-target", "eu-2/production/db"}, Says: []string{"by itself it opens at 2026-03-14T01:00:00Z"}},
+		{Name: "db-undone", Why: "a rollback", Args: []string{"-target", "us-2/production/db"}, Says: []string{"  db-rollback            opened by an operator, the release"}},
+		{Name: "cache", Why: "a newer version that is for others", Args: []string{"-target", "us-1/production/cache"}, Says: []string{"  v4, scoped: out of scope"}},
+		{Name: "starts", Why: "nothing stands in the way of what starts", Args: []string{"-target", "eu-1/production/db"}, Says: []string{"nothing stands in the way"}},
+		{Name: "bracket", Why: "a member of a bracket", Args: []string{"-target", "node-1/production/kubelet"}, Says: []string{"  bracket   node-upgrade"}},
+		{Name: "clean", Why: "policies in which nothing is wrong", Args: []string{"-policy", "testdata/clean.yaml", "-snapshot", "testdata/clean-snapshot.yaml", "-now", "2026-03-11T11:00:00Z"}, Says: []string{
 			"at 2026-03-11T11:00:00Z: 0 start, 0 wait, 1 needs nothing", "findings about the policies", "  none",
 		}},
-		{name: "before", why: "what ten minutes changed", args: []string{"-before", "before.yaml"}, says: []string{
+		{Name: "before", Why: "what ten minutes changed", Args: []string{"-before", "before.yaml"}, Says: []string{
 			"    - pg16 waits: window_closed until 2026-03-14T01:00:00Z", "    + starts pg16",
 		}},
-		{name: "before-target", why: "… for one target", args: []string{"-before", "before.yaml", "-target", "eu-1/production/web"}, says: []string{"what is different", "  nothing"}},
-		{name: "before-now", why: "what time alone changes in a day", args: []string{"-now", "2026-03-12T08:00:00Z", "-before-now", "2026-03-11T11:00:00Z"}, says: []string{
+		{Name: "before-target", Why: "… for one target", Args: []string{"-before", "before.yaml", "-target", "eu-1/production/web"}, Says: []string{"what is different", "  nothing"}},
+		{Name: "before-now", Why: "what time alone changes in a day", Args: []string{"-now", "2026-03-12T08:00:00Z", "-before-now", "2026-03-11T11:00:00Z"}, Says: []string{
 			"    - v3 waits: cooldown after v2 until 2026-03-12T08:00:00Z", "    + starts v3",
 		}},
-		{name: "before-policy", why: "what an edited policy would change", args: []string{"-policy", "testdata/easier.yaml", "-before-policy", "policy.yaml"}, says: []string{
+		{Name: "before-policy", Why: "what an edited policy would change", Args: []string{"-policy", "testdata/easier.yaml", "-before-policy", "policy.yaml"}, Says: []string{
 			"  web in production on eu-1, eu-2, us-1, us-2", "    + pg16 waits: window_closed until 2026-03-12T01:00:00Z",
 		}},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			var out bytes.Buffer
-			if err := run(row.args, present, &out, &out); err != nil {
-				t.Fatal(err)
-			}
-			lines := strings.Split(out.String(), "\n")
-			for _, want := range row.says {
-				if !slices.Contains(lines, want) {
-					t.Errorf("%s: the report lacks the line %q", row.why, want)
-				}
-			}
-			golden(t, row.name+".txt", headings(out.String()))
-		})
-	}
+	})
 }
 
 // TestManyKinds keeps the shipped files what they are for: a wide choice of verdicts in one plan.
@@ -181,7 +143,7 @@ func TestBlockersSuffice(t *testing.T) {
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	if err := run([]string{"-json", "-target", "eu-2/production/web", "-before", "before.yaml"}, present, &out, &out); err != nil {
+	if err := atPresent([]string{"-json", "-target", "eu-2/production/web", "-before", "before.yaml"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	var got answer
@@ -202,7 +164,7 @@ func TestJSON(t *testing.T) {
 func TestOwnSnapshot(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	if err := run([]string{"-snapshot", "snapshot.yaml"}, present, &out, &out); err != nil {
+	if err := atPresent([]string{"-snapshot", "snapshot.yaml"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(out.String(), "at 2026-03-11T12:00:00Z: ") {
@@ -210,59 +172,25 @@ func TestOwnSnapshot(t *testing.T) {
 	}
 }
 
-// TestWrongInput: every fault is named with the file or flag and its path.
 func TestWrongInput(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		name, why string
-		args      []string
-		want      []string // expressions, one per fault
-	}{
-		{"policy and snapshot", "faults of both files at once", []string{"-policy", "testdata/wrong-policy.yaml", "-snapshot", "testdata/unknown-fields.yaml"}, []string{
+	programtest.Refusals(t, atPresent, []programtest.Refusal{
+		{Why: "faults of both files at once", Args: []string{"-policy", "testdata/wrong-policy.yaml", "-snapshot", "testdata/unknown-fields.yaml"}, Faults: []string{
 			`^testdata/wrong-policy\.yaml: selector: 1:17`, `rules\[0\]\.anyApproval\.minApprovals: -1`, `rules\[1\]: must hold exactly one kind`, `rules\[1\]\.gradualRollout\.rolloutType: "steps"`,
 			`^testdata/unknown-fields\.yaml: resources\[0\]\.labels: `, `versions\[0\]\.createdAt: `, `targets\[0\]\.job: .*jobs`,
 		}},
-		{"snapshot", "contradictions in a snapshot", []string{"-snapshot", "testdata/wrong-snapshot.yaml"}, []string{
+		{Why: "contradictions in a snapshot", Args: []string{"-snapshot", "testdata/wrong-snapshot.yaml"}, Faults: []string{
 			`^testdata/wrong-snapshot\.yaml: resources: the id "a" occurs twice`, `versions\[0\]\.deployment: "wep"`, `versions\[1\]\.createdAt: required`, `targets\[0\]\.environment: "prod"|targets: .*"prod"`,
 		}},
-		{"cycle", "deployments that wait for one another", []string{"-policy", "testdata/cycle.yaml"}, []string{`db.*report|report.*db`}},
-		{"target", "a target that is not there, and which are", []string{"-target", "eu-2/staging/web"}, []string{`-target: snapshot\.yaml has no target "eu-2/staging/web": there are eu-2/production/api, eu-2/production/db, eu-2/production/web`}},
-		{"target form", "no target at all", []string{"-target", "web"}, []string{`-target: .*write it as resource/environment/deployment`}},
-		{"instants", "both of them", []string{"-now", "noon", "-before-now", "11:00"}, []string{`^-now: "noon"`, `^-before-now: "11:00"`}},
-		{"horizon", "no time to look ahead", []string{"-horizon", "0s"}, []string{`-horizon: 0s`}},
-		{"missing", "a file that is not there", []string{"-before", "none.yaml"}, []string{`none\.yaml: no such file`}},
-		{"before", "contradictions before", []string{"-before", "testdata/unknown-fields.yaml"}, []string{`resources\[0\]\.labels`, `createdAt`, `targets\[0\]\.job`}},
-		{"argument", "a file without flag", []string{"snapshot.yaml"}, []string{`unexpected argument "snapshot\.yaml"`}},
-		{"flag", "an unknown flag", []string{"-why"}, []string{`-why`}},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			var out bytes.Buffer
-			err := run(row.args, present, &out, &out)
-			var wrong *inputError
-			if !errors.As(err, &wrong) {
-				t.Fatalf("%s: got %v, want the error of an input, which exits with 2", row.why, err)
-			}
-			lines := strings.Split(err.Error(), "\n")
-			for _, want := range row.want {
-				if !slices.ContainsFunc(lines, regexp.MustCompile(want).MatchString) {
-					t.Errorf("%s: no line matches %q in\n%v", row.why, want, err)
-				}
-			}
-			if len(lines) != len(row.want) {
-				t.Errorf("%s: %d lines, want %d:\n%v", row.why, len(lines), len(row.want), err)
-			}
-			if out.Len() > 0 {
-				t.Errorf("%s: something was printed before the error: %s", row.why, out.String())
-			}
-		})
-	}
+		{Why: "deployments that wait for one another", Args: []string{"-policy", "testdata/cycle.yaml"}, Faults: []string{`db.*report|report.*db`}},
+		{Why: "a target that is not there, and which are", Args: []string{"-target", "eu-2/staging/web"}, Faults: []string{`-target: snapshot\.yaml has no target "eu-2/staging/web": there are eu-2/production/api, eu-2/production/db, eu-2/production/web`}},
+		{Why: "no target at all", Args: []string{"-target", "web"}, Faults: []string{`-target: .*write it as resource/environment/deployment`}},
+		{Why: "both of them", Args: []string{"-now", "noon", "-before-now", "11:00"}, Faults: []string{`^-now: "noon"`, `^-before-now: "11:00"`}},
+		{Why: "no time to look ahead", Args: []string{"-horizon", "0s"}, Faults: []string{`-horizon: 0s`}},
+		{Why: "a file that is not there", Args: []string{"-before", "none.yaml"}, Faults: []string{`none\.yaml: no such file`}},
+		{Why: "contradictions before", Args: []string{"-before", "testdata/unknown-fields.yaml"}, Faults: []string{`resources\[0\]\.labels`, `createdAt`, `targets\[0\]\.job`}},
+		{Why: "a file without flag", Args: []string{"snapshot.yaml"}, Faults: []string{`unexpected argument "snapshot\.yaml"`}},
+		{Why: "an unknown flag", Args: []string{"-why"}, Faults: []string{`-why`}},
+	})
 }
 
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	if err := run([]string{"-help"}, present, &out, &out); !errors.Is(err, flag.ErrHelp) || !strings.Contains(out.String(), "-before-policy file") {
-		t.Errorf("%v: %s", err, out.String())
-	}
-}
+func TestHelp(t *testing.T) { programtest.Help(t, atPresent, "-before-policy file") }

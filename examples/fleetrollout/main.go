@@ -28,39 +28,26 @@ package main
 import (
 	"embed"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/tranche-dev/tranche/examples/internal/yamljson"
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/partition"
 )
 
-func main() {
-	err := run(os.Args[1:], os.Stdout)
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main(run) }
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("fleetrollout", flag.ContinueOnError)
-	flags.SetOutput(out)
-	file := flags.String("f", "fleet-200.yaml", "the fleet.yaml, of which rolloutStrategy and paused are read")
-	list := flags.String("clusters", "clusters-200.yaml", "the list of clusters")
+	file := flags.String("f", "", "the fleet.yaml, a `file` of which rolloutStrategy and paused are read (default: fleet-200.yaml of this folder)")
+	list := flags.String("clusters", "", "`file` with the list of clusters (default: clusters-200.yaml of this folder)")
 	update := flags.Bool("update", false, "the clusters run an older version; without it, this is the first deployment")
 	ready := flags.Duration("ready", 2*time.Minute, "how long a cluster takes from its release until it is ready")
 	compare := flags.Bool("compare", false, "show what the document promises beside what the controller does")
@@ -71,16 +58,13 @@ func run(args []string, out io.Writer) error {
 	flags.StringVar((*string)(&options.Offline), "offline", string(partition.CountOffline), "offline clusters: count or exclude")
 	flags.StringVar((*string)(&options.Releases), "releases", string(partition.ByBatch), "what limits updates: batch or budget")
 	flags.IntVar(&options.MaxPerStep, "max-per-step", 0, "most releases of one step over all partitions; 0 is no limit")
-	if err := flags.Parse(args); err != nil {
+	if err := program.Parse(flags, args, out, "files are named with -f and -clusters"); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	}
 	if *ready <= 0 {
-		return errors.New("-ready must be positive")
+		return program.Wrong("-ready", "%v: use a duration greater than 0, such as 2m", *ready)
 	}
-	strategy, paused, err := readStrategy(*file)
+	name, strategy, paused, err := readStrategy(*file)
 	if err != nil {
 		return err
 	}
@@ -92,7 +76,7 @@ func run(args []string, out io.Writer) error {
 	if !*compare {
 		w, err := newWorld(strategy, fleet, behaviour, options)
 		if err != nil {
-			return fmt.Errorf("%s:\n%w", *file, err)
+			return &program.InputError{Source: name, Err: err}
 		}
 		w.report(out)
 		return nil
@@ -115,35 +99,18 @@ func run(args []string, out io.Writer) error {
 }
 
 //go:embed fleet-*.yaml clusters-*.yaml
-var scenarios embed.FS
-
-func readYAML(file string) ([]byte, error) {
-	data, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		if shipped, shippedErr := scenarios.ReadFile(file); shippedErr == nil {
-			data, err = shipped, nil
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	document, err := yamljson.Convert(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return document, nil
-}
+var builtin embed.FS
 
 // readStrategy takes what concerns a rollout from a fleet.yaml. Everything else in it is Fleet's business, but a field that only differs
 // from rolloutStrategy by its letters' case was meant to be that.
-func readStrategy(file string) (strategy partition.Strategy, paused bool, err error) {
-	document, err := readYAML(file)
+func readStrategy(file string) (name string, strategy partition.Strategy, paused bool, err error) {
+	name, document, err := program.Read(builtin, file, "fleet-200.yaml")
 	if err != nil {
-		return strategy, false, err
+		return name, strategy, false, err
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(document, &fields); err != nil {
-		return strategy, false, fmt.Errorf("%s: must be an object with the fields of a fleet.yaml: %w", file, err)
+		return name, strategy, false, program.Wrong(name, "must be an object with the fields of a fleet.yaml: %w", err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		var into any
@@ -153,15 +120,15 @@ func readStrategy(file string) (strategy partition.Strategy, paused bool, err er
 		case key == "paused":
 			into = &paused
 		case strings.EqualFold(key, "rolloutStrategy"):
-			return strategy, false, fmt.Errorf("%s: %s: the field is called rolloutStrategy", file, key)
+			return name, strategy, false, program.Wrong(name, "%s: the field is called rolloutStrategy", key)
 		default:
 			continue
 		}
 		if err := strictjson.Unmarshal(fields[key], into); err != nil {
-			return strategy, false, fmt.Errorf("%s: %s:\n%w", file, key, err)
+			return name, strategy, false, &program.InputError{Source: name + ": " + key, Err: err}
 		}
 	}
-	return strategy, paused, nil
+	return name, strategy, paused, nil
 }
 
 // behaviour is what a cluster will do; nobody can plan with it.
@@ -178,10 +145,6 @@ const (
 
 // readClusters reads the list of clusters. Clusters are in the order of the file.
 func readClusters(file string, update bool, ready time.Duration) (fleet partition.Fleet, behaviours map[string]behaviour, err error) {
-	document, err := readYAML(file)
-	if err != nil {
-		return fleet, nil, err
-	}
 	var list struct {
 		Groups   map[string]map[string]string `json:"groups"`
 		Clusters []struct {
@@ -190,14 +153,15 @@ func readClusters(file string, update bool, ready time.Duration) (fleet partitio
 			Count      *int              `json:"count"`
 			Labels     map[string]string `json:"labels"`
 			Groups     []string          `json:"groups"`
-			ReadyAfter duration          `json:"readyAfter"`
+			ReadyAfter program.Duration  `json:"readyAfter"`
 			Unready    bool              `json:"unready"`
-			Offline    duration          `json:"offline"`
+			Offline    program.Duration  `json:"offline"`
 			Paused     bool              `json:"paused"`
 		} `json:"clusters"`
 	}
-	if err := strictjson.Unmarshal(document, &list); err != nil {
-		return fleet, nil, fmt.Errorf("%s:\n%w", file, err)
+	name, err := program.Decode(builtin, file, "clusters-200.yaml", &list)
+	if err != nil {
+		return fleet, nil, err
 	}
 	fleet.Groups = list.Groups
 	behaviours = map[string]behaviour{}
@@ -213,7 +177,7 @@ func readClusters(file string, update bool, ready time.Duration) (fleet partitio
 			count = *block.Count
 		}
 		if count < 1 || count > 1_000_000 {
-			return fleet, nil, fmt.Errorf("%s: clusters[%d].count: must be from 1 to 1000000, not %d", file, i, count)
+			return fleet, nil, program.Wrong(name, "clusters[%d].count: must be from 1 to 1000000, not %d", i, count)
 		}
 		for range count {
 			c := partition.Cluster{Namespace: block.Namespace, Name: block.Name, Labels: block.Labels, Groups: block.Groups, Wanted: newVersion}
@@ -235,16 +199,4 @@ func readClusters(file string, update bool, ready time.Duration) (fleet partitio
 		}
 	}
 	return fleet, behaviours, nil
-}
-
-// duration is written as in Go: 90s, 5m.
-type duration time.Duration
-
-func (d *duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	if err != nil || parsed <= 0 {
-		return fmt.Errorf("must be a positive duration such as 90s or 5m, not %q", text)
-	}
-	*d = duration(parsed)
-	return nil
 }

@@ -1,14 +1,14 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the golden files")
+	"github.com/tranche-dev/tranche/examples/internal/program/programtest"
+	"github.com/tranche-dev/tranche/internal/golden"
+)
 
 // TestGolden plays one rollout per line of arguments and compares what is drawn.
 func TestGolden(t *testing.T) {
@@ -37,24 +37,8 @@ func TestGolden(t *testing.T) {
 		"offline-for-good": "-f fleet-10pct.yaml -clusters clusters-50.yaml -ready 30s",
 	} {
 		t.Run(name, func(t *testing.T) {
-			var drawn strings.Builder
-			if err := run(strings.Fields(args), &drawn); err != nil {
-				t.Fatal(err)
-			}
-			got := "$ fleetrollout " + args + "\n" + drawn.String()
-			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
+			got := "$ fleetrollout " + args + "\n" + programtest.Print(t, run, strings.Fields(args)...)
+			golden.Check(t, name+".golden", got)
 			if !strings.Contains(got, "  done: ") && !strings.Contains(got, "  ends with ") {
 				t.Error("the rollout just stops")
 			}
@@ -70,29 +54,27 @@ func TestRefusals(t *testing.T) {
 		}
 		return name
 	}
-	const clusters = " -clusters clusters-50.yaml"
-	for args, want := range map[string]string{
-		"-f missing.yaml": "missing.yaml",
-		"-f main.go":      "main.go: yaml:",
-		"-f fleet-10pct.yaml -clusters fleet-10pct.yaml":                                             "rolloutStrategy",
-		"-f fleet-10pct.yaml -ready 0s" + clusters:                                                   "must be positive",
-		"-f fleet-10pct.yaml extra" + clusters:                                                       "unexpected argument",
-		"-f fleet-10pct.yaml" + clusters + " -mode fleet":                                            `mode: "fleet": must be "default" or "fleet_controller"`,
-		"-f fleet-10pct.yaml" + clusters + " -max-per-step -1":                                       "maxPerStep: -1",
-		"-f fleet-controller-only.yaml" + clusters:                                                   "maxUnavailable",
-		"-f " + file("[]\n") + clusters:                                                              "must be an object",
-		"-f " + file("rolloutstrategy: {}\n") + clusters:                                             "the field is called rolloutStrategy",
-		"-f " + file("rolloutStrategy: {maxUnavailble: 1}\n") + clusters:                             "maxUnavailble",
-		"-f " + file("rolloutStrategy: {maxUnavailable: 1.5}\n") + clusters:                          "maxUnavailable: 1.5: must be an int",
-		"-f fleet-10pct.yaml -clusters " + file("clusters: [{name: a, count: 0}]\n"):                 "clusters[0].count: must be from 1",
-		"-f fleet-10pct.yaml -clusters " + file("clusters: [{name: a, offline: soon}]\n"):            "clusters[0].offline: must be a positive duration",
-		"-f fleet-10pct.yaml -clusters " + file("clusters: [{name: a}, {name: a}]\n"):                `clusters[1]: "a": is given as clusters[0] already`,
-		"-f fleet-10pct.yaml -clusters " + file("clusters: [{name: a, state: new}]\n"):               "clusters[0].state",
-		"-f fleet-10pct.yaml -clusters " + file("clusters: [{count: 5}]\n") + " -mode fleet_control": "mode",
-	} {
-		var drawn strings.Builder
-		if err := run(strings.Fields(args), &drawn); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", args, err, want)
-		}
-	}
+	strategy := func(text string) []string { return []string{"-clusters", "clusters-50.yaml", "-f", file(text)} }
+	clusters := func(text string) []string { return []string{"-f", "fleet-10pct.yaml", "-clusters", file(text)} }
+	programtest.Refusals(t, run, []programtest.Refusal{
+		{Why: "a file that is not there", Args: []string{"-f", "missing.yaml"}, Faults: []string{`^missing\.yaml: no such file`}},
+		{Why: "no YAML", Args: []string{"-f", "main.go"}, Faults: []string{`^main\.go: yaml:`}},
+		{Why: "a fleet.yaml is no list of clusters", Args: []string{"-clusters", "fleet-10pct.yaml"}, Faults: []string{`^fleet-10pct\.yaml: rolloutStrategy: unknown field`, `defaultNamespace`, `helm`}},
+		{Why: "nothing is ready at once", Args: []string{"-ready", "0s"}, Faults: []string{`^-ready: 0s: use a duration greater than 0`}},
+		{Why: "a file without flag", Args: []string{"fleet-10pct.yaml"}, Faults: []string{`unexpected argument "fleet-10pct\.yaml": files are named with -f`}},
+		{Why: "an unknown flag", Args: []string{"-clsters", "x"}, Faults: []string{`-clsters.*-help lists`}},
+		{Why: "an unknown mode", Args: []string{"-mode", "fleet"}, Faults: []string{`mode: "fleet": must be "default" or "fleet_controller"`}},
+		{Why: "a negative number", Args: []string{"-max-per-step", "-1"}, Faults: []string{`maxPerStep: -1`}},
+		{Why: "what only the controller takes", Args: []string{"-f", "fleet-controller-only.yaml"}, Faults: []string{`^fleet-controller-only\.yaml: .*maxUnavailable`}},
+		{Why: "a list is no fleet.yaml", Args: strategy("[]\n"), Faults: []string{`must be an object`}},
+		{Why: "the wrong case would be ignored", Args: strategy("rolloutstrategy: {}\n"), Faults: []string{`rolloutstrategy: the field is called rolloutStrategy`}},
+		{Why: "a misspelt field", Args: strategy("rolloutStrategy: {maxUnavailble: 1}\n"), Faults: []string{`rolloutStrategy: maxUnavailble: .*maxUnavailable`}},
+		{Why: "half a cluster", Args: strategy("rolloutStrategy: {maxUnavailable: 1.5}\n"), Faults: []string{`maxUnavailable: 1\.5: must be an int`}},
+		{Why: "no cluster", Args: clusters("clusters: [{name: a, count: 0}]\n"), Faults: []string{`clusters\[0\]\.count: must be from 1`}},
+		{Why: "no duration", Args: clusters("clusters: [{name: a, offline: soon}]\n"), Faults: []string{`clusters\[0\]\.offline: "soon" is no positive duration`}},
+		{Why: "a cluster twice", Args: clusters("clusters: [{name: a}, {name: a}]\n"), Faults: []string{`clusters\[1\]: "a": is given as clusters\[0\] already`}},
+		{Why: "a field that clusters do not have", Args: clusters("clusters: [{name: a, state: new}]\n"), Faults: []string{`clusters\[0\]\.state`}},
+	})
 }
+
+func TestHelp(t *testing.T) { programtest.Help(t, run, "-compare") }

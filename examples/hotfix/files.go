@@ -5,39 +5,18 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"os"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/tranche-dev/tranche/examples/internal/yamljson"
-	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
 )
 
 //go:embed policy.yaml fleet.yaml releases.yaml releases-typo.yaml
-var shipped embed.FS
-
-// read returns a file as JSON, and its name: the one that the user named, or one of this folder.
-func read(named, standard string) (string, []byte, error) {
-	name, open := named, os.ReadFile
-	if named == "" {
-		name, open = standard, shipped.ReadFile
-	}
-	data, err := open(name)
-	if err == nil {
-		data, err = yamljson.Convert(data)
-	}
-	if err != nil {
-		var failed *os.PathError
-		if errors.As(err, &failed) {
-			err = failed.Err
-		}
-		return name, nil, &inputError{name, err}
-	}
-	return name, data, nil
-}
+var builtin embed.FS
 
 // fleet is a fleet file. Every cluster is in one environment; a cluster has a target for every deployment.
 type fleet struct {
@@ -54,12 +33,12 @@ type cluster struct {
 
 // releases is a releases file: what happens, in the library's own JSON wherever it has one.
 type releases struct {
-	Start     time.Time           `json:"start"` // of the virtual clock
-	Versions  []rollout.Version   `json:"versions"`
-	Approvals []rollout.Approval  `json:"approvals,omitempty"`
-	Overrides []rollout.Override  `json:"overrides,omitempty"`
-	Durations map[string]duration `json:"durations"` // by deployment: how long a job takes
-	Why       []question          `json:"why,omitempty"`
+	Start     time.Time                   `json:"start"` // of the virtual clock
+	Versions  []rollout.Version           `json:"versions"`
+	Approvals []rollout.Approval          `json:"approvals,omitempty"`
+	Overrides []rollout.Override          `json:"overrides,omitempty"`
+	Durations map[string]program.Duration `json:"durations"` // by deployment: how long a job takes
+	Why       []question                  `json:"why,omitempty"`
 }
 
 // question asks why a cluster gets what it gets at an instant.
@@ -67,18 +46,6 @@ type question struct {
 	Resource   string    `json:"resource"`
 	Deployment string    `json:"deployment,omitempty"` // empty: the first one of the fleet
 	At         time.Time `json:"at"`
-}
-
-// duration is written such as 8m or 1h30m.
-type duration time.Duration
-
-func (d *duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	if err != nil || parsed < 0 {
-		return fmt.Errorf("%q is no duration: write one such as 8m or 1h30m", text)
-	}
-	*d = duration(parsed)
-	return nil
 }
 
 // input is what the files say, checked.
@@ -92,12 +59,12 @@ type input struct {
 
 func load(o options) (input, error) {
 	var in input
-	policyName, data, err := read(o.policy, "policy.yaml")
+	policyName, data, err := program.Read(builtin, o.policy, "policy.yaml")
 	if err != nil {
 		return in, err
 	}
 	if in.policies, err = rollout.ParsePolicies(data); err != nil {
-		return in, &inputError{policyName, err}
+		return in, &program.InputError{Source: policyName, Err: err}
 	}
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
@@ -105,25 +72,19 @@ func load(o options) (input, error) {
 	}
 	in.set, err = rollout.Compile(in.policies, env, rollout.WithZones(time.LoadLocation), rollout.WithScopeErrors(rollout.ScopeErrors(o.scopeErrors)))
 	if err != nil {
-		return in, &inputError{policyName, err}
+		return in, &program.InputError{Source: policyName, Err: err}
 	}
-	fleetName, data, err := read(o.fleet, "fleet.yaml")
+	fleetName, err := program.Decode(builtin, o.fleet, "fleet.yaml", &in.fleet)
 	if err != nil {
 		return in, err
-	}
-	if err := strictjson.Unmarshal(data, &in.fleet); err != nil {
-		return in, &inputError{fleetName, err}
 	}
 	standard := "releases.yaml"
 	if o.typo {
 		standard = "releases-typo.yaml"
 	}
-	releasesName, data, err := read(o.releases, standard)
+	releasesName, err := program.Decode(builtin, o.releases, standard, &in.releases)
 	if err != nil {
 		return in, err
-	}
-	if err := strictjson.Unmarshal(data, &in.releases); err != nil {
-		return in, &inputError{releasesName, err}
 	}
 	if o.why != nil {
 		in.releases.Why = []question{*o.why}
@@ -164,7 +125,7 @@ func (in *input) validate(o options, fleetName, releasesName string) error {
 		if !slices.ContainsFunc(in.fleet.Environments, func(e rollout.Environment) bool { return e.ID == c.Environment }) {
 			inFleet("clusters[%d].environment: %q is no id of environments", i, c.Environment)
 		}
-		for _, d := range sorted(c.Runs) {
+		for _, d := range slices.Sorted(maps.Keys(c.Runs)) {
 			if !in.deploys(d) {
 				inFleet("clusters[%d].runs.%s: there is no such deployment", i, d)
 			} else if !in.has(d, c.Runs[d]) {
@@ -209,7 +170,7 @@ func (in *input) validate(o options, fleetName, releasesName string) error {
 			inReleases("%s.at: is required: when", at)
 		}
 	}
-	for _, d := range sorted(in.releases.Durations) {
+	for _, d := range slices.Sorted(maps.Keys(in.releases.Durations)) {
 		if !in.deploys(d) {
 			inReleases("durations.%s: %s has no such deployment", d, fleetName)
 		}
@@ -236,15 +197,15 @@ func (in *input) validate(o options, fleetName, releasesName string) error {
 			fault("%sat: lies before the start, %s", path, in.releases.Start.Format(time.RFC3339))
 		}
 		if len(flagged) > 0 {
-			return &inputError{"-why", errors.Join(flagged...)}
+			return &program.InputError{Source: "-why", Err: errors.Join(flagged...)}
 		}
 	}
 	var all []error
 	if len(wrong.fleet) > 0 {
-		all = append(all, &inputError{fleetName, errors.Join(wrong.fleet...)})
+		all = append(all, &program.InputError{Source: fleetName, Err: errors.Join(wrong.fleet...)})
 	}
 	if len(wrong.releases) > 0 {
-		all = append(all, &inputError{releasesName, errors.Join(wrong.releases...)})
+		all = append(all, &program.InputError{Source: releasesName, Err: errors.Join(wrong.releases...)})
 	}
 	return errors.Join(all...)
 }
@@ -262,15 +223,6 @@ func flatten(err error) []error {
 		return all
 	}
 	return []error{err}
-}
-
-func sorted[T any](m map[string]T) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func (in *input) deploys(deployment string) bool {

@@ -16,52 +16,17 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 	_ "time/tzdata" // policies name zones, and not every machine has them
 
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-func main() {
-	err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
-	var wrong *inputError
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case errors.As(err, &wrong):
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-// inputError is a fault of what the user gave: a flag, or a file.
-type inputError struct {
-	source string // the flag or the file
-	err    error  // all faults, joined
-}
-
-// Error has one line per fault, each with the source.
-func (e *inputError) Error() string {
-	lines := strings.Split(e.err.Error(), "\n")
-	for i, line := range lines {
-		lines[i] = e.source + ": " + line
-	}
-	return strings.Join(lines, "\n")
-}
-
-func (e *inputError) Unwrap() error { return e.err }
-
-func wrong(source, format string, args ...any) error {
-	return &inputError{source: source, err: fmt.Errorf(format, args...)}
-}
+func main() { program.Main(run) }
 
 // options are the flags.
 type options struct {
@@ -72,11 +37,10 @@ type options struct {
 	all, json               bool
 }
 
-func parse(args []string, stderr io.Writer) (options, error) {
+func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	var why string
 	flags := flag.NewFlagSet("hotfix", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: a promotion from staging to production)")
 	flags.StringVar(&o.fleet, "fleet", "", "`file` with deployments, environments and clusters (default: ten clusters in three regions)")
 	flags.StringVar(&o.releases, "releases", "", "`file` with versions, approvals, overrides and durations (default: three releases)")
@@ -86,25 +50,17 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&why, "why", "", "`cluster@instant` to explain instead of what the releases file asks, such as us-1@2026-03-10T18:15:00Z")
 	flags.BoolVar(&o.all, "all", false, "tell every event and every wait in full")
 	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			flags.SetOutput(stderr)
-			flags.Usage()
-			return o, err
-		}
-		return o, wrong("hotfix", "%w (-help lists the flags)", err)
-	}
-	if flags.NArg() > 0 {
-		return o, wrong("hotfix", "unexpected argument %q: files are named with -policy, -fleet and -releases", flags.Arg(0))
+	if err := program.Parse(flags, args, out, "files are named with -policy, -fleet and -releases"); err != nil {
+		return o, err
 	}
 	if s := rollout.ScopeErrors(o.scopeErrors); s != rollout.ScopeExclude && s != rollout.ScopeInclude {
-		return o, wrong("-scope-errors", "%q is unknown: use %s or %s", o.scopeErrors, rollout.ScopeExclude, rollout.ScopeInclude)
+		return o, program.Wrong("-scope-errors", "%q is unknown: use %s or %s", o.scopeErrors, rollout.ScopeExclude, rollout.ScopeInclude)
 	}
 	if why != "" {
 		resource, instant, _ := strings.Cut(why, "@")
 		at, err := time.Parse(time.RFC3339, instant)
 		if err != nil || resource == "" {
-			return o, wrong("-why", "%q: write a cluster and an instant, such as us-1@2026-03-10T18:15:00Z", why)
+			return o, program.Wrong("-why", "%q: write a cluster and an instant, such as us-1@2026-03-10T18:15:00Z", why)
 		}
 		o.why = &question{Resource: resource, At: at}
 	}
@@ -112,8 +68,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	o, err := parse(args, stderr)
+func run(args []string, out io.Writer) error {
+	o, err := parse(args, out)
 	if err != nil {
 		return err
 	}
@@ -121,15 +77,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	told, err := play(ctx, in)
+	told, err := play(context.Background(), in)
 	if err != nil {
 		return err
 	}
 	if o.json {
-		encoder := json.NewEncoder(stdout)
+		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(told)
 	}
-	_, err = io.WriteString(stdout, report(in, told, o.all))
+	_, err = io.WriteString(out, report(in, told, o.all))
 	return err
 }

@@ -3,51 +3,22 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"flag"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tranche-dev/tranche/examples/internal/program/programtest"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files of testdata")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
-}
-
 func TestReports(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		name, why string
-		args      []string
-		says      []string // lines that must be there, whatever the golden file says
-	}{
+	programtest.Reports(t, run, nil, []programtest.Report{
 		{
-			name: "default", why: "the RFC's three examples",
-			says: []string{
+			Name: "default", Why: "the RFC's three examples",
+			Says: []string{
 				"    09:10  start checkout 2.5.0 on all of staging",
 				"    18:10  override INC-2114: 2.5.1 past office-hours in production until 2026-03-10 22:00:00, by dana: payments fail in us-east",
 				"    18:10  start checkout 2.5.1 on us-3",
@@ -56,40 +27,25 @@ func TestReports(t *testing.T) {
 				"done at 2026-03-11 12:28:00",
 			},
 		},
-		{name: "all", why: "every event in full", args: []string{"-all"}, says: []string{"    12:28:00  us-2: checkout 2.5.2 ended: successful"}},
+		{Name: "all", Why: "every event in full", Args: []string{"-all"}, Says: []string{"    12:28:00  us-2: checkout 2.5.2 ended: successful"}},
 		{
-			name: "typo", why: "a hotfix that does not compile reaches nobody", args: []string{"-typo"},
-			says: []string{
+			Name: "typo", Why: "a hotfix that does not compile reaches nobody", Args: []string{"-typo"},
+			Says: []string{
 				"          CheckVersion refuses it: targetSelector: 1:34: syntax error at AND (write && for AND)",
 				"          not a word about       all of staging, all of production",
 				"  scope_invalid, 10 clusters: checkout@2.5.1: selector: 1:34: syntax error at AND (write && for AND)",
 			},
 		},
 		{
-			name: "typo-include", why: "as the RFC proposes it reaches everybody, and the region that needs it last", args: []string{"-typo", "-scope-errors", "include"},
-			says: []string{
+			Name: "typo-include", Why: "as the RFC proposes it reaches everybody, and the region that needs it last", Args: []string{"-typo", "-scope-errors", "include"},
+			Says: []string{
 				"  2.5.1   started or waited on  all of staging, all of production",
 				"  production  us-east   checkout 2.4.0 -> 2.5.0 -> 2.5.2          us-1",
 				"  scope_invalid, 10 clusters: checkout@2.5.1: selector: 1:34: syntax error at AND (write && for AND)",
 			},
 		},
-		{name: "why", why: "a question of one's own", args: []string{"-why", "eu-1@2026-03-10T18:05:00Z"}, says: []string{"    2.5.1, scoped: out of scope"}},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			var out bytes.Buffer
-			if err := run(t.Context(), row.args, &out, &out); err != nil {
-				t.Fatal(err)
-			}
-			lines := strings.Split(out.String(), "\n")
-			for _, want := range row.says {
-				if !slices.Contains(lines, want) {
-					t.Errorf("%s: the report lacks the line %q", row.why, want)
-				}
-			}
-			golden(t, row.name+".txt", out.String())
-		})
-	}
+		{Name: "why", Why: "a question of one's own", Args: []string{"-why", "eu-1@2026-03-10T18:05:00Z"}, Says: []string{"    2.5.1, scoped: out of scope"}},
+	})
 }
 
 // TestHotfixConcernsOneRegion reads the story instead of the text: who is not meant has no trace of the version anywhere, and an environment in
@@ -97,7 +53,7 @@ func TestReports(t *testing.T) {
 func TestHotfixConcernsOneRegion(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-json"}, &out, &out); err != nil {
+	if err := run([]string{"-json"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	var got story
@@ -158,72 +114,38 @@ func TestWithoutOverride(t *testing.T) {
 	}
 }
 
-// TestWrongInput: every fault is named with the file or flag and its path.
 func TestWrongInput(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		name, why string
-		args      []string
-		want      []string // expressions, one per fault
-	}{
-		{"policy", "all faults of a policy at once", []string{"-policy", "testdata/wrong-policy.yaml"}, []string{
+	programtest.Refusals(t, run, []programtest.Refusal{
+		{Why: "all faults of a policy at once", Args: []string{"-policy", "testdata/wrong-policy.yaml"}, Faults: []string{
 			`^testdata/wrong-policy\.yaml: selector: 1:18`, `dependsOnEnvironmentSelector: resource\.name is not known here`, `minimumSoakTimeMinutes: -1`,
 			`weekly\.days\[0\]: .*monday`, `weekly\.start: .*25:00`, `timezone: .*Atlantis`, `versionCooldown\.intervalSeconds: required`,
 		}},
-		{"fleet", "all faults of a fleet", []string{"-fleet", "testdata/wrong-fleet.yaml"}, []string{
+		{Why: "all faults of a fleet", Args: []string{"-fleet", "testdata/wrong-fleet.yaml"}, Faults: []string{
 			`^testdata/wrong-fleet\.yaml: clusters: an entry has no id`, `clusters: the id "a" occurs twice`, `clusters\[0\]\.runs\.checkout: releases\.yaml has no version "9\.9\.9"`,
 			`clusters\[1\]\.environment: "prod" is no id`, `clusters\[2\]\.runs\.cart: there is no such deployment`,
 			`^releases\.yaml: why\[0\]\.resource: .*"eu-1"`, `^releases\.yaml: why\[1\]\.resource: .*"us-1"`, `why\[2\]\.resource`, `why\[3\]\.resource`,
 		}},
-		{"releases", "all faults of a releases file", []string{"-releases", "testdata/wrong-releases.yaml"}, []string{
+		{Why: "all faults of a releases file", Args: []string{"-releases", "testdata/wrong-releases.yaml"}, Faults: []string{
 			`^testdata/wrong-releases\.yaml: versions\[1\]\.deployment: "cart"`, `versions\[2\]\.createdAt: required`, `versions\[3\]\.targetSelector: .*metdata.*-unchecked`,
 			`approvals\[0\]\.version: "checkout" has no version "2\.5\.9"`, `approvals\[0\]\.environment: fleet\.yaml has no environment "prod"`, `approvals\[0\]\.by: `, `approvals\[0\]\.status: "yes please"`,
 			`durations\.cart: `, `durations\.checkout: is required`, `why\[0\]\.resource: .*"us-9"`, `why\[0\]\.at: lies before the start`,
 		}},
-		{"overrides", "an override is checked like everything else", []string{"-releases", "testdata/wrong-overrides.yaml"}, []string{
+		{Why: "an override is checked like everything else", Args: []string{"-releases", "testdata/wrong-overrides.yaml"}, Faults: []string{
 			`overrides\[0\]\.reason: required`, `overrides\[0\]\.expiresAt: is not after createdAt`, `overrides\[1\]\.ruleId: required`,
 		}},
-		{"unknown fields", "a typo in a field is named", []string{"-releases", "testdata/unknown-fields.yaml"}, []string{
+		{Why: "a typo in a field is named", Args: []string{"-releases", "testdata/unknown-fields.yaml"}, Faults: []string{
 			`versions\[0\]\.id: `, `versions\[0\]\.target_selector: `, `durations\.checkout: "soon"`,
 		}},
-		{"typo", "what a host checks when a version is published", []string{"-releases", "releases-typo.yaml"}, []string{
+		{Why: "what a host checks when a version is published", Args: []string{"-releases", "releases-typo.yaml"}, Faults: []string{
 			`^releases-typo\.yaml: versions\[2\]\.targetSelector: 1:34: syntax error at AND \(write && for AND\) \(-unchecked plays it all the same\)`,
 		}},
-		{"missing", "a file that is not there", []string{"-fleet", "testdata/none.yaml"}, []string{`testdata/none\.yaml: no such file`}},
-		{"scope errors", "an unknown answer", []string{"-scope-errors", "ignore"}, []string{`-scope-errors: "ignore" is unknown`}},
-		{"why", "no instant", []string{"-why", "us-1"}, []string{`-why: "us-1": write a cluster and an instant`}},
-		{"why who", "no such cluster", []string{"-why", "us-9@2026-03-10T18:05:00Z"}, []string{`-why: resource: fleet\.yaml has no cluster "us-9"`}},
-		{"argument", "a file without flag", []string{"policy.yaml"}, []string{`unexpected argument "policy\.yaml"`}},
-		{"flag", "an unknown flag", []string{"-overide"}, []string{`-overide`}},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			var out bytes.Buffer
-			err := run(t.Context(), row.args, &out, &out)
-			var wrong *inputError
-			if !errors.As(err, &wrong) {
-				t.Fatalf("%s: got %v, want the error of an input, which exits with 2", row.why, err)
-			}
-			lines := strings.Split(err.Error(), "\n")
-			for _, want := range row.want {
-				if !slices.ContainsFunc(lines, regexp.MustCompile(want).MatchString) {
-					t.Errorf("%s: no line matches %q in\n%v", row.why, want, err)
-				}
-			}
-			if len(lines) != len(row.want) {
-				t.Errorf("%s: %d lines, want %d:\n%v", row.why, len(lines), len(row.want), err)
-			}
-			if out.Len() > 0 {
-				t.Errorf("%s: something was printed before the error: %s", row.why, out.String())
-			}
-		})
-	}
+		{Why: "a file that is not there", Args: []string{"-fleet", "testdata/none.yaml"}, Faults: []string{`testdata/none\.yaml: no such file`}},
+		{Why: "an unknown answer", Args: []string{"-scope-errors", "ignore"}, Faults: []string{`-scope-errors: "ignore" is unknown`}},
+		{Why: "no instant", Args: []string{"-why", "us-1"}, Faults: []string{`-why: "us-1": write a cluster and an instant`}},
+		{Why: "no such cluster", Args: []string{"-why", "us-9@2026-03-10T18:05:00Z"}, Faults: []string{`-why: resource: fleet\.yaml has no cluster "us-9"`}},
+		{Why: "a file without flag", Args: []string{"policy.yaml"}, Faults: []string{`unexpected argument "policy\.yaml"`}},
+		{Why: "an unknown flag", Args: []string{"-overide"}, Faults: []string{`-overide`}},
+	})
 }
 
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-help"}, &out, &out); !errors.Is(err, flag.ErrHelp) || !strings.Contains(out.String(), "-scope-errors exclude") {
-		t.Errorf("%v: %s", err, out.String())
-	}
-}
+func TestHelp(t *testing.T) { programtest.Help(t, run, "-scope-errors exclude") }

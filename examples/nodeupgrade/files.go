@@ -4,41 +4,17 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"maps"
 	"slices"
 	"time"
 
-	"github.com/tranche-dev/tranche/examples/internal/yamljson"
-	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-//go:embed policy.json fleet.json releases.json releases-partial.json releases-overlap.json
-var shipped embed.FS
-
-// read returns a file as JSON, and its name: the one that the user named, or one of this folder.
-func read(named, standard string) (string, []byte, error) {
-	if named == "" {
-		data, err := shipped.ReadFile(standard)
-		return standard, data, err
-	}
-	data, err := os.ReadFile(named)
-	if err != nil {
-		var failed *os.PathError
-		if errors.As(err, &failed) {
-			err = failed.Err
-		}
-		return named, nil, &inputError{named, err}
-	}
-	if ext := filepath.Ext(named); ext == ".yaml" || ext == ".yml" {
-		if data, err = yamljson.Convert(data); err != nil {
-			return named, nil, &inputError{named, err}
-		}
-	}
-	return named, data, nil
-}
+//go:embed policy.json policy-retry.yaml fleet.json releases.json releases-partial.json releases-overlap.json
+var builtin embed.FS
 
 // fleet is a fleet file: every deployment has a target on every resource of every cluster.
 type fleet struct {
@@ -55,12 +31,12 @@ type cluster struct {
 
 // releases is a releases file: what comes, how long jobs take, and what goes wrong besides.
 type releases struct {
-	Start     time.Time             `json:"start"` // of the virtual clock
-	Trace     string                `json:"trace"` // the resource that is told about in full
-	Versions  []release             `json:"versions"`
-	Durations map[string]duration   `json:"durations"`         // by deployment
-	Samples   map[string][]duration `json:"samples,omitempty"` // by deployment: how long past jobs took, for a forecast
-	Outages   []outage              `json:"outages,omitempty"`
+	Start     time.Time                     `json:"start"` // of the virtual clock
+	Trace     string                        `json:"trace"` // the resource that is told about in full
+	Versions  []release                     `json:"versions"`
+	Durations map[string]program.Duration   `json:"durations"`         // by deployment
+	Samples   map[string][]program.Duration `json:"samples,omitempty"` // by deployment: how long past jobs took, for a forecast
+	Outages   []outage                      `json:"outages,omitempty"`
 }
 
 type release struct {
@@ -76,28 +52,13 @@ type outage struct {
 	Until    time.Time `json:"until"`
 }
 
-// duration is written such as 8m or 1h30m.
-type duration time.Duration
-
-func (d *duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	if err != nil || parsed < 0 {
-		return fmt.Errorf("%q is no duration: write one such as 8m or 1h30m", text)
-	}
-	*d = duration(parsed)
-	return nil
-}
-
 func readWorld(o options) (f fleet, r releases, err error) {
-	fleetName, data, err := read(o.fleet, "fleet.json")
+	name, err := program.Decode(builtin, o.fleet, "fleet.json", &f)
 	if err != nil {
 		return f, r, err
 	}
-	if err = strictjson.Unmarshal(data, &f); err == nil {
-		err = f.validate()
-	}
-	if err != nil {
-		return f, r, &inputError{fleetName, err}
+	if err := f.validate(); err != nil {
+		return f, r, &program.InputError{Source: name, Err: err}
 	}
 	standard := "releases.json"
 	switch {
@@ -106,15 +67,12 @@ func readWorld(o options) (f fleet, r releases, err error) {
 	case o.overlap != "":
 		standard = "releases-overlap.json"
 	}
-	releasesName, data, err := read(o.releases, standard)
+	name, err = program.Decode(builtin, o.releases, standard, &r)
 	if err != nil {
 		return f, r, err
 	}
-	if err = strictjson.Unmarshal(data, &r); err == nil {
-		err = r.validate(f)
-	}
-	if err != nil {
-		return f, r, &inputError{releasesName, err}
+	if err := r.validate(f); err != nil {
+		return f, r, &program.InputError{Source: name, Err: err}
 	}
 	return f, r, nil
 }
@@ -149,7 +107,7 @@ func (f fleet) validate() error {
 			}
 			ids["r"+resource.ID] = true
 		}
-		for _, name := range sorted(c.Runs) {
+		for _, name := range slices.Sorted(maps.Keys(c.Runs)) {
 			if !f.deploys(name) {
 				fault("clusters[%d].runs.%s: there is no such deployment", i, name)
 			}
@@ -181,7 +139,7 @@ func (r releases) validate(f fleet) error {
 			fault("versions[%d].publishedAt: is required", i)
 		}
 	}
-	for _, name := range sorted(r.Durations) {
+	for _, name := range slices.Sorted(maps.Keys(r.Durations)) {
 		if !f.deploys(name) {
 			fault("durations.%s: the fleet has no such deployment", name)
 		}
@@ -191,7 +149,7 @@ func (r releases) validate(f fleet) error {
 			fault("durations.%s: is required", d.ID)
 		}
 	}
-	for _, name := range sorted(r.Samples) {
+	for _, name := range slices.Sorted(maps.Keys(r.Samples)) {
 		if !f.deploys(name) || len(r.Samples[name]) == 0 {
 			fault("samples.%s: must be a deployment of the fleet with at least one duration", name)
 		}
@@ -205,22 +163,13 @@ func (r releases) validate(f fleet) error {
 		}
 	}
 	for i, c := range f.Clusters {
-		for _, name := range sorted(c.Runs) {
+		for _, name := range slices.Sorted(maps.Keys(c.Runs)) {
 			if f.deploys(name) && !known[[2]string{name, c.Runs[name]}] {
 				fault("versions: %s %s is missing, which clusters[%d] of the fleet runs", name, c.Runs[name], i)
 			}
 		}
 	}
 	return errors.Join(faults...)
-}
-
-func sorted[T any](m map[string]T) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func (f fleet) has(resource string) bool {

@@ -16,53 +16,17 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"os"
-	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 	"github.com/tranche-dev/tranche/selector"
 )
 
-func main() {
-	err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
-	var wrong *inputError
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case errors.As(err, &wrong):
-		fmt.Fprintln(os.Stderr, wrong)
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-// inputError is a fault of what the user gave: a flag, or a file.
-type inputError struct {
-	source string // the flag or the file
-	err    error  // all faults, joined
-}
-
-// Error has one line per fault, each with the source.
-func (e *inputError) Error() string {
-	lines := strings.Split(e.err.Error(), "\n")
-	for i, line := range lines {
-		lines[i] = e.source + ": " + line
-	}
-	return strings.Join(lines, "\n")
-}
-
-func (e *inputError) Unwrap() error { return e.err }
-
-func wrong(source, format string, args ...any) error {
-	return &inputError{source: source, err: fmt.Errorf(format, args...)}
-}
+func main() { program.Main(run) }
 
 // options are the flags.
 type options struct {
@@ -77,10 +41,9 @@ type options struct {
 	all, json               bool
 }
 
-func parse(args []string, stderr io.Writer) (options, error) {
+func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("nodeupgrade", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: the RFC's)")
 	flags.StringVar(&o.fleet, "fleet", "", "`file` with deployments and clusters (default: ten nodes)")
 	flags.StringVar(&o.releases, "releases", "", "`file` with versions, durations and outages (default: three releases)")
@@ -94,31 +57,24 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the forecast")
 	flags.BoolVar(&o.all, "all", false, "trace every resource")
 	flags.BoolVar(&o.json, "json", false, "print the timeline as JSON")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			flags.SetOutput(stderr)
-			flags.Usage()
-			return o, err
-		}
-		return o, wrong("nodeupgrade", "%w (-help lists the flags)", err)
+	if err := program.Parse(flags, args, out, "files are named with -policy, -fleet and -releases"); err != nil {
+		return o, err
 	}
 	switch {
-	case flags.NArg() > 0:
-		return o, wrong("nodeupgrade", "unexpected argument %q: files are named with -policy, -fleet and -releases", flags.Arg(0))
 	case o.overlap != "" && o.overlap != string(bracket.Queue) && o.overlap != string(bracket.Merge):
-		return o, wrong("-overlap", "%q is unknown: use queue or merge", o.overlap)
+		return o, program.Wrong("-overlap", "%q is unknown: use queue or merge", o.overlap)
 	case o.overlap != "" && o.partial:
-		return o, wrong("-overlap", "has releases of its own, and so has -partial: use one of them")
+		return o, program.Wrong("-overlap", "has releases of its own, and so has -partial: use one of them")
 	case o.failAttempts < 1:
-		return o, wrong("-fail-attempts", "%d: use at least 1", o.failAttempts)
+		return o, program.Wrong("-fail-attempts", "%d: use at least 1", o.failAttempts)
 	case o.forecast < 0 || o.forecast > 100_000:
-		return o, wrong("-forecast", "%d: use 1 to 100000 trials", o.forecast)
+		return o, program.Wrong("-forecast", "%d: use 1 to 100000 trials", o.forecast)
 	}
 	return o, nil
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	o, err := parse(args, stderr)
+func run(args []string, out io.Writer) error {
+	o, err := parse(args, out)
 	if err != nil {
 		return err
 	}
@@ -134,6 +90,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	ctx := context.Background()
 	timeline, err := world.Run(ctx)
 	if err != nil {
 		return err
@@ -147,7 +104,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		prediction = &p
 	}
 	if o.json {
-		encoder := json.NewEncoder(stdout)
+		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(struct {
 			Timeline rollouttest.Timeline    `json:"timeline"`
@@ -158,7 +115,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if o.all {
 		trace = ""
 	}
-	_, err = io.WriteString(stdout, report(policies.list, world.Fleet, timeline, trace, prediction))
+	_, err = io.WriteString(out, report(policies.list, world.Fleet, timeline, trace, prediction))
 	return err
 }
 
@@ -169,16 +126,16 @@ type policies struct {
 }
 
 func readPolicies(o options) (policies, error) {
-	name, data, err := read(o.policy, "policy.json")
+	name, data, err := program.Read(builtin, o.policy, "policy.json")
 	if err != nil {
 		return policies{}, err
 	}
 	list, err := rollout.ParsePolicies(data)
 	if err != nil {
-		return policies{}, &inputError{name, err}
+		return policies{}, &program.InputError{Source: name, Err: err}
 	}
 	if o.overlap != "" && !overlap(list, bracket.OverlapStrategy(o.overlap)) {
-		return policies{}, wrong("-overlap", "%s has no deploymentBracket rule that it could change", name)
+		return policies{}, program.Wrong("-overlap", "%s has no deploymentBracket rule that it could change", name)
 	}
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
@@ -186,7 +143,7 @@ func readPolicies(o options) (policies, error) {
 	}
 	set, err := rollout.Compile(list, env)
 	if err != nil {
-		return policies{}, &inputError{name, err}
+		return policies{}, &program.InputError{Source: name, Err: err}
 	}
 	return policies{list, set}, nil
 }
@@ -228,11 +185,11 @@ func assemble(o options, set *rollout.PolicySet, fleet fleet, releases releases)
 	}
 	for _, named := range []struct{ flag, resource string }{{"-resource", traced}, {"-fail-on", failOn}} {
 		if !fleet.has(named.resource) {
-			return world, wrong(named.flag, "the fleet has no resource %q", named.resource)
+			return world, program.Wrong(named.flag, "the fleet has no resource %q", named.resource)
 		}
 	}
 	if o.fail != "" && !fleet.deploys(o.fail) {
-		return world, wrong("-fail", "the fleet has no deployment %q", o.fail)
+		return world, program.Wrong("-fail", "the fleet has no deployment %q", o.fail)
 	}
 	durations := releases.durations()
 	world.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {

@@ -19,29 +19,18 @@ package main
 import (
 	"bufio"
 	"embed"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"time"
 
-	"github.com/tranche-dev/tranche/examples/internal/yamljson"
-	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
 func main() {
-	err := run(os.Args[1:], os.Stdin, os.Stdout)
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	program.Main(func(args []string, out io.Writer) error { return run(args, os.Stdin, out) })
 }
 
 // defaultApproval is when requests are approved if nobody is there to ask.
@@ -49,10 +38,9 @@ const defaultApproval = 10 * time.Minute
 
 func run(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("stagedrun", flag.ContinueOnError)
-	flags.SetOutput(out)
-	strategyFile := flags.String("f", "strategy.yaml", "the ClusterStagedUpdateStrategy or StagedUpdateStrategy")
-	runFile := flags.String("run", "run.yaml", "the ClusterStagedUpdateRun or StagedUpdateRun")
-	clustersFile := flags.String("clusters", "clusters.yaml", "the list of clusters")
+	strategyFile := flags.String("f", "", "`file` with the ClusterStagedUpdateStrategy or StagedUpdateStrategy (default: strategy.yaml of this folder)")
+	runFile := flags.String("run", "", "`file` with the ClusterStagedUpdateRun or StagedUpdateRun (default: run.yaml of this folder)")
+	clustersFile := flags.String("clusters", "", "`file` with the list of clusters (default: clusters.yaml of this folder)")
 	w := &world{out: out, clusters: map[string]*cluster{}, requests: map[string]*request{}}
 	flags.DurationVar(&w.ready, "ready", 5*time.Minute, "how long a cluster takes from its start until it is ready")
 	flags.DurationVar(&w.approveAfter, "approve-after", 0, "approve every request this long after it was made; 0 asks on the terminal")
@@ -67,19 +55,22 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	flags.StringVar((*string)(&options.OnReject), "on-reject", string(staged.Fail), "an approval is rejected: fail or hold")
 	flags.StringVar((*string)(&options.WaitDuringStop), "wait-during-stop", string(staged.Count), "stopped time and waits: count or freeze")
 	flags.StringVar((*string)(&options.Unmatched), "unmatched", string(staged.Reject), "clusters in no stage: reject, ignore or last")
-	if err := flags.Parse(args); err != nil {
+	if err := program.Parse(flags, args, out, "files are named with -f, -run and -clusters"); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	if w.ready <= 0 {
+		return program.Wrong("-ready", "%v: use a duration greater than 0, such as 5m", w.ready)
 	}
-	for name, d := range map[string]time.Duration{"ready": w.ready - 1, "approve-after": w.approveAfter, "retry-after": w.retryAfter, "stop-at": *stopAt, "resume-at": *resumeAt} {
-		if d < 0 {
-			return fmt.Errorf("-%s must be positive", name)
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{{"-approve-after", w.approveAfter}, {"-retry-after", w.retryAfter}, {"-stop-at", *stopAt}, {"-resume-at", *resumeAt}} {
+		if d.value < 0 {
+			return program.Wrong(d.flag, "%v: must not be negative", d.value)
 		}
 	}
 	if *stopAt > 0 && *resumeAt > 0 && *resumeAt <= *stopAt {
-		return errors.New("-resume-at must be later than -stop-at")
+		return program.Wrong("-resume-at", "%v: must be later than -stop-at, %v", *resumeAt, *stopAt)
 	}
 	w.in = bufio.NewReader(in)
 	w.states = []change{{*stopAt, staged.StateStop}, {*resumeAt, staged.StateRun}}
@@ -87,24 +78,37 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	var strategy staged.Strategy
 	var spec staged.Spec
 	var list clusterList
-	for _, one := range []struct {
-		file string
-		into any
-	}{{*strategyFile, &strategy}, {*runFile, &spec}, {*clustersFile, &list}} {
-		if err := read(one.file, one.into); err != nil {
-			return err
+	strategyName, err := program.Decode(builtin, *strategyFile, "strategy.yaml", &strategy)
+	if err != nil {
+		return err
+	}
+	runName, err := program.Decode(builtin, *runFile, "run.yaml", &spec)
+	if err != nil {
+		return err
+	}
+	clustersName, err := program.Decode(builtin, *clustersFile, "clusters.yaml", &list)
+	if err != nil {
+		return err
+	}
+	// Compile would find all faults as well. This way each is told with the file that it is in.
+	for _, checked := range []struct {
+		source string
+		fault  error
+	}{{strategyName, strategy.Validate()}, {runName, spec.Validate()}, {"stagedrun", options.Validate()}} {
+		if checked.fault != nil {
+			return &program.InputError{Source: checked.source, Err: checked.fault}
 		}
 	}
 	fleet, err := w.populate(&list)
 	if err != nil {
-		return fmt.Errorf("%s: %w", *clustersFile, err)
+		return &program.InputError{Source: clustersName, Err: err}
 	}
 	if spec.ResourceSnapshotIndex == "" {
 		fleet.Version = "latest" // what a real host looks up
 	}
 	r, err := staged.Compile(strategy, spec, fleet, options)
 	if err != nil {
-		return err
+		return &program.InputError{Source: clustersName, Err: err}
 	}
 	fmt.Fprint(out, r)
 	if *preview {
@@ -126,28 +130,3 @@ func run(args []string, in io.Reader, out io.Writer) error {
 
 //go:embed *.yaml
 var builtin embed.FS
-
-// read decodes a YAML file strictly.
-func read(name string, into any) error {
-	data, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		if own, builtinErr := builtin.ReadFile(name); builtinErr == nil {
-			data, err = own, nil
-		}
-	}
-	if err != nil {
-		return err
-	}
-	text, err := yamljson.Convert(data)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	decode := strictjson.Unmarshal
-	if _, own := into.(json.Unmarshaler); own {
-		decode = json.Unmarshal
-	}
-	if err := decode(text, into); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
-}

@@ -1,17 +1,18 @@
 package main
 
 import (
+	"io"
+
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tranche-dev/tranche/examples/internal/program/programtest"
+	"github.com/tranche-dev/tranche/internal/golden"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 type play struct {
 	args, input string
@@ -49,19 +50,7 @@ func TestGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := draw(t, p)
 			got := "$ stagedrun " + p.args + "\n" + text
-			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
+			golden.Check(t, name+".golden", got)
 			if last := text[strings.LastIndex(text, "\nrun ")+1:]; !strings.HasPrefix(last, p.ends) {
 				t.Errorf("ends with\n%s", last)
 			}
@@ -103,24 +92,22 @@ func TestRefusals(t *testing.T) {
 		}
 		return name
 	}
-	for args, want := range map[string]string{
-		"extra":                        "unexpected argument",
-		"-f missing.yaml":              "missing.yaml",
-		"-ready 0s":                    "-ready must be positive",
-		"-stop-at 10m -resume-at 5m":   "-resume-at must be later",
-		"-on-failure never":            `onFailure: "never"`,
-		"-f run.yaml":                  "must be ClusterStagedUpdateStrategy",
-		"-f " + file("stages: []\n"):   "must be 1 to 31 stages",
-		"-f " + file("stges: []\n"):    "did you mean",
-		"-run " + file("state: Run\n"): "placementName",
-		"-clusters " + file("clusters: [{name: a, ready: soon}]\n"):                               "clusters[0].ready",
-		"-clusters " + file("clusters: [{name: a, labels: {environment: none}}]\n"):               "1: a are in no stage",
-		"-clusters " + file("clusters: [{name: a, lables: {}}]\n"):                                "lables",
-		"-clusters " + file("clusters: [{name: a, labels: {environment: staging}, fails: -1}]\n"): "clusters[0].fails",
-	} {
-		var drawn strings.Builder
-		if err := run(strings.Fields(args), strings.NewReader(""), &drawn); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", args, err, want)
-		}
-	}
+	silent := func(args []string, out io.Writer) error { return run(args, strings.NewReader(""), out) }
+	programtest.Refusals(t, silent, []programtest.Refusal{
+		{Why: "a file without flag", Args: []string{"strategy.yaml"}, Faults: []string{`unexpected argument "strategy\.yaml": files are named with -f`}},
+		{Why: "a file that is not there", Args: []string{"-f", "missing.yaml"}, Faults: []string{`^missing\.yaml: no such file`}},
+		{Why: "nothing is ready at once", Args: []string{"-ready", "0s"}, Faults: []string{`^-ready: 0s: use a duration greater than 0`}},
+		{Why: "back in time", Args: []string{"-approve-after", "-1s"}, Faults: []string{`^-approve-after: -1s: must not be negative`}},
+		{Why: "resumed before it stops", Args: []string{"-stop-at", "10m", "-resume-at", "5m"}, Faults: []string{`^-resume-at: 5m0s: must be later than -stop-at, 10m0s`}},
+		{Why: "an unknown option", Args: []string{"-on-failure", "never"}, Faults: []string{`onFailure: "never"`}},
+		{Why: "a run is no strategy", Args: []string{"-f", "run.yaml"}, Faults: []string{`must be ClusterStagedUpdateStrategy`}},
+		{Why: "no stages", Args: []string{"-f", file("stages: []\n")}, Faults: []string{`stages: .*must be 1 to 31 stages`}},
+		{Why: "a misspelt field", Args: []string{"-f", file("stges: []\n")}, Faults: []string{`stges: .*did you mean`}},
+		{Why: "a run without a placement", Args: []string{"-run", file("metadata: {name: r}\nspec: {stagedRolloutStrategyName: s, state: Run}\n")}, Faults: []string{`placementName`}},
+		{Why: "no duration", Args: []string{"-clusters", file("clusters: [{name: a, ready: soon}]\n")}, Faults: []string{`clusters\[0\]\.ready: "soon" is no positive duration`}},
+		{Why: "a cluster in no stage", Args: []string{"-clusters", file("clusters: [{name: a, labels: {environment: none}}]\n")}, Faults: []string{`targets: 1: a are in no stage`}},
+		{Why: "a field that clusters do not have", Args: []string{"-clusters", file("clusters: [{name: a, lables: {}}]\n")}, Faults: []string{`clusters\[0\]\.lables: .*labels`}},
+		{Why: "a negative number", Args: []string{"-clusters", file("clusters: [{name: a, labels: {environment: staging}, fails: -1}]\n")}, Faults: []string{`clusters\[0\]\.fails: must not be negative`}},
+	})
+	programtest.Help(t, silent, "-crash-every-step")
 }

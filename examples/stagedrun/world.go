@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -19,7 +21,7 @@ type clusterList struct {
 	Clusters []struct {
 		Name   string            `json:"name"`
 		Labels map[string]string `json:"labels,omitempty"`
-		Ready  string            `json:"ready,omitempty"`
+		Ready  program.Duration  `json:"ready,omitempty"`
 		Fails  int               `json:"fails,omitempty"`
 	} `json:"clusters"`
 	Leaving []string `json:"leaving,omitempty"`
@@ -70,18 +72,10 @@ type request struct {
 func (w *world) populate(list *clusterList) (staged.Fleet, error) {
 	var fleet staged.Fleet
 	for i, c := range list.Clusters {
-		takes := w.ready
-		if c.Ready != "" {
-			d, err := time.ParseDuration(c.Ready)
-			if err != nil || d <= 0 {
-				return fleet, fmt.Errorf("clusters[%d].ready: must be a positive duration such as 7m, not %q", i, c.Ready)
-			}
-			takes = d
-		}
 		if c.Fails < 0 {
 			return fleet, fmt.Errorf("clusters[%d].fails: must not be negative", i)
 		}
-		w.clusters[c.Name] = &cluster{takes: takes, fails: c.Fails}
+		w.clusters[c.Name] = &cluster{takes: cmp.Or(time.Duration(c.Ready), w.ready), fails: c.Fails}
 		fleet.Targets = append(fleet.Targets, staged.Target{Name: c.Name, Labels: c.Labels})
 	}
 	for _, name := range list.Leaving {

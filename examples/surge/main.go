@@ -15,34 +15,20 @@ package main
 
 import (
 	"embed"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/examples/internal/yamljson"
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/surge"
 )
 
-func main() {
-	err := run(os.Args[1:], os.Stdout)
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main(run) }
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("surge", flag.ContinueOnError)
-	flags.SetOutput(out)
 	var spec surge.Spec
 	flags.IntVar(&spec.Replicas, "replicas", 3, "replicas of a flat set")
 	limit := func(into *concurrency.Limit, name, usage string) {
@@ -57,21 +43,18 @@ func run(args []string, out io.Writer) error {
 	flags.IntVar(&spec.MinAvailable, "min-available", 0, "size of the base gang, which becomes ready before all others")
 	flags.StringVar((*string)(&spec.Order), "order", "ascending", "ascending or descending")
 	flags.BoolVar(&spec.Force, "force", false, "replace all unavailable old replicas at once")
-	file := flags.String("f", "", "update the Grove PodCliqueSet of this YAML file instead of a flat set")
+	file := flags.String("f", "", "`file` with a Grove PodCliqueSet to update instead of a flat set")
 	ready := flags.Duration("ready", 20*time.Second, "how long a created replica takes to become available")
 	gone := flags.Duration("gone", 10*time.Second, "how long a deleted replica takes to vanish")
 	inject := flags.String("inject", "", "what goes wrong, separated by commas: stuck-surge (a surge never becomes ready), new-revision, scale-down "+
 		"(both once the first replica is updated), fail (the first updated replica fails and recovers), broken (the new revision never becomes ready), "+
 		"hang (the first deletion takes ten times as long), remove (the last replica is evicted)")
 	unblock := flags.Bool("unblock", false, "give the surge up when the update of a flat set is stuck: maxSurge 0 and maxUnavailable 1")
-	if err := flags.Parse(args); err != nil {
+	if err := program.Parse(flags, args, out, "a file is named with -f"); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	}
 	if *ready <= 0 || *gone <= 0 {
-		return errors.New("-ready and -gone must be positive")
+		return program.Wrong("surge", "-ready %v, -gone %v: both must be greater than 0, such as 20s", *ready, *gone)
 	}
 
 	w := &world{ready: *ready, gone: *gone, target: 2}
@@ -80,7 +63,7 @@ func run(args []string, out io.Writer) error {
 	}
 	if *file == "" {
 		if err := spec.Validate(); err != nil {
-			return err
+			return &program.InputError{Source: "surge", Err: err}
 		}
 		w.planner = &flatSet{spec: spec, unblock: *unblock}
 	} else {
@@ -94,10 +77,8 @@ func run(args []string, out io.Writer) error {
 	return w.play(out)
 }
 
-// shipped are the documents beside this file, so that -f podcliqueset.yaml works from every folder.
-//
 //go:embed *.yaml
-var shipped embed.FS
+var builtin embed.FS
 
 // load reads a PodCliqueSet. The flags of a flat set have no meaning beside it, and what has no meaning is not ignored.
 func load(file string, flags *flag.FlagSet) (surge.SetSpec, error) {
@@ -110,24 +91,15 @@ func load(file string, flags *flag.FlagSet) (surge.SetSpec, error) {
 		}
 	})
 	if len(stray) > 0 {
-		return surge.SetSpec{}, fmt.Errorf("%s cannot be used with -f: write it into %s", strings.Join(stray, ", "), file)
+		return surge.SetSpec{}, program.Wrong(strings.Join(stray, ", "), "cannot be used with -f: write it into %s", file)
 	}
-	data, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		if own, ownErr := shipped.ReadFile(file); ownErr == nil {
-			data, err = own, nil
-		}
-	}
+	name, document, err := program.Read(builtin, file, "")
 	if err != nil {
 		return surge.SetSpec{}, err
 	}
-	document, err := yamljson.Convert(data)
-	if err != nil {
-		return surge.SetSpec{}, fmt.Errorf("%s: %w", file, err)
-	}
 	spec, err := surge.ParsePodCliqueSet(document)
 	if err != nil {
-		return surge.SetSpec{}, fmt.Errorf("%s:\n%w", file, err)
+		return spec, &program.InputError{Source: name, Err: err}
 	}
 	return spec, nil
 }

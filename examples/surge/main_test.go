@@ -1,14 +1,14 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the golden files")
+	"github.com/tranche-dev/tranche/examples/internal/program/programtest"
+	"github.com/tranche-dev/tranche/internal/golden"
+)
 
 // TestGolden plays one update per line of arguments and compares what is drawn.
 func TestGolden(t *testing.T) {
@@ -38,24 +38,8 @@ func TestGolden(t *testing.T) {
 		"set-recreate-stuck": "-f recreate-surge.yaml -inject stuck-surge",
 	} {
 		t.Run(name, func(t *testing.T) {
-			var drawn strings.Builder
-			if err := run(strings.Fields(args), &drawn); err != nil {
-				t.Fatal(err)
-			}
-			got := "$ surge " + args + "\n" + drawn.String()
-			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
+			got := "$ surge " + args + "\n" + programtest.Print(t, run, strings.Fields(args)...)
+			golden.Check(t, name+".golden", got)
 			last := got[strings.LastIndex(strings.TrimSpace(got), "\n")+1:]
 			if !strings.Contains(last, "converged") && !strings.HasPrefix(last, "stuck: ") {
 				t.Errorf("the update just stops: %s", last)
@@ -69,25 +53,21 @@ func TestRefusals(t *testing.T) {
 	if err := os.WriteFile(invalid, []byte("spec:\n  replicas: -1\n  template:\n    cliques:\n      - name: a\n        replicas: 2\n        updateStrategy: {maxUnavailable: 3}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for args, want := range map[string]string{
-		"-max-surge 1.5":                 "must be a count",
-		"-max-unavailable -1":            "must be a count",
-		"-max-unavailable 4":             "maxUnavailable: 4: must be at most replicas, 3",
-		"-max-unavailable 0":             "maxSurge is 0 too",
-		"-replicas -2":                   "replicas: -2: must not be negative",
-		"-order up":                      `order: "up"`,
-		"-inject earthquake":             "-inject earthquake: must be stuck-surge",
-		"-ready 0s":                      "must be positive",
-		"extra":                          `unexpected argument "extra"`,
-		"-f missing.yaml":                "missing.yaml",
-		"-f podcliqueset.yaml -force":    "-force cannot be used with -f",
-		"-f " + invalid:                  "spec.template.cliques[0].updateStrategy.maxUnavailable: 3: must be at most replicas, 2",
-		"-f main.go":                     "main.go: yaml:",
-		"-f " + invalid + " -replicas 3": "-replicas cannot be used with -f",
-	} {
-		var drawn strings.Builder
-		if err := run(strings.Fields(args), &drawn); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", args, err, want)
-		}
-	}
+	programtest.Refusals(t, run, []programtest.Refusal{
+		{Why: "half a replica", Args: []string{"-max-surge", "1.5"}, Faults: []string{`must be a count.*-help lists`}},
+		{Why: "a negative budget", Args: []string{"-max-unavailable", "-1"}, Faults: []string{`must be a count`}},
+		{Why: "more than there are", Args: []string{"-max-unavailable", "4"}, Faults: []string{`maxUnavailable: 4: must be at most replicas, 3`}},
+		{Why: "nothing could move", Args: []string{"-max-unavailable", "0"}, Faults: []string{`maxSurge is 0 too`}},
+		{Why: "a negative set", Args: []string{"-replicas", "-2"}, Faults: []string{`replicas: -2: must not be negative`}},
+		{Why: "an unknown order", Args: []string{"-order", "up"}, Faults: []string{`order: "up"`}},
+		{Why: "an unknown fault", Args: []string{"-inject", "earthquake"}, Faults: []string{`^-inject: earthquake: must be stuck-surge`}},
+		{Why: "nothing is ready at once", Args: []string{"-ready", "0s"}, Faults: []string{`must be greater than 0`}},
+		{Why: "a file without flag", Args: []string{"podcliqueset.yaml"}, Faults: []string{`unexpected argument "podcliqueset\.yaml": a file is named with -f`}},
+		{Why: "a file that is not there", Args: []string{"-f", "missing.yaml"}, Faults: []string{`^missing\.yaml: no such file`}},
+		{Why: "flags of a flat set", Args: []string{"-f", "podcliqueset.yaml", "-force", "-replicas", "3"}, Faults: []string{`^-force, -replicas: cannot be used with -f`}},
+		{Why: "all faults of a document", Args: []string{"-f", invalid}, Faults: []string{`invalid\.yaml: .*replicas: -1`, `spec\.template\.cliques\[0\]\.updateStrategy\.maxUnavailable: 3: must be at most replicas, 2`}},
+		{Why: "no YAML", Args: []string{"-f", "main.go"}, Faults: []string{`^main\.go: yaml:`}},
+	})
 }
+
+func TestHelp(t *testing.T) { programtest.Help(t, run, "-max-unavailable") }

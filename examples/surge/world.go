@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -37,7 +38,7 @@ func (w *world) inject(list string) error {
 		case "stuck-surge", "new-revision", "scale-down", "fail", "broken", "hang", "remove":
 			w.faults[fault] = true
 		default:
-			return fmt.Errorf("-inject %s: must be stuck-surge, new-revision, scale-down, fail, broken, hang or remove", fault)
+			return program.Wrong("-inject", "%s: must be stuck-surge, new-revision, scale-down, fail, broken, hang or remove", fault)
 		}
 	}
 	return nil

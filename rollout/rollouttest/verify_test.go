@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/internal/golden"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -83,7 +84,7 @@ func TestRollbackByVerification(t *testing.T) {
 	if !timeline.Done {
 		t.Errorf("v3 comes for all three, so in the end nothing is left: %s", timeline.Summary())
 	}
-	golden(t, "trace-verification-rollback.txt", timeline.String())
+	golden.Check(t, "trace-verification-rollback.txt", timeline.String())
 }
 
 // TestVerificationTakesItsTime: a job counts as running until its checks have ended, and a gate that asks for them waits for that long.

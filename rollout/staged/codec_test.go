@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/golden"
 	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
@@ -53,7 +54,7 @@ func TestStoredForm(t *testing.T) {
 	if err := json.Indent(&indented, encode(t, midRun(t)), "", " "); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/run.json", indented.String())
+	golden.Check(t, "run.json", indented.String())
 }
 
 // TestDamage changes one thing in a stored run per row. Each is an error, and none a panic.

@@ -1,0 +1,66 @@
+// Package program is the frame of the example programs, so that each of them shows the library and little else: flags, files in YAML or JSON, and
+// exit codes. Whatever is wrong with what a user gave is an [InputError], with a line for every fault.
+package program
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Main runs a program with the arguments of the process. It exits with 2 if a flag or a file is wrong, and with 1 if anything else is.
+func Main(run func(args []string, out io.Writer) error) {
+	err := run(os.Args[1:], os.Stdout)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	fmt.Fprintln(os.Stderr, err)
+	var input *InputError
+	if errors.As(err, &input) {
+		os.Exit(2)
+	}
+	os.Exit(1)
+}
+
+// InputError is a fault of what the user gave.
+type InputError struct {
+	Source string // the flag or the file
+	Err    error  // all faults, joined
+}
+
+// Error has one line per fault, each with the source.
+func (e *InputError) Error() string {
+	lines := strings.Split(e.Err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = e.Source + ": " + line
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the faults.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// Wrong is an [InputError] with one fault, formatted as by fmt.Errorf.
+func Wrong(source, format string, args ...any) error {
+	return &InputError{Source: source, Err: fmt.Errorf(format, args...)}
+}
+
+// Parse reads the flags and nothing besides: programs take no other arguments, and instead says where their input goes. With -help, the usage is
+// printed and flag.ErrHelp returned.
+func Parse(flags *flag.FlagSet, args []string, out io.Writer, instead string) error {
+	flags.SetOutput(io.Discard)
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		flags.SetOutput(out)
+		flags.Usage()
+		return err
+	case err != nil:
+		return Wrong(flags.Name(), "%w (-help lists the flags)", err)
+	case flags.NArg() > 0:
+		return Wrong(flags.Name(), "unexpected argument %q: %s", flags.Arg(0), instead)
+	}
+	return nil
+}
