@@ -442,7 +442,7 @@ func TestPendingRuns(t *testing.T) {
 	o.Due = func(p Pending) []time.Time {
 		calls++
 		for i, r := range p.Resources {
-			for _, run := range p.Runs(i, nil) {
+			for _, run := range p.Runs(i) {
 				got = append(got, fmt.Sprintf("%s/%s@%s(%s %s)", r, run.Deployment, run.Version, run.Role, run.Action))
 			}
 		}

@@ -115,9 +115,8 @@ func (g *groupView) outdates(v *view, t *target) bool {
 	return !at.IsZero() && !at.After(g.ReadyAt)
 }
 
-// needed reports whether the group has a main to deploy on the i-th resource. It is asked for every resource in every step.
-func (g *groupView) needed(v *view, i int32) bool {
-	targets := v.span(i)
+// needed reports whether the group has a main to deploy on the targets of one resource.
+func (g *groupView) needed(v *view, targets []target) bool {
 	for k := range targets {
 		if targets[k].deployment < 0 {
 			continue

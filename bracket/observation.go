@@ -159,7 +159,7 @@ const (
 type Pending struct {
 	Group     *Group   // read-only
 	Resources []string // ascending; read-only
-	runs      func(i int, into []PendingRun) []PendingRun
+	runs      func(i int) []PendingRun
 }
 
 // PendingRun is a member that will run on a pending resource.
@@ -169,6 +169,6 @@ type PendingRun struct {
 	Action              Action // never ActionSkip
 }
 
-// Runs appends the members that the group would run on Resources[i], by level and deployment, and returns the extended slice. A hook without
-// any version has an empty Version.
-func (p Pending) Runs(i int, into []PendingRun) []PendingRun { return p.runs(i, into) }
+// Runs returns the members that the group would run on Resources[i], by level and deployment; read-only. A hook without any version has an
+// empty Version. Neighbours with the same deployments in the same versions share one list.
+func (p Pending) Runs(i int) []PendingRun { return p.runs(i) }

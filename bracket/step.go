@@ -324,6 +324,8 @@ func (s *step) findPending(due func(Pending) []time.Time) error {
 	}
 	s.counted = true
 	records := s.state.Executions
+	var last []target // of the resource asked before, and whether the group was needed there: neighbours are mostly alike
+	needed := false
 	for i := int32(0); int(i) < len(v.resources); i++ {
 		resource := v.resources[i]
 		for len(records) > 0 && records[0].Resource < resource {
@@ -337,7 +339,10 @@ func (s *step) findPending(due func(Pending) []time.Time) error {
 				continue
 			}
 		}
-		if g.needed(v, i) {
+		if own := v.span(i); !slices.Equal(own, last) {
+			last, needed = own, g.needed(v, own)
+		}
+		if needed {
 			v.pending = append(v.pending, i)
 		}
 	}
@@ -351,8 +356,13 @@ func (s *step) findPending(due func(Pending) []time.Time) error {
 	for i, at := range v.pending {
 		names[i] = v.resources[at]
 	}
-	v.due = due(Pending{Group: g.Group, Resources: names, runs: func(i int, into []PendingRun) []PendingRun {
-		return g.pendingRuns(v, v.pending[i], into)
+	var runs []PendingRun
+	last = nil
+	v.due = due(Pending{Group: g.Group, Resources: names, runs: func(i int) []PendingRun {
+		if own := v.span(v.pending[i]); !slices.Equal(own, last) {
+			last, runs = own, g.pendingRuns(v, own)
+		}
+		return runs
 	}})
 	if len(v.due) != len(names) {
 		return fmt.Errorf("bracket: observation.due returned %d instants for %d resources: must return one for each", len(v.due), len(names))
@@ -378,8 +388,9 @@ func (x *Execution) includes(v *view, group string) bool {
 	return x.Environment == v.environment && (x.Group == group || slices.Contains(x.Merged, group))
 }
 
-func (g *groupView) pendingRuns(v *view, resource int32, into []PendingRun) []PendingRun {
-	targets := v.span(resource)
+// pendingRuns lists the members that the group would run on the targets of one resource.
+func (g *groupView) pendingRuns(v *view, targets []target) []PendingRun {
+	var runs []PendingRun
 	for _, i := range g.order {
 		k := g.index(targets, i)
 		if k < 0 {
@@ -387,10 +398,10 @@ func (g *groupView) pendingRuns(v *view, resource int32, into []PendingRun) []Pe
 		}
 		if action, version := g.plan(v, i, &targets[k]); action != ActionSkip {
 			m := &g.Members[i]
-			into = append(into, PendingRun{Deployment: m.Deployment, Version: version, Role: m.Role, Action: action})
+			runs = append(runs, PendingRun{Deployment: m.Deployment, Version: version, Role: m.Role, Action: action})
 		}
 	}
-	return into
+	return runs
 }
 
 // mergeAll merges the latest group into the open executions that can take it.

@@ -143,6 +143,7 @@ func (w *work) membersOf(policy *compiledPolicy, e int32, others []*bracketWork)
 		size += len(w.pairs[int(e)*d+k].targets)
 	}
 	b.targets = make([]int32, 0, size)
+	has := w.rulesIn(rule)
 	for k := range d {
 		p := &w.pairs[int(e)*d+k]
 		if len(p.targets) == 0 {
@@ -151,7 +152,7 @@ func (w *work) membersOf(policy *compiledPolicy, e int32, others []*bracketWork)
 		ok, err := rule.members.Match(&bound{deployment: &w.deployments[k]})
 		if err != nil {
 			for _, i := range p.targets {
-				if w.views.list[w.view[i]].has(rule) {
+				if has[w.view[i]] {
 					w.selectorFailed(i, policy.id, rule.id, err)
 				}
 			}
@@ -162,7 +163,7 @@ func (w *work) membersOf(policy *compiledPolicy, e int32, others []*bracketWork)
 		}
 		before := len(b.targets)
 		for _, i := range p.targets {
-			if w.view[i] != 0 && w.views.list[w.view[i]].has(rule) {
+			if has[w.view[i]] {
 				if w.members[i] {
 					ids := [2]string{bracketOf(i, others), rule.id}
 					slices.Sort(ids[:])
@@ -360,18 +361,20 @@ func (w *work) role(b *bracketWork, d int32) bracket.Role {
 func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
 	first := map[viewed]int32{} // a target of each kind
 	var kinds []viewed
-	var last viewed
-	for k, i := range b.targets {
-		if b.former[i] {
-			continue // it gets nothing new, so nobody asks who may have it
+	last := make([]viewed, len(w.deployments)) // that was seen; neighbours of a deployment mostly are of one kind
+	for d := range last {
+		last[d].deployment = none
+	}
+	for _, i := range b.targets {
+		kind := w.viewed(i)
+		if kind == last[kind.deployment] || len(b.former) > 0 && b.former[i] { // a former target gets nothing new, so nobody asks who may have it
+			continue
 		}
-		if kind := w.viewed(i); k == 0 || kind != last {
-			if _, known := first[kind]; !known {
-				first[kind] = i
-				kinds = append(kinds, kind)
-			}
-			last = kind
+		if _, known := first[kind]; !known {
+			first[kind] = i
+			kinds = append(kinds, kind)
 		}
+		last[kind.deployment] = kind
 	}
 	var versions []bracket.Version
 	excluded := map[viewed][]string{}
@@ -432,11 +435,14 @@ func (o *observedTargets) Len() int { return len(o.bracket.targets) }
 func (o *observedTargets) At(k int) bracket.Target {
 	b, i := o.bracket, o.bracket.targets[k]
 	t := &o.targets[i]
-	own := bracket.Target{Resource: t.Resource, Deployment: t.Deployment, Current: o.currentID(t), OutdatedAt: t.OutdatedAt}
+	own := bracket.Target{Resource: o.resources[t.resource].ID, Deployment: o.deployments[t.deployment].ID, Current: o.currentID(t)}
+	if t.outdated {
+		own.OutdatedAt = t.OutdatedAt
+	}
 	if len(o.excluded) > 0 {
 		own.OutOfScope = o.excluded[o.viewed(i)]
 	}
-	if b.former[i] {
+	if len(b.former) > 0 && b.former[i] {
 		own.OutOfScope = o.allVersions(t.deployment)
 	} else if b.rule != nil {
 		own.OutOfScope = o.outOfScope(own.OutOfScope, i)

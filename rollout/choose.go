@@ -171,6 +171,9 @@ func (w *work) turn(g *gate, k int, rule *compiledRule, i int32) (verdict Verdic
 
 // busy reports whether any job on the target has not ended.
 func (t *target) busy() bool {
+	if !t.worked {
+		return false
+	}
 	for i := range t.Jobs {
 		if !t.Jobs[i].Status.Terminal() {
 			return true
@@ -250,7 +253,7 @@ func (a attempts) blocker(status Status) Verdict {
 
 // outdated reports whether a target needs a run of the version it already has: no success of it is as young as the change that outdated it.
 func (w *work) outdated(t *target, version string) bool {
-	if t.OutdatedAt.IsZero() {
+	if !t.outdated {
 		return false
 	}
 	if t.OutdatedAt.After(w.now) {

@@ -146,6 +146,7 @@ func (w *work) govern() {
 			}
 		}
 	}
+	w.windowed = slices.ContainsFunc(w.views.list, func(v *view) bool { return v.hours != nil || v.firstHours != nil })
 }
 
 // selectorFailed notes that a policy's own expression had no answer for a target: a missing key is no match and only counted, anything

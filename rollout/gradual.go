@@ -119,20 +119,11 @@ func (w *work) within(targets []int32, version int32) []int32 {
 }
 
 func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
-	all := true
-	for _, i := range targets {
-		all = all && w.views.list[w.view[i]].has(rule)
-	}
-	if all {
+	has := w.rulesIn(rule)
+	if !slices.ContainsFunc(targets, func(i int32) bool { return !has[w.view[i]] }) {
 		return targets
 	}
-	var some []int32
-	for _, i := range targets {
-		if w.views.list[w.view[i]].has(rule) {
-			some = append(some, i)
-		}
-	}
-	return some
+	return slices.DeleteFunc(slices.Clone(targets), func(i int32) bool { return !has[w.view[i]] })
 }
 
 // begin ranks a population of targets, given in order of their ids; targets of one resource are one element unless targets are ranked on
@@ -140,25 +131,9 @@ func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
 func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, population []int32, store bool) (*rollout, error) {
 	byTarget := hash.key == OrderByTarget
 	heads := population // the first target of each element
-	size := len(population)
+	placed := slices.ContainsFunc(population, func(i int32) bool { return w.targets[i].placed })
 	if !byTarget {
-		size = min(size, len(w.resources))
-	}
-	places := make([]place, 0, size)
-	if byTarget {
-		for _, i := range population {
-			places = append(places, w.targets[i].place())
-		}
-	} else {
-		heads = make([]int32, 0, size)
-		for _, i := range population {
-			own := w.targets[i].place()
-			if n := len(heads); n > 0 && w.targets[heads[n-1]].resource == w.targets[i].resource {
-				places[n-1] = places[n-1].merge(own)
-				continue
-			}
-			heads, places = append(heads, i), append(places, own)
-		}
+		heads = w.heads(population)
 	}
 	record, kept := w.rollouts[key]
 	if !kept {
@@ -174,12 +149,15 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 	if err != nil {
 		return nil, err
 	}
-	keys := hash.of(len(heads), func(k int) *TargetID { return &w.targets[heads[k]].TargetID })
-	ranks := rank(keys, places, record.StartAt)
+	var places []place // nil: nobody has one of their own
+	if placed {
+		places = w.places(population, heads, byTarget)
+	}
+	ranks := rank(hash.of(len(heads), func(k int) TargetID { return w.id(heads[k]) }), places, record.StartAt)
 	if byTarget && len(ranks) == len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets) {
 		return &rollout{record: record, positions: ranks, curve: curve}, nil
 	}
-	size = len(w.resources)
+	size := len(w.resources)
 	if byTarget {
 		size = len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets)
 	}
@@ -190,7 +168,32 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 	return &rollout{record: record, positions: positions, curve: curve}, nil
 }
 
-func (t *target) place() place { return place{t.Priority, t.JoinedAt} }
+// heads lists the first target of each resource.
+func (w *work) heads(population []int32) []int32 {
+	heads := make([]int32, 0, min(len(population), len(w.resources)))
+	last := int32(none)
+	for _, i := range population {
+		if resource := w.targets[i].resource; resource != last {
+			heads, last = append(heads, i), resource
+		}
+	}
+	return heads
+}
+
+// places lists the place of each element: of a target, or of a resource and all its targets in the population.
+func (w *work) places(population, heads []int32, byTarget bool) []place {
+	places := make([]place, 0, len(heads))
+	for _, i := range population {
+		t := &w.targets[i]
+		own := place{t.Priority, t.JoinedAt}
+		if n := len(places); !byTarget && n > 0 && w.targets[heads[n-1]].resource == t.resource {
+			places[n-1] = places[n-1].merge(own)
+			continue
+		}
+		places = append(places, own)
+	}
+	return places
+}
 
 // merge is the place of a resource of which two targets are ranked as one: the higher priority, the earlier arrival.
 func (p place) merge(other place) place {

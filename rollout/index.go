@@ -25,6 +25,9 @@ type index struct {
 type versionList struct {
 	list []*Version
 	byID map[string]int32
+
+	asked  string // the last id that was looked up
+	answer int32
 }
 
 // target is a release target with its entities as numbers.
@@ -34,6 +37,11 @@ type target struct {
 
 	current int32 // number of the current version among those of the deployment; none or missing
 	started int32 // number of the greatest version newer than current that has a job here; none
+
+	// What most targets do not have. Whoever goes over all of them asks here: the Target itself is large, and far away.
+	worked   bool // it has jobs
+	outdated bool // it has an OutdatedAt
+	placed   bool // it has a Priority or a JoinedAt
 }
 
 const (
@@ -244,7 +252,7 @@ func (r *Resource) id() string    { return r.ID }
 func (d *Deployment) id() string  { return d.ID }
 
 func locate[T any](f *faults, field, id string, list []T, last int32, idOf func(*T) string, search func(string) (int32, bool)) int32 {
-	for _, guess := range [...]int32{last, last + 1} {
+	for _, guess := range [...]int32{last + 1, last, 0} {
 		if int(guess) < len(list) && idOf(&list[guess]) == id {
 			return guess
 		}
@@ -282,6 +290,7 @@ func (x *index) observe(f *faults, t *target) {
 			t.started = max(t.started, n)
 		}
 	}
+	t.worked, t.outdated, t.placed = len(t.Jobs) > 0, !t.OutdatedAt.IsZero(), t.Priority != 0 || !t.JoinedAt.IsZero()
 }
 
 func (l *versionList) number(id string) int32 {
@@ -291,10 +300,14 @@ func (l *versionList) number(id string) int32 {
 	if n := len(l.list); n > 0 && l.list[n-1].ID == id {
 		return int32(n - 1)
 	}
-	if i, ok := l.byID[id]; ok {
-		return i
+	if l.asked != id {
+		i, ok := l.byID[id]
+		if !ok {
+			i = missing
+		}
+		l.asked, l.answer = id, i
 	}
-	return missing
+	return l.answer
 }
 
 // floor is the version that the target keeps if nothing newer may start.

@@ -239,6 +239,7 @@ type work struct {
 	ordinal   []int32 // per target: its number among those of its pair
 	views     views
 	view      []int32             // per target: its view
+	windowed  bool                // one of the views has windows
 	held      map[int32][]Verdict // targets that nothing may start on, because an expression failed
 	approvals map[approvalKey][]Approval
 	overrides map[overrideKey][]*Override // that are active
@@ -305,9 +306,24 @@ func (v *view) has(rule *compiledRule) bool {
 	return slices.ContainsFunc(v.policies, func(p *compiledPolicy) bool { return slices.Contains(p.rules, rule) })
 }
 
+// rulesIn reports for every view whether a rule is in it.
+func (w *work) rulesIn(rule *compiledRule) []bool {
+	has := make([]bool, len(w.views.list))
+	for k, v := range w.views.list {
+		has[k] = v.has(rule)
+	}
+	return has
+}
+
 func (w *work) bound(i int32) bound {
 	t := &w.targets[i]
 	return bound{resource: &w.resources[t.resource], environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
+}
+
+// id names a target in the words of its entities, which are closer at hand than the target itself.
+func (w *work) id(i int32) TargetID {
+	t := &w.targets[i]
+	return TargetID{Resource: w.resources[t.resource].ID, Environment: w.environments[t.environment].ID, Deployment: w.deployments[t.deployment].ID}
 }
 
 // wake notes an instant at which the plan may change by itself.
@@ -415,7 +431,7 @@ func (w *work) listWait(i int32) {
 	if wait.blockers == 0 {
 		return
 	}
-	own := Waiting{TargetID: w.targets[i].TargetID, Blockers: w.blockers[wait.blockers-1]}
+	own := Waiting{TargetID: w.id(i), Blockers: w.blockers[wait.blockers-1]}
 	switch wait.version {
 	case none:
 	case missing:

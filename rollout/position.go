@@ -52,7 +52,7 @@ type orderHash struct {
 }
 
 // of returns the keys of a whole population in one pass; the fields that come first are hashed once.
-func (h orderHash) of(n int, id func(int) *TargetID) []uint64 {
+func (h orderHash) of(n int, id func(int) TargetID) []uint64 {
 	prefix := fnvOffset
 	if !h.legacy {
 		prefix = prefix.field("position/1").field(string(h.key)).field(h.salt)
@@ -86,14 +86,10 @@ type place struct {
 
 // rank returns the position of each element: founders first, then those that joined after start, in the order in which they came;
 // within each, by priority descending, hash ascending, and the ids. A late joiner therefore never moves anyone back. The ids must be
-// distinct and given in ascending order, so that the index decides a tie as the ids would.
+// distinct and given in ascending order, so that the index decides a tie as the ids would. No places: all are alike.
 func rank(keys []uint64, places []place, start time.Time) []int32 {
-	plain := true
-	for i := range keys {
-		plain = plain && places[i].priority == 0 && !places[i].joined.After(start)
-	}
 	order := byHash(keys)
-	if !plain {
+	if slices.ContainsFunc(places, func(p place) bool { return p.priority != 0 || p.joined.After(start) }) {
 		joined := func(p place) time.Time {
 			if p.joined.After(start) {
 				return p.joined

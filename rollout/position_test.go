@@ -19,7 +19,7 @@ func nodes(ids ...int) []TargetID {
 }
 
 func keysOf(h orderHash, ids []TargetID) []uint64 {
-	return h.of(len(ids), func(i int) *TargetID { return &ids[i] })
+	return h.of(len(ids), func(i int) TargetID { return ids[i] })
 }
 
 // TestI17GoldenHashes pins the order of every rollout in the world: a changed value reorders all of them.

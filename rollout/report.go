@@ -176,7 +176,7 @@ type memberStart struct {
 
 // running reports whether a job of this version is active on the target.
 func (t *target) running(version string) bool {
-	return slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Version == version && !job.Status.Terminal() })
+	return t.worked && slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Version == version && !job.Status.Terminal() })
 }
 
 // starts notes that a run of the open execution may start.
@@ -194,7 +194,7 @@ func (w *work) atWork(b *bracketWork, run pendingRun) bool {
 	if version, starts := b.started[run.target]; starts && w.versions[t.deployment].number(version) == run.version {
 		return true
 	}
-	return run.version >= 0 && len(t.Jobs) > 0 && t.running(w.versions[t.deployment].list[run.version].ID)
+	return run.version >= 0 && t.worked && t.running(w.versions[t.deployment].list[run.version].ID)
 }
 
 // follow lists the members that wait for others of the execution that starts on their resource.
@@ -277,7 +277,16 @@ func (w *work) frozen(b *bracketWork, wait *bracket.Wait) string {
 // execution, and has none ahead, the answer is the same for all targets that run the same version.
 func (w *work) reportRest(b *bracketWork, settled settled) {
 	type like struct{ deployment, current, candidate, view int32 }
+	type said struct {
+		like
+		blockers []Verdict
+	}
 	answers := map[like][]Verdict{}
+	last := make([]said, len(w.deployments)) // neighbours mostly have the same answer
+	for d := range last {
+		last[d].deployment = none
+	}
+	newest := w.newestOf()
 	records, pending := b.state.Executions, b.pending
 	for _, i := range b.targets {
 		if settled.has(i) {
@@ -290,25 +299,32 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 			continue
 		}
 		t := &w.targets[i]
-		n := w.newest(i)
+		n := newest(i)
 		if n < 0 || t.current != missing && n <= t.current || t.running(w.versions[t.deployment].list[n].ID) {
 			w.kept(i)
 			continue
 		}
-		for len(records) > 0 && records[0].Resource < t.Resource {
+		resource := w.resources[t.resource].ID
+		for len(records) > 0 && records[0].Resource < resource {
 			records = records[1:]
 		}
 		for len(pending) > 0 && pending[0].resource < t.resource {
 			pending = pending[1:]
 		}
-		alike := like{t.deployment, t.current, n, w.view[i]}
-		shared := t.OutdatedAt.IsZero() && t.current != missing && len(w.held) == 0 && len(w.gateOf(i, n).perResource) == 0 && !w.narrowed &&
-			(len(records) == 0 || records[0].Resource != t.Resource) && (len(pending) == 0 || pending[0].resource != t.resource)
-		blockers, known := answers[alike]
-		if !shared || !known {
-			blockers = w.opinion(b, i, n)
+		shared := !t.outdated && t.current != missing && len(w.held) == 0 && len(w.gateOf(i, n).perResource) == 0 && !w.narrowed &&
+			(len(records) == 0 || records[0].Resource != resource) && (len(pending) == 0 || pending[0].resource != t.resource)
+		alike, before := like{t.deployment, t.current, n, w.view[i]}, &last[t.deployment]
+		blockers := before.blockers
+		if !shared || before.like != alike {
+			known := false
 			if shared {
-				answers[alike] = blockers
+				blockers, known = answers[alike]
+			}
+			if !known {
+				blockers = w.opinion(b, i, n)
+			}
+			if shared {
+				answers[alike], *before = blockers, said{alike, blockers}
 			}
 		}
 		if blockers == nil {
@@ -319,14 +335,28 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 	}
 }
 
-// newest is the number of the newest version that exists by now for a target, or none.
-func (w *work) newest(i int32) int32 {
-	versions := w.versions[w.targets[i].deployment].list
-	n := int32(len(versions)) - 1
-	for n >= 0 && (versions[n].CreatedAt.After(w.now) || !w.inScope(i, n)) {
-		n--
+// newestOf finds the number of the newest version that exists by now for a target, or none. Where no version is for some targets only, it is asked
+// once per deployment.
+func (w *work) newestOf() func(i int32) int32 {
+	find := func(i int32) int32 {
+		versions := w.versions[w.targets[i].deployment].list
+		n := int32(len(versions)) - 1
+		for n >= 0 && (versions[n].CreatedAt.After(w.now) || !w.inScope(i, n)) {
+			n--
+		}
+		return n
 	}
-	return n
+	known := slices.Repeat([]int32{missing}, len(w.deployments))
+	return func(i int32) int32 {
+		d := w.targets[i].deployment
+		if w.scoped[d] {
+			return find(i)
+		}
+		if known[d] == missing {
+			known[d] = find(i)
+		}
+		return known[d]
+	}
 }
 
 // opinion is what blocks a version on a bracket's target; nil if nothing does.

@@ -22,22 +22,25 @@ func (w *work) due(b *bracketWork, p bracket.Pending) []time.Time {
 	b.pending = make([]pendingResource, len(p.Resources))
 	b.runs = make([]pendingRun, 0, len(b.targets))
 	next := 0 // in b.targets
-	var buffer []bracket.PendingRun
+	var runs []bracket.PendingRun
+	var offsets []pendingRun // what runs are, with a target as its place among those of the resource
 	for n, id := range p.Resources {
-		for next < len(b.targets) && w.targets[b.targets[next]].Resource < id {
+		resource := w.targets[b.targets[next]].resource
+		for w.resources[resource].ID < id {
 			next++
+			resource = w.targets[b.targets[next]].resource
 		}
 		from := next
-		for next < len(b.targets) && w.targets[b.targets[next]].Resource == id {
+		for next < len(b.targets) && w.targets[b.targets[next]].resource == resource {
 			next++
 		}
 		own := b.targets[from:next]
-		buffer = p.Runs(n, buffer[:0])
-		pending := pendingResource{resource: w.targets[own[0]].resource, from: int32(len(b.runs))}
-		due := p.Group.ReadyAt
-		for _, run := range buffer {
-			i := sibling(w, own, run.Deployment)
-			b.runs = append(b.runs, pendingRun{target: i, version: w.versions[w.targets[i].deployment].number(run.Version)})
+		if list := p.Runs(n); len(runs) != len(list) || &runs[0] != &list[0] {
+			runs, offsets = list, w.offsets(own, list, offsets[:0])
+		}
+		pending := pendingResource{resource: resource, from: int32(len(b.runs))}
+		for _, run := range offsets {
+			b.runs = append(b.runs, pendingRun{own[run.target], run.version})
 		}
 		pending.to = int32(len(b.runs))
 		if len(unseen) > 0 {
@@ -47,37 +50,64 @@ func (w *work) due(b *bracketWork, p bracket.Pending) []time.Time {
 				}
 			}
 		}
-		if verdict, open := w.closes(pending.resource); open {
+		if verdict, open := w.closes(resource); open {
 			pending.blockers = w.also(pending.blockers, verdict)
 		}
-		for k := pending.from; k < pending.to; k++ {
-			run := b.runs[k]
-			at, position, founders, err := schedule.turn(run)
-			if err != nil {
-				pending.blockers = w.also(pending.blockers, Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: b.id, On: onConfig(b.id), Data: &Data{Detail: err.Error()}})
-			}
-			if at.After(due) {
-				due = at
-			}
-			pending.position, pending.n = max(pending.position, position), max(pending.n, founders)
-			for _, rule := range w.views.list[w.view[run.target]].cooldowns {
-				end := w.cooldown(rule, run.target, run.version)
-				if end.IsZero() || w.overriddenAt(rule.id, run.target, run.version) != nil {
-					continue
-				}
-				pending.timed = append(pending.timed, w.cooled(rule, run.target, run.version, end))
-				if end.After(due) {
-					due = end
-				}
-			}
-			pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, b.runs[pending.from:pending.to], false)
-		}
-		if due, pending = w.opening(b.runs[pending.from:pending.to], due, pending); len(pending.blockers) == 0 {
-			instants[n] = due
-		}
+		instants[n] = w.dueOn(b, schedule, &pending)
 		b.pending[n] = pending
 	}
 	return instants
+}
+
+// offsets says what a bracket would run on a resource in the numbers of its targets there.
+func (w *work) offsets(own []int32, runs []bracket.PendingRun, into []pendingRun) []pendingRun {
+	for _, run := range runs {
+		// A bracket runs members that have a target only.
+		at := slices.IndexFunc(own, func(i int32) bool { return w.deployments[w.targets[i].deployment].ID == run.Deployment })
+		into = append(into, pendingRun{int32(at), w.versions[w.targets[own[at]].deployment].number(run.Version)})
+	}
+	return into
+}
+
+// dueOn says when the runs on one pending resource are due; zero if something but time keeps them from it. It notes both in pending.
+func (w *work) dueOn(b *bracketWork, schedule *schedule, pending *pendingResource) time.Time {
+	runs := b.runs[pending.from:pending.to]
+	due := schedule.group.ReadyAt
+	var at time.Time
+	var position, founders int32
+	var err error
+	view := int32(none)
+	for _, run := range runs {
+		if view != w.view[run.target] || !schedule.alike {
+			view = w.view[run.target]
+			at, position, founders, err = schedule.turn(run)
+		}
+		if err != nil {
+			pending.blockers = w.also(pending.blockers, Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: b.id, On: onConfig(b.id), Data: &Data{Detail: err.Error()}})
+		}
+		if at.After(due) {
+			due = at
+		}
+		pending.position, pending.n = max(pending.position, position), max(pending.n, founders)
+		for _, rule := range w.views.list[view].cooldowns {
+			end := w.cooldown(rule, run.target, run.version)
+			if end.IsZero() || w.overriddenAt(rule.id, run.target, run.version) != nil {
+				continue
+			}
+			pending.timed = append(pending.timed, w.cooled(rule, run.target, run.version, end))
+			if end.After(due) {
+				due = end
+			}
+		}
+		pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, runs, false)
+	}
+	if w.windowed {
+		due = w.opening(runs, due, pending)
+	}
+	if len(pending.blockers) > 0 {
+		return time.Time{}
+	}
+	return due
 }
 
 // unseen finds the members of which the snapshot does not hold the locked version. An execution that began now would leave them out for good,
@@ -98,7 +128,7 @@ func (w *work) unseen(group *bracket.Group) map[int32]Verdict {
 
 // opening moves the instant at which an execution is due to the first one from then on, and from now on, at which the windows of all its
 // runs are open for long enough. One that is past and finds them open now stays where it is.
-func (w *work) opening(runs []pendingRun, due time.Time, pending pendingResource) (time.Time, pendingResource) {
+func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResource) time.Time {
 	var all []*hours
 	for _, run := range runs {
 		if h := w.hoursOf(run.target, run.version); h != nil && !slices.Contains(all, h) {
@@ -107,7 +137,7 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending pendingResource
 		}
 	}
 	if len(all) == 0 || !due.After(w.now) && len(pending.timed) == 0 {
-		return due, pending
+		return due
 	}
 	at := due
 	if at.Before(w.now) {
@@ -121,9 +151,9 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending pendingResource
 		pending.blockers = w.also(pending.blockers, Verdict{
 			Status: Pending, Reason: ReasonWindowClosed, Rule: shut.rules[0].id, On: onConfig(shut.rules[0].id), Data: &Data{Detail: neverOpens(shut.longest)},
 		})
-		return due, pending
+		return due
 	}
-	return at, pending
+	return at
 }
 
 // meeting is what is known about calendars that have to be open together.
@@ -168,19 +198,12 @@ func (w *work) together(all []*hours, at time.Time) (opens time.Time, shut *hour
 	return opens, nil, nil
 }
 
-func sibling(w *work, own []int32, deployment string) int32 {
-	for _, i := range own {
-		if w.targets[i].Deployment == deployment {
-			return i
-		}
-	}
-	return own[0] // unreachable: a bracket runs members that have a target only
-}
-
 // schedule holds the gradual rollouts of one bracket group, per deployment number.
 type schedule struct {
 	w     *work
+	group *bracket.Group
 	rules []scheduledRule
+	alike bool // the runs on one resource that the same policies govern are due together
 }
 
 type scheduledRule struct {
@@ -190,9 +213,9 @@ type scheduledRule struct {
 }
 
 func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
-	s := &schedule{w: w}
+	s := &schedule{w: w, group: group, alike: !w.windowed && len(w.overrides) == 0}
 	seen := map[*compiledRule]bool{}
-	views := map[int32]bool{}
+	views := make([]bool, len(w.views.list))
 	for _, i := range b.targets {
 		if views[w.view[i]] {
 			continue
@@ -202,6 +225,7 @@ func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
 			if !seen[rule] {
 				seen[rule] = true
 				s.rules = append(s.rules, w.scheduleRule(b, rule, group))
+				s.alike = s.alike && rule.gradual.OrderKey != OrderByTarget
 			}
 		}
 	}
@@ -319,7 +343,7 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 // foreign reports whether a job is active on a member's target that is no run of the bracket's open execution. Runs of that execution are no
 // obstacle: a group may be merged into it while they are in progress, and the bracket waits for them where it must.
 func (w *work) foreign(b *bracketWork, t *target) bool {
-	if len(t.Jobs) == 0 || !t.busy() {
+	if !t.busy() {
 		return false
 	}
 	k, ok := slices.BinarySearchFunc(b.state.Executions, t.Resource, func(r *bracket.ExecutionRecord, id string) int {
