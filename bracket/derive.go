@@ -175,7 +175,6 @@ func (s *step) deriveOpen(w *work) {
 	s.order = order
 	h := w.halted()
 	stuck := time.Duration(w.rule.StuckAfterSeconds) * time.Second
-	var scratch []int
 	for _, k := range order {
 		m := &w.Members[k]
 		if m.running() && !w.observed(resource, m) {
@@ -191,8 +190,8 @@ func (s *step) deriveOpen(w *work) {
 		if m.Status != MemberWaiting && m.Status != MemberFailed {
 			continue
 		}
-		verdict, blockers := w.verdict(k, h, level, v.now, scratch[:0])
-		scratch = blockers
+		verdict, blockers := w.verdict(k, h, level, v.now, s.blockers[:0])
+		s.blockers = blockers
 		switch verdict {
 		case ReasonRun:
 			s.plan.Start = append(s.plan.Start, Start{Run: w.runOf(resource, m), Version: m.version(), Role: m.Role, DueAt: w.StartedAt})

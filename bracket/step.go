@@ -25,7 +25,8 @@ type step struct {
 	ended        int            // executions of the latest group that ended
 	endedFailed  int
 	conditions   []Condition // the present piece of the backing of the plan's On lists
-	level, order []int       // scratch of deriveOpen
+	level, order []int       // scratch of deriveOpen, and blockers
+	blockers     []int
 }
 
 // Step folds the observation into the state and returns the new state and the plan for it. In this order it applies commands, run facts

@@ -22,6 +22,7 @@ type bracketWork struct {
 	former      map[int32]bool    // targets of an open execution that are no members any more, see former.go
 	edges       map[edge]bool     // dependency rules that order members instead of blocking them
 	group       *bracket.Group    // the latest closed one, if it still has to run somewhere
+	needs       [][]int32         // of its members, whatever their versions: numbers of deployments, by number of the deployment
 	pending     []pendingResource // resources on which the latest group has still to run
 	runs        []pendingRun      // of all pending resources, in their order
 	started     map[int32]string  // targets of open executions on which a run may start now → version
@@ -491,16 +492,19 @@ func (w *work) currentID(t *target) string {
 
 // runFacts reads the jobs of the groups that the state still knows. Attempts are counted within one group, generation and purpose.
 func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
-	var prefixes []string
+	var groups, prefixes []string // and what the ids of their runs begin with
+	know := func(group string) {
+		if !slices.Contains(groups, group) {
+			groups, prefixes = append(groups, group), append(prefixes, textkey.Join(group)+"/")
+		}
+	}
 	for _, group := range state.Group.Closed {
-		prefixes = append(prefixes, textkey.Join(group.ID)+"/")
+		know(group.ID)
 	}
 	// A host that stopped between saving the group and saving the execution that ended has forgotten the group of an open execution.
 	for _, record := range state.Executions {
 		if open := record.Open; open != nil && open.Environment == state.Group.Environment {
-			if prefix := textkey.Join(open.Group) + "/"; !slices.Contains(prefixes, prefix) {
-				prefixes = append(prefixes, prefix)
-			}
+			know(open.Group)
 		}
 	}
 	if len(prefixes) == 0 {
@@ -509,17 +513,21 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 	var facts []bracket.RunFact
 	for _, i := range b.targets {
 		t := &w.targets[i]
+		if !t.worked {
+			continue
+		}
 		for k := range t.Jobs {
 			job := &t.Jobs[k]
-			if !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(job.Run, prefix) }) {
+			g := slices.IndexFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(job.Run, prefix) })
+			if g < 0 {
 				continue
 			}
-			run, err := parseRun(job.Run)
+			run, err := parseRun(groups[g], job.Run[len(prefixes[g]):])
 			if err != nil || run.Resource != t.Resource || run.Deployment != t.Deployment {
 				w.diagnose(DiagnosticUnknownRun, b.id, job.Run, t.TargetID)
 				continue
 			}
-			facts = append(facts, w.runFact(i, k, run))
+			facts = push(facts, w.runFact(i, k, run))
 		}
 	}
 	return facts

@@ -278,14 +278,18 @@ func (w *work) admit() error {
 		start := len(slab)
 		if m := c.member; m != nil && m.pending != nil {
 			// One lease covers the whole execution, so its first start needs a place wherever one of its runs will.
+			view := int32(none)
 			for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
-				slab = w.needs(slab, start, run.target)
+				if w.view[run.target] != view { // those that the same policies govern need the same
+					view = w.view[run.target]
+					slab = w.needs(slab, start, run.target)
+				}
 			}
 		} else {
 			slab = w.needs(slab, start, c.target)
 		}
 		asked[k] = concurrency.Candidate{
-			Resource: w.targets[c.target].Resource, Group: c.group, Rank: k, Needs: slab[start:len(slab):len(slab)],
+			Resource: w.resources[w.targets[c.target].resource].ID, Group: c.group, Rank: k, Needs: slab[start:len(slab):len(slab)],
 		}
 	}
 	var result concurrency.Result
@@ -405,7 +409,7 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 			continue
 		}
 		start := Start{
-			TargetID: w.targets[c.target].TargetID, Version: c.version, Run: c.run, Purpose: PurposeDeploy, Group: c.group, Reason: Reason(admitted.Reason),
+			TargetID: w.id(c.target), Version: c.version, Run: c.run, Purpose: PurposeDeploy, Group: c.group, Reason: Reason(admitted.Reason),
 			Scoped: w.isScoped(w.targets[c.target].deployment, c.version),
 		}
 		if c.revert || c.member != nil && c.member.start.Run.Purpose == bracket.Rollback {

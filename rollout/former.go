@@ -14,19 +14,23 @@ import (
 // openTargets yields the targets of the members of every execution that is open in the bracket's environment.
 func (w *work) openTargets(b *bracketWork, executions []*bracket.ExecutionRecord, yield func(i int32)) {
 	environment := w.environments[b.environment].ID
+	resource, at := 0, 0
 	for _, record := range executions {
 		if record.Open == nil || record.Open.Environment != environment {
 			continue
 		}
-		resource, known := w.resource(record.Resource)
-		if !known {
+		resource = seek(len(w.resources), resource, func(k int) bool { return w.resources[k].ID < record.Resource })
+		if resource == len(w.resources) || w.resources[resource].ID != record.Resource {
 			continue
 		}
-		from, to := w.siblingsIn(b.environment, resource)
-		for i := from; i < to; i++ {
-			deployment := w.targets[i].Deployment
+		at = seek(len(w.targets), at, func(k int) bool {
+			t := &w.targets[k]
+			return t.environment < b.environment || t.environment == b.environment && t.resource < int32(resource)
+		})
+		for i := at; i < len(w.targets) && w.targets[i].environment == b.environment && w.targets[i].resource == int32(resource); i++ {
+			deployment := w.deployments[w.targets[i].deployment].ID
 			if slices.ContainsFunc(record.Open.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == deployment }) {
-				yield(i)
+				yield(int32(i))
 			}
 		}
 	}

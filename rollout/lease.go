@@ -125,10 +125,15 @@ func (w *work) orphan(pool string, lease concurrency.Lease) {
 
 // orphans lists the idle leases of whoever neither starts nor waits to.
 func (w *work) orphans() {
+	if len(w.idle) == 0 {
+		return
+	}
+	starts := make(map[concurrency.Holder]bool, len(w.plan.Start))
+	for k := range w.plan.Start {
+		starts[concurrency.Holder{Resource: w.plan.Start[k].Resource, Group: w.plan.Start[k].Group}] = true
+	}
 	for _, idle := range w.idle {
-		group, resource := idle.lease.Group, idle.lease.Resource
-		starts := slices.ContainsFunc(w.plan.Start, func(s Start) bool { return s.Resource == resource && s.Group == group })
-		if !starts && !w.repeats(resource, group) {
+		if holder := idle.lease.Holder(); !starts[holder] && !w.repeats(holder.Resource, holder.Group) {
 			w.orphan(idle.pool, idle.lease)
 		}
 	}

@@ -1,9 +1,7 @@
 package rollout
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
 )
@@ -48,21 +46,10 @@ func (s *settled) add(i int32) {
 
 func (s *settled) has(i int32) bool { return s.said[i-s.first] }
 
-// find returns a member's target, or none if it is gone.
-func (b *bracketWork) find(w *work, resource, deployment string) int32 {
-	k, ok := slices.BinarySearchFunc(b.targets, TargetID{Resource: resource, Deployment: deployment}, func(i int32, id TargetID) int {
-		t := &w.targets[i]
-		return cmp.Or(strings.Compare(t.Resource, id.Resource), strings.Compare(t.Deployment, id.Deployment))
-	})
-	if !ok {
-		return none
-	}
-	return b.targets[k]
-}
-
 func (w *work) reportStarts(b *bracketWork, settled settled) {
 	w.candidates = slices.Grow(w.candidates, len(b.plan.Start))
 	members := make([]memberStart, len(b.plan.Start))
+	walk := walk{work: w, bracket: b}
 	next := 0 // in b.pending
 	for k := range b.plan.Start {
 		start, m := &b.plan.Start[k], &members[k]
@@ -74,11 +61,10 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 			}
 			if next < len(b.pending) && w.resources[b.pending[next].resource].ID == start.Run.Resource {
 				m.pending = &b.pending[next]
-				i = b.running(w, m.pending, start.Run.Deployment)
 			}
 		}
 		if i == none {
-			i = b.find(w, start.Run.Resource, start.Run.Deployment)
+			i = walk.find(start.Run.Resource, start.Run.Deployment)
 		}
 		if i == none {
 			continue
@@ -105,66 +91,26 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 	}
 }
 
-// running returns the target of a member that will run on a pending resource, or none.
-func (b *bracketWork) running(w *work, p *pendingResource, deployment string) int32 {
-	for _, run := range b.runs[p.from:p.to] {
-		if w.targets[run.target].Deployment == deployment {
-			return run.target
-		}
-	}
-	return none
-}
-
 // reportUndispatched offers the runs again that were saved as started and have no job: the host stopped in between. The run id is the same, so a
 // job that is only not visible yet is not made twice.
 func (w *work) reportUndispatched(b *bracketWork, settled settled) {
-	environment := w.environments[b.environment].ID
-	for _, record := range b.state.Executions {
-		if record.Open == nil || record.Open.Environment != environment {
+	walk := walk{work: w, bracket: b}
+	for k := range b.plan.Redispatch {
+		start := &b.plan.Redispatch[k]
+		i := walk.find(start.Run.Resource, start.Run.Deployment)
+		if i == none {
+			continue // the target is gone, and with it whoever could run the job
+		}
+		settled.add(i)
+		if t := &w.targets[i]; t.busy() {
+			w.wait(i, start.Version, []Verdict{w.busy(t)})
 			continue
 		}
-		for k := range record.Open.Members {
-			m := &record.Open.Members[k]
-			if m.Status != bracket.MemberRunning && m.Status != bracket.MemberRollingBack {
-				continue
-			}
-			i := b.find(w, record.Resource, m.Deployment)
-			if i == none {
-				continue // the target is gone, and with it whoever could run the job
-			}
-			start := lastStart(record, m)
-			id := start.Run.String()
-			t := &w.targets[i]
-			if slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Run == id }) {
-				continue
-			}
-			settled.add(i)
-			if t.busy() {
-				w.wait(i, start.Version, []Verdict{w.busy(t)})
-				continue
-			}
-			b.starts(i, start.Version)
-			w.candidates = push(w.candidates, candidate{
-				target: i, version: start.Version, run: id, group: start.Run.Group, due: start.DueAt, member: &memberStart{bracket: b, start: &start},
-			})
-		}
+		b.starts(i, start.Version)
+		w.candidates = push(w.candidates, candidate{
+			target: i, version: start.Version, run: start.Run.String(), group: start.Run.Group, due: start.DueAt, member: &memberStart{bracket: b, start: start},
+		})
 	}
-}
-
-// lastStart is the start of the run that a member of an open execution is in.
-func lastStart(record *bracket.ExecutionRecord, m *bracket.ExecutionMember) bracket.Start {
-	open := record.Open
-	start := bracket.Start{
-		Run: bracket.Run{
-			Group: open.Group, Resource: record.Resource, Deployment: m.Deployment, Generation: cmp.Or(m.Generation, open.Generation), Attempt: m.Attempt,
-			Purpose: bracket.Deploy,
-		},
-		Version: cmp.Or(m.RunVersion, m.Version), Role: m.Role, DueAt: open.StartedAt,
-	}
-	if m.Purpose == bracket.Rollback {
-		start.Run.Purpose, start.Version = bracket.Rollback, cmp.Or(m.RunVersion, m.From)
-	}
-	return start
 }
 
 // memberStart is a start that a bracket offers.
@@ -200,23 +146,21 @@ func (w *work) atWork(b *bracketWork, run pendingRun) bool {
 // follow lists the members that wait for others of the execution that starts on their resource.
 func (w *work) follow(b *bracketWork, p *pendingResource) {
 	runs := b.runs[p.from:p.to]
+	resource := w.resources[p.resource].ID
 	for _, run := range runs {
 		if w.waits[run.target].start != 0 {
 			continue
 		}
-		t := &w.targets[run.target]
 		verdict := Verdict{Status: Pending, Reason: Reason(bracket.ReasonWaitsForMembers), Rule: b.id}
-		if k, ok := slices.BinarySearchFunc(b.group.Members, t.Deployment, func(m bracket.GroupMember, d string) int { return strings.Compare(m.Deployment, d) }); ok {
-			needs := b.group.Members[k].Needs
-			on := w.slots(len(needs))[:0]
-			for _, need := range needs {
-				if b.running(w, p, need) != none {
-					on = append(on, Condition{Kind: OnMember, Group: b.group.ID, Resource: t.Resource, Deployment: need})
-				}
+		needs := b.needs[w.targets[run.target].deployment]
+		on := w.slots(len(needs))[:0]
+		for _, need := range needs {
+			if slices.ContainsFunc(runs, func(other pendingRun) bool { return w.targets[other.target].deployment == need }) {
+				on = append(on, Condition{Kind: OnMember, Group: b.group.ID, Resource: resource, Deployment: w.deployments[need].ID})
 			}
-			if len(on) > 0 {
-				verdict.On = slices.Clip(on)
-			}
+		}
+		if len(on) > 0 {
+			verdict.On = slices.Clip(on)
 		}
 		w.waitNumber(run.target, run.version, w.also(nil, verdict))
 	}
@@ -224,6 +168,7 @@ func (w *work) follow(b *bracketWork, p *pendingResource) {
 
 func (w *work) reportWaits(b *bracketWork, settled settled) {
 	w.blockers = slices.Grow(w.blockers, len(b.pending))
+	walk := walk{work: w, bracket: b}
 	next := 0 // in b.pending
 	for k := range b.plan.Wait {
 		wait := &b.plan.Wait[k]
@@ -231,9 +176,10 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 		case wait.Resource == "":
 			// The group collects: said below, per target that has a new version.
 		case wait.Deployment != "":
-			if i := b.find(w, wait.Resource, wait.Deployment); i != none && !settled.has(i) {
+			if i := walk.find(wait.Resource, wait.Deployment); i != none && !settled.has(i) {
 				settled.add(i)
-				w.wait(i, w.frozen(b, wait), []Verdict{w.verdict(b, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, nil)})
+				verdict := w.verdict(b, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, nil)
+				w.wait(i, frozen(walk.open(wait.Resource), wait.Deployment), w.also(nil, verdict))
 			}
 		default:
 			for next < len(b.pending) && w.resources[b.pending[next].resource].ID < wait.Resource {
@@ -259,14 +205,11 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 }
 
 // frozen is the version that a member of an open execution waits to run.
-func (w *work) frozen(b *bracketWork, wait *bracket.Wait) string {
-	k, ok := slices.BinarySearchFunc(b.state.Executions, wait.Resource, func(r *bracket.ExecutionRecord, id string) int {
-		return strings.Compare(r.Resource, id)
-	})
-	if ok && b.state.Executions[k].Open != nil {
-		for _, m := range b.state.Executions[k].Open.Members {
-			if m.Deployment == wait.Deployment {
-				return m.Version
+func frozen(open *bracket.Execution, deployment string) string {
+	if open != nil {
+		for k := range open.Members {
+			if open.Members[k].Deployment == deployment {
+				return open.Members[k].Version
 			}
 		}
 	}

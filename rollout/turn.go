@@ -16,7 +16,7 @@ import (
 // come to it, and never while something else keeps one of them from running. So nothing is drained to wait.
 func (w *work) due(b *bracketWork, p bracket.Pending) []time.Time {
 	schedule := w.schedule(b, p.Group)
-	b.group = p.Group
+	b.group, b.needs = p.Group, w.needsIn(p.Group)
 	unseen := w.unseen(p.Group)
 	instants := make([]time.Time, len(p.Resources))
 	b.pending = make([]pendingResource, len(p.Resources))
@@ -108,6 +108,23 @@ func (w *work) dueOn(b *bracketWork, schedule *schedule, pending *pendingResourc
 		return time.Time{}
 	}
 	return due
+}
+
+// needsIn lists whom the members of a group need before they start, by numbers of deployments.
+func (w *work) needsIn(group *bracket.Group) [][]int32 {
+	needs := make([][]int32, len(w.deployments))
+	for _, m := range group.Members {
+		d, known := w.deployment(m.Deployment)
+		if !known {
+			continue
+		}
+		for _, id := range m.Needs {
+			if need, known := w.deployment(id); known {
+				needs[d] = append(needs[d], need)
+			}
+		}
+	}
+	return needs
 }
 
 // unseen finds the members of which the snapshot does not hold the locked version. An execution that began now would leave them out for good,
@@ -374,23 +391,24 @@ func (w *work) leftover(b *bracketWork, p *pendingResource) bool {
 	return true
 }
 
-func parseRun(text string) (bracket.Run, error) {
-	parts, err := textkey.Split(text)
+// parseRun takes the id of a run apart, from which the group has been cut.
+func parseRun(group, rest string) (bracket.Run, error) {
+	parts, err := textkey.Split(rest)
 	if err != nil {
 		return bracket.Run{}, err
 	}
-	if len(parts) != 6 {
-		return bracket.Run{}, fmt.Errorf("run id %q has %d parts, not 6", text, len(parts))
+	if len(parts) != 5 {
+		return bracket.Run{}, fmt.Errorf("run id %q has %d parts after its group, not 5", rest, len(parts))
 	}
-	generation, err := strconv.Atoi(parts[3])
+	generation, err := strconv.Atoi(parts[2])
 	if err != nil {
-		return bracket.Run{}, fmt.Errorf("run id %q: generation: %w", text, err)
+		return bracket.Run{}, fmt.Errorf("run id %q: generation: %w", rest, err)
 	}
-	attempt, err := strconv.Atoi(parts[4])
+	attempt, err := strconv.Atoi(parts[3])
 	if err != nil {
-		return bracket.Run{}, fmt.Errorf("run id %q: attempt: %w", text, err)
+		return bracket.Run{}, fmt.Errorf("run id %q: attempt: %w", rest, err)
 	}
 	return bracket.Run{
-		Group: parts[0], Resource: parts[1], Deployment: parts[2], Generation: generation, Attempt: attempt, Purpose: bracket.Purpose(parts[5]),
+		Group: group, Resource: parts[0], Deployment: parts[1], Generation: generation, Attempt: attempt, Purpose: bracket.Purpose(parts[4]),
 	}, nil
 }
