@@ -69,6 +69,9 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 	needs := l.ordered(c.Needs)
 	for k, pool := range needs {
 		p := &l.pools[pool]
+		if who == none && p.open() {
+			continue
+		}
 		own, reason := false, Reason("")
 		at := l.placeIn(who, pool)
 		if at != none {
@@ -88,6 +91,11 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 		}
 	}
 	return refusals
+}
+
+// open reports whether the pool has a place and a key for everybody.
+func (p *poolState) open() bool {
+	return p.active+p.reserved < p.max && (p.family == none || p.active > 0)
 }
 
 // refusal returns why the pool has no place for one more resource; own: a place is reserved for this very resource.

@@ -2,7 +2,6 @@ package concurrency
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 )
@@ -26,7 +25,7 @@ func fleet(n int, downEvery int) (Snapshot, []Candidate) {
 	for i := range candidates {
 		k := needs[3*i : 3*i+3 : 3*i+3]
 		k[0], k[1], k[2] = 0, int32(1+i%10), int32(11+i%1000)
-		candidates[i] = Candidate{Resource: "node-" + strconv.Itoa(i), Group: "group-1", Rank: i, Needs: k}
+		candidates[i] = Candidate{Resource: fmt.Sprintf("node-%07d", i), Group: "group-1", Rank: i, Needs: k}
 	}
 	if downEvery > 0 {
 		for i := 0; i < n; i += downEvery {

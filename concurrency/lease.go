@@ -131,7 +131,10 @@ func (r Record) Validate() error {
 	if r.NextToken == 0 {
 		fault("nextToken: 0: must be at least 1 and greater than every token issued")
 	}
-	tokens := make(map[uint64]int, len(r.Leases))
+	var tokens map[uint64]int
+	if len(r.Leases) > 0 {
+		tokens = make(map[uint64]int, len(r.Leases))
+	}
 	for i, l := range r.Leases {
 		if l.Pool != r.Key {
 			fault("leases[%d].pool: %q: must be the record's key %q", i, l.Pool, r.Key)

@@ -12,14 +12,15 @@ const none = int32(-1)
 // ledger is the state of all pools while it is decided who starts: what a batch counts in, and what a [Queue] keeps between
 // events. Resources and pools go by number; lists are linked by index in two slabs, so that a start costs no allocation of its own.
 type ledger struct {
-	pools    []poolState
-	observed []observed // of the same pools
-	families []family
-	down     registry // resources with a place
-	places   []place
-	holds    []hold
-	strict   bool  // some pool is
-	unused   int32 // first of the holds that were given up
+	pools     []poolState
+	summaries []Summary    // of the same pools; Active and Starts are filled in last
+	stalled   []quarantine // of the same pools; nil if the snapshot has no leases
+	families  []family
+	down      registry // resources with a place
+	places    []place
+	holds     []hold
+	strict    bool  // some pool is
+	unused    int32 // first of the holds that were given up
 
 	reservations []int32 // places with a reservation, or once with one
 	added        []int32 // holds that the batch added
@@ -44,15 +45,10 @@ type poolState struct {
 	strict   bool
 }
 
-// observed is what the snapshot says of a pool, and is seldom asked for.
-type observed struct {
-	key        string
-	total      int
-	allowance  int          // so many of quarantine, from the front, do not count
-	quarantine []quarantine // oldest first
-
-	holders, quarantined, stuck []Holder
-	unavailable                 []string
+// quarantine is what a pool lets pass.
+type quarantine struct {
+	allowance int           // so many of leases, from the front, do not count
+	leases    []quarantined // oldest first
 }
 
 // family counts the pools of one rule that have an active member.
@@ -83,38 +79,41 @@ type hold struct {
 	forgiven bool   // quarantined, and covered by the allowance
 }
 
-// quarantine is a quarantined lease of a member.
-type quarantine struct {
+// quarantined is a quarantined lease of a member.
+type quarantined struct {
 	place, hold int32
 	since       time.Time
 	holder      Holder
 }
 
-// newLedger counts a valid snapshot. It makes room for the starts of a batch: how many there may be is told by needed, the number
-// of candidates by their first pool, or nil.
-func newLedger(s Snapshot, needed []int, now time.Time) *ledger {
-	places, holds, resources := 0, 0, 0
+// newLedger counts a valid snapshot. candidates are those that are to be asked for, to make room for as many starts as there are places.
+func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
+	places, holds, resources, room, width := 0, 0, 0, 0, 1
+	if len(candidates) > 0 {
+		width = max(1, len(candidates[0].Needs)) // a start takes a place in each pool
+	}
 	for i := range s.Pools {
 		p := &s.Pools[i]
 		leases := len(p.Record.Leases) + len(p.Jobs)
 		holds += leases
 		places += leases + len(p.Unavailable) + len(p.Departed)
 		resources = max(resources, leases+len(p.Unavailable))
-	}
-	l := &ledger{
-		pools:    make([]poolState, len(s.Pools)),
-		observed: make([]observed, len(s.Pools)),
-		places:   make([]place, 0, places),
-		holds:    make([]hold, 0, holds),
-		unused:   none,
-	}
-	for i, n := range needed {
-		if p := &s.Pools[i]; !p.Unknown {
-			l.room += max(0, min(n, p.max()-len(p.Record.Leases)-len(p.Unavailable)))
+		if !p.Unknown {
+			room += min(len(candidates), max(0, p.max()-leases-len(p.Unavailable)))
 		}
 	}
-	l.down = newRegistry(resources + l.room)
-	l.down.entries = make([]entry, 0, resources)
+	l := &ledger{
+		pools:     make([]poolState, len(s.Pools)),
+		summaries: make([]Summary, len(s.Pools)),
+		places:    make([]place, 0, places),
+		holds:     make([]hold, 0, holds),
+		room:      min(len(candidates), room/width),
+		unused:    none,
+	}
+	if holds > 0 {
+		l.stalled = make([]quarantine, len(s.Pools))
+	}
+	l.down = newRegistry(resources, l.room)
 	running := make(map[Holder]bool, len(s.Running))
 	for _, h := range s.Running {
 		running[h] = true
@@ -139,7 +138,6 @@ func newLedger(s Snapshot, needed []int, now time.Time) *ledger {
 }
 
 func (l *ledger) open(i int32, p *Pool, families map[string]int32) {
-	l.observed[i].key = p.Key
 	state := &l.pools[i]
 	state.family, state.unknown = none, p.Unknown
 	if p.Unknown {
@@ -147,7 +145,7 @@ func (l *ledger) open(i int32, p *Pool, families map[string]int32) {
 	}
 	state.strict, state.max = p.Strict, p.max()
 	l.strict = l.strict || p.Strict
-	l.observed[i].total, l.observed[i].allowance = p.Total, p.QuarantineAllowance.Of(p.Total, Floor)
+	l.summaries[i].Total, l.summaries[i].Max = p.Total, state.max
 	state.revision, state.token = p.Record.Revision, p.record().NextToken
 	if p.Family != "" {
 		f, ok := families[p.Family]
@@ -162,47 +160,57 @@ func (l *ledger) open(i int32, p *Pool, families map[string]int32) {
 
 // count enters what the snapshot says of one pool.
 func (l *ledger) count(i int32, p *Pool, running map[Holder]bool, now time.Time) {
-	seen := &l.observed[i]
 	for _, resource := range p.Departed {
 		l.places[l.place(l.resource(resource), i)].departed = true
 	}
-	seen.holders = make([]Holder, 0, len(p.Record.Leases)+len(p.Jobs))
+	summary := &l.summaries[i]
+	summary.Holders = []Holder{}
+	if len(p.Record.Leases)+len(p.Jobs) > 0 {
+		l.countHolders(i, p, running, now)
+	}
+	if len(p.Unavailable) == 0 {
+		return
+	}
+	summary.Unavailable = sortedTexts(p.Unavailable)
+	for _, resource := range summary.Unavailable {
+		at := l.place(l.resource(resource), i)
+		l.places[at].unavailable = true
+		l.recount(at)
+	}
+}
+
+func (l *ledger) countHolders(i int32, p *Pool, running map[Holder]bool, now time.Time) {
+	summary, stalled := &l.summaries[i], &l.stalled[i]
+	summary.Holders = make([]Holder, 0, len(p.Record.Leases)+len(p.Jobs))
+	stalled.allowance = p.QuarantineAllowance.Of(p.Total, Floor)
 	for _, lease := range p.Record.Leases {
 		holder := lease.Holder()
-		seen.holders = append(seen.holders, holder)
+		summary.Holders = append(summary.Holders, holder)
 		at := l.place(l.resource(lease.Resource), i)
 		h := l.hold(at, lease.Group, lease.Token)
 		l.holds[h].stored = true
 		if l.isQuarantined(i, p, lease, running, now) {
-			seen.quarantined = append(seen.quarantined, holder)
+			summary.Quarantined = append(summary.Quarantined, holder)
 			if !l.places[at].departed {
-				seen.quarantine = append(seen.quarantine, quarantine{at, h, lease.Since, holder})
+				stalled.leases = append(stalled.leases, quarantined{at, h, lease.Since, holder})
 			}
 		}
 		l.recount(at)
 	}
-	slices.SortFunc(seen.quarantine, func(a, b quarantine) int {
+	slices.SortFunc(stalled.leases, func(a, b quarantined) int {
 		return cmp.Or(a.since.Compare(b.since), a.holder.compare(b.holder))
 	})
-	l.forgive(seen)
+	l.forgive(stalled)
 	for _, h := range p.Jobs {
 		at := l.place(l.resource(h.Resource), i)
 		if l.heldBy(at, h.Group) == none {
-			seen.holders = append(seen.holders, h)
+			summary.Holders = append(summary.Holders, h)
 			l.holds[l.hold(at, h.Group, 0)].stored = true
 			l.recount(at)
 		}
 	}
 	if len(p.Jobs) > 0 {
-		slices.SortFunc(seen.holders, Holder.compare)
-	}
-	seen.unavailable = slices.Clone(p.Unavailable)
-	sortTexts(seen.unavailable)
-	seen.unavailable = slices.Compact(seen.unavailable)
-	for _, resource := range seen.unavailable {
-		at := l.place(l.resource(resource), i)
-		l.places[at].unavailable = true
-		l.recount(at)
+		slices.SortFunc(summary.Holders, Holder.compare)
 	}
 }
 
@@ -221,14 +229,14 @@ func (l *ledger) isQuarantined(i int32, p *Pool, lease Lease, running map[Holder
 		}
 		return false
 	}
-	l.observed[i].stuck = append(l.observed[i].stuck, lease.Holder())
+	l.summaries[i].Stuck = append(l.summaries[i].Stuck, lease.Holder())
 	l.stuck = append(l.stuck, Stuck{Pool: int(i), Lease: lease, At: at})
 	return p.OnStuck == Quarantine
 }
 
 // forgive lets the oldest quarantined leases not count, as many as the allowance covers.
-func (l *ledger) forgive(seen *observed) {
-	for _, q := range seen.quarantine[:min(seen.allowance, len(seen.quarantine))] {
+func (l *ledger) forgive(q *quarantine) {
+	for _, q := range q.leases[:min(q.allowance, len(q.leases))] {
 		l.holds[q.hold].forgiven = true
 		l.recount(q.place)
 	}
@@ -342,21 +350,19 @@ func (l *ledger) release(pool int32, holder Holder) bool {
 	*link = l.holds[h].next
 	l.holds[h] = hold{next: l.unused}
 	l.unused = h
-	seen := &l.observed[pool]
-	seen.quarantine = slices.DeleteFunc(seen.quarantine, func(q quarantine) bool { return q.hold == h })
 	l.recount(at)
-	l.forgive(seen) // the next one may have come under the allowance
+	if l.stalled != nil {
+		stalled := &l.stalled[pool]
+		stalled.leases = slices.DeleteFunc(stalled.leases, func(q quarantined) bool { return q.hold == h })
+		l.forgive(stalled) // the next one may have come under the allowance
+	}
 	return true
 }
 
-func (l *ledger) summaries() []Summary {
-	summaries := make([]Summary, len(l.pools))
+// summarize completes the summaries.
+func (l *ledger) summarize() []Summary {
 	for i := range l.pools {
-		p, seen := &l.pools[i], &l.observed[i]
-		summaries[i] = Summary{
-			Active: p.active, Starts: p.starts, Total: seen.total, Max: p.max,
-			Holders: seen.holders, Quarantined: seen.quarantined, Unavailable: seen.unavailable, Stuck: seen.stuck,
-		}
+		l.summaries[i].Active, l.summaries[i].Starts = l.pools[i].active, l.pools[i].starts
 	}
-	return summaries
+	return l.summaries
 }

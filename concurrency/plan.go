@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Result is what [Plan] decided. It is freshly allocated and shares nothing with the input but strings.
+// Result is what [Plan] decided. It shares nothing with the input but strings and, see [Summary], lists of them.
 type Result struct {
 	// Admitted may start now, in the order of admission: first those that consume nothing, then by rank. Any of them may be left
 	// out.
@@ -74,95 +74,62 @@ type Refusal struct {
 // The cost is linear in candidates × needed pools plus the leases and unavailable resources, with a number of allocations that
 // does not depend on the number of candidates.
 func Plan(snapshot Snapshot, candidates []Candidate, now time.Time) (Result, error) {
-	v := survey{pools: len(snapshot.Pools), first: make([]int, len(snapshot.Pools))}
-	if err := errors.Join(snapshot.validate(), v.look(candidates)); err != nil {
-		return Result{}, err
+	if err := snapshot.validate(); err != nil {
+		return Result{}, errors.Join(err, checkCandidates(candidates, len(snapshot.Pools)))
 	}
-	l := newLedger(snapshot, v.first, now)
-	b := newBatch(l, candidates)
-	b.exempt = v.exempt
-	if !v.sorted {
-		b.order = sortedOrder(l, candidates)
+	b := newBatch(newLedger(snapshot, candidates, now), candidates)
+	if !b.run() {
+		if err := checkCandidates(candidates, len(snapshot.Pools)); err != nil {
+			return Result{}, err
+		}
+		l := b.ledger
+		if len(b.admitted)+len(b.refused) > 0 {
+			l = newLedger(snapshot, candidates, now)
+		}
+		b = newBatch(l, candidates)
+		b.prepare()
+		b.run()
 	}
-	b.admitFree()
-	b.admitInOrder()
-	return Result{Admitted: b.admitted, Refused: b.refused, Refusals: b.answers, Pools: l.summaries(), Stuck: l.stuck, Next: l.next}, nil
+	return Result{Admitted: b.admitted, Refused: b.refused, Refusals: b.answers, Pools: b.summarize(), Stuck: b.stuck, Next: b.next}, nil
 }
 
 // maxFaults bounds the candidates that are reported: a caller with a wrong index usually has it everywhere.
 const maxFaults = 10
 
-// survey is what one pass over the candidates tells. The pass is the only one but for the admission itself: a million of them do not
-// fit into a cache.
-type survey struct {
-	pools  int
-	first  []int // per pool: how many candidates need it first
-	exempt int   // how many need none
-	sorted bool  // each candidate comes after the one before, or is the same
-}
-
-// look fills the rest of the survey and reports all faults.
-func (v *survey) look(candidates []Candidate) error {
+// checkCandidates reports what is wrong with candidates that need some of so many pools.
+func checkCandidates(candidates []Candidate, pools int) error {
 	var faults []error
-	v.sorted = true
 	for i := range candidates {
 		c := &candidates[i]
-		if c.Resource == "" || !v.needs(c.Needs) {
-			if faults = append(faults, v.fault(i, c)); len(faults) == maxFaults {
-				break
-			}
+		if c.valid(pools) {
 			continue
 		}
-		if len(c.Needs) == 0 {
-			v.exempt++
-		} else {
-			v.first[c.Needs[0]]++
+		for k, p := range c.Needs {
+			switch {
+			case uint(p) >= uint(pools):
+				faults = append(faults, fmt.Errorf("concurrency: candidates[%d].needs[%d]: %d: must be an index of the %d pools; a pool without record is one with Unknown set", i, k, p, pools))
+			case slices.Contains(c.Needs[:k], p):
+				faults = append(faults, fmt.Errorf("concurrency: candidates[%d].needs[%d]: %d: is listed twice", i, k, p))
+			}
 		}
-		if i > 0 && v.sorted {
-			before := &candidates[i-1]
-			v.sorted = before.Rank < c.Rank || before.Rank == c.Rank &&
-				(before.Resource < c.Resource || before.Resource == c.Resource &&
-					(before.Group < c.Group || before.Group == c.Group && slices.Equal(before.Needs, c.Needs)))
+		if c.Resource == "" {
+			faults = append(faults, fmt.Errorf("concurrency: candidates[%d].resource: is required", i))
+		}
+		if len(faults) >= maxFaults {
+			break
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// needs reports whether the indices are those of pools, each once.
-func (v *survey) needs(needs []int32) bool {
-	for k, p := range needs {
-		if uint(p) >= uint(v.pools) || k > 0 && needs[k-1] >= p && slices.Contains(needs[:k], p) {
+// valid reports whether the candidate has a resource, and needs pools that there are, each once.
+func (c *Candidate) valid(pools int) bool {
+	for k, p := range c.Needs {
+		if uint(p) >= uint(pools) || k > 0 && c.Needs[k-1] >= p && slices.Contains(c.Needs[:k], p) {
 			return false
 		}
 	}
-	return true
-}
-
-// fault says what is wrong with a candidate.
-func (v *survey) fault(i int, c *Candidate) error {
-	var faults []error
-	for k, p := range c.Needs {
-		switch {
-		case uint(p) >= uint(v.pools):
-			faults = append(faults, fmt.Errorf("concurrency: candidates[%d].needs[%d]: %d: must be an index of the %d pools; a pool without record is one with Unknown set", i, k, p, v.pools))
-		case slices.Contains(c.Needs[:k], p):
-			faults = append(faults, fmt.Errorf("concurrency: candidates[%d].needs[%d]: %d: is listed twice", i, k, p))
-		}
-	}
-	if c.Resource == "" {
-		faults = append(faults, fmt.Errorf("concurrency: candidates[%d].resource: is required", i))
-	}
-	return errors.Join(faults...)
-}
-
-// sortedOrder returns the order of admission as indices.
-func sortedOrder(l *ledger, candidates []Candidate) []int32 {
-	order := make([]int32, len(candidates))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortFunc(order, func(a, b int32) int { return compareCandidates(l, &candidates[a], &candidates[b]) })
-	return order
+	return c.Resource != ""
 }
 
 // compareCandidates is the order of admission.
@@ -180,10 +147,16 @@ func compareCandidates(l *ledger, a, b *Candidate) int {
 }
 
 // batch is one run over the candidates.
+//
+// A million of them do not fit into a cache, so a run takes them as they are: valid and in order, and, if nobody is down, each
+// with needs. It looks at a block of them before it decides, and gives up where that is not so.
 type batch struct {
 	*ledger
 	candidates []Candidate
+	prepared   bool    // all of them have been looked at
 	order      []int32 // nil: as they are
+	exempt     int     // how many need nothing; unknown while it is 0
+	freeFirst  bool    // there may be candidates that consume nothing
 	hashes     [64]uint64
 	later      []free // those who consume nothing and could not be admitted at once
 
@@ -196,8 +169,6 @@ type batch struct {
 	// latest is, per pool, the last answer that ends with it, plus 1. Most neighbours get the same one.
 	latest []int32
 	codes  []Refusal // scratch
-	width  int       // needs of a typical candidate
-	exempt int       // candidates that need nothing
 }
 
 // free is a candidate that consumes nothing.
@@ -209,11 +180,46 @@ type free struct {
 
 func newBatch(l *ledger, candidates []Candidate) *batch {
 	b := &batch{ledger: l, candidates: candidates, latest: make([]int32, len(l.pools))}
-	if len(candidates) > 0 {
-		b.width = len(candidates[0].Needs)
-	}
 	l.down.starter = func(start int32) string { return b.candidates[b.admitted[start].Candidate].Resource }
 	return b
+}
+
+// prepare makes a batch of any valid candidates run.
+func (b *batch) prepare() {
+	b.prepared = true
+	sorted := true
+	for i := range b.candidates {
+		c := &b.candidates[i]
+		if len(c.Needs) == 0 {
+			b.exempt++
+		}
+		sorted = sorted && (i == 0 || compareCandidates(b.ledger, &b.candidates[i-1], c) <= 0)
+	}
+	if sorted {
+		return
+	}
+	b.order = make([]int32, len(b.candidates))
+	for i := range b.order {
+		b.order[i] = int32(i)
+	}
+	slices.SortFunc(b.order, func(x, y int32) int { return compareCandidates(b.ledger, &b.candidates[x], &b.candidates[y]) })
+}
+
+// run admits, and reports whether the candidates are such that it could.
+func (b *batch) run() bool {
+	down := len(b.down.entries)
+	starts := min(len(b.candidates), b.exempt+down+b.room)
+	b.admitted = make([]Admitted, 0, starts)
+	if starts > 0 {
+		b.claims = make([]Claim, 0, starts*len(b.candidates[0].Needs))
+	}
+	if b.freeFirst = down+b.exempt > 0; b.freeFirst {
+		if !b.admitFree() {
+			return false
+		}
+		b.prepared = true
+	}
+	return b.admitInOrder()
 }
 
 func (b *batch) at(i int) int32 {
@@ -223,16 +229,26 @@ func (b *batch) at(i int) int32 {
 	return b.order[i]
 }
 
-// hash returns the hash of the i-th resource in the order. Called with all i one after the other it hashes many names at a time: they
-// are read from memory at once instead of one by one.
-func (b *batch) hash(i int) uint64 {
-	at := i % len(b.hashes)
-	if at == 0 {
-		for k := range min(len(b.hashes), len(b.candidates)-i) {
-			b.hashes[k] = hash(b.candidates[b.at(i+k)].Resource)
+// look hashes the next candidates' resources, from the i-th on in the order, and reports whether it can go on with these candidates.
+// Many at a time are read from memory at once instead of one by one.
+func (b *batch) look(i int) bool {
+	for k := range min(len(b.hashes), len(b.candidates)-i) {
+		c := &b.candidates[b.at(i+k)]
+		if !b.prepared && !(c.valid(len(b.pools)) && (len(c.Needs) > 0 || b.freeFirst) && b.follows(i+k, c)) {
+			return false
 		}
+		b.hashes[k] = hash(c.Resource)
 	}
-	return b.hashes[at]
+	return true
+}
+
+// follows reports whether the candidate comes after the one before, or is the same.
+func (b *batch) follows(i int, c *Candidate) bool {
+	if i == 0 {
+		return true
+	}
+	before := &b.candidates[i-1]
+	return before.Rank < c.Rank || before.Rank == c.Rank && compareCandidates(b.ledger, before, c) <= 0
 }
 
 // resource returns the number of a resource that has places, counting in what the batch itself started, or none.
@@ -266,21 +282,16 @@ func (b *batch) enter(who, start int32) {
 }
 
 // admitFree admits, on the snapshot as it was read, everybody who consumes nothing.
-func (b *batch) admitFree() {
-	down := len(b.down.entries)
-	starts := min(len(b.candidates), b.exempt+down+b.room)
-	b.admitted = make([]Admitted, 0, starts)
-	b.claims = make([]Claim, 0, starts*b.width)
-	if down == 0 && b.exempt == 0 {
-		return
-	}
+func (b *batch) admitFree() bool {
 	for i := range b.candidates {
+		if i%len(b.hashes) == 0 && !b.look(i) {
+			return false
+		}
 		index := b.at(i)
 		c := &b.candidates[index]
-		h := b.hash(i)
 		own := free{index: index, who: none, reason: RuleNotApplicable}
 		if len(c.Needs) > 0 {
-			if own.who = b.down.find(c.Resource, h); own.who == none {
+			if own.who = b.down.find(c.Resource, b.hashes[i%len(b.hashes)]); own.who == none {
 				continue
 			}
 			own.reason = b.ledger.free(own.who, c)
@@ -295,6 +306,7 @@ func (b *batch) admitFree() {
 		b.admit(own.index, own.who, own.reason)
 	}
 	b.free = len(b.admitted)
+	return true
 }
 
 // admitDown admits a candidate that changes nothing for any other resource.
@@ -320,17 +332,20 @@ func (b *batch) admitDown(own free, c *Candidate) bool {
 }
 
 // admitInOrder goes through the others by rank.
-func (b *batch) admitInOrder() {
+func (b *batch) admitInOrder() bool {
 	b.refused = make([]Refused, 0, len(b.candidates)-b.free)
 	free := b.admitted[:b.free]
 	for i := range b.candidates {
+		if i%len(b.hashes) == 0 && !b.look(i) {
+			return false
+		}
 		index := b.at(i)
-		h := b.hash(i)
 		if len(free) > 0 && free[0].Candidate == index {
 			free = free[1:]
 			continue
 		}
 		c := &b.candidates[index]
+		h := b.hashes[i%len(b.hashes)]
 		who := b.resource(c.Resource, h)
 		b.codes = b.ask(b.codes[:0], who, c)
 		switch {
@@ -346,6 +361,7 @@ func (b *batch) admitInOrder() {
 			b.admit(index, who, b.reason(who, c))
 		}
 	}
+	return true
 }
 
 func (b *batch) admit(index, who int32, reason Reason) {

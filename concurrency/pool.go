@@ -145,7 +145,8 @@ func (s Snapshot) validate() error {
 }
 
 // Summary describes a pool, once and not per candidate. Holders, Quarantined, Unavailable and Stuck are as observed,
-// ascending and distinct; Active counts the plan's admissions too.
+// ascending and distinct; Active counts the plan's admissions too. They are to be read only: Unavailable is the snapshot's own list if
+// that is ascending and distinct.
 type Summary struct {
 	Active int // distinct members that hold a counting lease or are unavailable, after the plan's admissions
 	Starts int // leases that the plan's admissions add

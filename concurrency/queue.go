@@ -22,6 +22,7 @@ import (
 // reserved.
 type Queue struct {
 	ledger  *ledger
+	keys    []string  // of the pools
 	waiting []waiting // by id; ids are given again after the candidate has left
 	unused  []int32
 	same    map[string]int32 // resource → its first waiting candidate
@@ -69,6 +70,9 @@ func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 		live:   make(map[*line]bool),
 		spots:  make([]spot, len(l.pools)+len(l.families)),
 	}
+	for i := range snapshot.Pools {
+		q.keys = append(q.keys, snapshot.Pools[i].Key)
+	}
 	q.free = &line{q: q, spot: -1, at: -1}
 	return q, nil
 }
@@ -87,8 +91,8 @@ func (q *Queue) Waiting(id int32) (Candidate, bool) {
 // Add lets a candidate wait and returns its id, which is its own until it is admitted or removed. Needs are kept and must not be
 // modified until then.
 func (q *Queue) Add(c Candidate) (int32, error) {
-	if v := (survey{pools: len(q.ledger.pools)}); c.Resource == "" || !v.needs(c.Needs) {
-		return 0, v.fault(0, &c)
+	if err := checkCandidates([]Candidate{c}, len(q.ledger.pools)); err != nil {
+		return 0, err
 	}
 	var id int32
 	if n := len(q.unused); n > 0 {
@@ -129,18 +133,19 @@ func (q *Queue) Release(pool int, h Holder, revision uint64) error {
 		return fmt.Errorf("concurrency: no pool %d of %d", pool, len(q.ledger.pools))
 	}
 	p := &q.ledger.pools[pool]
-	seen := &q.ledger.observed[pool]
 	before := p.active
 	if !q.ledger.release(int32(pool), h) {
-		return fmt.Errorf("%w: %s %s holds nothing in pool %s", ErrFenced, h.Resource, h.Group, seen.key)
+		return fmt.Errorf("%w: %s %s holds nothing in pool %s", ErrFenced, h.Resource, h.Group, q.keys[pool])
 	}
 	p.revision = revision
 	if p.active < before {
 		q.wake(pool, p.active == 0)
 	}
 	q.sort(h.Resource, none)
-	for _, other := range seen.quarantine { // the allowance may have gone to the next one, which counts no more
-		q.sort(other.holder.Resource, none)
+	if q.ledger.stalled != nil {
+		for _, other := range q.ledger.stalled[pool].leases { // the allowance may have gone to the next one, which counts no more
+			q.sort(other.holder.Resource, none)
+		}
 	}
 	q.sweep()
 	return nil

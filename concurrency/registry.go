@@ -20,13 +20,13 @@ type entry struct {
 	start    int32 // number plus 1 of the batch's start whose leases are still to be entered; 0: none is
 }
 
-// newRegistry is for n resources; more of them only make it slower.
-func newRegistry(n int) registry {
-	size := 16
+// newRegistry is for so many resources with places and so many starts; more of them only make it slower.
+func newRegistry(resources, starts int) registry {
+	n, size := resources+starts, 16
 	for 4*size < 5*n {
 		size *= 2
 	}
-	return registry{filter: newFilter(n), slots: make([]uint64, size)}
+	return registry{filter: newFilter(n), slots: make([]uint64, size), entries: make([]entry, 0, resources)}
 }
 
 // seek returns the slot of a resource with this hash, or none.

@@ -6,11 +6,15 @@ import (
 	"strings"
 )
 
-// sortTexts puts texts in ascending order. Names of resources share a beginning and differ in what follows: eight bytes of that, compared
-// as a number, decide nearly always.
-func sortTexts(texts []string) {
-	if slices.IsSorted(texts) {
-		return
+// sortedTexts returns the different texts in ascending order: the list itself, if it is in order already. Names of resources share a beginning
+// and differ in what follows: eight bytes of that, compared as a number, decide nearly always.
+func sortedTexts(texts []string) []string {
+	ascend := true
+	for i := 1; i < len(texts) && ascend; i++ {
+		ascend = texts[i-1] < texts[i]
+	}
+	if ascend {
+		return texts[:len(texts):len(texts)]
 	}
 	shared := len(texts[0])
 	for _, text := range texts {
@@ -39,7 +43,11 @@ func sortTexts(texts []string) {
 		}
 		return strings.Compare(a.text, b.text)
 	})
+	sorted := make([]string, 0, len(list))
 	for i := range list {
-		texts[i] = list[i].text
+		if i == 0 || list[i].text != list[i-1].text {
+			sorted = append(sorted, list[i].text)
+		}
 	}
+	return sorted
 }

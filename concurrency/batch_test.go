@@ -1,0 +1,113 @@
+package concurrency
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// A batch looks at a block of candidates before it decides on them. What makes it give up may come after it has decided on others.
+const (
+	orderly  = "orderly"
+	disorder = "disorder" // the rank of one is below that of all before
+	exempt   = "exempt"   // one is a member of no pool
+	wrong    = "wrong"    // one needs a pool that there is not
+)
+
+// longBatch draws candidates for several blocks, of which the one at index odd is out of the ordinary.
+func longBatch(t *rapid.T, s Snapshot, what string) (candidates []Candidate, odd int) {
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	n := 1 + r.IntN(300)
+	odd = r.IntN(n)
+	resources := rapid.SampledFrom([]int{5, 80, 1000}).Draw(t, "resources")
+	for i := range n {
+		c := Candidate{Resource: fmt.Sprint("n", r.IntN(resources)), Group: []string{"a", "b"}[r.IntN(2)], Rank: i}
+		for k, p := range s.Pools {
+			if r.IntN(3) > 0 && !slices.Contains(p.Departed, c.Resource) {
+				c.Needs = append(c.Needs, int32(k))
+			}
+		}
+		if len(c.Needs) == 0 {
+			continue
+		}
+		candidates = append(candidates, c)
+	}
+	if len(candidates) == 0 {
+		t.Skip("nobody needs a place")
+	}
+	odd = min(odd, len(candidates)-1)
+	switch c := &candidates[odd]; what {
+	case disorder:
+		c.Rank = -1
+	case exempt:
+		c.Needs = nil
+	case wrong:
+		c.Needs = []int32{int32(len(s.Pools))}
+	}
+	return candidates, odd
+}
+
+// TestLongBatches: however much was decided before a candidate turned up that is out of the ordinary, the result is that of the reference.
+func TestLongBatches(t *testing.T) {
+	tally := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSnapshot(t, epoch)
+		idle := rapid.Bool().Draw(t, "idle")
+		for i := range s.Pools {
+			p := &s.Pools[i]
+			p.Total, p.Limit = 200, Count(rapid.SampledFrom([]int{3, 60, 100, 200}).Draw(t, "places"))
+			if idle {
+				p.Record, p.Jobs, p.Unavailable, p.Departed = NewRecord(p.Key), nil, nil, nil
+			}
+		}
+		for range 4 {
+			what := rapid.SampledFrom([]string{orderly, disorder, exempt, wrong}).Draw(t, "what")
+			candidates, odd := longBatch(t, s, what)
+			if odd >= len(batch{}.hashes) {
+				tally[fmt.Sprint(what, " late, idle ", idle)]++
+			}
+			result, err := Plan(s, candidates, epoch)
+			if (err != nil) != (what == wrong) {
+				t.Fatal(what, err)
+			}
+			if err != nil {
+				continue
+			}
+			want := newReference(s, epoch).plan(candidates)
+			if diff := cmp.Diff(want, say(s, candidates, result), cmp.AllowUnexported(verdicts{}), cmpopts.EquateEmpty()); diff != "" {
+				t.Fatal(diff)
+			}
+			for _, a := range result.Admitted {
+				tally[string(a.Reason)]++
+			}
+			for _, answer := range result.Refusals {
+				tally["answers"]++
+				if len(answer) == 0 {
+					t.Fatal("refused by nobody")
+				}
+			}
+			tally["refused"] += len(result.Refused)
+		}
+	})
+	for _, what := range []string{orderly, disorder, exempt, wrong} {
+		for _, idle := range []bool{false, true} {
+			if want := fmt.Sprint(what, " late, idle ", idle); tally[want] == 0 && !fewChecks() {
+				t.Errorf("%s never happened", want)
+			}
+		}
+	}
+	for _, want := range []Reason{SlotFree, SlotHeld, SlotAlreadyDown, RuleNotApplicable} {
+		if tally[string(want)] == 0 && !fewChecks() {
+			t.Errorf("%s never happened", want)
+		}
+	}
+	if 2*tally["answers"] > tally["refused"] && !fewChecks() {
+		t.Errorf("%d answers for %d who were refused: equal ones are not shared", tally["answers"], tally["refused"])
+	}
+	t.Log(tally)
+}
