@@ -2,7 +2,7 @@ package concurrency
 
 import "testing"
 
-// TestPlanAllocations: the number of allocations depends on the pools and not on the candidates.
+// TestPlanAllocations: the number of allocations depends on the pools and on how many different answers there are, not on the candidates.
 func TestPlanAllocations(t *testing.T) {
 	measure := func(n, down int) float64 {
 		s, candidates := fleet(n, down)
@@ -14,8 +14,7 @@ func TestPlanAllocations(t *testing.T) {
 	}
 	for _, down := range []int{0, 5} {
 		small, large := measure(2_000, down), measure(60_000, down)
-		// Maps are the exception: that of the resources that are down grows in tables of a thousand or so.
-		if bound := map[int]float64{0: 16, 5: 400}[down]; large > small+bound {
+		if large > small || small > 50 {
 			t.Errorf("%v allocations for 2,000 candidates, %v for 60,000", small, large)
 		}
 		t.Logf("down=%d: %v, %v", down, small, large)

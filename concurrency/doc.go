@@ -14,6 +14,9 @@
 //	for _, r := range records { save(r.Key, r, r.Revision) }   // compare and swap, all or, by key, as far as it goes
 //	dispatch(plan.Admitted)                                    // each job carries its claims' tokens
 //
+// Between plans a host need not go through its fleet for every event: a [Queue] keeps the leases and who waits, and when a lease ends or a
+// candidate comes it admits whom Plan would admit, at a cost that depends on who may start now and not on how many wait.
+//
 // What is active: active(pool) is the number of distinct members that hold a counting lease or are observed to be unavailable. A start whose
 // resource is active in a pool already consumes nothing there. At most max(pool) = min(total, limit of total) may be active.
 //

@@ -230,18 +230,10 @@ func (r Rounding) String() string {
 	return "Rounding(" + strconv.Itoa(int(r)) + ")"
 }
 
-// Validate refuses a value that is none of the constants with a *[LimitError].
-func (r Rounding) Validate() error {
-	if r > FloorMin1 {
-		return &LimitError{Value: r.String(), Hint: hintRounding}
-	}
-	return nil
-}
-
 // MarshalText returns the JSON name; an unknown value is a *[LimitError].
 func (r Rounding) MarshalText() ([]byte, error) {
-	if err := r.Validate(); err != nil {
-		return nil, err
+	if r > FloorMin1 {
+		return nil, &LimitError{Value: r.String(), Hint: hintRounding}
 	}
 	return []byte(r.String()), nil
 }

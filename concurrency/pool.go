@@ -110,8 +110,8 @@ func (s Snapshot) validate() error {
 		if err := p.Limit.Validate(); err != nil {
 			fault(i, ".limit: %w", err)
 		}
-		if err := p.Rounding.Validate(); err != nil {
-			fault(i, ".rounding: %w", err)
+		if p.Rounding > FloorMin1 {
+			fault(i, ".rounding: %v: %s", p.Rounding, hintRounding)
 		}
 		if p.Total < 0 {
 			fault(i, ".total: %d: must not be negative", p.Total)

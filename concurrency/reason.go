@@ -20,15 +20,6 @@ const (
 	PoolUnknown  Reason = "pool_unknown"   // the snapshot has no record of the pool
 )
 
-// Allowed reports whether the reason admits. An unknown reason does not.
-func (r Reason) Allowed() bool {
-	switch r {
-	case SlotFree, SlotHeld, SlotAlreadyDown, RuleNotApplicable:
-		return true
-	}
-	return false
-}
-
 // On returns the kind of event that can end the waiting: "slot" (a place in the pool becomes free) or "config" (the
 // pool's limit or the pool itself is configured); empty for a reason that admits.
 func (r Reason) On() string {

@@ -67,7 +67,7 @@ func (r Rule) Validate() error {
 		fault("groupSelector", "", "is required: an expression that matches the members, such as resource.metadata['cluster'] == 'prod'")
 	}
 	r.validateLimit(fault)
-	if r.Rounding.Validate() != nil {
+	if r.Rounding > FloorMin1 {
 		fault("rounding", r.Rounding.String(), hintRounding)
 	}
 	if k := r.MaxActiveKeys; !k.IsZero() {

@@ -1,0 +1,58 @@
+package concurrency
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Apply returns the records of the snapshot in which the starts took leases that they did not have, in ascending order of the
+// pools' keys. The starts are any of a plan's Admitted, in any order; candidates are those of the plan. A pool in which no
+// lease is new is left out.
+//
+// The host writes each record under the condition that the stored one is still at its Revision: all in one transaction, or in the
+// order given, releasing what was written when a later one is refused with [ErrConflict]. Only then it dispatches. A
+// host that is cut off in between has claimed too much, never too little: the next plan finds the holders, or
+// [Record.Orphans] lists them.
+func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now time.Time) ([]Record, error) {
+	added := make([][]Lease, len(snapshot.Pools))
+	for _, s := range starts {
+		if s.Candidate < 0 || int(s.Candidate) >= len(candidates) {
+			return nil, fmt.Errorf("concurrency: a start names candidate %d of %d: the candidates must be those of the plan", s.Candidate, len(candidates))
+		}
+		c := &candidates[s.Candidate]
+		for _, claim := range s.Claims {
+			if claim.Pool < 0 || int(claim.Pool) >= len(added) {
+				return nil, fmt.Errorf("concurrency: a start of %s names pool %d of %d: the snapshot must be that of the plan", c.Resource, claim.Pool, len(added))
+			}
+			p := &snapshot.Pools[claim.Pool]
+			if held, ok := p.Record.Lease(Holder{c.Resource, c.Group}); ok && held.Token == claim.Token {
+				continue
+			}
+			if claim.Revision != p.Record.Revision {
+				return nil, fmt.Errorf("%w: pool %s is at revision %d, the start of %s %s was planned at %d", ErrConflict, p.Key, p.Record.Revision, c.Resource, c.Group, claim.Revision)
+			}
+			added[claim.Pool] = append(added[claim.Pool], Lease{Pool: p.Key, Resource: c.Resource, Group: c.Group, Token: claim.Token, Since: now, ProgressAt: now})
+		}
+	}
+	var records []Record
+	for i, leases := range added {
+		if len(leases) == 0 {
+			continue
+		}
+		slices.SortFunc(leases, func(a, b Lease) int { return cmp.Compare(a.Token, b.Token) })
+		leases = slices.Compact(leases) // one start may have been listed for several candidates of one holder
+		record := snapshot.Pools[i].record()
+		if leases[0].Token < record.NextToken {
+			return nil, fmt.Errorf("%w: pool %s issued token %d already", ErrFenced, record.Key, leases[0].Token)
+		}
+		record, err := record.claim(leases)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+	slices.SortFunc(records, func(a, b Record) int { return cmp.Compare(a.Key, b.Key) })
+	return records, nil
+}

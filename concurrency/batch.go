@@ -1,0 +1,260 @@
+package concurrency
+
+import (
+	"cmp"
+	"slices"
+)
+
+// batch is one run over the candidates.
+//
+// A million of them do not fit into a cache, so a run takes them as they are: valid and in order, and, if nobody is down, each
+// with needs. It looks at a block of them before it decides, and gives up where that is not so.
+type batch struct {
+	*ledger
+	candidates []Candidate
+	prepared   bool    // all of them have been looked at
+	order      []int32 // nil: as they are
+	exempt     int     // how many need nothing; unknown while it is 0
+	freeFirst  bool    // there may be candidates that consume nothing
+	hashes     [64]uint64
+	later      []free // those who consume nothing and could not be admitted at once
+
+	admitted []Admitted
+	free     int // so many of admitted consume nothing
+	refused  []Refused
+	claims   []Claim     // slab of admitted
+	refusals []Refusal   // slab of answers
+	answers  [][]Refusal // to those who are refused
+	// latest is, per pool, the last answer that ends with it, plus 1. Most neighbours get the same one.
+	latest []int32
+	codes  []Refusal // scratch
+}
+
+// free is a candidate that consumes nothing.
+type free struct {
+	index  int32
+	who    int32 // its resource, or none
+	reason Reason
+}
+
+func newBatch(l *ledger, candidates []Candidate) *batch {
+	b := &batch{ledger: l, candidates: candidates, latest: make([]int32, len(l.pools))}
+	l.down.starter = func(start int32) string { return b.candidates[b.admitted[start].Candidate].Resource }
+	return b
+}
+
+// prepare makes a batch of any valid candidates run.
+func (b *batch) prepare() {
+	b.prepared = true
+	sorted := true
+	for i := range b.candidates {
+		c := &b.candidates[i]
+		if len(c.Needs) == 0 {
+			b.exempt++
+		}
+		sorted = sorted && (i == 0 || compareCandidates(b.ledger, &b.candidates[i-1], c) <= 0)
+	}
+	if sorted {
+		return
+	}
+	b.order = make([]int32, len(b.candidates))
+	for i := range b.order {
+		b.order[i] = int32(i)
+	}
+	slices.SortFunc(b.order, func(x, y int32) int { return compareCandidates(b.ledger, &b.candidates[x], &b.candidates[y]) })
+}
+
+// run admits, and reports whether the candidates are such that it could.
+func (b *batch) run() bool {
+	down := len(b.down.entries)
+	starts := min(len(b.candidates), b.exempt+down+b.room)
+	b.admitted = make([]Admitted, 0, starts)
+	if starts > 0 {
+		b.claims = make([]Claim, 0, starts*len(b.candidates[0].Needs))
+	}
+	if b.freeFirst = down+b.exempt > 0; b.freeFirst {
+		if !b.admitFree() {
+			return false
+		}
+		b.prepared = true
+	}
+	return b.admitInOrder()
+}
+
+func (b *batch) at(i int) int32 {
+	if b.order == nil {
+		return int32(i)
+	}
+	return b.order[i]
+}
+
+// look hashes the next candidates' resources, from the i-th on in the order, and reports whether it can go on with these candidates.
+// Many at a time are read from memory at once instead of one by one.
+func (b *batch) look(i int) bool {
+	for k := range min(len(b.hashes), len(b.candidates)-i) {
+		c := &b.candidates[b.at(i+k)]
+		if !b.prepared && !(c.valid(len(b.pools)) && (len(c.Needs) > 0 || b.freeFirst) && b.follows(i+k, c)) {
+			return false
+		}
+		b.hashes[k] = hash(c.Resource)
+	}
+	return true
+}
+
+// follows reports whether the candidate comes after the one before, or is the same.
+func (b *batch) follows(i int, c *Candidate) bool {
+	if i == 0 {
+		return true
+	}
+	before := &b.candidates[i-1]
+	return before.Rank < c.Rank || before.Rank == c.Rank && compareCandidates(b.ledger, before, c) <= 0
+}
+
+// resource returns the number of a resource that has places, counting in what the batch itself started, or none.
+func (b *batch) resource(name string, h uint64) int32 {
+	slot := b.down.seek(name, h)
+	if slot == none {
+		return none
+	}
+	if start, is := startOf(b.down.slots[slot]); is {
+		who := b.down.enter(slot, name)
+		b.enter(who, start)
+		return who
+	}
+	who := entryOf(b.down.slots[slot])
+	b.catchUp(who)
+	return who
+}
+
+// catchUp enters the leases of the resource's start, if that is still to be done.
+func (b *batch) catchUp(who int32) {
+	if who != none && b.down.entries[who].start != 0 {
+		start := b.down.entries[who].start - 1
+		b.down.entries[who].start = 0
+		b.enter(who, start)
+	}
+}
+
+func (b *batch) enter(who, start int32) {
+	a := &b.admitted[start]
+	b.ledger.enter(who, b.candidates[a.Candidate].Group, a.Claims)
+}
+
+// admitFree admits, on the snapshot as it was read, everybody who consumes nothing.
+func (b *batch) admitFree() bool {
+	for i := range b.candidates {
+		if i%len(b.hashes) == 0 && !b.look(i) {
+			return false
+		}
+		index := b.at(i)
+		c := &b.candidates[index]
+		own := free{index: index, who: none, reason: RuleNotApplicable}
+		if len(c.Needs) > 0 {
+			if own.who = b.down.find(c.Resource, b.hashes[i%len(b.hashes)]); own.who == none {
+				continue
+			}
+			own.reason = b.ledger.free(own.who, c)
+		}
+		if own.reason != "" && (len(b.later) > 0 || !b.admitDown(own, c)) {
+			b.later = append(b.later, own)
+		}
+	}
+	// Only now are they counted: what a holder adds to a pool was not there for the others.
+	for _, own := range b.later {
+		b.catchUp(own.who)
+		b.admit(own.index, own.who, own.reason)
+	}
+	b.free = len(b.admitted)
+	return true
+}
+
+// admitDown admits a candidate that changes nothing for any other resource.
+func (b *batch) admitDown(own free, c *Candidate) bool {
+	start := len(b.claims)
+	if own.who == none {
+		b.start(own.index, own.reason, start)
+		return true
+	}
+	if b.down.entries[own.who].start != 0 {
+		return false
+	}
+	claims, ok, added := b.takeDown(b.claims, own.who, c)
+	if !ok {
+		return false
+	}
+	b.claims = claims
+	b.start(own.index, own.reason, start)
+	if added {
+		b.down.entries[own.who].start = int32(len(b.admitted))
+	}
+	return true
+}
+
+// admitInOrder goes through the others by rank.
+func (b *batch) admitInOrder() bool {
+	b.refused = make([]Refused, 0, len(b.candidates)-b.free)
+	free := b.admitted[:b.free]
+	for i := range b.candidates {
+		if i%len(b.hashes) == 0 && !b.look(i) {
+			return false
+		}
+		index := b.at(i)
+		if len(free) > 0 && free[0].Candidate == index {
+			free = free[1:]
+			continue
+		}
+		c := &b.candidates[index]
+		h := b.hashes[i%len(b.hashes)]
+		who := b.resource(c.Resource, h)
+		b.codes = b.ask(b.codes[:0], who, c)
+		switch {
+		case len(b.codes) > 0:
+			b.refuse(index)
+			b.reserve(who, c, b.codes)
+		case who == none:
+			b.down.addStart(h, len(b.admitted))
+			start := len(b.claims)
+			b.claims = b.takeNew(b.claims, c)
+			b.start(index, SlotFree, start)
+		default:
+			b.admit(index, who, b.reason(who, c))
+		}
+	}
+	return true
+}
+
+func (b *batch) admit(index, who int32, reason Reason) {
+	start := len(b.claims)
+	b.claims = b.take(b.claims, who, &b.candidates[index])
+	b.start(index, reason, start)
+}
+
+// start lists a candidate as admitted with the claims from an index on.
+func (b *batch) start(index int32, reason Reason, claims int) {
+	b.admitted = append(b.admitted, Admitted{Candidate: index, Reason: reason, Claims: b.claims[claims:len(b.claims):len(b.claims)]})
+}
+
+func (b *batch) refuse(index int32) {
+	last := &b.latest[b.codes[len(b.codes)-1].Pool]
+	if *last == 0 || !slices.Equal(b.answers[*last-1], b.codes) {
+		start := len(b.refusals)
+		b.refusals = append(b.refusals, b.codes...)
+		b.answers = append(b.answers, b.refusals[start:len(b.refusals):len(b.refusals)])
+		*last = int32(len(b.answers))
+	}
+	b.refused = append(b.refused, Refused{Candidate: index, Why: *last - 1})
+}
+
+// compareCandidates is the order of admission.
+func compareCandidates(l *ledger, a, b *Candidate) int {
+	if c := cmp.Compare(a.Rank, b.Rank); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.Resource, b.Resource); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.Group, b.Group); c != 0 {
+		return c
+	}
+	return l.compareNeeds(a.Needs, b.Needs)
+}

@@ -1,0 +1,309 @@
+package concurrency
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"slices"
+)
+
+// waiting is a candidate in a line.
+type waiting struct {
+	Candidate
+	line   *line
+	at     int   // index in the line's heap; -1: taken out for the moment
+	before int32 // another candidate of the resource
+	key    string
+}
+
+// line is a heap of candidates that need places in the same pools, the first in order on top.
+type line struct {
+	q      *Queue
+	ids    []int32
+	key    string
+	needs  []int32 // pools in which they consume, by key; empty: the line of those who consume nothing
+	strict bool
+	alone  bool // of one candidate, which may start on a place reserved for another one of its resource
+	spot   int  // where it waits; -1: it is live
+	at     int  // index in the heap of a walk or of its spot; -1: in none
+}
+
+// spot is a heap of lines, by their heads.
+type spot []*line
+
+// sort puts the waiting candidates of a resource into the lines they belong to: all of them, or those after the one with id cursor.
+func (q *Queue) sort(resource string, cursor int32) {
+	head, ok := q.same[resource]
+	if !ok {
+		return
+	}
+	who := q.resource(resource)
+	strict, mixed := false, false
+	for id := head; id != none; id = q.waiting[id].before {
+		w := &q.waiting[id]
+		w.key = q.key(who, w)
+		strict = strict || q.strict(w)
+		mixed = mixed || w.key != q.waiting[head].key
+	}
+	for id := head; id != none; id = q.waiting[id].before {
+		w := &q.waiting[id]
+		if cursor != none && q.compare(id, cursor) < 0 {
+			if w.at >= 0 { // had its turn: it must not get another one with its needs as they are now
+				heap.Remove(w.line, w.at)
+				w.at = -1
+				q.thin(w.line)
+				q.walk.back = append(q.walk.back, id)
+			}
+			continue
+		}
+		key, alone := w.key, mixed && strict && w.key != ""
+		if alone {
+			key += fmt.Sprintf("#%d", id)
+		}
+		if w.line != nil && w.line.key == key && w.at >= 0 {
+			continue
+		}
+		q.leave(id)
+		w.line = q.lineOf(key, w, alone)
+		heap.Push(w.line, id)
+		if w.at == 0 && w.line.spot >= 0 { // it comes before those for whom a place was reserved
+			q.revive(w.line)
+		}
+		q.touch(w.line)
+	}
+}
+
+// lineOf finds or makes the line of a candidate.
+func (q *Queue) lineOf(key string, w *waiting, alone bool) *line {
+	if key == "" {
+		return q.free
+	}
+	l, ok := q.lines[key]
+	if !ok {
+		l = &line{q: q, key: key, needs: q.consumes(w), strict: q.strict(w), alone: alone, spot: -1, at: -1}
+		q.lines[key] = l
+		q.live[l] = true
+	}
+	return l
+}
+
+// key says what a candidate needs; empty: nothing.
+func (q *Queue) key(who int32, w *waiting) string {
+	free := len(w.Needs) == 0 || who != none && q.ledger.free(who, &w.Candidate) != ""
+	if free && (q.walk == nil || !q.walk.inOrder) {
+		return ""
+	}
+	key := []byte{'.'}
+	if q.strict(w) {
+		key[0] = '!'
+	}
+	for _, pool := range q.ledger.ordered(w.Needs) {
+		kind := byte('+')
+		if at := q.ledger.placeIn(who, pool); at != none && q.ledger.places[at].down {
+			if q.ledger.places[at].counting {
+				continue
+			}
+			kind = '=' // takes no place, but may need a key
+		}
+		key = append(key, kind, byte(pool), byte(pool>>8), byte(pool>>16), byte(pool>>24))
+	}
+	if len(key) == 1 {
+		return ""
+	}
+	return string(key)
+}
+
+// consumes returns the pools in which the candidate takes a place, by key.
+func (q *Queue) consumes(w *waiting) []int32 {
+	who := q.resource(w.Resource)
+	var pools []int32
+	for _, pool := range q.ledger.ordered(w.Needs) {
+		if at := q.ledger.placeIn(who, pool); at == none || !q.ledger.places[at].down {
+			pools = append(pools, pool)
+		}
+	}
+	return pools
+}
+
+func (q *Queue) strict(w *waiting) bool {
+	return slices.ContainsFunc(w.Needs, func(pool int32) bool { return q.ledger.pools[pool].strict })
+}
+
+// compare is the order of admission.
+func (q *Queue) compare(a, b int32) int {
+	x, y := &q.waiting[a], &q.waiting[b]
+	return cmp.Or(compareCandidates(q.ledger, &x.Candidate, &y.Candidate), cmp.Compare(a, b))
+}
+
+// take takes the first candidate out of its line.
+func (q *Queue) take(l *line) int32 {
+	id := heap.Pop(l).(int32)
+	q.waiting[id].at = -1
+	q.thin(l)
+	return id
+}
+
+// leave takes a candidate out of its line wherever it is. What it may have reserved becomes free.
+func (q *Queue) leave(id int32) {
+	w := &q.waiting[id]
+	l := w.line
+	if l == nil || w.at < 0 {
+		return
+	}
+	heap.Remove(l, w.at)
+	w.at = -1
+	q.thin(l)
+	if l.strict {
+		for _, pool := range l.needs {
+			q.wake(int(pool), true)
+		}
+	}
+}
+
+// thin follows the departure of a candidate from a line.
+func (q *Queue) thin(l *line) {
+	q.touch(l)
+	if len(l.ids) == 0 && l != q.free {
+		q.empty = append(q.empty, l)
+	}
+}
+
+// sweep removes the lines that stayed empty.
+func (q *Queue) sweep() {
+	for _, l := range q.empty {
+		if len(l.ids) == 0 && q.lines[l.key] == l {
+			q.unpark(l)
+			delete(q.live, l)
+			delete(q.lines, l.key)
+		}
+	}
+	q.empty = q.empty[:0]
+}
+
+// forget removes a candidate that is in no line any more.
+func (q *Queue) forget(id int32) {
+	w := &q.waiting[id]
+	if q.same[w.Resource] == id {
+		if w.before == none {
+			delete(q.same, w.Resource)
+		} else {
+			q.same[w.Resource] = w.before
+		}
+	} else {
+		at := q.same[w.Resource]
+		for q.waiting[at].before != id {
+			at = q.waiting[at].before
+		}
+		q.waiting[at].before = w.before
+	}
+	w.line = nil
+	q.count--
+	q.unused = append(q.unused, id)
+}
+
+// touch follows a change of a line's head, or that it became live or was parked.
+func (q *Queue) touch(l *line) {
+	if l.spot >= 0 {
+		if len(l.ids) > 0 {
+			heap.Fix(&q.spots[l.spot], l.at)
+			return
+		}
+		q.revive(l) // an empty line has no head to be ordered by
+	}
+	w := q.walk
+	if w == nil {
+		return
+	}
+	stays := len(l.ids) > 0 && (q.live[l] || l == q.free)
+	switch {
+	case stays && l.at < 0:
+		heap.Push(&w.lines, l)
+	case stays:
+		heap.Fix(&w.lines, l.at)
+	case l.at >= 0:
+		heap.Remove(&w.lines, l.at)
+	}
+}
+
+// wake lets the next walk look at the lines that wait at the pool or, if a key became free, at its family.
+func (q *Queue) wake(pool int, key bool) {
+	q.wakeAt(pool)
+	if f := q.ledger.pools[pool].family; key && f != none {
+		q.wakeAt(len(q.ledger.pools) + int(f))
+	}
+}
+
+func (q *Queue) wakeAt(spot int) {
+	if !slices.Contains(q.open, spot) {
+		q.open = append(q.open, spot)
+	}
+}
+
+func (q *Queue) revive(l *line) {
+	q.unpark(l)
+	q.live[l] = true
+}
+
+func (q *Queue) park(l *line, r Refusal) {
+	heap.Remove(&q.walk.lines, l.at)
+	delete(q.live, l)
+	l.spot = int(r.Pool)
+	if p := &q.ledger.pools[r.Pool]; p.refusal(false) == "" {
+		l.spot = len(q.ledger.pools) + int(p.family)
+		// All keys are taken: nobody who waits for one is to be seen again in this walk.
+		q.open = slices.DeleteFunc(q.open, func(spot int) bool { return spot == l.spot })
+	}
+	heap.Push(&q.spots[l.spot], l)
+}
+
+func (q *Queue) unpark(l *line) {
+	if l.spot >= 0 {
+		heap.Remove(&q.spots[l.spot], l.at)
+		l.spot = -1
+	}
+}
+
+// The heap of a line.
+
+func (l *line) Len() int { return len(l.ids) }
+
+func (l *line) Less(i, j int) bool { return l.q.compare(l.ids[i], l.ids[j]) < 0 }
+
+func (l *line) Swap(i, j int) {
+	l.ids[i], l.ids[j] = l.ids[j], l.ids[i]
+	l.q.waiting[l.ids[i]].at, l.q.waiting[l.ids[j]].at = i, j
+}
+
+func (l *line) Push(id any) {
+	l.q.waiting[id.(int32)].at = len(l.ids)
+	l.ids = append(l.ids, id.(int32))
+}
+
+func (l *line) Pop() any {
+	id := l.ids[len(l.ids)-1]
+	l.ids = l.ids[:len(l.ids)-1]
+	return id
+}
+
+func (s spot) Len() int { return len(s) }
+
+func (s spot) Less(i, j int) bool {
+	return s[i].q.compare(s[i].ids[0], s[j].ids[0]) < 0
+}
+
+func (s spot) Swap(i, j int) {
+	s[i], s[j] = s[j], s[i]
+	s[i].at, s[j].at = i, j
+}
+
+func (s *spot) Push(l any) {
+	l.(*line).at = len(*s)
+	*s = append(*s, l.(*line))
+}
+
+func (s *spot) Pop() any {
+	l := (*s)[len(*s)-1]
+	*s = (*s)[:len(*s)-1]
+	l.at = -1
+	return l
+}

@@ -1,0 +1,91 @@
+package concurrency
+
+import (
+	"container/heap"
+	"slices"
+)
+
+// walk is one Admit.
+type walk struct {
+	*Queue
+	lines    spot
+	back     []int32 // refused with a reservation: they go back into their lines
+	started  []string
+	inOrder  bool // those who consume nothing on the leases from before are through
+	admitted []Admitted
+}
+
+// next brings the line with the first head of all to the top: of those that are live, and of those that wait where a place is free.
+// Where no place is left they go on waiting, unseen.
+func (w *walk) next() bool {
+	for i := 0; i < len(w.open); i++ {
+		at := w.open[i]
+		waiting := &w.spots[at]
+		for len(*waiting) > 0 && (at >= len(w.ledger.pools) || w.ledger.pools[at].refusal(false) == "") {
+			l := (*waiting)[0]
+			if len(w.lines) > 0 && at < len(w.ledger.pools) && w.compare(w.lines[0].ids[0], l.ids[0]) < 0 {
+				break
+			}
+			w.revive(l)
+			w.touch(l)
+		}
+	}
+	return len(w.lines) > 0
+}
+
+// step decides on the first candidate of the first line.
+func (w *walk) step(l *line) {
+	id := l.ids[0]
+	c := &w.waiting[id].Candidate
+	who := w.resource(c.Resource)
+	reason := w.reason(id)
+	if refusals := w.ledger.ask(nil, who, c); len(refusals) > 0 {
+		w.refuse(l, id, who, refusals)
+		return
+	}
+	w.take(l)
+	w.admit(id, reason)
+	w.forget(id)
+	// What the start took is free for other candidates of the resource. Those who came before it have had their turn.
+	w.started = append(w.started, c.Resource)
+	w.sort(c.Resource, id)
+}
+
+func (w *walk) refuse(l *line, id, who int32, refusals []Refusal) {
+	hopeless := slices.ContainsFunc(refusals, func(r Refusal) bool { return r.Reason.On() == "config" })
+	if hopeless || !l.strict && !l.alone {
+		w.park(l, refusals[0])
+		return
+	}
+	w.take(l)
+	w.back = append(w.back, id)
+	w.ledger.reserve(who, &w.waiting[id].Candidate, refusals)
+	if l.at >= 0 && !slices.ContainsFunc(l.needs, func(pool int32) bool {
+		return w.ledger.hasRoom(&w.ledger.pools[pool])
+	}) {
+		heap.Remove(&w.lines, l.at) // nothing is left to be reserved
+	}
+}
+
+func (w *walk) admit(id int32, reason Reason) {
+	c := &w.waiting[id].Candidate
+	claims := w.ledger.take(nil, w.resource(c.Resource), c)
+	w.admitted = append(w.admitted, Admitted{Candidate: id, Reason: reason, Claims: claims})
+}
+
+// reason is why a candidate that is refused nowhere may start.
+func (q *Queue) reason(id int32) Reason {
+	c := &q.waiting[id].Candidate
+	who := q.resource(c.Resource)
+	if who != none && len(c.Needs) > 0 {
+		if reason := q.ledger.free(who, c); reason != "" {
+			return reason
+		}
+	}
+	return q.ledger.reason(who, c)
+}
+
+// resource returns the number of a resource with places, or none.
+func (q *Queue) resource(name string) int32 {
+	return q.ledger.down.find(name, hash(name))
+}
