@@ -54,7 +54,7 @@ type answer struct {
 
 	Diagnostics []rollout.Diagnostic `json:"diagnostics,omitempty"`
 	Changes     []rollout.Change     `json:"changes,omitempty"` // of the target, or of all
-	Findings    []rollout.Finding    `json:"findings,omitempty"`
+	Findings    []rollout.Finding    `json:"findings,omitempty"` // about all policies, or about those of the target
 
 	compared bool
 	let      map[rollout.TargetID]string // of starts: the overrides that let them pass
@@ -114,7 +114,7 @@ func find(o options) (answer, error) {
 	if err != nil {
 		return a, &program.InputError{Source: "-target", Err: err}
 	}
-	a.narrow(id)
+	a.narrow(id, explanation.Policies)
 	a.Target = explain(explanation)
 	return a, nil
 }
@@ -168,11 +168,12 @@ func targetOf(snapshot rollout.Snapshot, text, name string) (rollout.TargetID, e
 	return rollout.TargetID{}, program.Wrong("-target", "%s has no target %q: %s", name, text, hint)
 }
 
-// narrow leaves what concerns one target.
-func (a *answer) narrow(id rollout.TargetID) {
+// narrow leaves what concerns one target: of the findings, those about the policies that govern it.
+func (a *answer) narrow(id rollout.TargetID, policies []string) {
 	a.Start = slices.DeleteFunc(slices.Clone(a.Start), func(s rollout.Start) bool { return s.TargetID != id })
 	a.Waiting = slices.DeleteFunc(slices.Clone(a.Waiting), func(w rollout.Waiting) bool { return w.TargetID != id })
 	a.Changes = slices.DeleteFunc(a.Changes, func(c rollout.Change) bool { return c.TargetID != id })
+	a.Findings = slices.DeleteFunc(a.Findings, func(f rollout.Finding) bool { return !slices.Contains(policies, f.Policy) && f.Example != id })
 }
 
 func explain(e rollout.Explanation) *explained {

@@ -35,7 +35,7 @@ func (a answer) String() string {
 			fmt.Fprintf(&b, "  %s%s: %s (%s, such as %s)\n", d.Code, where, d.Detail, count(d.Count, "time"), d.Example)
 		}
 	}
-	b.WriteString("\nfindings about the policies\n")
+	b.WriteString("\n" + a.heading() + "\n")
 	for _, f := range a.Findings {
 		fmt.Fprintf(&b, "  %s %s", f.Severity, f.Code)
 		if f.Path != "" {
@@ -57,6 +57,13 @@ func (a answer) String() string {
 		b.WriteString("  none\n")
 	}
 	return b.String()
+}
+
+func (a answer) heading() string {
+	if a.Target != nil {
+		return "findings about its policies"
+	}
+	return "findings about the policies"
 }
 
 // differences lists what is no longer so and what is new, once for all targets of a deployment in an environment for which it is the same.
@@ -110,6 +117,7 @@ func only(one, other rollout.Situation) []string {
 // write draws the tree of a target, and then what follows from it.
 func (e *explained) write(b *strings.Builder) {
 	b.WriteString(e.Explanation.String())
+	b.WriteString("  (+ does not stand in the way, ~ not now, - not this version unless somebody acts; <- who or what can change it)\n")
 	v := e.Waits()
 	if v == nil && len(e.Held) == 0 {
 		b.WriteString("\nnothing stands in the way\n")

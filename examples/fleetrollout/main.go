@@ -52,17 +52,25 @@ func run(args []string, out io.Writer) error {
 	ready := flags.Duration("ready", 2*time.Minute, "how long a cluster takes from its release until it is ready")
 	compare := flags.Bool("compare", false, "show what the document promises beside what the controller does")
 	var options partition.Options
-	flags.StringVar((*string)(&options.Mode), "mode", string(partition.Default), "whose decisions: default (the document's) or fleet_controller")
-	flags.StringVar((*string)(&options.Leftovers), "leftovers", string(partition.ExcludeLeftovers), "clusters in no manual partition: exclude or append")
-	flags.StringVar((*string)(&options.Paused), "paused", string(partition.SkipPaused), "paused clusters: skip or block")
-	flags.StringVar((*string)(&options.Offline), "offline", string(partition.CountOffline), "offline clusters: count or exclude")
-	flags.StringVar((*string)(&options.Releases), "releases", string(partition.ByBatch), "what limits updates: batch or budget")
-	flags.IntVar(&options.MaxPerStep, "max-per-step", 0, "most releases of one step over all partitions; 0 is no limit")
+	flags.StringVar((*string)(&options.Mode), "mode", string(partition.Default), "whose decisions, a `mode`: default (the document's) or fleet_controller")
+	flags.StringVar((*string)(&options.Leftovers), "leftovers", string(partition.ExcludeLeftovers), "clusters in no manual partition: `exclude` or append")
+	flags.StringVar((*string)(&options.Paused), "paused", string(partition.SkipPaused), "paused clusters: `skip` or block")
+	flags.StringVar((*string)(&options.Offline), "offline", string(partition.CountOffline), "offline clusters: `count` or exclude")
+	flags.StringVar((*string)(&options.Releases), "releases", string(partition.ByBatch), "what limits updates: `batch` or budget")
+	flags.IntVar(&options.MaxPerStep, "max-per-step", 0, "`most` releases of one step over all partitions; 0 is no limit")
 	if err := program.Parse(flags, args, out, "files are named with -f and -clusters"); err != nil {
 		return err
 	}
 	if *ready <= 0 {
 		return program.Wrong("-ready", "%v: use a duration greater than 0, such as 2m", *ready)
+	}
+	if err := options.Validate(); err != nil {
+		return &program.InputError{Source: "fleetrollout", Err: err}
+	}
+	var mode bool
+	flags.Visit(func(f *flag.Flag) { mode = mode || f.Name == "mode" })
+	if *compare && mode {
+		return program.Wrong("-mode", "-compare shows both modes: use one of the two flags")
 	}
 	name, strategy, paused, err := readStrategy(*file)
 	if err != nil {

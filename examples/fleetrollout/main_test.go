@@ -64,6 +64,8 @@ func TestRefusals(t *testing.T) {
 		{Why: "a file without flag", Args: []string{"fleet-10pct.yaml"}, Faults: []string{`unexpected argument "fleet-10pct\.yaml": files are named with -f`}},
 		{Why: "an unknown flag", Args: []string{"-clsters", "x"}, Faults: []string{`-clsters.*-help lists`}},
 		{Why: "an unknown mode", Args: []string{"-mode", "fleet"}, Faults: []string{`mode: "fleet": must be "default" or "fleet_controller"`}},
+		{Why: "an unknown treatment of paused clusters", Args: []string{"-paused", "maybe"}, Faults: []string{`^fleetrollout: paused: "maybe": must be "skip" or "block"`}},
+		{Why: "one mode of both", Args: []string{"-compare", "-mode", "fleet_controller"}, Faults: []string{`^-mode: -compare shows both`}},
 		{Why: "a negative number", Args: []string{"-max-per-step", "-1"}, Faults: []string{`maxPerStep: -1`}},
 		{Why: "what only the controller takes", Args: []string{"-f", "fleet-controller-only.yaml"}, Faults: []string{`^fleet-controller-only\.yaml: .*maxUnavailable`}},
 		{Why: "a list is no fleet.yaml", Args: strategy("[]\n"), Faults: []string{`must be an object`}},

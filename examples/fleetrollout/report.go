@@ -22,7 +22,7 @@ func (w *world) report(out io.Writer) {
 	for _, warning := range w.warnings {
 		fmt.Fprintf(out, "warning: %s\n", warning)
 	}
-	fmt.Fprintf(out, "clusters %d, partitions %d, at most %d of them not ready\n", len(w.clusters)-len(first.Unmatched), len(first.Partitions), first.MaxNotReadyPartitions)
+	fmt.Fprintf(out, "%d clusters, partitions: %d, of which at most %d may be not ready\n", len(w.clusters)-len(first.Unmatched), len(first.Partitions), first.MaxNotReadyPartitions)
 	for _, p := range first.Partitions {
 		fmt.Fprintf(out, "  %d %s: %d clusters, at most %d NotReady\n", p.Index, named(p.Name), p.Count, p.MaxUnavailable)
 	}

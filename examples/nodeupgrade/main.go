@@ -60,6 +60,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	if err := program.Parse(flags, args, out, "files are named with -policy, -fleet and -releases"); err != nil {
 		return o, err
 	}
+	given := map[string]bool{} // what would have no effect is not ignored
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	switch {
 	case o.overlap != "" && o.overlap != string(bracket.Queue) && o.overlap != string(bracket.Merge):
 		return o, program.Wrong("-overlap", "%q is unknown: use queue or merge", o.overlap)
@@ -67,8 +69,16 @@ func parse(args []string, out io.Writer) (options, error) {
 		return o, program.Wrong("-overlap", "has releases of its own, and so has -partial: use one of them")
 	case o.failAttempts < 1:
 		return o, program.Wrong("-fail-attempts", "%d: use at least 1", o.failAttempts)
+	case o.fail == "" && given["fail-on"]:
+		return o, program.Wrong("-fail-on", "says where jobs fail: say with -fail which ones")
+	case o.fail == "" && given["fail-attempts"]:
+		return o, program.Wrong("-fail-attempts", "says how often jobs fail: say with -fail which ones")
+	case o.forecast == 0 && given["seed"]:
+		return o, program.Wrong("-seed", "is that of a forecast: ask for one with -forecast")
+	case o.all && given["resource"] && o.fail == "":
+		return o, program.Wrong("-resource", "says whom to trace, and -all traces everybody: use one of them")
 	case o.forecast < 0 || o.forecast > 100_000:
-		return o, program.Wrong("-forecast", "%d: use 1 to 100000 trials", o.forecast)
+		return o, program.Wrong("-forecast", "%d: use 0 to 100000 trials, 0 for no forecast", o.forecast)
 	}
 	return o, nil
 }

@@ -169,9 +169,13 @@ func TestWrongInput(t *testing.T) {
 		{Why: "an unknown strategy", Args: []string{"-overlap", "replace"}, Faults: []string{`-overlap: "replace" is unknown`}},
 		{Why: "two sets of releases", Args: []string{"-overlap", "merge", "-partial"}, Faults: []string{`-overlap: `}},
 		{Why: "no attempt fails", Args: []string{"-fail-attempts", "0"}, Faults: []string{`-fail-attempts: 0`}},
+		{Why: "a place without a failure", Args: []string{"-fail-on", "node-1"}, Faults: []string{`^-fail-on: .*-fail`}},
+		{Why: "attempts without a failure", Args: []string{"-fail-attempts", "1"}, Faults: []string{`^-fail-attempts: .*-fail`}},
+		{Why: "a seed without a forecast", Args: []string{"-seed", "3"}, Faults: []string{`^-seed: .*-forecast`}},
+		{Why: "one node and all", Args: []string{"-all", "-resource", "node-1"}, Faults: []string{`^-resource: .*-all`}},
 		{Why: "negative trials", Args: []string{"-forecast", "-1"}, Faults: []string{`-forecast: -1`}},
 		{Why: "a node that is not there", Args: []string{"-resource", "node-10"}, Faults: []string{`-resource: the fleet has no resource "node-10"`}},
-		{Why: "a node that is not there", Args: []string{"-fail-on", "node-10"}, Faults: []string{`-fail-on: the fleet has no resource "node-10"`}},
+		{Why: "a node that is not there", Args: []string{"-fail", "kubelet-upgrade", "-fail-on", "node-10"}, Faults: []string{`-fail-on: the fleet has no resource "node-10"`}},
 		{Why: "a deployment that is not there", Args: []string{"-fail", "kubelet"}, Faults: []string{`-fail: the fleet has no deployment "kubelet"`}},
 	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,31 +65,12 @@ func groupsOf(fleet rollout.Snapshot, timeline rollouttest.Timeline) []*group {
 	for _, t := range fleet.Targets {
 		before[[2]string{t.Environment, t.Deployment}] = t.Current
 	}
-	var last time.Time // of publications
-	var published []string
 	for _, e := range timeline.Entries {
-		if e.Kind == rollouttest.Arrival {
-			if !e.At.Equal(last) {
-				last, published = e.At, nil
-			}
-			published = append(published, e.Note)
-			for _, g := range list {
-				if g.closed.IsZero() {
-					g.collected = append(g.collected, instant(e.At)+"  "+e.Note)
-				}
-			}
-			continue
-		}
 		g := byID[e.Group]
 		if g == nil && e.Event == bracket.GroupOpened {
 			g = &group{name: groupName(e.Group), environment: e.Environment, opened: e.At, start: map[string]time.Time{}, end: map[string]time.Time{}, status: map[string]string{}}
 			byID[e.Group] = g
 			list = append(list, g)
-			if e.At.Equal(last) {
-				for _, what := range published {
-					g.collected = append(g.collected, instant(e.At)+"  "+what)
-				}
-			}
 		}
 		if g == nil {
 			continue
@@ -110,6 +92,14 @@ func groupsOf(fleet rollout.Snapshot, timeline rollouttest.Timeline) []*group {
 			}
 		case e.Event == bracket.ExecutionEnded:
 			g.end[e.Resource], g.status[e.Resource] = e.At, e.Status
+		}
+	}
+	versions := slices.SortedStableFunc(slices.Values(fleet.Versions), func(a, b rollout.Version) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	for _, g := range list {
+		for _, v := range versions {
+			if !v.CreatedAt.Before(g.opened) && (g.closed.IsZero() || !v.CreatedAt.After(g.closed)) {
+				g.collected = append(g.collected, fmt.Sprintf("%s  %s %s published", instant(v.CreatedAt), v.Deployment, v.ID))
+			}
 		}
 	}
 	return list
@@ -152,7 +142,7 @@ func (g *group) window(b *strings.Builder) {
 	}
 }
 
-// executions tells when the group started and ended on each resource, in minutes after its close.
+// executions tells when the group started and ended on each resource, counted from its close.
 func (g *group) executions(b *strings.Builder) {
 	if len(g.resources) == 0 {
 		return
@@ -169,10 +159,13 @@ func (g *group) executions(b *strings.Builder) {
 
 func after(at, since time.Time) string {
 	d := at.Sub(since)
-	if d%time.Minute == 0 {
-		return fmt.Sprintf("+%dm", d/time.Minute)
+	switch {
+	case d%time.Minute != 0:
+		return "+" + d.String()
+	case d >= 24*time.Hour:
+		return fmt.Sprintf("+%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 	}
-	return "+" + d.String()
+	return fmt.Sprintf("+%dm", d/time.Minute)
 }
 
 func indent(text string) string {

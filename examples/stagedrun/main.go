@@ -49,12 +49,12 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	resumeAt := flags.Duration("resume-at", 0, "set state Run this long after the beginning; 0 never does")
 	preview := flags.Bool("preview", false, "show the stages and stop there")
 	flags.BoolVar(&w.crash, "crash-every-step", false, "forget everything after each step, and read the run back from its file")
-	stateFile := flags.String("state", "", "file to keep the run in, with -crash-every-step; a temporary one if empty")
+	stateFile := flags.String("state", "", "`file` to keep the run in, with -crash-every-step; a temporary one if empty")
 	var options staged.Options
-	flags.StringVar((*string)(&options.OnFailure), "on-failure", string(staged.Fail), "a budget is exceeded: fail or hold")
-	flags.StringVar((*string)(&options.OnReject), "on-reject", string(staged.Fail), "an approval is rejected: fail or hold")
-	flags.StringVar((*string)(&options.WaitDuringStop), "wait-during-stop", string(staged.Count), "stopped time and waits: count or freeze")
-	flags.StringVar((*string)(&options.Unmatched), "unmatched", string(staged.Reject), "clusters in no stage: reject, ignore or last")
+	flags.StringVar((*string)(&options.OnFailure), "on-failure", string(staged.Fail), "a budget is exceeded: `fail` or hold")
+	flags.StringVar((*string)(&options.OnReject), "on-reject", string(staged.Fail), "an approval is rejected: `fail` or hold")
+	flags.StringVar((*string)(&options.WaitDuringStop), "wait-during-stop", string(staged.Count), "stopped time and waits: `count` or freeze")
+	flags.StringVar((*string)(&options.Unmatched), "unmatched", string(staged.Reject), "clusters in no stage: `reject`, ignore or last")
 	if err := program.Parse(flags, args, out, "files are named with -f, -run and -clusters"); err != nil {
 		return err
 	}
@@ -69,8 +69,11 @@ func run(args []string, in io.Reader, out io.Writer) error {
 			return program.Wrong(d.flag, "%v: must not be negative", d.value)
 		}
 	}
-	if *stopAt > 0 && *resumeAt > 0 && *resumeAt <= *stopAt {
+	if *resumeAt > 0 && (*stopAt == 0 || *resumeAt <= *stopAt) {
 		return program.Wrong("-resume-at", "%v: must be later than -stop-at, %v", *resumeAt, *stopAt)
+	}
+	if *stateFile != "" && !w.crash {
+		return program.Wrong("-state", "the run is kept in a file with -crash-every-step only")
 	}
 	w.in = bufio.NewReader(in)
 	w.states = []change{{*stopAt, staged.StateStop}, {*resumeAt, staged.StateRun}}

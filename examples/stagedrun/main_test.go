@@ -99,6 +99,8 @@ func TestRefusals(t *testing.T) {
 		{Why: "nothing is ready at once", Args: []string{"-ready", "0s"}, Faults: []string{`^-ready: 0s: use a duration greater than 0`}},
 		{Why: "back in time", Args: []string{"-approve-after", "-1s"}, Faults: []string{`^-approve-after: -1s: must not be negative`}},
 		{Why: "resumed before it stops", Args: []string{"-stop-at", "10m", "-resume-at", "5m"}, Faults: []string{`^-resume-at: 5m0s: must be later than -stop-at, 10m0s`}},
+		{Why: "resumed without a stop", Args: []string{"-resume-at", "5m"}, Faults: []string{`^-resume-at: .*-stop-at`}},
+		{Why: "a file for nothing", Args: []string{"-state", "run.json"}, Faults: []string{`^-state: .*-crash-every-step`}},
 		{Why: "an unknown option", Args: []string{"-on-failure", "never"}, Faults: []string{`onFailure: "never"`}},
 		{Why: "a run is no strategy", Args: []string{"-f", "run.yaml"}, Faults: []string{`must be ClusterStagedUpdateStrategy`}},
 		{Why: "no stages", Args: []string{"-f", file("stages: []\n")}, Faults: []string{`stages: .*must be 1 to 31 stages`}},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/rollout/staged"
@@ -24,7 +25,13 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 	for s := range run.Stages() {
 		stages = append(stages, s)
 	}
-	for _, e := range events {
+	last := map[int]int{} // stage → the last event that changed its counts
+	for i, e := range events {
+		if e.Kind == staged.EventTarget && e.To != "updating" {
+			last[e.Stage] = i
+		}
+	}
+	for i, e := range events {
 		name := ""
 		if e.Stage >= 0 {
 			name = stages[e.Stage].Name
@@ -41,7 +48,10 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 				w.say("%s:   %s starts", name, e.Target)
 			case "updating": // the same start, acknowledged
 			default:
-				w.say("%s:   %s is %s%s, %s", name, e.Target, e.To, because(e.Reason), progress(&stages[e.Stage]))
+				w.say("%s:   %s is %s%s", name, e.Target, e.To, because(e.Reason))
+			}
+			if i == last[e.Stage] {
+				w.say("%s:   %s", name, progress(&stages[e.Stage]))
 			}
 		case staged.EventApproval:
 			w.say("%s: approval %s is %s", name, staged.ApprovalName(run.Spec().Name, e.Side, stages[e.Stage].Name), e.To)
@@ -62,6 +72,9 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 	waits := ""
 	if v, ok := run.Waits(); ok && !run.Phase().Terminal() && run.Phase() != staged.PhaseProgressing {
 		waits = v.String()
+		if !v.Until.IsZero() {
+			waits = strings.ReplaceAll(waits, v.Until.Format(time.RFC3339), w.since(v.Until)) // as everything else is printed here
+		}
 	}
 	if waits != w.shown && waits != "" {
 		fmt.Fprintf(w.out, "           waits: %s\n", waits)

@@ -64,6 +64,8 @@ func TestRefusals(t *testing.T) {
 		{Why: "nothing is ready at once", Args: []string{"-ready", "0s"}, Faults: []string{`must be greater than 0`}},
 		{Why: "a file without flag", Args: []string{"podcliqueset.yaml"}, Faults: []string{`unexpected argument "podcliqueset\.yaml": a file is named with -f`}},
 		{Why: "a file that is not there", Args: []string{"-f", "missing.yaml"}, Faults: []string{`^missing\.yaml: no such file`}},
+		{Why: "no surge to get stuck", Args: []string{"-inject", "stuck-surge"}, Faults: []string{`-max-surge`}},
+		{Why: "no surge to give up", Args: []string{"-unblock"}, Faults: []string{`-max-surge`}},
 		{Why: "flags of a flat set", Args: []string{"-f", "podcliqueset.yaml", "-force", "-replicas", "3"}, Faults: []string{`^-force, -replicas: cannot be used with -f`}},
 		{Why: "all faults of a document", Args: []string{"-f", invalid}, Faults: []string{`invalid\.yaml: .*replicas: -1`, `spec\.template\.cliques\[0\]\.updateStrategy\.maxUnavailable: 3: must be at most replicas, 2`}},
 		{Why: "no YAML", Args: []string{"-f", "main.go"}, Faults: []string{`^main\.go: yaml:`}},

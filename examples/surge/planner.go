@@ -154,7 +154,7 @@ func (p *podCliqueSet) unstick() string { return "" }
 
 func (f *flatSet) String() string {
 	r := f.spec.Resolve()
-	return fmt.Sprintf("%d replicas, up to %d more, at most %d missing", r.Replicas, r.Surge, r.Unavailable)
+	return fmt.Sprintf("%s; during the update up to %d more, at most %d missing", replicas(r.Replicas), r.Surge, r.Unavailable)
 }
 
 func (p *podCliqueSet) String() string {
@@ -166,7 +166,14 @@ func (p *podCliqueSet) String() string {
 	if kind == "" {
 		kind = surge.RollingUpdate
 	}
-	return fmt.Sprintf("%d replicas of %s by %s", p.spec.Replicas, strings.Join(names, ", "), kind)
+	return fmt.Sprintf("%s of %s by %s; a unit is named replica/component/index", replicas(p.spec.Replicas), strings.Join(names, ", "), kind)
+}
+
+func replicas(n int) string {
+	if n == 1 {
+		return "1 replica"
+	}
+	return fmt.Sprintf("%d replicas", n)
 }
 
 func (p *podCliqueSet) component(i int) surge.Spec {

@@ -223,11 +223,15 @@ func (w *world) name(replica, component, index int) string {
 	return fmt.Sprintf("%d/%d/%d", replica, component, index)
 }
 
+// legend is how a state is drawn: one character for each index.
+const legend = ". nothing  t terminating  O old, available  o old, not available  N new, available  n new, not available"
+
 // play plans, carries out and waits until the update is done or stuck.
 func (w *world) play(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 0, 3, ' ', 0)
 	defer out.Flush()
 	fmt.Fprintln(out, w.planner)
+	fmt.Fprintln(out, legend)
 	var events []string
 	for {
 		state := w.observe()
