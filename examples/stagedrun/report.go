@@ -50,7 +50,7 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 			default:
 				w.say("%s:   %s is %s%s", name, e.Target, e.To, because(e.Reason))
 			}
-			if i == last[e.Stage] {
+			if at, ok := last[e.Stage]; ok && i == at {
 				w.say("%s:   %s", name, progress(&stages[e.Stage]))
 			}
 		case staged.EventApproval:
