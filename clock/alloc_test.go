@@ -21,11 +21,13 @@ func TestQuestionsDoNotAllocate(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	c := nights(t)
+	twice := clock.Intersect(c, c) // eight windows
 	walk := c.Walk(at("2026-03-27T12:00:00Z"))
 	var offset time.Duration
 	for name, question := range map[string]func(now time.Time){
 		"Open":        func(now time.Time) { c.Open(now) },
 		"NextOpen":    func(now time.Time) { _, _ = c.NextOpen(now) },
+		"intersected": func(now time.Time) { _, _ = twice.NextOpen(now) },
 		"NextClose":   func(now time.Time) { c.NextClose(now) },
 		"AddOpen":     func(now time.Time) { _, _ = c.AddOpen(now, 20*time.Hour) },
 		"NextFit":     func(now time.Time) { _, _ = c.NextFit(now, 5*time.Hour) },

@@ -48,11 +48,7 @@ func NewCalendar(windows []Window, load func(name string) (*time.Location, error
 	if len(list) > 0 {
 		return Calendar{}, errors.Join(list...)
 	}
-	c := Calendar{rules: len(windows)}
-	if c.rules > 0 {
-		c.sets = []set{all}
-	}
-	return c, nil
+	return Calendar{sets: []set{all}, rules: len(windows)}, nil
 }
 
 // compile returns nil after a fault.

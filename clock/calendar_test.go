@@ -379,6 +379,7 @@ func TestOpen(t *testing.T) {
 		{"one-off, before", []string{`{"from":"2025-01-06T00:00:00.5Z","until":"2025-01-07T00:00:00+01:00"}`}, "2025-01-06T00:00:00.499999999Z", false, "a breath early"},
 		{"one-off, end", []string{`{"from":"2025-01-06T00:00:00.5Z","until":"2025-01-07T00:00:00+01:00"}`}, "2025-01-06T23:00:00Z", false, "the exact end is closed"},
 		{"freeze", []string{`{"from":"2025-01-06T00:00:00Z","until":"2025-01-07T00:00:00Z","allowWindow":false}`}, "2025-01-05T00:00:00Z", true, "a calendar of denials only is open outside"},
+		{"shown again in the far east", []string{`{"weekly":{"days":["sun"],"start":"03:30"},"durationMinutes":60,"timezone":"Pacific/Apia"}`}, "2021-04-03T14:10:00Z", true, "03:10 for the second time: the clock was set back at 04:00, half an hour after the start"},
 		{"no windows", nil, "2025-01-05T00:00:00Z", true, "always open"},
 		{"seconds", []string{`{"rrule":"FREQ=DAILY;BYHOUR=9;BYMINUTE=0,30;BYSECOND=15","durationMinutes":1}`}, "2025-01-05T09:31:14Z", true, "until 09:31:15"},
 	} {
@@ -388,6 +389,9 @@ func TestOpen(t *testing.T) {
 				t.Errorf("Open(%s) = %v: %s", row.at, got, row.why)
 			}
 		})
+	}
+	if !(clock.Calendar{}).Open(time.Time{}) || !(clock.Calendar{}).Open(at("9999-12-31T23:59:59.999999999Z")) {
+		t.Error("closed within the years 1 to 9999")
 	}
 	if (clock.Calendar{}).Open(time.Time{}.Add(-1)) || (clock.Calendar{}).Open(at("9999-12-31T23:59:59Z").Add(time.Second)) {
 		t.Error("open outside the years 1 to 9999")

@@ -124,8 +124,7 @@ func (r *repeated) lastTime(started func(i int) bool) int {
 
 // startedLastNearChange is startedLast by the starts alone, since what the clock shows at t says little.
 func (r *repeated) startedLastNearChange(t int64, p piece) (slot, int64) {
-	date, _ := civil(t + p.offset)
-	date += 3 // the clock may have been set back, so a reading ahead of the present one may have been shown already
+	date, _ := civil(t + reach) // the clock may have been set back, but no reading so far ahead of UTC was ever shown
 	started := func(i int) bool {
 		start, _ := r.startOf(slot{date, i}, p)
 		return start <= t
@@ -167,7 +166,7 @@ func (r *repeated) startOf(s slot, p piece) (int64, bool) {
 	if shown := r.zone.reading(first); shown != x {
 		// The clock jumps over x. The occurrence begins where it lands, unless there is no such date at all: the Friday that Samoa
 		// left out in 2011 has no window, not even one of no length at the midnight after it.
-		missing := shown >= (s.date+1)*day && r.zone.reading(r.zone.first(s.date*day)) >= (s.date+1)*day
+		missing := r.zone.reading(r.zone.first(s.date*day)) >= (s.date+1)*day
 		return first, !r.skip && !missing
 	}
 	if r.last {

@@ -2,6 +2,7 @@ package clock_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,5 +125,9 @@ func TestHostRecurrenceAtFault(t *testing.T) {
 	wanted := []string{"durationMinutes duration_invalid", "anchor recurrence_invalid", "gap recurrence_invalid", "overlap recurrence_invalid"}
 	if diff := cmp.Diff(wanted, found(t, w.Validate())); diff != "" {
 		t.Errorf("a recurrence keeps its own rules: want -, got +\n%s", diff)
+	}
+	once := clock.Window{From: now, Until: now.Add(time.Hour), Gap: clock.GapSkip}
+	if here, there := w.Validate().Error(), once.Validate().Error(); !strings.Contains(here, "gap: means nothing beside a recurrence") || !strings.Contains(there, "gap: means nothing beside from and until") {
+		t.Errorf("what it means nothing beside:\n%s\n%s", here, there)
 	}
 }

@@ -56,6 +56,8 @@ func TestFaultsOfWindows(t *testing.T) {
 		{"fractions and negatives", `{"weekly":{"days":["mon"],"start":"09:00","everyWeeks":1.5},"durationMinutes":-5}`,
 			[]string{"weekly.everyWeeks recurrence_invalid", "durationMinutes duration_invalid"}, "whole numbers from 1"},
 		{"too long", `{"rrule":"FREQ=DAILY;BYHOUR=1","durationMinutes":153722868}`, []string{"durationMinutes duration_invalid"}, "more than a Duration holds"},
+		{"the longest", `{"rrule":"FREQ=DAILY;BYHOUR=1","durationMinutes":153722867}`, []string{}, "what a Duration holds"},
+		{"the longest interval", weekly(`,"end":"10:00","everyWeeks":1000000},"anchor":"2025-01-06T00:00"}`), []string{}, "up to the bound"},
 		{"interval too long", weekly(`,"end":"10:00","everyWeeks":1000001},"anchor":"2025-01-06T00:00"}`), []string{"weekly.everyWeeks recurrence_invalid"}, "a bound keeps sums from overflowing"},
 		{"no days", `{"weekly":{"days":[],"start":"09:00","end":"10:00"}}`, []string{"weekly.days empty_window"}, "never open"},
 		{"bad days", `{"weekly":{"days":["mon","Tue","monday","ontue","","sat-sun"],"start":"09:00","end":"10:00"}}`,
@@ -65,6 +67,7 @@ func TestFaultsOfWindows(t *testing.T) {
 		{"start at 24:00", `{"weekly":{"days":["mon"],"start":"24:00","end":"10:00"}}`, []string{"weekly.start time_invalid"}, "that is the next day's 00:00"},
 		{"end past 24:00", weekly(`,"end":"24:00:01"}}`), []string{"weekly.end time_invalid"}, "24:00 is the end of the day"},
 		{"end at minute 60", weekly(`,"end":"12:60"}}`), []string{"weekly.end time_invalid"}, "no such minute"},
+		{"end at minute 61", weekly(`,"end":"12:61"}}`), []string{"weekly.end time_invalid"}, "no such minute"},
 		{"end at second 60", weekly(`,"end":"12:00:60"}}`), []string{"weekly.end time_invalid"}, "windows know no leap seconds"},
 		{"end with a letter", weekly(`,"end":"1a:00"}}`), []string{"weekly.end time_invalid"}, "digits"},
 		{"end with another separator", weekly(`,"end":"12-00"}}`), []string{"weekly.end time_invalid"}, "a colon"},
@@ -156,6 +159,8 @@ func TestFaultsOfCalendars(t *testing.T) {
 			return time.FixedZone(name, 100*3600), nil
 		case "Nowhere/Behind":
 			return time.FixedZone(name, -26*3600), nil
+		case "Nowhere/Ahead":
+			return time.FixedZone(name, 26*3600), nil
 		}
 		return time.LoadLocation(name)
 	}
@@ -172,6 +177,9 @@ func TestFaultsOfCalendars(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, found(t, err)); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
+	}
+	if _, err := clock.NewCalendar([]clock.Window{zone("Nowhere/Ahead")}, load); !cmp.Equal(found(t, err), []string{"windows[0].timezone timezone_unknown"}) {
+		t.Errorf("a zone that is as far ahead as the other is behind: %v", err)
 	}
 	if _, err := clock.NewCalendar([]clock.Window{good, zone("UTC")}, nil); err != nil {
 		t.Errorf("UTC needs no loader: %v", err)

@@ -119,8 +119,8 @@ func (z *zone) firstFrom(from, x int64) int64 {
 
 // last returns the first instant after which the clock is never again before x.
 func (z *zone) last(x int64) int64 {
-	p := z.at(x - reach)
-	last := x - reach
+	p := z.at(x - reach) // at whose start the clock is before x
+	var last int64
 	for {
 		if p.start+p.offset < x {
 			last = min(p.end, x-p.offset)
