@@ -60,6 +60,9 @@ func (l *ledger) ordered(needs []int32) []int32 {
 }
 
 func (l *ledger) compareNeeds(a, b []int32) int {
+	if slices.Equal(a, b) {
+		return 0
+	}
 	a = slices.Clone(l.ordered(a))
 	return slices.CompareFunc(a, l.ordered(b), func(x, y int32) int { return cmp.Compare(l.pools[x].order, l.pools[y].order) })
 }

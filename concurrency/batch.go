@@ -27,7 +27,7 @@ type batch struct {
 	answers  [][]Refusal // to those who are refused
 	// latest is, per pool, the last answer that ends with it, plus 1. Most neighbours get the same one.
 	latest []int32
-	codes  []Refusal // scratch
+	answer []Refusal // scratch
 }
 
 // free is a candidate that consumes nothing.
@@ -69,9 +69,7 @@ func (b *batch) run() bool {
 	down := len(b.down.entries)
 	starts := min(len(b.candidates), b.exempt+down+b.room)
 	b.admitted = make([]Admitted, 0, starts)
-	if starts > 0 {
-		b.claims = make([]Claim, 0, starts*len(b.candidates[0].Needs))
-	}
+	b.claims = make([]Claim, 0, starts*b.width)
 	if b.freeFirst = down+b.exempt > 0; b.freeFirst {
 		if !b.admitFree() {
 			return false
@@ -206,11 +204,11 @@ func (b *batch) admitInOrder() bool {
 		c := &b.candidates[index]
 		h := b.hashes[i%len(b.hashes)]
 		who := b.resource(c.Resource, h)
-		b.codes = b.ask(b.codes[:0], who, c)
+		b.answer = b.ask(b.answer[:0], who, c)
 		switch {
-		case len(b.codes) > 0:
+		case len(b.answer) > 0:
 			b.refuse(index)
-			b.reserve(who, c, b.codes)
+			b.reserve(who, c, b.answer)
 		case who == none:
 			b.down.addStart(h, len(b.admitted))
 			start := len(b.claims)
@@ -235,10 +233,10 @@ func (b *batch) start(index int32, reason Reason, claims int) {
 }
 
 func (b *batch) refuse(index int32) {
-	last := &b.latest[b.codes[len(b.codes)-1].Pool]
-	if *last == 0 || !slices.Equal(b.answers[*last-1], b.codes) {
+	last := &b.latest[b.answer[len(b.answer)-1].Pool]
+	if *last == 0 || !slices.Equal(b.answers[*last-1], b.answer) {
 		start := len(b.refusals)
-		b.refusals = append(b.refusals, b.codes...)
+		b.refusals = append(b.refusals, b.answer...)
 		b.answers = append(b.answers, b.refusals[start:len(b.refusals):len(b.refusals)])
 		*last = int32(len(b.answers))
 	}

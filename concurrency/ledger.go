@@ -25,6 +25,7 @@ type ledger struct {
 	reservations []int32 // places with a reservation, or once with one
 	added        []int32 // holds that the batch added
 
+	width   int // estimate of the pools that a start needs
 	room    int // estimate of the starts that the pools have room for
 	scratch []int32
 	stuck   []Stuck
@@ -88,10 +89,7 @@ type quarantined struct {
 
 // newLedger counts a valid snapshot. candidates are those that are to be asked for, to make room for as many starts as there are places.
 func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
-	places, holds, resources, room, width := 0, 0, 0, 0, 1
-	if len(candidates) > 0 {
-		width = max(1, len(candidates[0].Needs)) // a start takes a place in each pool
-	}
+	places, holds, resources, room := 0, 0, 0, 0
 	for i := range s.Pools {
 		p := &s.Pools[i]
 		leases := len(p.Record.Leases) + len(p.Jobs)
@@ -107,9 +105,10 @@ func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
 		summaries: make([]Summary, len(s.Pools)),
 		places:    make([]place, 0, places),
 		holds:     make([]hold, 0, holds),
-		room:      min(len(candidates), room/width),
+		width:     width(candidates, len(s.Pools)),
 		unused:    none,
 	}
+	l.room = min(len(candidates), room/l.width)
 	if holds > 0 {
 		l.stalled = make([]quarantine, len(s.Pools))
 	}
@@ -135,6 +134,17 @@ func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
 		return cmp.Or(cmp.Compare(l.pools[a.Pool].order, l.pools[b.Pool].order), a.Lease.Holder().compare(b.Lease.Holder()))
 	})
 	return l
+}
+
+// width is the mean number of pools that the candidates need, of which some are looked at; at least 1, and at most all there are.
+func width(candidates []Candidate, pools int) int {
+	const looks = 64
+	sum, n := 0, 0
+	for i := 0; i < len(candidates); i += 1 + len(candidates)/looks {
+		sum += min(len(candidates[i].Needs), pools)
+		n++
+	}
+	return max(1, (sum+n-1)/max(1, n))
 }
 
 func (l *ledger) open(i int32, p *Pool, families map[string]int32) {
