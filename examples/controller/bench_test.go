@@ -12,6 +12,7 @@ import (
 
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/rollout"
 )
 
 func reconcileOnce(b *testing.B, r *Reconciler, namespace string) {
@@ -124,4 +125,42 @@ func BenchmarkStore(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkCount measures a count of the active jobs. Those that have ended stay at the server. After a write of another kind the server waits until its watch cache has
+// heard of it, which is up to 0.1 s and no work.
+func BenchmarkCount(b *testing.B) {
+	c := newDirectClient(b, sharedServer(b))
+	for _, row := range []struct{ active, ended int }{{20, 0}, {20, 2000}, {2000, 0}} {
+		namespace := newNamespace()
+		for i := range row.active + row.ended {
+			job := inNamespace(&v1alpha1.NodeJob{Spec: v1alpha1.NodeJobSpec{
+				Run: fmt.Sprint(i), Machine: fmt.Sprint("m", i), Environment: "prod", Deployment: "d", Version: "v1",
+			}}, namespace, fmt.Sprint("j", i))
+			create(b, c, job)
+			if i >= row.active {
+				if err := report(b.Context(), c, job, rollout.JobSuccessful, day1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		counter := NewNodeJobs(c, namespace, func(string) ([]string, error) { return []string{"pool"}, nil })
+		for _, written := range []bool{false, true} {
+			b.Run(fmt.Sprintf("active=%d/ended=%d/written=%v", row.active, row.ended, written), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if written {
+						b.StopTimer()
+						if _, err := NewStore(c, c, newNamespace()).Save(b.Context(), "key", nil, 0); err != nil {
+							b.Fatal(err)
+						}
+						b.StartTimer()
+					}
+					if holders, err := counter.Active(b.Context(), "pool"); err != nil || len(holders) != row.active {
+						b.Fatalf("%d holders: %v", len(holders), err)
+					}
+				}
+			})
+		}
+	}
 }

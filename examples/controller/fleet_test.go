@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -119,8 +120,26 @@ func newFake(tb testing.TB, funcs interceptor.Funcs, objects ...client.Object) c
 	if err := v1alpha1.AddToScheme(small); err != nil {
 		tb.Fatal(err)
 	}
+	if funcs.List == nil {
+		funcs.List = listed
+	}
 	return fake.NewClientBuilder().WithScheme(small).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithGlobalResourceVersionCounter().WithInterceptorFuncs(funcs).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.RolloutPolicy{}, &v1alpha1.Machine{}, &v1alpha1.NodeJob{}).Build()
+}
+
+// listed is a list with a selector of fields, of which the fake client knows but few.
+func listed(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+	var asked client.ListOptions
+	asked.ApplyOptions(options)
+	selector := asked.FieldSelector
+	asked.FieldSelector = nil
+	err := c.List(ctx, list, &asked)
+	if jobs, ok := list.(*v1alpha1.NodeJobList); ok && selector != nil {
+		jobs.Items = slices.DeleteFunc(jobs.Items, func(job v1alpha1.NodeJob) bool {
+			return !selector.Matches(fields.Set{fieldState: string(job.Status.State)})
+		})
+	}
+	return err
 }
 
 func listJobs(tb testing.TB, c client.Reader, namespace string) []v1alpha1.NodeJob {
@@ -154,6 +173,15 @@ type host struct {
 	reconcile func(context.Context, ctrl.Request) (ctrl.Result, error)
 	outcome   func(v1alpha1.NodeJob) rollout.JobStatus // nil: everything succeeds
 	each      func()                                   // after every reconciliation; may be nil
+	byHand    time.Time                                // when jobs end that no plan asked for
+}
+
+// end is when a job ends.
+func (h *host) end(job v1alpha1.NodeJob) time.Time {
+	if job.Spec.Turn == 0 {
+		return h.byHand
+	}
+	return job.Spec.CreatedAt.Add(minutes(job.Spec.Deployment))
 }
 
 func newHost(tb testing.TB, c client.Client, namespace string, now time.Time) *host {
@@ -185,7 +213,7 @@ func (h *host) run(until time.Time) {
 	for range 10_000 {
 		now := h.clock.Now()
 		for _, job := range listJobs(h, h.client, h.namespace) {
-			switch end := job.Spec.CreatedAt.Add(minutes(job.Spec.Deployment)); {
+			switch end := h.end(job); {
 			case job.Status.State.Terminal():
 			case !end.After(now):
 				state := rollout.JobSuccessful
@@ -203,7 +231,7 @@ func (h *host) run(until time.Time) {
 		}
 		next := now.Add(h.once())
 		for _, job := range listJobs(h, h.client, h.namespace) {
-			if end := job.Spec.CreatedAt.Add(minutes(job.Spec.Deployment)); !job.Status.State.Terminal() && end.Before(next) {
+			if end := h.end(job); !job.Status.State.Terminal() && end.Before(next) {
 				next = end
 			}
 		}

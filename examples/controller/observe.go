@@ -50,13 +50,12 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 	for i := range releases.Items {
 		o.release(&releases.Items[i])
 	}
-	down := map[string]bool{}
-	on := o.observeJobs(jobs.Items, down)
+	on := o.observeJobs(jobs.Items)
 	environments := map[string]bool{}
 	for i := range o.machines {
 		machine := &o.machines[i]
 		o.snapshot.Resources = append(o.snapshot.Resources, rollout.Resource{ID: machine.Name, Name: machine.Name, Kind: "Machine", Metadata: machine.Labels})
-		if machine.Spec.Unavailable || down[machine.Name] {
+		if machine.Spec.Unavailable {
 			o.snapshot.Unavailable = append(o.snapshot.Unavailable, machine.Name)
 		}
 		if !environments[machine.Spec.Environment] {
@@ -97,8 +96,8 @@ func (o *observation) release(release *v1alpha1.Release) {
 	o.snapshot.Versions = append(o.snapshot.Versions, version)
 }
 
-// observeJobs returns the jobs by their targets. A machine on which a job runs that holds no slot is down, whoever started it.
-func (o *observation) observeJobs(jobs []v1alpha1.NodeJob, down map[string]bool) map[rollout.TargetID][]rollout.Job {
+// observeJobs returns the jobs by their targets. Which of them take a slot is not for a cache to say, see [NodeJobs].
+func (o *observation) observeJobs(jobs []v1alpha1.NodeJob) map[rollout.TargetID][]rollout.Job {
 	on := make(map[rollout.TargetID][]rollout.Job)
 	for i := range jobs {
 		spec, status := &jobs[i].Spec, &jobs[i].Status
@@ -117,9 +116,6 @@ func (o *observation) observeJobs(jobs []v1alpha1.NodeJob, down map[string]bool)
 		if !job.Status.Terminal() {
 			o.active++
 			o.running[spec.Machine] = append(o.running[spec.Machine], spec.Deployment)
-			if spec.Group == "" {
-				down[spec.Machine] = true
-			}
 		}
 	}
 	return on
@@ -153,6 +149,19 @@ func (o *observation) deployment(d *v1alpha1.NodeDeployment, on map[rollout.Targ
 		o.snapshot.Targets = append(o.snapshot.Targets, target)
 	}
 	return nil
+}
+
+// pools returns the function that tells in which pools of the policies a machine is, as the plan will see it. Of a machine that was not observed the plan counts no
+// place, and it is in none.
+func (o *observation) pools(policies *rollout.PolicySet) func(machine string) ([]string, error) {
+	return func(machine string) ([]string, error) {
+		all := o.snapshot.Resources // by name, as the machines
+		i, known := slices.BinarySearchFunc(all, machine, func(r rollout.Resource, id string) int { return strings.Compare(r.ID, id) })
+		if !known {
+			return nil, nil
+		}
+		return policies.PoolKeys(all[i : i+1])
+	}
 }
 
 // gone returns the machines that the state speaks of and that were deleted. A cache may not know a machine yet that another controller has planned for:

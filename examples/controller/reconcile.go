@@ -7,6 +7,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -99,12 +100,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: r.sleep(plan, again)}, nil
 }
 
-// plan observes and plans. If the state speaks of machines that are proved gone it plans again without them.
+// plan observes and plans. Jobs are counted at the server by the planner itself, after it has read its records: see [NodeJobs]. If the state speaks of machines that are
+// proved gone it plans again without them.
 func (r *Reconciler) plan(ctx context.Context, planner rollout.Planner, namespace string) (*observation, rollout.Plan, error) {
 	seen, err := observe(ctx, r.Client, r.Server, namespace)
 	if err != nil {
 		return nil, rollout.Plan{}, err
 	}
+	if _, err := planner.Policies.PoolKeys(seen.snapshot.Resources); err != nil {
+		return nil, rollout.Plan{}, fmt.Errorf("%w: %w", errRejected, err) // what runs on such a machine would count nowhere
+	}
+	planner.JobCounter = NewNodeJobs(r.Server, namespace, seen.pools(planner.Policies)).PerPlan()
 	plan, err := planner.Plan(ctx, seen.snapshot)
 	if err != nil {
 		return nil, rollout.Plan{}, err

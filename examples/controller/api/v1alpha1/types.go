@@ -171,7 +171,7 @@ type NodeJobSpec struct {
 	Group       string          `json:"group,omitempty"`  // holds the slots together with the machine; empty for a job that no plan asked for
 	Claims      []Claim         `json:"claims,omitempty"` // the slots that it runs in
 
-	// Turn numbers the jobs of a target that plans asked for, from 1. Zero for others.
+	// Turn numbers the jobs of a target that plans asked for, from 1. Zero for others: until they have ended they take a slot in every pool of their machine.
 	Turn int64 `json:"turn,omitempty"`
 
 	// CreatedAt is the controller's clock at the dispatch, to the nanosecond; creationTimestamp is rounded to seconds. Zero: creationTimestamp.
