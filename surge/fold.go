@@ -51,7 +51,7 @@ func (f *folding) slot() Slot {
 		return Absent
 	case f.old() > 0 && f.enough:
 		return OldAvailable
-	case f.old() > 0 && f.unscheduled():
+	case f.unscheduled():
 		return OldUnscheduled
 	case f.old() > 0:
 		return OldUnavailable

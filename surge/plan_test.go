@@ -129,9 +129,11 @@ func TestTotal(t *testing.T) {
 	if got := surge.Plan(surge.Spec{Replicas: -1, Partition: -2, MinAvailable: -3}, parse(t, "No")).String(); got != "-0 Condemned\n-1 Condemned\nblocked: Terminating" {
 		t.Errorf("a negative number of replicas counts as none:\n%s", got)
 	}
-	strange := []surge.Slot{surge.OldAvailable, 200}
-	if got := surge.Plan(budget(2, 1, 0), strange).String(); got != "+2 Surge\nblocked: Terminating BudgetExhausted WaitingForSurge" {
-		t.Errorf("a slot that is not understood is taken and left alone:\n%s", got)
+	for _, unknown := range []surge.Slot{7, 200} {
+		strange := []surge.Slot{surge.OldAvailable, unknown}
+		if got := surge.Plan(budget(2, 1, 0), strange).String(); got != "+2 Surge\nblocked: Terminating BudgetExhausted WaitingForSurge" {
+			t.Errorf("a slot that is not understood is taken and left alone:\n%s", got)
+		}
 	}
 	if got := surge.Plan(change(budget(2, 0, 1), func(s *surge.Spec) { s.Order = "sideways" }), parse(t, "OO")).Actions[0].Index; got != 0 {
 		t.Errorf("an unknown order counts as ascending, got %d first", got)
@@ -157,6 +159,13 @@ func TestApply(t *testing.T) {
 	}
 	if got := surge.Apply(nil, nil); got == nil || len(got) != 0 {
 		t.Errorf("got %v", got)
+	}
+	if got := surge.FormatSlots(surge.Apply(parse(t, "ON"), []surge.Action{{Index: 2, Op: surge.Delete}})); got != "ON" {
+		t.Errorf("a deletion just behind the end: got %s", got)
+	}
+	const highest = 2*surge.MaxReplicas - 1
+	if n := len(surge.Apply(nil, []surge.Action{{Index: highest, Op: surge.Create}, {Index: highest + 1, Op: surge.Create}})); n != highest+1 {
+		t.Errorf("the highest index there is, and one above: got %d slots", n)
 	}
 }
 
@@ -194,6 +203,7 @@ func TestDiagnose(t *testing.T) {
 		{"the surge is on its way out", budget(3, 1, 0), "OOOt", nil, surge.NotStuck, "[]"},
 		{"there is something to do", budget(3, 1, 0), "OOO.", nil, surge.NotStuck, "[]"},
 		{"done", budget(3, 1, 0), "NNN", nil, surge.NotStuck, "[]"},
+		{"paused, and the partition keeps two anyway", change(budget(3, 1, 0), func(s *surge.Spec) { s.Paused, s.Partition = true, 2 }), "OOO", nil, surge.UpdatePaused, "[2]"},
 		{"paused", change(budget(3, 1, 0), func(s *surge.Spec) { s.Paused = true }), "NOON", nil, surge.UpdatePaused, "[1 2 3]"},
 	} {
 		t.Run(row.why, func(t *testing.T) {

@@ -97,6 +97,9 @@ func propReference(t *rapid.T, outcomes testseed.Tally) {
 	spec := specs().Draw(t, "spec")
 	slots := states(spec).Draw(t, "state")
 	plan := checked(t, spec, slots)
+	if cap(plan.Actions) != len(plan.Actions) {
+		t.Fatalf("state %s  spec %+v: room for %d actions, used by %d: it is allocated once, and to measure", surge.FormatSlots(slots), spec, cap(plan.Actions), len(plan.Actions))
+	}
 	if want := reference(spec, slots); !slices.Equal(want, plan.Actions) {
 		t.Fatalf("state %s  spec %+v\nreference: %v\nplanner: %v", surge.FormatSlots(slots), spec, want, plan.Actions)
 	}

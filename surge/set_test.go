@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -202,6 +203,36 @@ func TestPlanSet(t *testing.T) {
 	}
 }
 
+// TestFold has a row for each rule.
+func TestFold(t *testing.T) {
+	of := func(replicas, minAvailable int, state string) surge.Member {
+		return surge.Member{Slots: parse(t, state), Replicas: replicas, MinAvailable: minAvailable}
+	}
+	for _, row := range []struct {
+		why     string
+		members []surge.Member
+		want    surge.Slot
+	}{
+		{"nothing at all", nil, surge.Absent},
+		{"nothing lives", []surge.Member{of(1, 1, "."), of(2, 1, "..")}, surge.Absent},
+		{"nothing lives, and something is on its way out", []surge.Member{of(1, 1, "."), of(2, 1, ".t")}, surge.Terminating},
+		{"an old unit lives, and every member has what it needs", []surge.Member{of(1, 1, "N"), of(2, 1, "Oo")}, surge.OldAvailable},
+		{"no unit was ever scheduled", []surge.Member{of(1, 1, "u"), of(2, 1, "u.")}, surge.OldUnscheduled},
+		{"one was", []surge.Member{of(1, 1, "u"), of(2, 1, "o.")}, surge.OldUnavailable},
+		{"a new one was", []surge.Member{of(1, 1, "u"), of(2, 1, "n.")}, surge.OldUnavailable},
+		{"all new, and every member has what it needs", []surge.Member{of(1, 1, "N"), of(2, 1, "Nn")}, surge.TargetAvailable},
+		{"all new, and one member has not", []surge.Member{of(1, 1, "N"), of(2, 2, "Nn")}, surge.TargetUnavailable},
+		{"a surge unit counts", []surge.Member{of(2, 2, "nNN")}, surge.TargetAvailable},
+		{"one unit is needed even if no minimum is set", []surge.Member{of(2, 0, "nn")}, surge.TargetUnavailable},
+		{"more than there should be is not needed", []surge.Member{of(1, 3, "N")}, surge.TargetAvailable},
+		{"a member without replicas needs nothing", []surge.Member{of(0, 1, ""), of(1, 1, "N")}, surge.TargetAvailable},
+	} {
+		if got := surge.Fold(row.members); got != row.want {
+			t.Errorf("%s: got %s, want %s", row.why, got, row.want)
+		}
+	}
+}
+
 func TestPlanSetRevisions(t *testing.T) {
 	spec := set("", 2, surge.UpdateStrategy{}, units(3, 1, 0, 1))
 	old := func(state string, revisions ...string) []surge.Units {
@@ -234,6 +265,29 @@ func TestPlanSetRevisions(t *testing.T) {
 	}
 	if got := formatSet(surge.SetState{old("OO")}.Apply(surge.SetResult{})); got != "OO" {
 		t.Errorf("an empty plan changes nothing, got %s", got)
+	}
+	narrow := surge.SetResult{Replicas: []surge.ReplicaResult{{Components: []surge.Result{{Actions: []surge.Action{{Index: 0, Op: surge.Delete}}}}}}}
+	if got := formatSet(surge.SetState{append(old("OO"), old("NN")...)}.Apply(narrow)); got != "tO NN" {
+		t.Errorf("a component that the plan does not know stays as it is, got %s", got)
+	}
+	for _, row := range []struct {
+		why      string
+		state    []surge.Units
+		revision string
+		want     []string
+	}{
+		{"nobody names revisions", old("O."), "", nil},
+		{"the plan names one, the state none", []surge.Units{{Slots: parse(t, "O.")}}, "v1", []string{"", "v1"}},
+		{"the state names one, the plan none", old("O.", "v1"), "", []string{"v1", ""}},
+		{"both do", old("O.", "v1"), "v1", []string{"v1", "v1"}},
+	} {
+		plan := surge.SetResult{Replicas: []surge.ReplicaResult{{Revision: row.revision, Components: []surge.Result{{Actions: []surge.Action{
+			{Index: 1, Op: surge.Create, Revision: surge.Stable}, {Index: 0, Op: surge.Delete}, {Index: -1, Op: surge.Create, Revision: surge.Stable},
+			{Index: 1 << 40, Op: surge.Create, Revision: surge.Stable},
+		}}}}}}
+		if got := (surge.SetState{row.state}).Apply(plan); formatSet(got) != "to" || !slices.Equal(got[0][0].Revisions, row.want) {
+			t.Errorf("%s: got %s %q", row.why, formatSet(got), got[0][0].Revisions)
+		}
 	}
 }
 

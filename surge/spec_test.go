@@ -221,6 +221,7 @@ func TestArrange(t *testing.T) {
 			"replicas[0].index: -1: must be within 0 and 33554431", "replicas[1].index: 1073741824: must be within 0 and 33554431"}},
 		{"just too high", []surge.Replica{{33554432, N}}, "", []string{"replicas[0].index: 33554432: must be within 0 and 33554431"}},
 		{"no slot", []surge.Replica{{1, 9}}, "", []string{"replicas[0].slot: 9: is no slot"}},
+		{"the first that is none", []surge.Replica{{1, 7}}, "", []string{"replicas[0].slot: 7: is no slot"}},
 	} {
 		slots, err := surge.Arrange(row.replicas)
 		if got := surge.FormatSlots(slots); got != row.want {

@@ -110,7 +110,7 @@ func (s Spec) warnings(fields, budgets string) []Warning {
 		add("BelowMinAvailable", fields+"minAvailable",
 			"the update itself goes down to %d available, below %d: suspend gang termination while it runs", r.Floor(), r.MinAvailable)
 	}
-	if r.Surge > 0 && r.Unavailable > 0 && r.MinAvailable == r.Replicas && r.Replicas > 0 {
+	if r.Surge > 0 && r.Unavailable > 0 && r.MinAvailable == r.Replicas {
 		add("SurgeGated", budgets+"maxSurge",
 			"surge replicas wait for a base gang of all %d replicas, which maxUnavailable lets the update take apart", r.Replicas)
 	}
