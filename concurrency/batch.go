@@ -57,11 +57,24 @@ func (b *batch) prepare() {
 	if sorted {
 		return
 	}
-	b.order = make([]int32, len(b.candidates))
-	for i := range b.order {
-		b.order[i] = int32(i)
+	type turn struct { // nearly always the rank decides, which is next to the index
+		rank  int
+		index int32
 	}
-	slices.SortFunc(b.order, func(x, y int32) int { return compareCandidates(b.ledger, &b.candidates[x], &b.candidates[y]) })
+	turns := make([]turn, len(b.candidates))
+	for i := range turns {
+		turns[i] = turn{b.candidates[i].Rank, int32(i)}
+	}
+	slices.SortFunc(turns, func(x, y turn) int {
+		if x.rank != y.rank {
+			return cmp.Compare(x.rank, y.rank)
+		}
+		return compareCandidates(b.ledger, &b.candidates[x.index], &b.candidates[y.index])
+	})
+	b.order = make([]int32, len(turns))
+	for i := range turns {
+		b.order[i] = turns[i].index
+	}
 }
 
 // run admits, and reports whether the candidates are such that it could.

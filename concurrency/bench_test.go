@@ -2,11 +2,13 @@ package concurrency
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
 
-// fleet is n candidates over three pools each: one of all, one of ten of a tenth, one of a thousand small ones.
+// fleet is n candidates over three pools each: one of all, one of ten of a tenth, one of a thousand small ones. Candidates, pools and the lists of
+// unavailable resources are in order. Every downEvery-th resource is unavailable; 0: none is.
 func fleet(n int, downEvery int) (Snapshot, []Candidate) {
 	var s Snapshot
 	add := func(key string, total int, limit Limit) {
@@ -96,6 +98,30 @@ func BenchmarkPlan(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/candidate")
 			})
 		}
+	}
+}
+
+// BenchmarkPlanShuffled: the same, out of order. What it costs more is sorting.
+func BenchmarkPlanShuffled(b *testing.B) {
+	for _, n := range []int{10_000, 100_000, 1_000_000} {
+		s, candidates := fleet(n, 5)
+		r := rand.New(rand.NewPCG(1, 2))
+		r.Shuffle(n, func(i, k int) { candidates[i], candidates[k] = candidates[k], candidates[i] })
+		for i := range s.Pools {
+			list := s.Pools[i].Unavailable
+			r.Shuffle(len(list), func(i, k int) { list[i], list[k] = list[k], list[i] })
+		}
+		b.Run(fmt.Sprintf("busy/n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := Plan(s, candidates, time.Time{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				sink = r
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/candidate")
+		})
 	}
 }
 
