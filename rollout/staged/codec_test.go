@@ -63,6 +63,19 @@ func TestDamage(t *testing.T) {
 	if err := json.Unmarshal([]byte(good), new(staged.Run)); err != nil {
 		t.Fatal(err)
 	}
+	run, result := step(t, midRun(t), staged.Input{}, benchStart.Add(6*time.Minute))
+	_, result = step(t, run, staged.Input{}, result.Next) // a target is stuck, which is not stored; then a soak ends
+	due := result.Next.Format(time.RFC3339Nano)
+	early := strings.Replace(good, `"time":"2026-03-10T08:06:00Z"`, `"time":"`+result.Next.Add(-1).Format(time.RFC3339Nano)+`"`, 1)
+	for why, text := range map[string]string{
+		"just before something is due":   early,
+		"the last attempt there is":      strings.Replace(good, `"attempts":[0,2]`, `"attempts":[0,4294967295]`, 1),
+		"the first member is the failed": strings.NewReplacer(`"states":"dfd"`, `"states":"f2d"`, `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[0]}`).Replace(good),
+	} {
+		if err := json.Unmarshal([]byte(text), new(staged.Run)); err != nil || text == good {
+			t.Errorf("%s: %v", why, err)
+		}
+	}
 	seen := map[string]bool{}
 	for _, c := range []struct{ why, from, to string }{
 		{"another format", `"format":1`, `"format":2`},
@@ -127,6 +140,7 @@ func TestDamage(t *testing.T) {
 		{"no first time", `"from":"2026-03-10T08:00:30Z",`, ``},
 		{"a first time without need", `"states":"3w"`, `"states":"3w","from":"2026-03-10T08:00:30Z"`},
 		{"an end before its start", `"ends":[30000000000,60000000000,60000000000]`, `"ends":[-30000000000,60000000000,60000000000]`},
+		{"a start and an end too many", `"starts":[0,0,30000000000],"ends":[30000000000,60000000000,60000000000]`, `"starts":[0,0,30000000000,5],"ends":[30000000000,60000000000,60000000000,5]`},
 		{"an end is missing", `"ends":[30000000000,60000000000,60000000000]`, `"ends":[30000000000,60000000000]`},
 		{"null for an end", `"ends":[30000000000,60000000000,60000000000]`, `"ends":[30000000000,null,60000000000]`},
 		{"an end that is no number", `"ends":[30000000000,60000000000,60000000000]`, `"ends":["x",60000000000,60000000000]`},
@@ -135,6 +149,10 @@ func TestDamage(t *testing.T) {
 		{"an attempt twice", `"attempts":[0,2]`, `"attempts":[0,2,0,3]`},
 		{"half an attempt", `"attempts":[0,2]`, `"attempts":[0]`},
 		{"an attempt of nobody", `"attempts":[0,2]`, `"attempts":[9,2]`},
+		{"an attempt of the one behind the last", `"attempts":[0,2]`, `"attempts":[5,2]`},
+		{"an attempt that no number holds", `"attempts":[0,2]`, `"attempts":[0,4294967296]`},
+		{"a cause of the one behind the last", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[3]}`},
+		{"a cause before the first", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[-1]}`},
 		{"a cause of nobody", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[9]}`},
 		{"an unknown cause", `"causes":{"reported_failed":[1]}`, `"causes":{"bad_luck":[1]}`},
 		{"a cause of one that is done", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[0,1]}`},
@@ -147,6 +165,8 @@ func TestDamage(t *testing.T) {
 		{"names that are none", `"names":["a1","a2","a3"]`, `"names":"a1"`},
 		{"null for a name", `"names":["a1","a2","a3"]`, `"names":["a1",null,"a3"]`},
 		{"a removal that soaks", `"members":3,"states":"3w"`, `"members":3,"states":"2wc"`},
+		{"a first removal that soaks", `"members":3,"states":"3w"`, `"members":3,"states":"c2w"`},
+		{"something due at the very time", `"time":"2026-03-10T08:06:00Z"`, `"time":"` + due + `"`},
 		{"cut off", `]}]}`, `]}]`},
 	} {
 		if seen[c.why] || strings.Count(good, c.from) == 0 {
@@ -322,6 +342,7 @@ func TestDuration(t *testing.T) {
 		out  string
 	}{
 		{"1h30m", 90 * time.Minute, "1h30m"}, {"1.5h", 90 * time.Minute, "1h30m"}, {"90m", 90 * time.Minute, "1h30m"}, {"0", 0, "0"}, {"0s", 0, "0"}, {"1.1h", 66 * time.Minute, "1h6m"},
+		{"61s", 61 * time.Second, "1m1s"}, {"9223372036.854775807s", 1<<63 - 1, "2562047h47m16.854775807s"},
 		{"0.1s", 100 * time.Millisecond, "0.1s"}, {"1m1m", 2 * time.Minute, "2m"}, {"61.000000001s", time.Minute + time.Second + 1, "1m1.000000001s"},
 		{"2562047h47m16.854775807s", 1<<63 - 1, "2562047h47m16.854775807s"}, {"0.0000000009s", 0, "0"}, {"0.3333333333333333333333333h", 20*time.Minute - 1, "19m59.999999999s"},
 	} {
@@ -341,10 +362,6 @@ func TestDuration(t *testing.T) {
 		if err2 := json.Unmarshal(text, &again); err != nil || err2 != nil || again != d {
 			t.Errorf("%s: %v %v %v", text, again, err, err2)
 		}
-		plain, err := d.MarshalText()
-		if err2 := again.UnmarshalText(plain); err != nil || err2 != nil || again != d {
-			t.Errorf("%s: %v %v %v", plain, again, err, err2)
-		}
 	}
 	if _, err := json.Marshal(staged.For(-1)); err == nil {
 		t.Error("a negative duration has no text form")
@@ -353,6 +370,35 @@ func TestDuration(t *testing.T) {
 	for _, text := range []string{`5`, `"x"`, `true`, `{}`} {
 		if err := json.Unmarshal([]byte(text), &d); err == nil || !d.IsZero() {
 			t.Errorf("%s is %v", text, d)
+		}
+	}
+}
+
+// TestDamageAtTheEnds is TestDamage for a run that has not begun and for one that is over.
+func TestDamageAtTheEnds(t *testing.T) {
+	fresh, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, benchSpec(), fleetOf("c1", "c2"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := fresh
+	for range 3 {
+		over, _ = step(t, over, staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthReady}, {Target: "c2", Version: "v2", Health: staged.HealthReady}}}, benchStart)
+	}
+	for _, c := range []struct {
+		why      string
+		run      *staged.Run
+		from, to string
+	}{
+		{"current before the first step", fresh, `"states":"2w"`, `"states":"cw"`},
+		{"retried before the first step", fresh, `"states":"2w"`, `"attempts":[0,2],"states":"2w"`},
+		{"a part of it failed, and nothing did", over, `"phase":"Succeeded","time"`, `"phase":"PartiallySucceeded","time"`},
+	} {
+		good := string(encode(t, c.run))
+		if err := json.Unmarshal([]byte(good), new(staged.Run)); err != nil || strings.Count(good, c.from) != 1 {
+			t.Fatalf("%s: %v, %s is not in\n%s", c.why, err, c.from, good)
+		}
+		if err := json.Unmarshal([]byte(strings.Replace(good, c.from, c.to, 1)), new(staged.Run)); err == nil {
+			t.Errorf("%s: accepted", c.why)
 		}
 	}
 }

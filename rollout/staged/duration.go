@@ -157,27 +157,6 @@ func (d Duration) String() string {
 	return string(b)
 }
 
-// MarshalText returns the text form. A negative length has none and is an error.
-func (d Duration) MarshalText() ([]byte, error) {
-	if d.ns < 0 {
-		return nil, &FieldError{Value: d.String(), Hint: "must not be negative"}
-	}
-	return []byte(d.String()), nil
-}
-
-// UnmarshalText reads what [Duration.MarshalText] writes; empty text is unset. On error the duration is unchanged.
-func (d *Duration) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*d = Duration{}
-		return nil
-	}
-	v, err := ParseDuration(string(text))
-	if err == nil {
-		*d = v
-	}
-	return err
-}
-
 // UnmarshalJSON reads a string as [ParseDuration] does, and the number 0, which YAML makes of a bare 0. Null leaves the duration as it is.
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	switch string(data) {
@@ -198,16 +177,15 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON writes the text form as a string, and null if unset.
+// MarshalJSON writes the text form as a string, and null if unset. A negative length has no text form and is an error.
 func (d Duration) MarshalJSON() ([]byte, error) {
-	if d.IsZero() {
+	switch {
+	case d.IsZero():
 		return []byte("null"), nil
+	case d.ns < 0:
+		return nil, &FieldError{Value: d.String(), Hint: "must not be negative"}
 	}
-	text, err := d.MarshalText()
-	if err != nil {
-		return nil, err
-	}
-	return strconv.AppendQuote(nil, string(text)), nil
+	return strconv.AppendQuote(nil, d.String()), nil
 }
 
 // or returns d, or other if d is unset.

@@ -1,0 +1,174 @@
+package staged_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout/staged"
+)
+
+func fleetOf(names ...string) staged.Fleet {
+	f := staged.Fleet{Version: "v2"}
+	for _, name := range names {
+		f.Targets = append(f.Targets, staged.Target{Name: name})
+	}
+	return f
+}
+
+func TestEventString(t *testing.T) {
+	for _, row := range []struct {
+		event staged.Event
+		want  string
+		why   string
+	}{
+		{staged.Event{Kind: staged.EventRun, Stage: -1, To: "Held"}, "run Held", "about no stage"},
+		{staged.Event{Kind: staged.EventStage, Stage: 0, To: "Updating"}, "stage stage 0 Updating", "the first stage is one"},
+		{staged.Event{Kind: staged.EventApproval, Stage: 1, Side: staged.Before, To: "approved"}, "approval stage 1 before approved", "which of the two"},
+		{staged.Event{Kind: staged.EventTarget, Stage: 2, Target: "c1", To: "failed", Reason: staged.ReasonReported}, "target stage 2 c1 failed (reported_failed)", "and why"},
+	} {
+		if got := row.event.String(); got != row.want {
+			t.Errorf("%s: got %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
+// TestIgnoredCommands: an event says what was ignored, of which stage or target, and why.
+func TestIgnoredCommands(t *testing.T) {
+	run := midRun(t)
+	approve := staged.Command{Kind: staged.CommandApprove, Run: "run", Stage: 1, Side: staged.Before}
+	change := func(of func(*staged.Command)) staged.Command {
+		c := approve
+		of(&c)
+		return c
+	}
+	for _, row := range []struct {
+		why     string
+		command staged.Command
+		want    staged.Event
+	}{
+		{"approved already", approve, staged.Event{Stage: 1, Side: staged.Before, Reason: staged.ReasonAlready}},
+		{"of another run", change(func(c *staged.Command) { c.Run = "other" }), staged.Event{Stage: 1, Side: staged.Before, Reason: staged.ReasonOtherRun}},
+		{"not asked for", change(func(c *staged.Command) { c.Side = staged.After }), staged.Event{Stage: 1, Side: staged.After, Reason: staged.ReasonNotRequested}},
+		{"a stage behind the last", change(func(c *staged.Command) { c.Stage = 3 }), staged.Event{Stage: 3, Side: staged.Before, Reason: staged.ReasonUnknownStage}},
+		{"a stage before the first", change(func(c *staged.Command) { c.Stage = -1 }), staged.Event{Stage: -1, Side: staged.Before, Reason: staged.ReasonUnknownStage}},
+		{"a target of nobody", staged.Command{Kind: staged.CommandSkip, Target: "z1"}, staged.Event{Stage: -1, Target: "z1", Reason: staged.ReasonUnknownTarget}},
+		{"a target that is done", staged.Command{Kind: staged.CommandRetry, Target: "a1", Attempt: 1}, staged.Event{Stage: -1, Target: "a1", Reason: staged.ReasonNotFailed}},
+	} {
+		row.want.Kind, row.want.To = staged.EventCommandIgnored, string(row.command.Kind)
+		_, result := step(t, run, staged.Input{Commands: []staged.Command{row.command}}, run.Time())
+		if !slices.Equal(result.Events, []staged.Event{row.want}) {
+			t.Errorf("%s: got %+v, want %+v", row.why, result.Events, row.want)
+		}
+	}
+}
+
+// TestVerdictsNameTen: a verdict names the first ten and counts the others.
+func TestVerdictsNameTen(t *testing.T) {
+	for _, row := range []struct {
+		limit int
+		want  string
+	}{
+		{1, "slot, 1 of 1 in progress: c01, waits for a free slot"},
+		{10, "slot, 10 of 10 in progress: c01, c02, c03, c04, c05, c06, c07, c08, c09, c10, waits for a free slot"},
+		{12, "slot, 12 of 12 in progress: c01, c02, c03, c04, c05, c06, c07, c08, c09, c10 and 2 more, waits for a free slot"},
+	} {
+		stage := all("all", row.limit)
+		var names []string
+		for i := range 14 {
+			names = append(names, fmt.Sprintf("c%02d", i+1))
+		}
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), fleetOf(names...), staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, _ = step(t, run, staged.Input{}, benchStart)
+		v, waits := run.Explain("c14")
+		v.Until = time.Time{}
+		if !waits || v.String() != row.want {
+			t.Errorf("got  %s\nwant %s", v, row.want)
+		}
+	}
+}
+
+// TestRegressedAcrossStages: what regressed in several stages is named in order, ten at most.
+func TestRegressedAcrossStages(t *testing.T) {
+	var stages []staged.Stage
+	var names []string
+	for k, ring := range []string{"a", "b"} {
+		stage := all(fmt.Sprint("s", k), 20)
+		stage.LabelSelector.MatchLabels = map[string]string{"ring": ring}
+		stages = append(stages, stage)
+		for i := range 7 {
+			names = append(names, fmt.Sprintf("%s%d", ring, i))
+		}
+	}
+	stages[1].AfterStageTasks = []staged.Task{{Type: staged.Approval}}
+	f := staged.Fleet{Version: "v2"}
+	see := func(health staged.Health) (in staged.Input) {
+		for _, name := range names {
+			in.Observations = append(in.Observations, staged.Observation{Target: name, Version: "v2", Health: health})
+		}
+		return in
+	}
+	for _, name := range names {
+		f.Targets = append(f.Targets, staged.Target{Name: name, Labels: map[string]string{"ring": name[:1]}})
+	}
+	run, err := staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), f, staged.Options{VerifyDone: staged.Always, OnRegression: staged.Block})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []staged.Input{{}, see(staged.HealthReady), see(staged.HealthReady), see(staged.HealthFailing)} {
+		run, _ = step(t, run, in, benchStart)
+	}
+	v, waits := run.Waits()
+	if want := "a0, a1, a2, a3, a4, a5, a6, b0, b1, b2 and 4 more"; !waits || !strings.Contains(v.String(), want) || len(v.Data.Names) != 10 || v.Data.Total != 14 {
+		t.Errorf("got %s, want %s", v, want)
+	}
+}
+
+// TestNamesInFaults: ten are shown.
+func TestNamesInFaults(t *testing.T) {
+	for n, want := range map[int]string{
+		1:  "targets: 1: c00 are in no stage",
+		10: "c08, c09 are in no stage",
+		11: "c08, c09 and 1 more are in no stage",
+		13: "c08, c09 and 3 more are in no stage",
+	} {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf("c%02d", i))
+		}
+		stage := all("some", 1)
+		stage.LabelSelector.MatchLabels = map[string]string{"ring": "a"}
+		_, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), fleetOf(names...), staged.Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: got %v, want %s", n, err, want)
+		}
+	}
+}
+
+// TestNameOfTheRest: the stage of those that no other takes has a name of its own.
+func TestNameOfTheRest(t *testing.T) {
+	for want, taken := range map[string][]string{"unmatched": {"a"}, "unmatched2": {"unmatched"}, "unmatched4": {"unmatched2", "unmatched", "unmatched3"}} {
+		var stages []staged.Stage
+		for _, name := range taken {
+			stage := all(name, 1)
+			stage.LabelSelector.MatchLabels = map[string]string{"ring": name}
+			stages = append(stages, stage)
+		}
+		run, err := staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), fleetOf("c1"), staged.Options{Unmatched: staged.Last})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for s := range run.Stages() {
+			names = append(names, s.Name)
+		}
+		if len(names) != len(taken)+2 || names[len(taken)] != want {
+			t.Errorf("got %v, want %s behind the stages of the strategy", names, want)
+		}
+	}
+}
