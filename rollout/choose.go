@@ -1,25 +1,6 @@
 package rollout
 
-import (
-	"strconv"
-	"time"
-
-	"github.com/tranche-dev/tranche/internal/textkey"
-)
-
-// candidate is a start that passed every rule but capacity.
-type candidate struct {
-	target   int32
-	version  string
-	attempt  int
-	run      string // run id
-	group    string // holder of the lease, with the resource
-	due      time.Time
-	position int32
-	member   *memberStart // nil outside brackets
-	revert   bool         // back to the version before: goes first
-	forced   bool         // an override lets it past a full pool
-}
+import "time"
 
 // choose decides about every target outside brackets: which version it should have, and what stands in the way.
 func (w *work) choose() {
@@ -268,32 +249,20 @@ func (w *work) outdated(t *target, version string) bool {
 	return true
 }
 
-// offer adds a start that only capacity can still refuse. Its run id is the same until the job is observed, however often it is offered.
+// offer adds a start that only capacity can still refuse.
 func (w *work) offer(i, n int32, due time.Time, position int32) *candidate {
 	t := &w.targets[i]
-	version := w.versions[t.deployment].list[n].ID
-	attempt := 1
-	for k := range t.Jobs {
-		if t.Jobs[k].Version == version {
-			attempt++
+	attempt := int32(1)
+	if t.worked {
+		version := w.versions[t.deployment].list[n].ID
+		for k := range t.Jobs {
+			if t.Jobs[k].Version == version {
+				attempt++
+			}
 		}
 	}
-	w.candidates = push(w.candidates, candidate{
-		target: i, version: version, due: due, position: position, attempt: attempt,
-		run:   textkey.Join(t.Resource, t.Environment, t.Deployment, version, strconv.Itoa(attempt)),
-		group: w.groupOf(t),
-	})
-	return &w.candidates[len(w.candidates)-1]
-}
-
-// reservedID begins the groups of targets outside brackets, where that of a bracket begins with the id of its rule.
-const reservedID = "target"
-
-// groupOf is the holder of the slots of a target outside brackets, with its resource.
-func (w *work) groupOf(t *target) string {
-	p := &w.pairs[w.pairOf(t)]
-	if p.group == "" {
-		p.group = textkey.Join(reservedID, t.Environment, t.Deployment)
-	}
-	return p.group
+	w.candidates = push(w.candidates, w.newCandidate(i, n, due, position))
+	c := &w.candidates[len(w.candidates)-1]
+	c.attempt = attempt
+	return c
 }

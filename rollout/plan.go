@@ -263,6 +263,7 @@ type work struct {
 	blockers    [][]Verdict      // the lists that they refer to
 	vanished    map[int32]string // candidates that the snapshot no longer holds
 	candidates  []candidate
+	turns       []int32 // of the candidates: their indices, the first to ask for capacity first
 	idle        []idleLease
 	leaving     []*bracketWork   // brackets whose rule is gone, with open executions
 	closing     map[int32]string // resources on which an execution of a removed rule is open → the rule

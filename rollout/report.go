@@ -69,7 +69,9 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 		if i == none {
 			continue
 		}
-		c := candidate{target: i, version: start.Version, run: start.Run.String(), group: start.Run.Group, due: start.DueAt, member: m}
+		version := w.versions[w.targets[i].deployment].number(start.Version)
+		c := w.newCandidate(i, version, start.DueAt, 0)
+		c.member = m
 		settled.add(i)
 		if p := m.pending; p != nil {
 			c.position = p.position
@@ -80,7 +82,6 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 				continue
 			}
 		} else if !start.First {
-			version := w.versions[w.targets[i].deployment].number(start.Version)
 			if blockers := w.obstacles(b, nil, i, version, nil, start.Run.Purpose == bracket.Rollback); len(blockers) > 0 {
 				w.wait(i, start.Version, blockers)
 				continue
@@ -95,6 +96,7 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 // job that is only not visible yet is not made twice.
 func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 	walk := walk{work: w, bracket: b}
+	members := make([]memberStart, len(b.plan.Redispatch))
 	for k := range b.plan.Redispatch {
 		start := &b.plan.Redispatch[k]
 		i := walk.find(start.Run.Resource, start.Run.Deployment)
@@ -107,17 +109,11 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 			continue
 		}
 		b.starts(i, start.Version)
-		w.candidates = push(w.candidates, candidate{
-			target: i, version: start.Version, run: start.Run.String(), group: start.Run.Group, due: start.DueAt, member: &memberStart{bracket: b, start: start},
-		})
+		members[k] = memberStart{bracket: b, start: start}
+		c := w.newCandidate(i, w.versions[w.targets[i].deployment].number(start.Version), start.DueAt, 0)
+		c.member = &members[k]
+		w.candidates = push(w.candidates, c)
 	}
-}
-
-// memberStart is a start that a bracket offers.
-type memberStart struct {
-	bracket *bracketWork
-	start   *bracket.Start
-	pending *pendingResource // for the first start of an execution: its resource
 }
 
 // running reports whether a job of this version is active on the target.

@@ -147,7 +147,7 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 		w.wait(i, versions[floor].ID, []Verdict{s.verdict(w, t), w.busy(t)})
 	default:
 		c := w.offer(i, s.to, t.Jobs[s.failed].end(), 0)
-		c.revert, c.run = true, c.run+"/"+string(PurposeRollback)
+		c.revert = true
 	}
 	return true
 }

@@ -68,12 +68,8 @@ func (w *work) scopeAllows(s *scope, v *Version, i int32) bool {
 }
 
 // isScoped reports whether a version is not for every target.
-func (w *work) isScoped(deployment int32, version string) bool {
-	if !w.scoped[deployment] {
-		return false
-	}
-	n := w.versions[deployment].number(version)
-	return n >= 0 && w.versions[deployment].list[n].TargetSelector != ""
+func (w *work) isScoped(deployment, version int32) bool {
+	return w.scoped[deployment] && version >= 0 && w.versions[deployment].list[version].TargetSelector != ""
 }
 
 func (w *work) scopeOf(v *Version) *scope {

@@ -1,0 +1,380 @@
+package rollout
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// candidate is a start that passed every rule but capacity. There may be as many as targets, so it is small: its texts are made when it starts.
+type candidate struct {
+	seconds     int64 // when it is due, since 1970
+	nanoseconds int32
+	position    int32
+	target      int32
+	version     int32        // number; missing if the snapshot no longer holds the version of a member
+	attempt     int32        // outside brackets
+	start       int32        // one more than the index of its start in the plan; 0: it does not start
+	resource    string       // id
+	member      *memberStart // nil outside brackets
+	revert      bool         // back to the version before: goes first
+	forced      bool         // an override lets it past a full pool
+}
+
+// memberStart is a start that a bracket offers.
+type memberStart struct {
+	bracket *bracketWork
+	start   *bracket.Start
+	pending *pendingResource // for the first start of an execution: its resource
+}
+
+func (w *work) newCandidate(target, version int32, due time.Time, position int32) candidate {
+	return candidate{
+		target: target, version: version, seconds: due.Unix(), nanoseconds: int32(due.Nanosecond()), position: position,
+		resource: w.resources[w.targets[target].resource].ID,
+	}
+}
+
+// run is the id of the job that a candidate starts. It is the same until the job is observed, however often the start is offered.
+func (w *work) run(c *candidate) string {
+	if c.member != nil {
+		return c.member.start.Run.String()
+	}
+	id := w.id(c.target)
+	run := textkey.Join(id.Resource, id.Environment, id.Deployment, w.versionID(c), strconv.Itoa(int(c.attempt)))
+	if c.revert {
+		run += "/" + string(PurposeRollback)
+	}
+	return run
+}
+
+func (w *work) versionID(c *candidate) string {
+	if c.member != nil {
+		return c.member.start.Version
+	}
+	return w.versions[w.targets[c.target].deployment].list[c.version].ID
+}
+
+// group holds the lease of a candidate, with its resource.
+func (w *work) group(c *candidate) string {
+	if c.member != nil {
+		return c.member.start.Run.Group
+	}
+	return w.groupOf(&w.targets[c.target])
+}
+
+// reservedID begins the groups of targets outside brackets, where that of a bracket begins with the id of its rule.
+const reservedID = "target"
+
+// groupOf is the holder of the slots of a target outside brackets, with its resource.
+func (w *work) groupOf(t *target) string {
+	p := &w.pairs[w.pairOf(t)]
+	if p.group == "" {
+		p.group = textkey.Join(reservedID, t.Environment, t.Deployment)
+	}
+	return p.group
+}
+
+// takeTurns finds the order in which the candidates ask for capacity: those that take a target back first, then by due time, position and ids, which
+// are compared only where the rest is equal. Small entries are sorted instead of candidates.
+func (w *work) takeTurns() {
+	type entry struct {
+		seconds     int64
+		nanoseconds int32
+		position    int32
+		index       int32
+	}
+	entries := make([]entry, len(w.candidates))
+	for k := range w.candidates {
+		c := &w.candidates[k]
+		entries[k] = entry{c.seconds, c.nanoseconds, c.position, int32(k)}
+		if c.revert {
+			entries[k].seconds += math.MinInt64 / 2 // before everybody else, and by due time among themselves
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		switch {
+		case a.seconds != b.seconds:
+			return cmp.Compare(a.seconds, b.seconds)
+		case a.nanoseconds != b.nanoseconds:
+			return cmp.Compare(a.nanoseconds, b.nanoseconds)
+		case a.position != b.position:
+			return cmp.Compare(a.position, b.position)
+		}
+		return w.compareIDs(&w.candidates[a.index], &w.candidates[b.index])
+	})
+	w.turns = make([]int32, len(entries))
+	for k := range entries {
+		w.turns[k] = entries[k].index
+	}
+}
+
+func (w *work) compareIDs(a, b *candidate) int {
+	if a.target == b.target {
+		return strings.Compare(w.run(a), w.run(b))
+	}
+	ta, tb := &w.targets[a.target], &w.targets[b.target]
+	return cmp.Or(cmp.Compare(ta.resource, tb.resource), cmp.Compare(ta.environment, tb.environment), cmp.Compare(ta.deployment, tb.deployment))
+}
+
+// onePerResource lets one group of a bracket rule begin on a resource, whatever the environment: the one whose turn comes first. Each environment
+// was asked on its own and knows nothing of the others, so it is here that these wait for the end of the execution.
+func (w *work) onePerResource() {
+	if len(w.environments) < 2 {
+		return
+	}
+	type place struct {
+		rule     string
+		resource int32
+	}
+	first := map[place]*pendingResource{}
+	w.turns = slices.DeleteFunc(w.turns, func(k int32) bool {
+		m := w.candidates[k].member
+		if m == nil || m.pending == nil {
+			return false
+		}
+		at := place{m.bracket.id, m.pending.resource}
+		if first[at] == nil {
+			first[at] = m.pending
+		}
+		if first[at] == m.pending {
+			return false
+		}
+		blockers := []Verdict{{
+			Status: Pending, Reason: Reason(bracket.ReasonQueued), Rule: m.bracket.id,
+			On: []Condition{{Kind: OnExecutionEnd, Rule: m.bracket.id, Resource: w.resources[m.pending.resource].ID}},
+		}}
+		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
+			w.waitNumber(run.target, run.version, blockers)
+		}
+		return true
+	})
+}
+
+// admit asks for all candidates at once and turns the answer into starts and waits.
+func (w *work) admit() error {
+	w.takeTurns()
+	w.onePerResource()
+	asked := make([]concurrency.Candidate, len(w.turns))
+	var slab []int32
+	for k, at := range w.turns {
+		c := &w.candidates[at]
+		start := len(slab)
+		if m := c.member; m != nil && m.pending != nil {
+			// One lease covers the whole execution, so its first start needs a place wherever one of its runs will.
+			view := int32(none)
+			for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
+				if w.view[run.target] != view { // those that the same policies govern need the same
+					view = w.view[run.target]
+					slab = w.needs(slab, start, run.target)
+				}
+			}
+		} else {
+			slab = w.needs(slab, start, c.target)
+		}
+		asked[k] = concurrency.Candidate{
+			Resource: c.resource, Group: w.group(c), Rank: k, Needs: slab[start:len(slab):len(slab)],
+		}
+	}
+	var result concurrency.Result
+	var counted map[poolPlace]bool
+	given := map[int32]bool{} // forced somewhere, and refused by a pool elsewhere
+	for again := true; again; {
+		var restore func()
+		var err error
+		restore, counted = w.force(asked, given)
+		result, err = concurrency.Plan(w.capacity.snapshot, asked, w.now)
+		restore()
+		if err != nil {
+			return err
+		}
+		again = false
+		for _, refused := range result.Refused {
+			if w.candidates[w.turns[refused.Candidate]].forced {
+				given[refused.Candidate], again = true, true // its place must not count, since it does not start
+			}
+		}
+	}
+	w.wake(result.Next)
+	w.starts(result, counted)
+	w.refused(result)
+	w.pools(result)
+	return nil
+}
+
+// poolPlace is a resource in a pool.
+type poolPlace struct {
+	pool     int32
+	resource string
+}
+
+// force lets the candidates start for which an override lets their version past a concurrency rule: their resource counts as down in the pool
+// before the batch, so that it is admitted whatever the limit, and counts. restore gives the records their leases back. The resources that
+// only count for this are returned: nobody else may start on them on that account, since the start that is forced may be left out.
+func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore func(), counted map[poolPlace]bool) {
+	if len(w.overrides) == 0 {
+		return func() {}, nil
+	}
+	pools := w.capacity.snapshot.Pools
+	before := make([]concurrency.Record, len(pools))
+	for k := range pools {
+		before[k] = pools[k].Record
+	}
+	counted = map[poolPlace]bool{}
+	for k, at := range w.turns {
+		c := &w.candidates[at]
+		c.forced = false
+		for _, pool := range asked[k].Needs {
+			if but[int32(k)] || !w.forced(c, pool) {
+				continue
+			}
+			c.forced = true
+			at := poolPlace{pool, asked[k].Resource}
+			record := &pools[pool].Record
+			first, _ := slices.BinarySearchFunc(record.Leases, at.resource, func(l concurrency.Lease, id string) int { return strings.Compare(l.Resource, id) })
+			down := first < len(record.Leases) && record.Leases[first].Resource == at.resource ||
+				slices.ContainsFunc(pools[pool].Jobs, func(h concurrency.Holder) bool { return h.Resource == at.resource })
+			if down || counted[at] {
+				continue // held already, by this group or another: nobody is refused
+			}
+			counted[at] = true
+			lease := concurrency.Lease{
+				Pool: record.Key, Resource: at.resource, Group: reservedID, Token: record.NextToken, State: concurrency.Active, Since: w.now, ProgressAt: w.now,
+			}
+			record.NextToken++
+			record.Leases = slices.Insert(slices.Clone(record.Leases), first, lease)
+		}
+	}
+	return func() {
+		for k := range pools {
+			pools[k].Record = before[k]
+		}
+	}, counted
+}
+
+// borrowed reports whether a candidate was admitted on a place that counts only because another start is forced there.
+func (w *work) borrowed(c *candidate, claims []concurrency.Claim, counted map[poolPlace]bool) (pool int32, is bool) {
+	if c.forced || len(counted) == 0 {
+		return 0, false
+	}
+	for _, claim := range claims {
+		if counted[poolPlace{claim.Pool, c.resource}] {
+			return claim.Pool, true
+		}
+	}
+	return 0, false
+}
+
+// forced reports whether an override lets a candidate, or for the first start of an execution any of its runs, past a rule of the pool.
+func (w *work) forced(c *candidate, pool int32) bool {
+	let := func(i, n int32) bool {
+		return slices.ContainsFunc(w.views.list[w.view[i]].concurrency, func(rule *compiledRule) bool {
+			return w.capacity.byRule[rule][w.targets[i].resource] == pool && w.overriddenAt(rule.id, i, n) != nil
+		})
+	}
+	if m := c.member; m != nil && m.pending != nil {
+		return slices.ContainsFunc(m.bracket.runs[m.pending.from:m.pending.to], func(run pendingRun) bool { return let(run.target, run.version) })
+	}
+	return let(c.target, c.version)
+}
+
+// starts lists who is admitted, in turn. The texts are filled in by the order of the targets, which lie far apart in any other.
+func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
+	w.plan.Start = make([]Start, 0, len(result.Admitted))
+	claims := 0
+	for _, admitted := range result.Admitted {
+		claims += len(admitted.Claims)
+	}
+	slab := make([]Claim, 0, claims)
+	pools := w.capacity.snapshot.Pools
+	for _, admitted := range result.Admitted {
+		c := &w.candidates[w.turns[admitted.Candidate]]
+		if pool, is := w.borrowed(c, admitted.Claims, counted); is && result.Pools[pool].Active > result.Pools[pool].Max {
+			w.waitFor(c, []Verdict{w.slotVerdict(concurrency.Refusal{Pool: pool, Reason: concurrency.SlotFull})})
+			continue
+		}
+		start := Start{Purpose: PurposeDeploy, Reason: Reason(admitted.Reason)}
+		if c.forced {
+			start.Reason = ReasonOverridden
+		}
+		from := len(slab)
+		for _, claim := range admitted.Claims {
+			slab = append(slab, Claim{Pool: pools[claim.Pool].Key, Revision: claim.Revision, Token: claim.Token})
+		}
+		start.Claims = slab[from:len(slab):len(slab)]
+		w.plan.Start = append(w.plan.Start, start)
+		c.start = int32(len(w.plan.Start))
+	}
+	for k := range w.candidates {
+		c := &w.candidates[k]
+		if c.start == 0 {
+			continue
+		}
+		start := &w.plan.Start[c.start-1]
+		start.TargetID, start.Version, start.Run, start.Group = w.id(c.target), w.versionID(c), w.run(c), w.group(c)
+		start.Scoped = w.isScoped(w.targets[c.target].deployment, c.version)
+		if c.revert || c.member != nil && c.member.start.Run.Purpose == bracket.Rollback {
+			start.Purpose = PurposeRollback
+		}
+		w.waits[c.target].start = c.start
+		if m := c.member; m != nil && m.pending != nil {
+			m.pending.starts = true
+		}
+	}
+	for _, b := range w.plan.brackets {
+		for k := range b.pending {
+			if b.pending[k].starts {
+				w.follow(b, &b.pending[k])
+			}
+		}
+	}
+}
+
+// refused lists who waits for a slot. A refused first start of a bracket keeps all members of its resource waiting.
+func (w *work) refused(result concurrency.Result) {
+	shared := make([][]Verdict, len(result.Refusals))
+	for _, refused := range result.Refused {
+		c := &w.candidates[w.turns[refused.Candidate]]
+		blockers := shared[refused.Why]
+		if blockers == nil {
+			refusals := result.Refusals[refused.Why]
+			if len(w.overrides) > 0 { // pools that an override forces are not in the way, unless no other one is
+				if others := slices.DeleteFunc(slices.Clone(refusals), func(r concurrency.Refusal) bool { return w.forced(c, r.Pool) }); len(others) > 0 {
+					refusals = others
+				}
+			}
+			for _, refusal := range refusals {
+				blockers = append(blockers, w.slotVerdict(refusal))
+			}
+			if len(w.overrides) == 0 {
+				shared[refused.Why] = blockers
+			}
+		}
+		w.waitFor(c, blockers)
+	}
+}
+
+func (w *work) slotVerdict(refusal concurrency.Refusal) Verdict {
+	return Verdict{
+		Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool],
+		On: []Condition{{Kind: ConditionKind(refusal.Reason.On()), Pool: w.capacity.snapshot.Pools[refusal.Pool].Key}},
+	}
+}
+
+// waitFor says why a candidate that only capacity refuses does not start: all that its execution would run waits with it.
+func (w *work) waitFor(c *candidate, blockers []Verdict) {
+	if m := c.member; m != nil && m.pending != nil {
+		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
+			w.waitNumber(run.target, run.version, blockers)
+		}
+		return
+	}
+	w.wait(c.target, w.versionID(c), blockers)
+}

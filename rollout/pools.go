@@ -1,0 +1,214 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// capacity turns the resourceConcurrency rules into pools and asks for all starts of a plan in one batch: separate questions would each get
+// the last free place.
+type capacity struct {
+	snapshot concurrency.Snapshot
+	byRule   map[*compiledRule][]int32 // per resource number: its pool under the rule, or none
+	keys     map[string]int32          // pool key → index in snapshot.Pools
+	owner    []string                  // per pool: id of the first rule that has it
+	foreign  []concurrency.Record      // records of pools that no rule has any more
+}
+
+// openPools evaluates each group selector once per resource.
+func (w *work) openPools(s *Snapshot) {
+	c := &w.capacity
+	c.byRule, c.keys = map[*compiledRule][]int32{}, map[string]int32{}
+	members := map[int32][]bool{} // shared pools: who is counted already
+	for _, policy := range w.set.policies {
+		for _, rule := range policy.concurrency {
+			pools := make([]int32, len(w.resources))
+			byValue := map[string]int32{}
+			b := new(bound) // one for all: what an interface holds is allocated
+			for r := range w.resources {
+				pools[r] = none
+				resource := &w.resources[r]
+				b.resource = resource
+				ok, err := rule.group.Match(b)
+				if err != nil {
+					w.groupSelectorFailed(rule, int32(r), err)
+					continue
+				}
+				if !ok {
+					continue
+				}
+				value := ""
+				if rule.groupBy != nil {
+					value = rule.groupBy.of(resource)
+				}
+				index, known := byValue[value]
+				if !known {
+					index = c.pool(rule, value)
+					byValue[value] = index
+				}
+				pools[r] = index
+				if rule.pool.SharedPool != "" {
+					seen := members[index]
+					if seen == nil {
+						seen = make([]bool, len(w.resources))
+						members[index] = seen
+					}
+					if seen[r] {
+						continue
+					}
+					seen[r] = true
+				}
+				c.snapshot.Pools[index].Total++
+			}
+			c.byRule[rule] = pools
+		}
+	}
+	w.occupy(s)
+}
+
+// PoolKeys returns the keys of the pools that the policies' concurrency rules make of these resources, ascending: those that a
+// [concurrency.JobCounter] is asked about. An expression that fails on a resource is an error.
+func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
+	var keys []string
+	for _, policy := range s.policies {
+		for _, rule := range policy.concurrency {
+			for k := range resources {
+				ok, err := rule.group.Match(&bound{resource: &resources[k]})
+				if _, missing := missingKey(err); err != nil && !missing {
+					return nil, fmt.Errorf("rollout: %s: groupSelector on resource %s: %w", rule.id, resources[k].ID, err)
+				}
+				if !ok {
+					continue
+				}
+				value := ""
+				if rule.groupBy != nil {
+					value = rule.groupBy.of(&resources[k])
+				}
+				keys = append(keys, rule.pool.PoolKey(rule.id, value))
+				if rule.groupBy == nil {
+					break
+				}
+			}
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), nil
+}
+
+// pool finds or makes the pool of a rule and a value; rules with a shared pool agree on everything, which Compile checked.
+func (c *capacity) pool(rule *compiledRule, value string) int32 {
+	key := rule.pool.PoolKey(rule.id, value)
+	index, known := c.keys[key]
+	if !known {
+		index = int32(len(c.snapshot.Pools))
+		c.snapshot.Pools = append(c.snapshot.Pools, rule.pool.Pool(rule.id, value, 0))
+		c.owner = append(c.owner, rule.id)
+		c.keys[key] = index
+	}
+	return index
+}
+
+// groupSelectorFailed: who misses a key is no member; whoever cannot be judged at all must not start.
+func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
+	id := TargetID{Resource: w.resources[r].ID}
+	if key, missing := missingKey(err); missing {
+		w.diagnose(DiagnosticMissingKey, rule.id, key, id)
+		return
+	}
+	w.diagnose(DiagnosticSelectorError, rule.id, err.Error(), id)
+	verdict := Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: err.Error()}}
+	for i := range w.targets {
+		if w.targets[i].resource == r && w.views.list[w.view[i]].has(rule) {
+			w.held[int32(i)] = append(w.held[int32(i)], verdict)
+		}
+	}
+}
+
+// occupy adds who is in the pools already: leases, jobs that the host counts, resources that are down.
+func (w *work) occupy(s *Snapshot) {
+	c := &w.capacity
+	for i := range c.snapshot.Pools {
+		p := &c.snapshot.Pools[i]
+		p.Record = concurrency.NewRecord(p.Key)
+		p.Jobs = s.Active[p.Key]
+	}
+	for _, record := range s.State.Pools {
+		if index, known := c.keys[record.Key]; known {
+			c.snapshot.Pools[index].Record = record
+		} else {
+			c.foreign = append(c.foreign, record)
+		}
+	}
+	if len(w.unavailable) == 0 {
+		return
+	}
+	down := make([]int32, 0, len(w.unavailable))
+	for _, id := range w.unavailable {
+		if r, known := w.resource(id); known {
+			down = append(down, r)
+		}
+	}
+	for _, policy := range w.set.policies {
+		for _, rule := range policy.concurrency {
+			for _, r := range down {
+				if index := c.byRule[rule][r]; index != none {
+					p := &c.snapshot.Pools[index]
+					if id := w.resources[r].ID; !slices.Contains(p.Unavailable[max(0, len(p.Unavailable)-1):], id) {
+						p.Unavailable = append(p.Unavailable, id)
+					}
+				}
+			}
+		}
+	}
+}
+
+// needs appends the pools that a target must have a place in.
+func (w *work) needs(slab []int32, start int, i int32) []int32 {
+	for _, rule := range w.views.list[w.view[i]].concurrency {
+		if index := w.capacity.byRule[rule][w.targets[i].resource]; index != none && !slices.Contains(slab[start:], index) {
+			slab = append(slab, index)
+		}
+	}
+	return slab
+}
+
+func (w *work) pools(result concurrency.Result) {
+	for k, summary := range result.Pools {
+		p := &w.capacity.snapshot.Pools[k]
+		if len(w.overrides) > 0 { // who is forced holds nothing yet
+			summary.Holders = slices.DeleteFunc(summary.Holders, func(h concurrency.Holder) bool { return h.Group == reservedID })
+		}
+		w.plan.Pools = append(w.plan.Pools, Pool{
+			Key: p.Key, Active: summary.Active, Max: summary.Max, Total: summary.Total,
+			Holders: summary.Holders, Quarantined: summary.Quarantined, Unavailable: summary.Unavailable,
+		})
+	}
+	slices.SortFunc(w.plan.Pools, func(a, b Pool) int { return strings.Compare(a.Key, b.Key) })
+	for _, stuck := range result.Stuck {
+		p := &w.capacity.snapshot.Pools[stuck.Pool]
+		w.plan.Stuck = append(w.plan.Stuck, Stuck{Resource: stuck.Lease.Resource, Group: stuck.Lease.Group, Pool: p.Key, Since: stuck.At})
+		if p.OnStuck == concurrency.Quarantine && stuck.Lease.State == concurrency.Active {
+			// The holder and its token come from the record itself, so they cannot be refused.
+			if record, err := p.Record.Quarantine(stuck.Lease.Holder(), stuck.Lease.Token, reasonStuck); err == nil {
+				p.Record = record
+			}
+		}
+	}
+	slices.SortFunc(w.plan.Stuck, func(a, b Stuck) int {
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group), strings.Compare(a.Run, b.Run), strings.Compare(a.Pool, b.Pool))
+	})
+	known := w.capacity.keys
+	for k := range w.capacity.snapshot.Pools {
+		w.plan.State.Pools = append(w.plan.State.Pools, w.capacity.snapshot.Pools[k].Record)
+	}
+	for _, record := range w.capacity.foreign {
+		if _, twice := known[record.Key]; !twice {
+			w.plan.State.Pools = append(w.plan.State.Pools, record)
+		}
+	}
+	slices.SortFunc(w.plan.State.Pools, func(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) })
+}
