@@ -152,10 +152,6 @@ func (c *Compiled) divide(strategy *Strategy, fleet Fleet, options Options, orde
 	}
 	if len(strategy.Partitions) == 0 {
 		err = c.cut(strategy, n, "All", "Partition", func(i int) uint32 { return uint32(i) })
-		c.offsets = make([]uint32, n+1)
-		for i := range c.offsets {
-			c.offsets[i] = uint32(i)
-		}
 	} else {
 		err = c.assign(strategy, fleet, options, order)
 	}
@@ -178,7 +174,6 @@ func (c *Compiled) cut(strategy *Strategy, n int, single, several string, at fun
 	if whole || size > n {
 		size = n
 	}
-	c.members = slices.Grow(c.members, n)
 	for from := 0; from < n || from == 0; from += size {
 		to := min(n, from+size)
 		title := single
@@ -189,10 +184,11 @@ func (c *Compiled) cut(strategy *Strategy, n int, single, several string, at fun
 		if err != nil {
 			return err
 		}
-		c.partitions = append(c.partitions, part{name: title, count: uint32(to - from), max: limit})
 		for i := from; i < to; i++ {
-			c.members = append(c.members, at(i))
+			at := &c.places[at(i)]
+			at.slot[0], at.count = uint32(len(c.partitions)), 1
 		}
+		c.partitions = append(c.partitions, part{name: title, count: uint32(to - from), max: limit})
 		if n == 0 {
 			break
 		}
@@ -211,17 +207,14 @@ func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, orde
 		}
 	}
 	m := newMatcher(c.mode, options.displayName(), strategy.Partitions[:len(compiled)], compiled, fleet.Groups)
-	matches, err := c.match(m, fleet.Clusters, order)
+	err := c.match(m, fleet.Clusters, order)
 	if err != nil {
 		return err
 	}
 	c.partitions = make([]part, len(compiled))
-	for _, p := range matches {
-		c.partitions[p].count++
-	}
 	for i := range c.partitions {
 		p := &c.partitions[i]
-		p.name = strategy.Partitions[i].Name
+		p.name, p.count = strategy.Partitions[i].Name, m.counts[i]
 		if p.max, err = strategy.maxUnavailable(c.mode, int(p.count), i); err != nil {
 			return err
 		}
@@ -229,30 +222,14 @@ func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, orde
 	if bad != nil {
 		return bad
 	}
-	// Members go behind one another by partition, which keeps cluster order within each.
-	c.members = make([]uint32, len(matches))
-	next := make([]uint32, len(c.partitions))
-	for i := 1; i < len(next); i++ {
-		next[i] = next[i-1] + c.partitions[i-1].count
-	}
-	for cluster := range order {
-		for _, p := range matches[c.offsets[cluster]:c.offsets[cluster+1]] {
-			c.members[next[p]] = uint32(cluster)
-			next[p]++
-		}
-	}
 	if options.Leftovers != AppendLeftovers {
 		return nil
 	}
 	var left []uint32
-	before := c.offsets[0]
-	for cluster := range order {
-		after := c.offsets[cluster+1]
-		if after == before {
+	for cluster := range c.places {
+		if c.places[cluster].count == 0 {
 			left = append(left, uint32(cluster))
 		}
-		before = after
-		c.offsets[cluster+1] += uint32(len(left))
 	}
 	if len(left) == 0 {
 		return nil
@@ -260,60 +237,49 @@ func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, orde
 	return c.cut(strategy, len(left), "Leftovers", "Leftovers", func(i int) uint32 { return left[i] })
 }
 
-// match returns the partitions of all clusters behind one another, and fills offsets.
-func (c *Compiled) match(m *matcher, clusters []Cluster, order []uint32) (matches []uint32, err error) {
-	c.offsets = make([]uint32, len(order)+1)
-	matches = make([]uint32, 0, len(order))
+// match tells each cluster its partitions: where it will have slots, it has their indexes.
+func (c *Compiled) match(m *matcher, clusters []Cluster, order []uint32) error {
 	for from := 0; from < len(order); from += block {
 		to := min(from+block, len(order))
-		matches = m.match(clusters, order[from:to], matches, c.offsets[from+1:to+1])
-		if len(matches) > math.MaxInt32 {
-			return nil, &FieldError{Kind: KindValue, Path: "partitions", Hint: fmt.Sprintf("must have at most %d members in all", math.MaxInt32)}
+		m.match(clusters, order[from:to], c.places[from:to])
+		if len(m.several) > math.MaxInt32 {
+			return &FieldError{Kind: KindValue, Path: "partitions",
+				Hint: fmt.Sprintf("overlap too much: clusters in several of them may be members %d times in all", math.MaxInt32)}
 		}
 	}
-	return matches, nil
+	c.memberships = slices.Clone(m.several) // without what it has in reserve
+	return nil
 }
 
-// layOut gives each partition slots of its own words, and tells each cluster its slots.
+// layOut gives each partition slots of its own words, and each cluster its slots in place of the indexes of its partitions. Members keep
+// cluster order.
 func (c *Compiled) layOut() error {
-	words, member := 0, uint32(0)
-	for i := range c.partitions {
-		words += (int(c.partitions[i].count) + 63) / 64
-	}
-	if words > math.MaxUint32/64 {
-		return &FieldError{Kind: KindValue, Path: "partitions", Hint: "are too many for so many clusters"}
-	}
-	c.partitionOf = make([]uint32, 0, words)
-	several := uint32(0)
-	for cluster := range c.places {
-		at := &c.places[cluster]
-		at.slot[0], at.count = several, c.offsets[cluster+1]-c.offsets[cluster]
-		if at.count > 1 {
-			several += at.count
-		}
-	}
-	c.offsets = nil
-	c.memberships = make([]uint32, several)
+	words, members := 0, uint32(0)
 	for i := range c.partitions {
 		p := &c.partitions[i]
-		p.slot, p.member = uint32(len(c.partitionOf)*64), member
-		for k := range p.count {
-			at := &c.places[c.members[member+k]]
-			if at.count == 1 {
-				at.slot[0] = p.slot + k
-				continue
-			}
-			c.memberships[at.slot[0]] = p.slot + k
-			at.slot[0]++
-		}
-		member += p.count
-		for range (p.count + 63) / 64 {
-			c.partitionOf = append(c.partitionOf, uint32(i))
+		p.slot, p.member = uint32(words*64), members
+		members += p.count
+		if words += (int(p.count) + 63) / 64; words > math.MaxUint32/64 {
+			return &FieldError{Kind: KindValue, Path: "partitions", Hint: "are too many for so many clusters"}
 		}
 	}
+	c.members = make([]uint32, members)
+	next := make([]uint32, len(c.partitions))
 	for cluster := range c.places {
-		if at := &c.places[cluster]; at.count > 1 {
-			at.slot[0] -= at.count // back to the first one
+		slots := c.slotsOf(uint32(cluster))
+		for i, index := range slots {
+			p := &c.partitions[index]
+			c.members[p.member+next[index]] = uint32(cluster)
+			slots[i] = p.slot + next[index]
+			next[index]++
+		}
+	}
+	c.partitionOf = make([]uint32, words)
+	for i := range c.partitions {
+		p := &c.partitions[i]
+		from := p.slot / 64
+		for word := range (p.count + 63) / 64 {
+			c.partitionOf[from+word] = uint32(i)
 		}
 	}
 	for s := range c.in {

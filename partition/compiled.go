@@ -31,7 +31,6 @@ type Compiled struct {
 	partitions  []part
 	members     []uint32 // clusters by partition, in cluster order
 	memberships []uint32 // slots of clusters that have several, those of earlier partitions first
-	offsets     []uint32 // while compiling: where the partitions of a cluster begin; one more at the end
 	partitionOf []uint32 // by word of 64 slots
 	in          [sets]bitset
 	undo        []change // facts before the step under way

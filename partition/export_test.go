@@ -15,7 +15,7 @@ func (c *Compiled) Recount() { c.recount() }
 // Bytes is what a compiled plan keeps per cluster and membership, names and labels not counted.
 func (c *Compiled) Bytes() int {
 	const text = 16
-	n := len(c.versions)*text + len(c.facts)*2 + len(c.places)*12 + 4*(len(c.members)+len(c.memberships)+len(c.offsets)+len(c.partitionOf))
+	n := len(c.versions)*text + len(c.facts)*2 + len(c.places)*12 + 4*(len(c.members)+cap(c.memberships)+len(c.partitionOf))
 	for _, in := range c.in {
 		for _, words := range in.levels {
 			n += 8 * len(words)
@@ -33,7 +33,7 @@ type Members struct {
 }
 
 func NewMembers(strategy Strategy, fleet Fleet) *Members {
-	m := &Members{definitions: strategy.Partitions, fleet: fleet, compiled: &Compiled{}}
+	m := &Members{definitions: strategy.Partitions, fleet: fleet, compiled: &Compiled{places: make([]place, len(fleet.Clusters))}}
 	for i := range fleet.Clusters {
 		m.order = append(m.order, uint32(i))
 	}
@@ -41,7 +41,7 @@ func NewMembers(strategy Strategy, fleet Fleet) *Members {
 }
 
 // Find does what a compilation does: selectors, their index, and every cluster. It returns the number of memberships.
-func (m *Members) Find() int {
+func (m *Members) Find() (memberships int) {
 	list := make([]criteria, len(m.definitions))
 	for i := range m.definitions {
 		var err error
@@ -49,9 +49,12 @@ func (m *Members) Find() int {
 			panic(err)
 		}
 	}
-	matches, err := m.compiled.match(newMatcher(Default, DisplayNameLabel, m.definitions, list, m.fleet.Groups), m.fleet.Clusters, m.order)
-	if err != nil {
+	search := newMatcher(Default, DisplayNameLabel, m.definitions, list, m.fleet.Groups)
+	if err := m.compiled.match(search, m.fleet.Clusters, m.order); err != nil {
 		panic(err)
 	}
-	return len(matches)
+	for _, n := range search.counts {
+		memberships += int(n)
+	}
+	return memberships
 }

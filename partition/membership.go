@@ -1,8 +1,7 @@
 package partition
 
 import (
-	"cmp"
-	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -25,9 +24,11 @@ type matcher struct {
 	groupless  []string               // groups that a cluster in none is tried with
 	keys       []keyIndex
 	unfiled    []uint32 // partitions of which only a look at the labels can tell: NotIn, DoesNotExist, {}
-	candidates []uint32 // to which cluster, by number and 1, a partition was last a candidate
 	only       filing
-	heads      []uint16 // working memory of matchGroups
+	counts     []uint32 // members so far, by partition
+	several    []uint32 // partitions of clusters that are in more than one
+	candidates []uint32 // to which cluster, by number and 1, a partition was last a candidate
+	found      []uint32 // working memory
 }
 
 // filing says what all partitions are filed under, if being found there is being a member; else it is mixed.
@@ -69,6 +70,7 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 	m := &matcher{
 		display: display, groups: groups,
 		rules:      make([]rule, len(definitions)),
+		counts:     make([]uint32, len(definitions)),
 		candidates: make([]uint32, len(definitions)),
 	}
 	if mode == FleetController {
@@ -89,7 +91,7 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 		d, c, p := &definitions[i], compiled[i], uint32(i)
 		r := &m.rules[i]
 		*r = rule{labels: c.clusters, checkGroups: d.grouped(), group: d.ClusterGroup, groupLabels: c.groups, grouped: d.grouped()}
-		switch term, ok := load.lightest(terms[i]); {
+		switch term := load.lightest(terms[i]); {
 		case d.ClusterName != "":
 			if m.names == nil {
 				m.names = map[string][]uint32{}
@@ -99,14 +101,14 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 			m.grouped = true
 			r.checkGroups = false
 		case c.clusters == nil: // no criterion at all: never a candidate
-		case !ok:
+		case term == nil:
 			m.unfiled = append(m.unfiled, p)
 		default:
 			if term.Values == nil {
-				entries = append(entries, entry{key: term.Key, any: true, partition: p})
+				entries = append(entries, entry{term, anyValue, p})
 			}
-			for _, v := range term.Values {
-				entries = append(entries, entry{key: term.Key, value: v, partition: p})
+			for v := range term.Values {
+				entries = append(entries, entry{term, int32(v), p})
 			}
 			if s := d.ClusterSelector; len(s.MatchLabels)+len(s.MatchExpressions) == 1 {
 				r.labels = nil // being found under its only requirement is matching it
@@ -116,7 +118,10 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 	}
 	m.fileKeys(entries)
 	if m.grouped || m.checked {
-		m.known = newTextTable(slices.Sorted(maps.Keys(groups)))
+		m.known = newTextTable(len(groups))
+		for group := range groups {
+			m.known.number(group)
+		}
 		m.byKnown = make([]*groupIndex, len(groups))
 		m.byUnknown = map[string]*groupIndex{}
 	}
@@ -131,46 +136,66 @@ func (m *matcher) filing() filing {
 	switch {
 	case len(m.keys) == 1 && len(m.keys[0].any) == 0 && !m.grouped:
 		return oneLabel
-	case len(m.keys) == 0 && m.grouped:
+	case len(m.keys) == 0 && m.grouped && len(m.rules) <= 64:
 		return groupsOnly
 	}
 	return mixed
 }
 
-// entry files a partition under a value of a label, or any.
+// entry files a partition under one value of a term.
 type entry struct {
-	key, value string
-	any        bool
-	partition  uint32
+	term      *selector.Term
+	at        int32 // of the value; anyValue if the term has none
+	partition uint32
 }
 
+const anyValue = -1
+
+// fileKeys makes the index of each key from entries in the order of their partitions.
 func (m *matcher) fileKeys(entries []entry) {
-	slices.SortStableFunc(entries, func(a, b entry) int {
-		return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.value, b.value))
-	})
+	byKey := func(a, b entry) int { return strings.Compare(a.term.Key, b.term.Key) }
+	if !slices.IsSortedFunc(entries, byKey) {
+		slices.SortStableFunc(entries, byKey)
+	}
 	for len(entries) > 0 {
-		key, n := entries[0].key, 1
-		for n < len(entries) && entries[n].key == key {
+		n := 1
+		for n < len(entries) && byKey(entries[0], entries[n]) == 0 {
 			n++
 		}
-		k := keyIndex{key: key, partitions: make([]uint32, 0, n), starts: make([]uint32, 0, n+1)}
-		values := make([]string, 0, n)
-		for _, e := range entries[:n] {
-			if e.any {
-				k.any = append(k.any, e.partition)
-				continue
-			}
-			if len(values) == 0 || values[len(values)-1] != e.value {
-				values = append(values, e.value)
-				k.starts = append(k.starts, uint32(len(k.partitions)))
-			}
-			k.partitions = append(k.partitions, e.partition)
-		}
-		k.starts = append(k.starts, uint32(len(k.partitions)))
-		k.values = newTextTable(values)
-		m.keys = append(m.keys, k)
+		m.keys = append(m.keys, newKeyIndex(entries[:n]))
 		entries = entries[n:]
 	}
+}
+
+func newKeyIndex(entries []entry) keyIndex {
+	k := keyIndex{key: entries[0].term.Key, values: newTextTable(len(entries)), starts: make([]uint32, 1, len(entries)+1)}
+	for i := range entries {
+		e := &entries[i]
+		if e.at == anyValue {
+			k.any = append(k.any, e.partition)
+			continue
+		}
+		e.at = k.values.number(e.term.Values[e.at]) // from now on of the value among all
+		if int(e.at) == len(k.starts)-1 {
+			k.starts = append(k.starts, 0)
+		}
+		k.starts[e.at]++
+	}
+	total := uint32(0)
+	for i, n := range k.starts {
+		k.starts[i] = total
+		total += n
+	}
+	k.partitions = make([]uint32, total)
+	for i := range entries {
+		if e := &entries[i]; e.at != anyValue {
+			k.partitions[k.starts[e.at]] = e.partition
+			k.starts[e.at]++
+		}
+	}
+	copy(k.starts[1:], k.starts) // each is where the next one begins
+	k.starts[0] = 0
+	return k
 }
 
 // load counts how many partitions ask for a value of a label, and how many for a key.
@@ -193,9 +218,9 @@ func loadOf(terms [][]selector.Term) load {
 }
 
 // lightest returns the term under which the fewest other partitions are found, and of several the one whose key most partitions
-// share, so that few keys are looked up.
-func (l load) lightest(terms []selector.Term) (best selector.Term, ok bool) {
-	weight := func(t selector.Term) int {
+// share, so that few keys are looked up; nil if there is no term.
+func (l load) lightest(terms []selector.Term) (best *selector.Term) {
+	weight := func(t *selector.Term) int {
 		if t.Values == nil {
 			return len(l.keys) + len(l.values) + l.keys[t.Key]
 		}
@@ -206,42 +231,53 @@ func (l load) lightest(terms []selector.Term) (best selector.Term, ok bool) {
 		return most
 	}
 	if len(terms) == 1 {
-		return terms[0], true
+		return &terms[0]
 	}
-	for _, t := range terms {
-		w, b := weight(t), 0
-		if ok {
-			b = weight(best)
-		}
-		if !ok || w < b || w == b && l.keys[t.Key] > l.keys[best.Key] {
-			best, ok = t, true
+	least := 0
+	for i := range terms {
+		t := &terms[i]
+		if w := weight(t); best == nil || w < least || w == least && l.keys[t.Key] > l.keys[best.Key] {
+			best, least = t, w
 		}
 	}
-	return best, ok
+	return best
 }
 
 // block is how many clusters are matched at a time. Their maps and values lie all over the memory: reading the same thing of many of them in
 // a row lets the processor wait for several at once, and a block still fits into its cache.
 const block = 64
 
-// match appends the partitions of the clusters in this order, each one's ascending, and notes in ends where they end. Each cluster must be
-// matched once.
-func (m *matcher) match(clusters []Cluster, order, to, ends []uint32) []uint32 {
+// match finds the partitions of the clusters in this order and puts them into their places. Each cluster must be matched once.
+func (m *matcher) match(clusters []Cluster, order []uint32, places []place) {
 	switch m.only {
 	case oneLabel:
-		return m.matchLabel(clusters, order, to, ends)
+		m.matchLabel(clusters, order, places)
 	case groupsOnly:
-		return m.matchGroups(clusters, order, to, ends)
+		m.matchGroups(clusters, order, places)
+	default:
+		for i, from := range order {
+			m.found = m.matchOne(from, &clusters[from], m.found[:0])
+			m.put(m.found, &places[i])
+		}
 	}
-	for i, from := range order {
-		to = m.matchOne(from, &clusters[from], to)
-		ends[i] = uint32(len(to))
-	}
-	return to
 }
 
-// matchLabel is match where one label decides.
-func (m *matcher) matchLabel(clusters []Cluster, order, to, ends []uint32) []uint32 {
+// put notes the partitions of a cluster, which are ascending.
+func (m *matcher) put(partitions []uint32, at *place) {
+	for _, p := range partitions {
+		m.counts[p]++
+	}
+	at.slot[0], at.count = uint32(len(m.several)), uint32(len(partitions))
+	if len(partitions) == 1 {
+		at.slot[0] = partitions[0]
+	} else {
+		m.several = append(m.several, partitions...)
+	}
+}
+
+// matchLabel is match where one label decides. Each loop does one thing for a whole block, so that the processor waits for many values at
+// once.
+func (m *matcher) matchLabel(clusters []Cluster, order []uint32, places []place) {
 	var values [block]string
 	var heads [block]uint16
 	k := &m.keys[0]
@@ -251,45 +287,45 @@ func (m *matcher) matchLabel(clusters []Cluster, order, to, ends []uint32) []uin
 			value = unlabelled
 		}
 		values[i] = value
+		places[i].count = 0
 	}
 	for i := range order {
 		heads[i] = k.values.head(values[i])
 	}
 	for i := range order {
-		if list := k.of(k.values.search(heads[i], values[i])); len(list) == 1 {
-			to = append(to, list[0])
-		} else {
-			to = append(to, list...)
+		head := heads[i]
+		if head == 0 {
+			continue
 		}
-		ends[i] = uint32(len(to))
+		list, at := k.of(k.values.search(head, values[i])), &places[i]
+		if len(list) == 1 {
+			at.slot[0], at.count = list[0], 1
+			m.counts[list[0]]++
+		} else {
+			m.put(list, at)
+		}
 	}
-	return to
 }
 
-// matchGroups is match where groups decide.
-func (m *matcher) matchGroups(clusters []Cluster, order, to, ends []uint32) []uint32 {
-	heads := m.heads[:0]
-	for _, from := range order {
-		for _, group := range m.groupsOf(&clusters[from]) {
-			heads = append(heads, m.known.head(group))
-		}
-	}
-	m.heads = heads
+// matchGroups is match where groups decide, of at most 64 partitions.
+func (m *matcher) matchGroups(clusters []Cluster, order []uint32, places []place) {
 	for i, from := range order {
-		first := len(to)
+		in, at := uint64(0), &places[i]
 		for _, group := range m.groupsOf(&clusters[from]) {
-			for _, p := range m.ofGroup(heads[0], group).filed {
-				if m.candidates[p] != from+1 {
-					m.candidates[p] = from + 1
-					to = append(to, p)
-				}
-			}
-			heads = heads[1:]
+			in |= m.ofGroup(group).mask
 		}
-		ascend(to[first:])
-		ends[i] = uint32(len(to))
+		at.slot[0], at.count = uint32(len(m.several)), uint32(bits.OnesCount64(in))
+		if at.count == 1 {
+			at.slot[0] = uint32(bits.TrailingZeros64(in))
+			m.counts[at.slot[0]]++
+			continue
+		}
+		for ; in != 0; in &= in - 1 {
+			p := uint32(bits.TrailingZeros64(in))
+			m.several = append(m.several, p)
+			m.counts[p]++
+		}
 	}
-	return to
 }
 
 // unlabelled stands for the value of a label that is not there: no selector can ask for it.
@@ -308,7 +344,7 @@ func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint3
 	}
 	if m.grouped {
 		for _, group := range m.groupsOf(cluster) {
-			to = m.accept(m.ofGroup(m.known.head(group), group).filed, number, cluster, to)
+			to = m.accept(m.ofGroup(group).filed, number, cluster, to)
 		}
 	}
 	for i := range m.keys {
@@ -367,7 +403,7 @@ func (m *matcher) groupsOf(cluster *Cluster) []string {
 // inGroup reports whether one group of the cluster fulfils all criteria of the partition about groups.
 func (m *matcher) inGroup(cluster *Cluster, p uint32) bool {
 	return slices.ContainsFunc(m.groupsOf(cluster), func(group string) bool {
-		_, found := slices.BinarySearch(m.ofGroup(m.known.head(group), group).checked, p)
+		_, found := slices.BinarySearch(m.ofGroup(group).checked, p)
 		return found
 	})
 }
@@ -376,11 +412,11 @@ func (m *matcher) inGroup(cluster *Cluster, p uint32) bool {
 type groupIndex struct {
 	filed   []uint32 // those that are filed under their groups
 	checked []uint32 // the others
+	mask    uint64   // filed, as far as partitions go up to 63
 }
 
-// ofGroup takes the head of the group among the known ones.
-func (m *matcher) ofGroup(head uint16, group string) *groupIndex {
-	if i := m.known.search(head, group); i >= 0 {
+func (m *matcher) ofGroup(group string) *groupIndex {
+	if i := m.known.find(group); i >= 0 {
 		if m.byKnown[i] == nil {
 			m.byKnown[i] = m.resolve(group)
 		}
@@ -406,6 +442,7 @@ func (m *matcher) resolve(group string) *groupIndex {
 			index.checked = append(index.checked, p)
 		default:
 			index.filed = append(index.filed, p)
+			index.mask |= 1 << p
 		}
 	}
 	return index

@@ -11,7 +11,12 @@ import (
 func TestTextTableIsAMap(t *testing.T) {
 	filed, hashed := 0, 0
 	check := func(fatal func(string, ...any), texts, others []string) {
-		table, plain := newTextTable(texts), map[string]int32{}
+		table, plain := newTextTable(len(texts)), map[string]int32{}
+		for i, text := range texts {
+			if got := table.number(text); got != int32(i) {
+				fatal("%q is new and has number %d, want %d", text, got, i)
+			}
+		}
 		if table.hashed == nil {
 			filed++
 		} else {
@@ -27,6 +32,9 @@ func TestTextTableIsAMap(t *testing.T) {
 			}
 			if got := table.find(text); got != want {
 				fatal("%q: %d, want %d", text, got, want)
+			}
+			if want >= 0 && table.number(text) != want {
+				fatal("%q is numbered again", text)
 			}
 		}
 	}

@@ -33,24 +33,50 @@ type requirement struct {
 
 // Compile compiles the selector for [Labels.Match], or returns what Validate reports.
 func (l LabelSelector) Compile() (*Labels, error) {
-	if err := l.Validate(); err != nil {
+	keys := sortedKeys(l.MatchLabels)
+	if err := l.validate(keys); err != nil {
 		return nil, fmt.Errorf("selector: %w", err)
 	}
-	compiled := &Labels{}
-	for _, from := range l.requirements() {
-		r := requirement{key: from.Key, operator: from.Operator, values: from.Values}
-		switch {
-		case len(r.values) == 1:
-			r.value = r.values[0]
-		case len(r.values) > scanned:
-			r.set = make(map[string]struct{}, len(r.values))
-			for _, v := range r.values {
-				r.set[v] = struct{}{}
-			}
-		}
-		compiled.requirements = append(compiled.requirements, r)
+	return &Labels{requirements: l.requirements(keys)}, nil
+}
+
+// requirements lists all conditions in a fixed order: matchLabels by their sorted keys, then the expressions as they stand.
+func (l *LabelSelector) requirements(keys []string) []requirement {
+	n := len(keys)
+	for i := range l.MatchExpressions {
+		n += len(l.MatchExpressions[i].Values)
 	}
-	return compiled, nil
+	texts := make([]string, 0, n) // the values of all
+	list := make([]requirement, 0, len(keys)+len(l.MatchExpressions))
+	add := func(key string, operator LabelOperator, values ...string) {
+		from := len(texts)
+		texts = append(texts, values...)
+		own := texts[from:len(texts):len(texts)]
+		slices.Sort(own)
+		list = append(list, newRequirement(key, operator, slices.Compact(own)))
+	}
+	for _, key := range keys {
+		add(key, In, l.MatchLabels[key])
+	}
+	for i := range l.MatchExpressions {
+		r := &l.MatchExpressions[i]
+		add(r.Key, r.Operator, r.Values...)
+	}
+	return list
+}
+
+func newRequirement(key string, operator LabelOperator, values []string) requirement {
+	r := requirement{key: key, operator: operator, values: values}
+	switch {
+	case len(values) == 1:
+		r.value = values[0]
+	case len(values) > scanned:
+		r.set = make(map[string]struct{}, len(values))
+		for _, v := range values {
+			r.set[v] = struct{}{}
+		}
+	}
+	return r
 }
 
 // scanned is up to how many strings a scan beats hashing.

@@ -43,10 +43,13 @@ func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 
 // Validate reports every fault with its path, by the rules of Kubernetes: an unknown operator, values where there must be none or none
 // where there must be some, and keys and values that no label can have.
-func (l LabelSelector) Validate() error {
+func (l LabelSelector) Validate() error { return l.validate(sortedKeys(l.MatchLabels)) }
+
+// validate takes the sorted keys of MatchLabels.
+func (l *LabelSelector) validate(keys []string) error {
 	var faults []error
 	fault := func(path, msg string) { faults = append(faults, fmt.Errorf("%s: %s", path, msg)) }
-	for _, key := range sortedKeys(l.MatchLabels) {
+	for _, key := range keys {
 		for _, msg := range [...]string{labelKey(key), labelValue(l.MatchLabels[key])} {
 			if msg != "" {
 				fault(fmt.Sprintf("matchLabels[%q]", key), msg)
@@ -147,18 +150,18 @@ func (e *Env) CompileLabels(name string, l LabelSelector) (*Selector, error) {
 // expression writes the selector as CEL over a map variable, absent keys spelled out.
 func (l LabelSelector) expression(variable string) string {
 	var parts []string
-	for _, r := range l.requirements() {
-		present := quote(r.Key) + " in " + variable
-		value := variable + "[" + quote(r.Key) + "]"
-		quoted := make([]string, len(r.Values))
-		for i, v := range r.Values {
+	for _, r := range l.requirements(sortedKeys(l.MatchLabels)) {
+		present := quote(r.key) + " in " + variable
+		value := variable + "[" + quote(r.key) + "]"
+		quoted := make([]string, len(r.values))
+		for i, v := range r.values {
 			quoted[i] = quote(v)
 		}
 		listed := value + " in [" + strings.Join(quoted, ", ") + "]"
 		if len(quoted) == 1 {
 			listed = value + " == " + quoted[0]
 		}
-		switch r.Operator {
+		switch r.operator {
 		case In:
 			parts = append(parts, present+" && "+listed)
 		case NotIn:
@@ -173,19 +176,6 @@ func (l LabelSelector) expression(variable string) string {
 		return "true"
 	}
 	return strings.Join(parts, " && ")
-}
-
-// requirements lists all conditions in a fixed order: matchLabels by key, then the expressions as they stand.
-func (l LabelSelector) requirements() []LabelRequirement {
-	list := make([]LabelRequirement, 0, len(l.MatchLabels)+len(l.MatchExpressions))
-	for _, key := range sortedKeys(l.MatchLabels) {
-		list = append(list, LabelRequirement{Key: key, Operator: In, Values: []string{l.MatchLabels[key]}})
-	}
-	for _, r := range l.MatchExpressions {
-		r.Values = sorted(r.Values)
-		list = append(list, r)
-	}
-	return list
 }
 
 func sortedKeys(labels map[string]string) []string {
