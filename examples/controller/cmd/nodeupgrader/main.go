@@ -2,7 +2,7 @@
 //
 //	go run ./cmd/nodeupgrader -install                 # creates or updates the custom resources, and ends
 //	go run ./cmd/nodeupgrader                          # works on all namespaces
-//	go run ./cmd/nodeupgrader -namespace fleet -leader-election=false
+//	go run ./cmd/nodeupgrader -namespace fleet -leader-election=false -metrics-bind-address 0
 //
 // The cluster is that of the usual flags and variables: -kubeconfig, KUBECONFIG, or the service account of the pod. Several may run at once; a leader
 // saves work and conflicts, and is not needed for safety.
@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/examples/controller"
@@ -30,6 +31,7 @@ func main() {
 	flag.StringVar(&o.namespace, "namespace", "", "the only `namespace` to work on; all if empty")
 	flag.BoolVar(&o.elect, "leader-election", true, "let one of several controllers work at a time")
 	flag.StringVar(&o.leases, "leader-election-namespace", "", "`namespace` of the lease; that of the pod if empty")
+	flag.StringVar(&o.metrics, "metrics-bind-address", ":8080", "`address` at which metrics are served; 0: nowhere")
 	flag.Parse()
 	ctrl.SetLogger(klog.Background())
 	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
@@ -39,14 +41,14 @@ func main() {
 }
 
 type options struct {
-	install, elect    bool
-	namespace, leases string
+	install, elect             bool
+	namespace, leases, metrics string
 }
 
 func run(ctx context.Context, o options) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return err
+		return fmt.Errorf("nodeupgrader: which cluster: give -kubeconfig or KUBECONFIG, or run in a pod: %w", err)
 	}
 	scheme, err := controller.NewScheme()
 	if err != nil {
@@ -63,6 +65,7 @@ func run(ctx context.Context, o options) error {
 	}
 	managed := ctrl.Options{
 		Scheme: scheme, LeaderElection: o.elect, LeaderElectionID: "nodeupgrader.rollout.tranche.dev", LeaderElectionNamespace: o.leases,
+		Metrics: metricsserver.Options{BindAddress: o.metrics},
 	}
 	if o.namespace != "" {
 		managed.Cache.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}

@@ -1,0 +1,204 @@
+package controller
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// build compiles the program. What it is made of was compiled for the tests, so this is little more than linking.
+func build(t *testing.T) (binary string) {
+	t.Helper()
+	binary = filepath.Join(t.TempDir(), "nodeupgrader")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/nodeupgrader").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// kubeconfig writes what says where a server is and who asks.
+func (s *server) kubeconfig(t *testing.T) (file string) {
+	t.Helper()
+	from := s.config()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: from.Host, CertificateAuthority: from.CAFile}
+	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: from.BearerToken}
+	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
+	config.CurrentContext = "test"
+	file = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// program is a process of the program.
+type program struct {
+	*testing.T
+	cmd    *exec.Cmd
+	done   chan error
+	mu     sync.Mutex
+	output bytes.Buffer
+}
+
+func (p *program) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.output.Write(b)
+}
+
+func (p *program) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.output.String()
+}
+
+// run starts a process, which ends with the test at the latest.
+func run(t *testing.T, kubeconfig, binary string, arguments ...string) *program {
+	t.Helper()
+	p := &program{T: t, cmd: exec.Command(binary, arguments...), done: make(chan error, 1)}
+	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.done <- p.cmd.Wait() }()
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	return p
+}
+
+// wait returns the exit code of a process that ends by itself or was told to.
+func (p *program) wait() int {
+	p.Helper()
+	select {
+	case err := <-p.done:
+		p.done <- err
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			p.Fatal(err)
+		}
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(2 * time.Minute):
+		p.Fatalf("%v does not end:\n%s", p.cmd.Args, p.said())
+		return -1
+	}
+}
+
+func (p *program) signal(signal os.Signal) {
+	p.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		p.Fatalf("%v: %v\n%s", p.cmd.Args, err, p.said())
+	}
+}
+
+// TestProgram runs the program as it is on a cluster: it installs its definitions, and one process after the other rolls out a release while an agent carries out the jobs. The
+// first one is killed in the middle, the second one is told to stop when all is done.
+func TestProgram(t *testing.T) {
+	t.Parallel()
+	binary := build(t)
+	s, err := newServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	config := s.kubeconfig(t)
+
+	if p := run(t, filepath.Join(t.TempDir(), "none"), binary, "-install"); p.wait() != 1 || !strings.Contains(p.said(), "KUBECONFIG, or") {
+		t.Errorf("without a cluster it ends with %d and says %q", p.cmd.ProcessState.ExitCode(), p.said())
+	}
+	if p := run(t, config, binary, "-instal"); p.wait() != 2 || !strings.Contains(p.said(), "-install") {
+		t.Errorf("a flag that it does not know: it ends with %d and says %q", p.cmd.ProcessState.ExitCode(), p.said())
+	}
+	for range 2 { // the second time the definitions are there
+		if p := run(t, config, binary, "-install"); p.wait() != 0 || p.said() != "" {
+			t.Fatalf("-install ends with %d and says %q", p.cmd.ProcessState.ExitCode(), p.said())
+		}
+	}
+
+	const machines = 6
+	namespace, c := newNamespace(), newClient(t, s)
+	create(t, c, newPolicy(namespace, "flat", readPolicy(t, "policy-flat.json")), inNamespace(&v1alpha1.NodeDeployment{}, namespace, "agent"),
+		newRelease(namespace, "agent", "v1", time.Now().Add(-time.Hour)))
+	for i := range machines {
+		create(t, c, inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: "prod"}}, namespace, fmt.Sprint("m", i)))
+	}
+	arguments := []string{"-namespace", namespace, "-leader-election=false", "-metrics-bind-address=0"}
+	p := run(t, config, binary, arguments...)
+	killed, peak := false, 0
+	deadline := time.Now().Add(4 * time.Minute)
+	for !rolledOut(t, c, namespace, machines) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the rollout does not end: %v\n%s", starts(listJobs(t, c, namespace)), p.said())
+		}
+		select {
+		case err := <-p.done:
+			t.Fatalf("it ends in the middle: %v\n%s", err, p.said())
+		default:
+		}
+		active, ended := work(t, c, namespace)
+		if peak = max(peak, active); ended >= 2 && !killed {
+			killed = true
+			p.signal(syscall.SIGKILL)
+			p.wait()
+			p = run(t, config, binary, arguments...)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if jobs := listJobs(t, c, namespace); len(jobs) != machines || !killed || peak != 2 {
+		t.Errorf("%d jobs, at most %d at once; killed in the middle: %v; want %d, 2 at once\n%v", len(jobs), peak, killed, machines, starts(jobs))
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 {
+		t.Errorf("told to stop it ends with %d:\n%s", code, p.said())
+	}
+}
+
+// work carries out what there is to do, and returns how many jobs are active and how many have ended.
+func work(t *testing.T, c client.Client, namespace string) (active, ended int) {
+	t.Helper()
+	for _, job := range listJobs(t, c, namespace) {
+		var err error
+		switch job.Status.State {
+		case "":
+			active++
+			err = report(t.Context(), c, &job, rollout.JobInProgress, time.Now())
+		case rollout.JobInProgress:
+			active++
+			if time.Since(job.Status.StartedAt) > 100*time.Millisecond {
+				err = report(t.Context(), c, &job, rollout.JobSuccessful, time.Now())
+			}
+		default:
+			ended++
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return active, ended
+}
+
+// rolledOut reports whether every machine says that nothing is left to do.
+func rolledOut(t *testing.T, c client.Client, namespace string, machines int) bool {
+	t.Helper()
+	for i := range machines {
+		if reason(t, c, namespace, fmt.Sprint("m", i)) != string(rollout.ReasonCurrent) {
+			return false
+		}
+	}
+	return true
+}
