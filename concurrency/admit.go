@@ -72,7 +72,7 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 	needs := l.ordered(c.Needs)
 	for k, pool := range needs {
 		p := &l.pools[pool]
-		if who == none && p.open() {
+		if p.open() {
 			continue
 		}
 		own, reason := false, Reason("")

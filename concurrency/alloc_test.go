@@ -21,6 +21,69 @@ func TestPlanAllocations(t *testing.T) {
 	}
 }
 
+// TestRoomForResults: what is allocated at once is as large as it has to be.
+func TestRoomForResults(t *testing.T) {
+	for _, down := range []int{0, 5} {
+		s, candidates := fleet(2_000, down)
+		r, err := Plan(s, candidates, epoch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		free := 0
+		for _, a := range r.Admitted {
+			if a.Reason != SlotFree {
+				free++
+			}
+		}
+		if cap(r.Refused) != len(candidates)-free || len(r.Admitted) == 0 || cap(r.Admitted) > 2*len(r.Admitted) {
+			t.Errorf("down=%d: room for %d refused of %d, %d free, and for %d admitted of %d", down, cap(r.Refused), len(r.Refused), free, cap(r.Admitted), len(r.Admitted))
+		}
+	}
+	s := newScene(ten(Count(4)), Pool{Key: "lost", Unknown: true}).lease("nodes", "n1", "g", 0).lease("nodes", "n2", "g", 0).unavailable("nodes", "n4").unavailable("nodes", "n5")
+	s.Pools[0].Jobs = []Holder{{"n3", "g"}}
+	s.Pools[0].Departed = []string{"n6"}
+	l := newLedger(s.Snapshot, make([]Candidate, 10), epoch)
+	if len(l.places) != 6 || cap(l.places) != 6 || len(l.holds) != 3 || cap(l.holds) != 3 || l.room != 0 {
+		t.Errorf("%d places of %d, %d leases of %d, room %d", len(l.places), cap(l.places), len(l.holds), cap(l.holds), l.room)
+	}
+	s.Pools[0].Limit = Count(9)
+	if l := newLedger(s.Snapshot, make([]Candidate, 10), epoch); l.room != 4 {
+		t.Errorf("room for %d, want 4: nine less two leases, a job and two that are unavailable", l.room)
+	}
+	s.Pools[0].Departed = nil
+	if l := newLedger(s.Snapshot, nil, epoch); len(l.down.entries) != 5 || cap(l.down.entries) != 5 || l.room != 0 {
+		t.Errorf("%d resources of %d, room %d", len(l.down.entries), cap(l.down.entries), l.room)
+	}
+}
+
+func TestWidth(t *testing.T) {
+	needs := func(n, width int) []Candidate {
+		candidates := make([]Candidate, n)
+		for i := range candidates {
+			candidates[i].Needs = make([]int32, width)
+		}
+		return candidates
+	}
+	for _, c := range []struct {
+		candidates []Candidate
+		want       int
+		why        string
+	}{
+		{nil, 1, "nobody"},
+		{needs(10, 0), 1, "who needs nothing takes no place, but it is divided by it"},
+		{needs(1, 3), 3, "one"},
+		{needs(1000, 3), 3, "all alike"},
+		{append(needs(1, 9), needs(3, 1)...), 3, "twelve for four"},
+		{append(needs(1, 9), needs(4, 1)...), 3, "thirteen for five, rounded up"},
+		{append(needs(1, 9), needs(999, 1)...), 2, "the first is one of many"},
+		{needs(5, 99), 10, "there are no more than ten pools"},
+	} {
+		if got := width(c.candidates, 10); got != c.want {
+			t.Errorf("%d, want %d: %s", got, c.want, c.why)
+		}
+	}
+}
+
 // TestQueueDoesNotPassTheFleet: an end and a start cost the same in a queue a hundred times as long.
 func TestQueueDoesNotPassTheFleet(t *testing.T) {
 	visits := func(n int) float64 {

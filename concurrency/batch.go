@@ -52,7 +52,7 @@ func (b *batch) prepare() {
 		if len(c.Needs) == 0 {
 			b.exempt++
 		}
-		sorted = sorted && (i == 0 || compareCandidates(b.ledger, &b.candidates[i-1], c) <= 0)
+		sorted = sorted && b.follows(i, c)
 	}
 	if sorted {
 		return
@@ -118,7 +118,7 @@ func (b *batch) follows(i int, c *Candidate) bool {
 		return true
 	}
 	before := &b.candidates[i-1]
-	return before.Rank < c.Rank || before.Rank == c.Rank && compareCandidates(b.ledger, before, c) <= 0
+	return before.Rank < c.Rank || compareCandidates(b.ledger, before, c) <= 0
 }
 
 // resource returns the number of a resource that has places, counting in what the batch itself started, or none.

@@ -1,6 +1,10 @@
 package concurrency
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
 
 // Sentinels for stores and for the transitions of a [Record]. Waiting for a slot is never an error.
 var (
@@ -23,14 +27,7 @@ type LimitError struct {
 
 // Error returns "path: value: hint", without the parts that are empty.
 func (e *LimitError) Error() string {
-	text := e.Hint
-	if e.Value != "" {
-		text = e.Value + ": " + text
-	}
-	if e.Path != "" {
-		text = e.Path + ": " + text
-	}
-	return text
+	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
 const (

@@ -163,7 +163,7 @@ func (q *Queue) leave(id int32) {
 // thin follows the departure of a candidate from a line.
 func (q *Queue) thin(l *line) {
 	q.touch(l)
-	if len(l.ids) == 0 && l != q.free {
+	if len(l.ids) == 0 {
 		q.empty = append(q.empty, l)
 	}
 }

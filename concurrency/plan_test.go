@@ -185,6 +185,8 @@ func TestPlanRows(t *testing.T) {
 			[]string{"a2 slot_free", "b1 slot_free", "a1 rack:slot_full"}, "a zone that becomes active needs no reservation any more: two zones may be"},
 		{"strict, keys reserved", strictZones().ask("a1", "g", "a").ask("b1", "g", "b", "rack").ask("c1", "g", "c"),
 			[]string{"a1 slot_free", "b1 rack:slot_full", "c1 c:slot_reserved"}, "one zone is active, the second is reserved"},
+		{"strict, own reservation", strictZones().ask("a1", "g", "a", "rack").ask("a1", "h", "a").ask("b1", "g", "b"),
+			[]string{"a1 slot_free", "b1 slot_free", "a1 rack:slot_full"}, "the place was reserved for a1, whichever group: the zone is active now, and reserved no more"},
 		{"job without lease", func() *scene {
 			s := newScene(ten(Count(1)))
 			s.Pools[0].Jobs = []Holder{{"n1", "g"}, {"n1", "g"}}
@@ -204,6 +206,15 @@ func TestPlanRows(t *testing.T) {
 			return s.lease("nodes", "n2", "g", 0).lease("nodes", "n3", "g", 0)
 		}().ask("n1", "fix", "nodes").ask("n4", "g", "nodes"),
 			[]string{"n1 slot_already_down", "n4 nodes:slot_full"}, "the allowance went to others, but a fix for the broken resource disrupts nothing more"},
+		{"fix before others", newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).running("n1", "g").lease("nodes", "n2", "g", 0).
+			ask("n5", "g", "nodes").ask("n1", "fix", "nodes"),
+			[]string{"n1 slot_already_down", "n5 nodes:slot_full"}, "the fix consumes nothing, so it comes first; its lease is not forgiven"},
+		{"fix without a key", func() *scene {
+			s := zones(1)
+			s.Pools[1].StuckAfter, s.Pools[1].OnStuck, s.Pools[1].QuarantineAllowance = time.Hour, Quarantine, Count(1)
+			return s.lease("b", "b1", "g", 2*time.Hour).running("b1", "g").lease("a", "a1", "g", 0)
+		}().ask("b1", "fix", "b"),
+			[]string{"b1 b:slot_keys_full"}, "a zone whose only lease is forgiven is quiet; the fix would make it the second one that is active"},
 		{"not stuck without a run", newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).ask("n3", "g", "nodes"),
 			[]string{"n3 nodes:slot_full"}, "waiting for a window or an approval is not stuck"},
 		{"empty", newScene(), nil, "nothing asked, nothing said"},
@@ -292,6 +303,17 @@ func TestPlanClaims(t *testing.T) {
 	}
 	if again, err := Apply(s.Snapshot, s.candidates, []Admitted{r.Admitted[1], r.Admitted[1]}, epoch); err != nil || len(again) != 2 || len(again[0].Leases) != 1 {
 		t.Errorf("the same start twice is one lease: %v %v", again, err)
+	}
+}
+
+// TestJobGetsALease: a holder that only its job knew holds one lease from its first start on, and a second start carries the same token.
+func TestJobGetsALease(t *testing.T) {
+	s := newScene(ten(Count(1))).ask("n1", "g", "nodes").ask("n1", "g", "nodes")
+	s.Pools[0].Jobs = []Holder{{"n1", "g"}}
+	r := s.plan(t)
+	want := []Admitted{{0, SlotHeld, []Claim{{0, 0, 1}}}, {1, SlotHeld, []Claim{{0, 0, 1}}}}
+	if diff := cmp.Diff(want, r.Admitted); diff != "" || r.Pools[0].Starts != 1 {
+		t.Errorf("%d starts: %s", r.Pools[0].Starts, diff)
 	}
 }
 

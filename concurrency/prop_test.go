@@ -30,7 +30,7 @@ func drawSnapshot(t *rapid.T, now time.Time) Snapshot {
 			p.Unknown = true
 		}
 		if rapid.Bool().Draw(t, "family") {
-			p.Family, p.MaxActiveKeys = "f", 1
+			p.Family, p.MaxActiveKeys = rapid.SampledFrom([]string{"f", "f", "g"}).Draw(t, "of"), 1
 		}
 		p.OnStuck = OnStuck(small("onStuck", 1))
 		p.StuckAfter = time.Duration(small("stuckAfter", 1)) * 3 * time.Minute

@@ -1,6 +1,7 @@
 package concurrency
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -196,6 +197,58 @@ func TestQueueAllowanceMoves(t *testing.T) {
 	}
 	if q.Len() != 0 {
 		t.Errorf("%d wait", q.Len())
+	}
+}
+
+// TestQueueNewHead: a candidate that comes before the one for whom a place was reserved takes it, although all who need the same were refused.
+func TestQueueNewHead(t *testing.T) {
+	s := newScene(Pool{Key: "zone", Limit: Count(1), Total: 9}, Pool{Key: "rack", Limit: Count(1), Total: 9, Strict: true}).lease("rack", "r", "x", 0)
+	q, err := NewQueue(s.Snapshot, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		candidate Candidate
+		want      int
+		why       string
+	}{
+		{Candidate{"n1", "g", 1, []int32{0, 1}}, 0, "the rack is full; the zone's place is reserved"},
+		{Candidate{"n2", "g", 2, []int32{0}}, 0, "comes after the reservation"},
+		{Candidate{"n0", "g", 0, []int32{0}}, 1, "comes before it"},
+	} {
+		if _, err := q.Add(c.candidate); err != nil {
+			t.Fatal(err)
+		}
+		if got := q.Admit(); len(got) != c.want {
+			t.Errorf("%s: %v: %s", c.candidate.Resource, got, c.why)
+		}
+	}
+}
+
+// TestQueueForgetsLines: when nobody waits any more, by admission or removal, no line is left.
+func TestQueueForgetsLines(t *testing.T) {
+	s := newScene(ten(Count(1)), Pool{Key: "zone", Limit: Count(1), Total: 3, Strict: true})
+	q, err := NewQueue(s.Snapshot, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, needs := range [][]int32{{0}, {0}, {1}, {0, 1}, {1}, {}} {
+		if _, err := q.Add(Candidate{Resource: fmt.Sprint("n", i), Group: "g", Rank: i, Needs: needs}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := q.Admit(); len(got) != 3 || len(q.lines) != 3 {
+		t.Errorf("%d start, %d lines are left", len(got), len(q.lines))
+	}
+	for id := range int32(6) {
+		q.Remove(id) // of those who started it is an error
+	}
+	waiting := 0
+	for i := range q.spots {
+		waiting += len(q.spots[i])
+	}
+	if q.Len() != 0 || len(q.lines)+len(q.live)+len(q.same)+len(q.empty)+waiting != 0 {
+		t.Errorf("%d wait, %d lines, %d live, %d resources, %d empty, %d at pools", q.Len(), len(q.lines), len(q.live), len(q.same), len(q.empty), waiting)
 	}
 }
 
