@@ -21,10 +21,13 @@ type node struct {
 	Labels         []string
 }
 
+// aNode has strings of its own, as after decoding: keys that a program and its data share are found sooner.
 func aNode() *node {
-	n := &node{ID: "r-17", Name: "web-17", Kind: "Cluster", Metadata: map[string]string{
-		"cluster": "prod-east", "tier": "gold", "region": "us-east-1", "canary": "true",
-	}, Labels: []string{"a", "b", "c", "d", "team-x"}}
+	n := &node{ID: "r-17", Name: "web-17", Kind: "Cluster", Metadata: map[string]string{}, Labels: []string{"a", "b", "c", "d", "team-x"}}
+	for _, pair := range []string{"cluster=prod-east", "tier=gold", "region=us-east-1", "canary=true"} {
+		key, value, _ := strings.Cut(pair, "=")
+		n.Metadata[key] = value
+	}
 	for i := len(n.Metadata); i < 16; i++ {
 		n.Metadata[fmt.Sprintf("key-%d", i)] = fmt.Sprintf("value-%d", i)
 	}

@@ -60,49 +60,16 @@ func (c conjunction) run(in input) verdict {
 		return c.onValues(in.values)
 	}
 	for i := range c {
-		t := &c[i]
-		text, v, there := t.lookup(in.vars)
-		if there {
-			if t.op == testEqual && len(text) <= t.tooLong {
-				if (text == t.literal) == t.negated {
-					return no
-				}
-				continue
-			}
-			v = t.hold(text)
-		}
-		if v != yes {
+		if v := c[i].onVars(in.vars); v != yes {
 			return c.after(i, v, in)
 		}
 	}
 	return yes
 }
 
-// onValues is run for the case that everything else is measured against: tests for equality that say yes or no. It calls nothing but
-// the map, because a call would cost as much as what it does.
 func (c conjunction) onValues(values *Values) verdict {
-	slots := values.slots
 	for i := range c {
-		t := &c[i]
-		s := &slots[t.slot]
-		text, there := s.text, s.bound
-		if t.keyed {
-			text, there = s.labels[t.key]
-		}
-		if there && t.op == testEqual && len(text) <= t.tooLong {
-			if (text == t.literal) == t.negated {
-				return no
-			}
-			continue
-		}
-		v := t.fault
-		switch {
-		case there:
-			v = t.hold(text)
-		case s.bound:
-			v = t.absent
-		}
-		if v != yes {
+		if v := c[i].onValues(values); v != yes {
 			return c.after(i, v, input{vars: values, values: values})
 		}
 	}
@@ -116,6 +83,36 @@ func (c conjunction) after(i int, v verdict, in input) verdict {
 	}
 	if w := c[i+1:].run(in); w == no || w == large {
 		return w
+	}
+	return v
+}
+
+// onValues and onVars evaluate the test. They decide equality themselves, the case that everything else is measured against: a call would
+// cost as much as what it does.
+func (t *test) onValues(values *Values) verdict {
+	s := &values.slots[t.slot]
+	text, there := s.text, s.bound
+	if t.keyed {
+		text, there = s.labels[t.key]
+	}
+	switch {
+	case there && t.op == testEqual && len(text) <= t.tooLong:
+		return truth((text == t.literal) != t.negated)
+	case there:
+		return t.hold(text)
+	case s.bound:
+		return t.absent
+	}
+	return t.fault
+}
+
+func (t *test) onVars(vars Vars) verdict {
+	text, v, there := t.lookup(vars)
+	switch {
+	case there && t.op == testEqual && len(text) <= t.tooLong:
+		return truth((text == t.literal) != t.negated)
+	case there:
+		return t.hold(text)
 	}
 	return v
 }

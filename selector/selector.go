@@ -59,7 +59,12 @@ func (s *Selector) Match(vars interface {
 	if values, ok := vars.(*Values); ok && values != nil && values.layout == s.layout {
 		in.values = values
 		if s.tests != nil {
-			v := s.tests.onValues(values)
+			var v verdict
+			if len(s.tests) == 1 {
+				v = s.tests[0].onValues(values)
+			} else {
+				v = s.tests.onValues(values)
+			}
 			if v != yes && v != no {
 				return s.undecided(v, in)
 			}
