@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Errors that callers branch on. Each is wrapped in one that says what was asked.
@@ -24,10 +26,7 @@ type CalendarError struct {
 
 // Error returns "path: hint".
 func (e *CalendarError) Error() string {
-	if e.Path == "" {
-		return e.Hint
-	}
-	return e.Path + ": " + e.Hint
+	return strictjson.Text(e.Path, e.Hint)
 }
 
 // Code is the kind of a fault; codes do not change.

@@ -20,14 +20,7 @@ type FieldError struct {
 
 // Error returns "path: value: hint", without the parts that are empty.
 func (e *FieldError) Error() string {
-	text := e.Hint
-	if e.Value != "" {
-		text = e.Value + ": " + text
-	}
-	if e.Path != "" {
-		text = e.Path + ": " + text
-	}
-	return text
+	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
 // Kind sorts faults for callers that branch on them. The texts are stable.

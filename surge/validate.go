@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // FieldError is one fault of a configuration or an observation. Everything in this package that reports faults reports
@@ -18,14 +19,7 @@ type FieldError struct {
 
 // Error returns "path: value: hint", without the parts that are empty.
 func (e *FieldError) Error() string {
-	text := e.Hint
-	if e.Value != "" {
-		text = e.Value + ": " + text
-	}
-	if e.Path != "" {
-		text = e.Path + ": " + text
-	}
-	return text
+	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
 type faults []error

@@ -26,16 +26,14 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return prefixed(e.Path, e.Msg)
+	return Text(e.Path, e.Msg)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-func prefixed(path, msg string) string {
-	if path == "" {
-		return msg
-	}
-	return path + ": " + msg
+// Text joins the parts of a fault as every package prints them, "path: value: hint", without those that are empty.
+func Text(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return part == "" }), ": ")
 }
 
 // Unmarshal decodes data into dst, which must be a non-nil pointer. The error joins one [*Error] per fault, in document order; dst is

@@ -167,3 +167,20 @@ func FuzzUnmarshal(f *testing.F) {
 		}
 	})
 }
+
+func TestText(t *testing.T) {
+	for _, row := range []struct {
+		parts []string
+		want  string
+	}{
+		{[]string{"a.b", "5", "must be less"}, "a.b: 5: must be less"},
+		{[]string{"a.b", "", "is missing"}, "a.b: is missing"},
+		{[]string{"", "5", "must be less"}, "5: must be less"},
+		{[]string{"", "", "is empty"}, "is empty"},
+		{nil, ""},
+	} {
+		if got := strictjson.Text(row.parts...); got != row.want {
+			t.Errorf("%q: got %q, want %q", row.parts, got, row.want)
+		}
+	}
+}
