@@ -48,13 +48,7 @@ func (q *Queue) sort(resource string, cursor int32) {
 	for id := head; id != none; id = q.waiting[id].before {
 		w := &q.waiting[id]
 		if cursor != none && q.compare(id, cursor) < 0 {
-			if w.at >= 0 { // had its turn: it must not get another one with its needs as they are now
-				heap.Remove(w.line, w.at)
-				w.at = -1
-				q.thin(w.line)
-				q.walk.back = append(q.walk.back, id)
-			}
-			continue
+			continue // had its turn: it must not get another one with its needs as they are now
 		}
 		key, alone := w.key, mixed && strict && w.key != ""
 		if alone {
