@@ -169,7 +169,6 @@ type DiagnosticCode string
 const (
 	DiagnosticMissingKey            DiagnosticCode = "missing_key"             // an expression read a key that is not there: no match
 	DiagnosticSelectorError         DiagnosticCode = "selector_error"          // an expression failed: the target is held
-	DiagnosticOrphanedLease         DiagnosticCode = "orphaned_lease"          // a lease whose holder is not at work: release it by its token if that is right
 	DiagnosticVersionCycle          DiagnosticCode = "dependency_cycle"        // versions that wait for one another and never start
 	DiagnosticScopeInvalid          DiagnosticCode = "scope_invalid"           // the targetSelector of a version fails
 	DiagnosticScopeMissingKey       DiagnosticCode = "scope_missing_key"       // the targetSelector of a version reads a key that is not there
@@ -181,7 +180,7 @@ const (
 type Diagnostic struct {
 	Code    DiagnosticCode `json:"code"`
 	Rule    string         `json:"rule,omitempty"`
-	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the lease
+	Detail  string         `json:"detail"`           // the key that is missing, the text of the error
 	Count   int            `json:"count"`            // how many targets or resources
 	Example TargetID       `json:"example,omitzero"` // the first of them
 }

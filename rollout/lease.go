@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,7 +83,7 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 				}
 			}
 			if single && own == keep && !running {
-				w.idle = append(w.idle, idleLease{record.Key, lease})
+				w.idle = append(w.idle, lease)
 			}
 			if lease.Reason == reasonStuck && became.ProgressAt.After(lease.ProgressAt) {
 				became.State, became.Reason = concurrency.Active, ""
@@ -94,7 +93,7 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 		case quarantine:
 			became.State, became.Reason = concurrency.Quarantined, "abandoned"
 		case orphaned:
-			w.orphan(record.Key, lease)
+			w.idle = append(w.idle, lease)
 		}
 		if own == release || became != lease {
 			if !changed {
@@ -112,31 +111,23 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 	return record
 }
 
-// idleLease is one of a target outside brackets that has no job since it was taken. If the plan does not offer its start again, which would
-// be the end of a host that stopped before it dispatched, nobody will answer for it.
-type idleLease struct {
-	pool  string
-	lease concurrency.Lease
-}
-
-func (w *work) orphan(pool string, lease concurrency.Lease) {
-	w.diagnose(DiagnosticOrphanedLease, "", fmt.Sprintf("%s holds %s with token %d", lease.Group, pool, lease.Token), TargetID{Resource: lease.Resource})
-}
-
-// orphans lists the idle leases of whoever neither starts nor waits to.
-func (w *work) orphans() {
-	if len(w.idle) == 0 {
-		return
-	}
-	starts := make(map[concurrency.Holder]bool, len(w.plan.Start))
-	for k := range w.plan.Start {
-		starts[concurrency.Holder{Resource: w.plan.Start[k].Resource, Group: w.plan.Start[k].Group}] = true
-	}
-	for _, idle := range w.idle {
-		if holder := idle.lease.Holder(); !starts[holder] && !w.repeats(holder.Resource, holder.Group) {
-			w.orphan(idle.pool, idle.lease)
+// listOrphans lists the idle leases of whoever neither starts nor has a job to repeat. If the plan offers a start that holds one, its host stopped
+// before it dispatched, and this one goes on.
+func (w *work) listOrphans() {
+	starts := map[concurrency.Holder]bool{}
+	if len(w.idle) > 0 {
+		for k := range w.plan.Start {
+			starts[concurrency.Holder{Resource: w.plan.Start[k].Resource, Group: w.plan.Start[k].Group}] = true
 		}
 	}
+	for _, lease := range w.idle {
+		if holder := lease.Holder(); !starts[holder] && !w.repeats(holder.Resource, holder.Group) {
+			w.plan.Orphans = append(w.plan.Orphans, lease)
+		}
+	}
+	slices.SortFunc(w.plan.Orphans, func(a, b concurrency.Lease) int {
+		return cmp.Or(strings.Compare(a.Pool, b.Pool), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
+	})
 }
 
 // repeats reports whether a target outside brackets still has a job to repeat, such as one that backs off.

@@ -21,10 +21,8 @@ func leases(s rollout.State) (list []string) {
 }
 
 func orphans(p rollout.Plan) (list []string) {
-	for _, d := range p.Diagnostics {
-		if d.Code == rollout.DiagnosticOrphanedLease {
-			list = append(list, d.Example.Resource)
-		}
+	for _, lease := range p.Orphans {
+		list = append(list, lease.Resource)
 	}
 	return list
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -426,11 +425,8 @@ func (m *machine) rest(t *rapid.T, plan rollout.Plan) {
 	}
 	for _, record := range plan.State.Pools {
 		for _, lease := range record.Leases {
-			orphan := slices.ContainsFunc(plan.Diagnostics, func(d rollout.Diagnostic) bool {
-				return d.Code == rollout.DiagnosticOrphanedLease && d.Example.Resource == lease.Resource && strings.HasPrefix(d.Detail, lease.Group+" holds")
-			})
-			if !orphan {
-				t.Fatalf("%+v is held for ever, and nobody says so: %+v", lease, plan.Diagnostics)
+			if !slices.Contains(plan.Orphans, lease) {
+				t.Fatalf("%+v is held for ever, and nobody says so: %+v", lease, plan.Orphans)
 			}
 			m.seen["orphan"]++
 		}
@@ -441,8 +437,7 @@ func (m *machine) rest(t *rapid.T, plan rollout.Plan) {
 			case rollout.ReasonRetryExhausted, "bracket_ended", "bracket_not_locked", "bracket_hook_waits_for_main", rollout.ReasonDependencyUnmet:
 				m.seen["given up"]++
 			default:
-				orphans := slices.ContainsFunc(plan.Diagnostics, func(d rollout.Diagnostic) bool { return d.Code == rollout.DiagnosticOrphanedLease })
-				if b.Reason != "slot_full" && b.Reason != "bracket_queued" || !orphans {
+				if b.Reason != "slot_full" && b.Reason != "bracket_queued" || len(plan.Orphans) == 0 {
 					t.Fatalf("%v waits for ever: %v by %s\nall %q\n%+v\nevents %+v", w.TargetID, w.Blockers, w.Blockers[0].Rule, blockers(plan), plan.Diagnostics, plan.Events)
 				}
 			}

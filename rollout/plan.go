@@ -23,8 +23,13 @@ type Plan struct {
 	// Keep counts the targets for which there is nothing to do.
 	Keep Keep `json:"keep"`
 
-	Pools       []Pool       `json:"pools,omitempty"`       // by key
-	Stuck       []Stuck      `json:"stuck,omitempty"`       // runs and leases without progress for too long
+	Pools []Pool  `json:"pools,omitempty"` // by key
+	Stuck []Stuck `json:"stuck,omitempty"` // runs and leases without progress for too long
+
+	// Orphans are leases whose holder is not at work, by pool, resource and group. They go on counting: no plan gives them back, for it cannot know
+	// whether somebody is about to dispatch. The host releases one by its token, with [concurrency.Record.Release], once it knows better.
+	Orphans []concurrency.Lease `json:"orphans,omitempty"`
+
 	Events      []Event      `json:"events,omitempty"`      // what changed in the brackets since the state that went in
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"` // oddities that did not prevent the plan
 
@@ -203,7 +208,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 
 // finish puts everything into its order.
 func (w *work) finish() {
-	w.orphans()
+	w.listOrphans()
 	w.plan.Diagnostics = w.diagnosed()
 	w.listWaiting()
 	groups := map[string]bool{}
@@ -263,10 +268,10 @@ type work struct {
 	blockers    [][]Verdict      // the lists that they refer to
 	vanished    map[int32]string // candidates that the snapshot no longer holds
 	candidates  []candidate
-	turns       []int32 // of the candidates: their indices, the first to ask for capacity first
-	idle        []idleLease
-	leaving     []*bracketWork   // brackets whose rule is gone, with open executions
-	closing     map[int32]string // resources on which an execution of a removed rule is open → the rule
+	turns       []int32             // of the candidates: their indices, the first to ask for capacity first
+	idle        []concurrency.Lease // that nobody is seen to use
+	leaving     []*bracketWork      // brackets whose rule is gone, with open executions
+	closing     map[int32]string    // resources on which an execution of a removed rule is open → the rule
 	diagnostics map[diagnosticKey]*Diagnostic
 	verdicts    []Verdict // slab
 	data        []Data    // slab

@@ -154,7 +154,7 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 
 // verifying reports whether the host still looks at the newest job of a target.
 func (t *target) verifying() bool {
-	return len(t.Jobs) > 0 && t.Jobs[0].Verification != "" && t.Jobs[0].Verification != VerificationPassed && t.Jobs[0].Verification != VerificationFailed
+	return len(t.Jobs) > 0 && t.Jobs[0].Verification.undecided()
 }
 
 // failedBy reports whether a rollback rule takes an ended run of a bracket's member for a failure that no retry mends, and whether a run that
@@ -166,7 +166,7 @@ func (w *work) failedBy(i int32, job *Job) (final, judging bool) {
 			continue
 		}
 		final = final || rule.rollback.triggeredBy(job)
-		judging = judging || rule.rollback.OnVerificationFailure && job.Status == JobSuccessful && job.Verification != "" && job.Verification != VerificationPassed && job.Verification != VerificationFailed
+		judging = judging || rule.rollback.OnVerificationFailure && job.Status == JobSuccessful && job.Verification.undecided()
 	}
 	return final, judging
 }

@@ -154,6 +154,11 @@ const (
 	VerificationFailed  Verification = "failed"
 )
 
+// undecided reports whether the job is verified and has neither passed nor failed.
+func (v Verification) undecided() bool {
+	return v != "" && v != VerificationPassed && v != VerificationFailed
+}
+
 // JobStatus is the state of a job. Only the statuses listed by [JobStatus.Terminal] are ended; every other one, unknown ones included,
 // counts as active, so that a status invented tomorrow blocks a start rather than doubling it.
 type JobStatus string

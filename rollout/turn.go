@@ -1,9 +1,7 @@
 package rollout
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -389,26 +387,4 @@ func (w *work) leftover(b *bracketWork, p *pendingResource) bool {
 		w.waitNumber(run.target, run.version, blockers)
 	}
 	return true
-}
-
-// parseRun takes the id of a run apart, from which the group has been cut.
-func parseRun(group, rest string) (bracket.Run, error) {
-	parts, err := textkey.Split(rest)
-	if err != nil {
-		return bracket.Run{}, err
-	}
-	if len(parts) != 5 {
-		return bracket.Run{}, fmt.Errorf("run id %q has %d parts after its group, not 5", rest, len(parts))
-	}
-	generation, err := strconv.Atoi(parts[2])
-	if err != nil {
-		return bracket.Run{}, fmt.Errorf("run id %q: generation: %w", rest, err)
-	}
-	attempt, err := strconv.Atoi(parts[3])
-	if err != nil {
-		return bracket.Run{}, fmt.Errorf("run id %q: attempt: %w", rest, err)
-	}
-	return bracket.Run{
-		Group: group, Resource: parts[0], Deployment: parts[1], Generation: generation, Attempt: attempt, Purpose: bracket.Purpose(parts[4]),
-	}, nil
 }

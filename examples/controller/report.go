@@ -102,6 +102,9 @@ func (r *reporter) planned(ctx context.Context, found policies, seen *observatio
 	for _, d := range plan.Diagnostics {
 		message += fmt.Sprintf("%s: %s\n", d.Code, d.Detail)
 	}
+	for _, lease := range plan.Orphans {
+		message += fmt.Sprintf("orphan: %s holds a slot of %s for %s with token %d and is not at work\n", lease.Resource, lease.Pool, lease.Group, lease.Token)
+	}
 	var next *metav1.Time
 	if !plan.Next.IsZero() {
 		next = &metav1.Time{Time: plan.Next.Truncate(time.Second)}

@@ -53,7 +53,7 @@ type answer struct {
 	Target *explained `json:"target,omitempty"`
 
 	Diagnostics []rollout.Diagnostic `json:"diagnostics,omitempty"`
-	Changes     []rollout.Change     `json:"changes,omitempty"` // of the target, or of all
+	Changes     []rollout.Change     `json:"changes,omitempty"`  // of the target, or of all
 	Findings    []rollout.Finding    `json:"findings,omitempty"` // about all policies, or about those of the target
 
 	compared bool

@@ -179,7 +179,7 @@ func (c *Controller) Turn(ctx context.Context) (Turn, error) {
 			turn.Repeated = append(turn.Repeated, start.Run)
 		}
 	}
-	return turn, c.release(ctx, &turn, jobs, turn.Plan.Now)
+	return turn, c.release(ctx, &turn, turn.Plan.Now)
 }
 
 // meter counts the conflicts that the planner deals with by itself.

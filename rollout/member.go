@@ -1,0 +1,176 @@
+package rollout
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// membersOf finds the targets of a bracket's members in an environment: governed by its policy, of a deployment that the rule selects. No
+// other bracket may have them.
+func (w *work) membersOf(policy *compiledPolicy, e int32, others []*bracketWork) (*bracketWork, error) {
+	rule := policy.bracket
+	b := &bracketWork{rule: rule, id: rule.id, environment: e, view: newView([]*compiledPolicy{policy}), edges: map[edge]bool{}}
+	d := len(w.deployments)
+	size := 0
+	for k := range d {
+		size += len(w.pairs[int(e)*d+k].targets)
+	}
+	b.targets = make([]int32, 0, size)
+	has := w.rulesIn(rule)
+	for k := range d {
+		p := &w.pairs[int(e)*d+k]
+		if len(p.targets) == 0 {
+			continue
+		}
+		ok, err := rule.members.Match(&bound{deployment: &w.deployments[k]})
+		if err != nil {
+			for _, i := range p.targets {
+				if has[w.view[i]] {
+					w.selectorFailed(i, policy.id, rule.id, err)
+				}
+			}
+			continue
+		}
+		if !ok {
+			continue
+		}
+		before := len(b.targets)
+		for _, i := range p.targets {
+			if has[w.view[i]] {
+				if w.members[i] {
+					ids := [2]string{bracketOf(i, others), rule.id}
+					slices.Sort(ids[:])
+					t := &w.targets[i]
+					return nil, &bracket.OverlapError{Brackets: ids, Deployment: t.Deployment, Resource: t.Resource}
+				}
+				w.members[i] = true
+				b.targets = append(b.targets, i)
+			}
+		}
+		if len(b.targets) > before {
+			b.deployments = append(b.deployments, int32(k))
+		}
+	}
+	if len(b.deployments) > 1 {
+		ascending(b.targets, len(w.targets))
+	}
+	return b, nil
+}
+
+// ascending sorts distinct numbers below n, in time proportional to n: they are many, and close together.
+func ascending(numbers []int32, n int) {
+	in := make([]uint64, (n+63)/64)
+	for _, i := range numbers {
+		in[i/64] |= 1 << (i % 64)
+	}
+	numbers = numbers[:0]
+	for at, word := range in {
+		for ; word != 0; word &= word - 1 {
+			numbers = append(numbers, int32(at*64+bits.TrailingZeros64(word)))
+		}
+	}
+}
+
+// bracketOf is the id of the bracket that a target belongs to already.
+func bracketOf(i int32, works []*bracketWork) string {
+	for _, b := range works {
+		if slices.Contains(b.targets, i) {
+			return b.id
+		}
+	}
+	return ""
+}
+
+// abandoned is a bracket whose rule is gone: the targets that its groups name.
+func (w *work) abandoned(record *bracket.GroupRecord, e int32) *bracketWork {
+	b := &bracketWork{id: record.Rule, environment: e, view: newView(nil)}
+	d := len(w.deployments)
+	seen := map[string]bool{}
+	for _, group := range record.Closed {
+		for _, m := range group.Members {
+			k, known := w.deployment(m.Deployment)
+			if known && !seen[m.Deployment] {
+				seen[m.Deployment] = true
+				b.targets = append(b.targets, w.pairs[int(e)*d+int(k)].targets...)
+			}
+		}
+	}
+	slices.Sort(b.targets)
+	return b
+}
+
+type edge struct {
+	rule       *compiledRule
+	deployment int32
+}
+
+// edgesOf lists the members with the dependencies between them. A dependency rule of the bracket's policy that names members orders them and
+// no longer blocks; one that names none stays an ordinary dependency.
+func (w *work) edgesOf(b *bracketWork) []bracket.Member {
+	numbers := b.deployments
+	members := make([]bracket.Member, len(numbers))
+	for k, d := range numbers {
+		members[k] = bracket.Member{Deployment: w.deployments[d].ID, Role: w.role(b, d)}
+		for _, rule := range b.view.dependencies {
+			own := bound{deployment: &w.deployments[d], environment: &w.environments[b.environment]}
+			if rule.appliesTo != nil && ask(rule.appliesTo, &own) == no {
+				continue
+			}
+			for _, other := range numbers {
+				if other == d {
+					continue
+				}
+				switch need := w.need(rule, b, other); {
+				case need == nil:
+				case need.Versions == nil:
+					members[k].Needs = append(members[k].Needs, need.Deployment)
+					b.edges[edge{rule, d}] = true
+				default:
+					members[k].NeedsIf = append(members[k].NeedsIf, *need)
+					b.edges[edge{rule, d}] = true
+				}
+			}
+		}
+	}
+	return members
+}
+
+// need is the edge to a member that a rule names: nil if it does not, without versions if it does so whatever the version. An expression
+// that also reads the resource counts as naming the member on every resource: an order too many does less harm than one too few.
+func (w *work) need(rule *compiledRule, b *bracketWork, d int32) *bracket.ConditionalNeed {
+	need := &bracket.ConditionalNeed{Deployment: w.deployments[d].ID}
+	at := bound{deployment: &w.deployments[d], environment: &w.environments[b.environment]}
+	switch ask(rule.dependsOn, &at) {
+	case no:
+		return nil
+	case yes:
+		return need
+	}
+	if rule.readsResource {
+		return need
+	}
+	for _, v := range w.versions[d].list {
+		at.version = v
+		if ask(rule.dependsOn, &at) == yes {
+			need.Versions = append(need.Versions, v.ID)
+		}
+	}
+	if need.Versions == nil {
+		return nil
+	}
+	return need
+}
+
+// role is the declared role of a member; pre wins over post. An expression that fails declares nothing.
+func (w *work) role(b *bracketWork, d int32) bracket.Role {
+	own := bound{deployment: &w.deployments[d]}
+	switch {
+	case b.rule.pre != nil && ask(b.rule.pre, &own) == yes:
+		return bracket.Pre
+	case b.rule.post != nil && ask(b.rule.post, &own) == yes:
+		return bracket.Post
+	}
+	return bracket.Main
+}

@@ -1,0 +1,250 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// observed lists the versions of the members with the instant at which their gates opened, and the targets. Where the gates differ from
+// target to target, because other policies govern some of them too, a version that some may have is out of scope for the others.
+func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
+	first := map[viewed]int32{} // a target of each kind
+	var kinds []viewed
+	last := make([]viewed, len(w.deployments)) // that was seen; neighbours of a deployment mostly are of one kind
+	for d := range last {
+		last[d].deployment = none
+	}
+	for _, i := range b.targets {
+		kind := w.viewed(i)
+		if kind == last[kind.deployment] || len(b.former) > 0 && b.former[i] { // a former target gets nothing new, so nobody asks who may have it
+			continue
+		}
+		if _, known := first[kind]; !known {
+			first[kind] = i
+			kinds = append(kinds, kind)
+		}
+		last[kind.deployment] = kind
+	}
+	var versions []bracket.Version
+	excluded := map[viewed][]string{}
+	slices.SortFunc(kinds, func(a, b viewed) int {
+		return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.view, b.view), cmp.Compare(a.only, b.only))
+	})
+	for len(kinds) > 0 {
+		n := 1
+		for n < len(kinds) && kinds[n].deployment == kinds[0].deployment {
+			n++
+		}
+		same := kinds[:n]
+		kinds = kinds[n:]
+		for number, v := range w.versions[same[0].deployment].list {
+			if v.CreatedAt.After(w.now) { // nobody may have it yet; who runs it already is not taken back
+				w.wake(v.CreatedAt)
+				versions = append(versions, bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt})
+				continue
+			}
+			observed := bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt}
+			var shut []viewed
+			for _, kind := range same {
+				g := w.gateAt(first[kind], int32(number))
+				if len(g.blockers) > 0 {
+					shut = append(shut, kind)
+				} else if g.base.After(observed.EligibleAt) {
+					observed.EligibleAt = g.base
+				}
+			}
+			if len(shut) < len(same) {
+				for _, kind := range shut {
+					excluded[kind] = append(excluded[kind], v.ID)
+				}
+			}
+			versions = append(versions, observed)
+		}
+	}
+	return versions, &observedTargets{w, b, excluded}
+}
+
+// viewed is what decides which versions a target may have, as far as expressions that read its resource do not.
+type viewed struct{ deployment, view, only int32 } // only: the resource if an override names it
+
+func (w *work) viewed(i int32) viewed {
+	t := &w.targets[i]
+	return viewed{t.deployment, w.view[i], w.namedByOverride(t)}
+}
+
+// observedTargets shows package bracket the members' targets without a list of them.
+type observedTargets struct {
+	*work
+	bracket  *bracketWork
+	excluded map[viewed][]string
+}
+
+func (o *observedTargets) Len() int { return len(o.bracket.targets) }
+
+func (o *observedTargets) At(k int) bracket.Target {
+	b, i := o.bracket, o.bracket.targets[k]
+	t := &o.targets[i]
+	own := bracket.Target{Resource: o.resources[t.resource].ID, Deployment: o.deployments[t.deployment].ID, Current: o.currentID(t)}
+	if t.outdated {
+		own.OutdatedAt = t.OutdatedAt
+	}
+	if len(o.excluded) > 0 {
+		own.OutOfScope = o.excluded[o.viewed(i)]
+	}
+	if len(b.former) > 0 && b.former[i] {
+		own.OutOfScope = o.allVersions(t.deployment)
+	} else if b.rule != nil {
+		own.OutOfScope = o.outOfScope(own.OutOfScope, i)
+	}
+	return own
+}
+
+// outOfScope adds the versions that do not exist for a target, and those that a version selector refuses on its resource.
+func (w *work) outOfScope(list []string, i int32) []string {
+	t := &w.targets[i]
+	versions := w.versions[t.deployment].list
+	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
+		perResource := w.gateOf(i, n).perResource
+		if len(perResource) == 0 && !w.scoped[t.deployment] && !w.narrowed {
+			return list
+		}
+		out := !w.inScope(i, n)
+		for _, rule := range perResource {
+			at := w.bound(i)
+			at.version = versions[n]
+			if _, ok := w.versionSelector(rule, &at); !ok && w.overriddenAt(rule.id, i, n) == nil {
+				out = true
+			}
+		}
+		if out {
+			list = append(slices.Clip(list), versions[n].ID)
+		}
+	}
+	return list
+}
+
+func (w *work) currentID(t *target) string {
+	switch {
+	case t.current >= 0:
+		return w.versions[t.deployment].list[t.current].ID
+	case t.Target.Current != "":
+		return t.Target.Current
+	}
+	for i := range t.Jobs {
+		if t.Jobs[i].Status == JobSuccessful {
+			return t.Jobs[i].Version
+		}
+	}
+	return ""
+}
+
+// runFacts reads the jobs of the groups that the state still knows. Attempts are counted within one group, generation and purpose.
+func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
+	var groups, prefixes []string // and what the ids of their runs begin with
+	know := func(group string) {
+		if !slices.Contains(groups, group) {
+			groups, prefixes = append(groups, group), append(prefixes, textkey.Join(group)+"/")
+		}
+	}
+	for _, group := range state.Group.Closed {
+		know(group.ID)
+	}
+	// A host that stopped between saving the group and saving the execution that ended has forgotten the group of an open execution.
+	for _, record := range state.Executions {
+		if open := record.Open; open != nil && open.Environment == state.Group.Environment {
+			know(open.Group)
+		}
+	}
+	if len(prefixes) == 0 {
+		return nil
+	}
+	var facts []bracket.RunFact
+	for _, i := range b.targets {
+		t := &w.targets[i]
+		if !t.worked {
+			continue
+		}
+		for k := range t.Jobs {
+			job := &t.Jobs[k]
+			g := slices.IndexFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(job.Run, prefix) })
+			if g < 0 {
+				continue
+			}
+			run, err := parseRun(groups[g], job.Run[len(prefixes[g]):])
+			if err != nil || run.Resource != t.Resource || run.Deployment != t.Deployment {
+				w.diagnose(DiagnosticUnknownRun, b.id, job.Run, t.TargetID)
+				continue
+			}
+			facts = push(facts, w.runFact(i, k, run))
+		}
+	}
+	return facts
+}
+
+func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
+	t := &w.targets[i]
+	job := &t.Jobs[k]
+	fact := bracket.RunFact{Run: run, StartedAt: job.CreatedAt, Status: bracket.RunRunning}
+	if !job.Status.Terminal() {
+		return fact
+	}
+	final, judging := w.failedBy(i, job)
+	if judging {
+		return fact // what a rollback rule has not judged yet has not succeeded yet
+	}
+	fact.EndedAt = job.end()
+	switch job.Status {
+	case JobSuccessful:
+		fact.Status = bracket.RunSucceeded
+		if final {
+			fact.Status = bracket.RunFailed
+		}
+		return fact
+	case JobExternalRunNotFound:
+		fact.Status = bracket.RunLost
+	default:
+		fact.Status = bracket.RunFailed
+	}
+	// The attempts of this run's generation and purpose, this one and those before it.
+	prefix := strings.TrimSuffix(job.Run, textkey.Join("", string(run.Purpose)))
+	prefix = prefix[:strings.LastIndexByte(prefix, '/')+1]
+	var row []Job
+	for _, earlier := range t.Jobs[k:] {
+		if strings.HasPrefix(earlier.Run, prefix) && strings.HasSuffix(earlier.Run, "/"+string(run.Purpose)) {
+			row = append(row, earlier)
+		}
+	}
+	a := w.after(i, w.versions[t.deployment].number(job.Version), row)
+	if a.failed > 0 && a.verdict != ReasonRetryExhausted && !final {
+		fact.RetryAt = a.next
+	}
+	return fact
+}
+
+// parseRun takes the id of a run apart, from which the group has been cut.
+func parseRun(group, rest string) (bracket.Run, error) {
+	parts, err := textkey.Split(rest)
+	if err != nil {
+		return bracket.Run{}, err
+	}
+	if len(parts) != 5 {
+		return bracket.Run{}, fmt.Errorf("run id %q has %d parts after its group, not 5", rest, len(parts))
+	}
+	generation, err := strconv.Atoi(parts[2])
+	if err != nil {
+		return bracket.Run{}, fmt.Errorf("run id %q: generation: %w", rest, err)
+	}
+	attempt, err := strconv.Atoi(parts[3])
+	if err != nil {
+		return bracket.Run{}, fmt.Errorf("run id %q: attempt: %w", rest, err)
+	}
+	return bracket.Run{
+		Group: group, Resource: parts[0], Deployment: parts[1], Generation: generation, Attempt: attempt, Purpose: bracket.Purpose(parts[4]),
+	}, nil
+}
