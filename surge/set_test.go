@@ -162,6 +162,8 @@ func TestPlanSet(t *testing.T) {
 			"unit 0 runs an old revision"},
 		{"a held mixed replica with a broken old unit", set(rolling, 2, unset, units(3, 1, 0, 1)), []string{"NOO", "N.o"}, "0/0: -1 Outdated\n1/0: +1 Hole\ncurrent: 0\nblocked: Terminating BudgetExhausted WaitingForBase ProtectedDown WaitingForReplica",
 			"the hole comes back at the target, the broken unit is protected"},
+		{"a held mixed replica with a broken old unit of each kind", set(rolling, 2, unset, units(4, 1, 0, 1)), []string{"NOOO", "N.uo"}, "0/0: -1 Outdated\n1/0: +1 Hole\ncurrent: 0\nblocked: Terminating BudgetExhausted WaitingForBase ProtectedDown WaitingForReplica",
+			"two that are down are protected no less than one"},
 		{"surges of a held replica are retired", set(rolling, 2, unset, units(1, 1, 1, 0)), []string{"NO", "OO"}, "0/0: -1 SurplusSurge\n1/0: -1 SurplusSurge\ncurrent: 0\nblocked: Terminating WaitingForReplica", "only the current one needs any"},
 		{"a mixed replica before one with a leftover", set(rolling, 2, unset, one), []string{"OO", "NO"}, "0/0: -1 Condemned\n1/0: -1 Condemned\ncurrent: 1\nblocked: Terminating WaitingForReplica", "a component that shrank must not start a second replica"},
 		{"fresh before untouched", set(rolling, 3, unset, two), []string{"OO", "nn", "uu"}, "current: 1\nblocked: WaitingForBase ProtectedDown WaitingForReplica", "a replica that comes up is unfinished work"},
@@ -265,6 +267,13 @@ func TestPlanSetRevisions(t *testing.T) {
 	}
 	if got := formatSet(surge.SetState{old("OO")}.Apply(surge.SetResult{})); got != "OO" {
 		t.Errorf("an empty plan changes nothing, got %s", got)
+	}
+	if got := planSet(t, spec, surge.SetState{{}, nil}).String(); got != planSet(t, spec, nil).String() {
+		t.Errorf("what a state does not list is absent, got %s", got)
+	}
+	removed := planSet(t, set("", 0, surge.UpdateStrategy{}, units(1, 1, 0, 1), units(1, 1, 0, 1)), surge.SetState{append(old("O"), old(".")...)})
+	if c := removed.Replicas[0].Components; c[0].Blocked != surge.BlockedTerminating || c[1].Blocked != 0 {
+		t.Errorf("a component without units waits for nothing: %v", c)
 	}
 	narrow := surge.SetResult{Replicas: []surge.ReplicaResult{{Components: []surge.Result{{Actions: []surge.Action{{Index: 0, Op: surge.Delete}}}}}}}
 	if got := formatSet(surge.SetState{append(old("OO"), old("NN")...)}.Apply(narrow)); got != "tO NN" {

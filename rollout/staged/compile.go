@@ -188,7 +188,7 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 	var overlapping, unmatched []string
 	for i := range targets {
 		t := &targets[i]
-		first, second := m.match(t, &buffer)
+		first, more := m.match(t, &buffer)
 		switch {
 		case first >= 0:
 		case p.options.Unmatched == Last:
@@ -199,7 +199,7 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 		default:
 			continue
 		}
-		if second >= 0 && p.options.Overlap != First {
+		if more && p.options.Overlap != First {
 			overlapping = append(overlapping, t.Name)
 			continue
 		}

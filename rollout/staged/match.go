@@ -1,6 +1,10 @@
 package staged
 
-import "github.com/tranche-dev/tranche/selector"
+import (
+	"slices"
+
+	"github.com/tranche-dev/tranche/selector"
+)
 
 // matcher finds the stages that a target is a member of without trying them all. Each stage is filed under a label and the values of it that
 // its members can have, or under names. What a target has of these is looked up, and only stages found there are tried.
@@ -54,19 +58,13 @@ func (m *matcher) file(stage int32, terms []selector.Term) bool {
 	return false
 }
 
-// match returns the first two stages of a target; -1 for none. The buffer is overwritten.
-func (m *matcher) match(t *Target, buffer *[]int32) (first, second int) {
+// match returns the first stage of a target, -1 for none, and whether there are more. The buffer is overwritten.
+func (m *matcher) match(t *Target, buffer *[]int32) (first int, more bool) {
 	*buffer = m.all(t, (*buffer)[:0])
-	first, second = -1, -1
-	for _, stage := range *buffer {
-		switch k := int(stage); {
-		case first < 0 || k < first:
-			first, second = k, first
-		case second < 0 || k < second:
-			second = k
-		}
+	if len(*buffer) == 0 {
+		return -1, false
 	}
-	return first, second
+	return int(slices.Min(*buffer)), len(*buffer) > 1
 }
 
 // all appends every stage of a target, each once and in no order.

@@ -122,6 +122,7 @@ func TestRules(t *testing.T) {
 		{why: "no version is known", strategy: good, fleet: &staged.Fleet{Leaving: []string{"d1"}}, run: `{"placementName": "p", "stagedRolloutStrategyName": "s"}`, rule: staged.RuleVersion, path: "version"},
 		{why: "the index is the version", strategy: good, fleet: &staged.Fleet{Leaving: []string{"d1"}}, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "resourceSnapshotIndex": "0"}`},
 		{why: "a name with a dot", strategy: good, run: `{"metadata": {"name": "a.b"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.RuleRunName, path: "metadata.name"},
+		{why: "the first and the last of what a name may hold", strategy: good, run: `{"metadata": {"name": "a0-9z"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`},
 		{why: "a name that ends with a dash", strategy: good, run: `{"metadata": {"name": "a-"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.RuleRunName, path: "metadata.name"},
 		{why: "a name of 64 characters", strategy: good, run: `{"metadata": {"name": "` + strings.Repeat("a", 64) + `"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.RuleRunName, path: "metadata.name"},
 		{why: "no placement", strategy: good, run: `{"stagedRolloutStrategyName": "s"}`, rule: staged.RulePlacementName, path: "placementName"},

@@ -172,3 +172,45 @@ func TestNameOfTheRest(t *testing.T) {
 		}
 	}
 }
+
+// TestRunShowsTwelve: of a larger stage a run shows the first twelve, and counts of the states as soon as there is more than one.
+func TestRunShowsTwelve(t *testing.T) {
+	for n, want := range map[int][2]string{
+		12: {"c11, c12\n", "c11, c12\n"},
+		13: {"c12, and 1 more\n", "c12, and 1 more\n    counts: 11 waiting, 2 starting\n"},
+		15: {"c12, and 3 more\n", "c12, and 3 more\n    counts: 13 waiting, 2 starting\n"},
+	} {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf("c%02d", i+1))
+		}
+		fresh, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("all", 2)}}, benchSpec(), fleetOf(names...), staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, _ := step(t, fresh, staged.Input{}, benchStart)
+		for i, run := range []*staged.Run{fresh, begun} {
+			if text := run.String(); !strings.HasSuffix(text, want[i]) {
+				t.Errorf("%d targets: got\n%s\nwant at the end %q", n, text, want[i])
+			}
+		}
+	}
+}
+
+// TestRefusedStates: the hint says what may follow.
+func TestRefusedStates(t *testing.T) {
+	for _, row := range []struct {
+		from, to staged.State
+		hint     string
+	}{
+		{staged.StateInitialize, staged.StateStop, "Stop: must be Run first"},
+		{staged.StateRun, staged.StateInitialize, "Initialize: must be Run or Stop"},
+		{staged.StateStop, staged.StateInitialize, "Initialize: must be Run or Stop"},
+	} {
+		from, to := benchSpec(), benchSpec()
+		from.State, to.State = row.from, row.to
+		if err := staged.CheckUpdate(from, to); err == nil || !strings.Contains(err.Error(), row.hint) {
+			t.Errorf("%s to %s: %v", row.from, row.to, err)
+		}
+	}
+}

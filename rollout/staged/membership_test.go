@@ -1,0 +1,170 @@
+package staged_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/rollout/staged"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// TestMembershipEvents: what became of the fleet is told target by target, all kinds at once.
+func TestMembershipEvents(t *testing.T) {
+	stage := all("only", 2)
+	stage.LabelSelector.MatchLabels = map[string]string{"ring": "a"}
+	in := func(name, ring string) staged.Target {
+		return staged.Target{Name: name, Labels: map[string]string{"ring": ring}}
+	}
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), staged.Fleet{Version: "v2",
+		Targets: []staged.Target{in("c1", "a"), in("c2", "a"), in("c3", "a")}}, staged.Options{Unmatched: staged.Ignore, Added: staged.Append, LateLeaving: staged.Clean})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, _ = step(t, run, staged.Input{}, benchStart)
+	joined := func(stage int, name string) staged.Event {
+		return staged.Event{Kind: staged.EventJoined, Stage: stage, Target: name}
+	}
+	ignored := func(stage int, name string, why staged.Reason) staged.Event {
+		return staged.Event{Kind: staged.EventMembershipIgnored, Stage: stage, Target: name, Reason: why}
+	}
+	removed := func(name string) staged.Event {
+		return staged.Event{Kind: staged.EventTarget, Stage: 0, Target: name, To: "removed"}
+	}
+	starts := func(stage int, name string) staged.Event {
+		return staged.Event{Kind: staged.EventTarget, Stage: stage, Target: name, To: "starting"}
+	}
+	for _, row := range []struct {
+		why   string
+		input staged.Input
+		want  []staged.Event
+	}{
+		{"one is gone and another leaves", staged.Input{Removed: []string{"c3"}, Leaving: []string{"c2"}}, []staged.Event{removed("c3"), removed("c2"), joined(1, "c2")}},
+		{"one is gone and another comes, which takes the free slot", staged.Input{Removed: []string{"c2"}, Added: []staged.Target{in("c4", "a")}}, []staged.Event{removed("c2"), joined(0, "c4"), starts(0, "c3")}},
+		{"one of nobody, twice", staged.Input{Removed: []string{"z", "z"}}, []staged.Event{ignored(-1, "z", staged.ReasonUnknownTarget)}},
+		{"one that is known comes", staged.Input{Added: []staged.Target{in("c1", "a")}}, []staged.Event{ignored(-1, "c1", staged.ReasonKnown)}},
+		{"one of no stage comes", staged.Input{Added: []staged.Target{in("c4", "b")}}, []staged.Event{ignored(-1, "c4", staged.ReasonUnmatched)}},
+		{"one comes twice, and the last word counts", staged.Input{Added: []staged.Target{in("c4", "b"), in("c4", "a")}}, []staged.Event{joined(0, "c4")}},
+		{"the other way round", staged.Input{Added: []staged.Target{in("c4", "a"), in("c4", "b")}}, []staged.Event{ignored(-1, "c4", staged.ReasonUnmatched)}},
+	} {
+		if _, result := step(t, run, row.input, benchStart); !slices.Equal(result.Events, row.want) {
+			t.Errorf("%s: got %v, want %v", row.why, result.Events, row.want)
+		}
+	}
+	see := func(health staged.Health) (in staged.Input) {
+		for _, name := range []string{"c1", "c2", "c3"} {
+			in.Observations = append(in.Observations, staged.Observation{Target: name, Version: "v2", Health: health})
+		}
+		return in
+	}
+	for range 2 {
+		run, _ = step(t, run, see(staged.HealthReady), benchStart)
+	}
+	if _, result := step(t, run, staged.Input{Added: []staged.Target{in("c4", "a")}}, benchStart); len(result.Events) != 0 || run.Phase() != staged.PhaseSucceeded {
+		t.Errorf("a run that is over takes nobody in: %v, %s", result.Events, run.Phase())
+	}
+}
+
+// TestBudgetsGrowWithTheFleet: a percentage of failures is of all that ever were members, and one who joins is one.
+func TestBudgetsGrowWithTheFleet(t *testing.T) {
+	stage := all("only", 4)
+	stage.MaxFailures = concurrency.Count(4)
+	strategy := staged.Strategy{Stages: []staged.Stage{stage}, MaxFailures: concurrency.Percent(50)}
+	run, err := staged.Compile(strategy, benchSpec(), fleetOf("c1", "c2"), staged.Options{Added: staged.Append})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails := func(name string) staged.Input {
+		return staged.Input{Observations: []staged.Observation{{Target: name, Version: "v2", Health: staged.HealthFailed}}}
+	}
+	run, _ = step(t, run, staged.Input{}, benchStart)
+	run, _ = step(t, run, fails("c1"), benchStart)
+	run, result := step(t, run, staged.Input{Added: []staged.Target{{Name: "c3"}, {Name: "c4"}}}, benchStart)
+	if run.Phase() != staged.PhaseProgressing || len(result.Actions) != 3 {
+		t.Fatalf("%s, %v: one of two may fail, and who joins an open stage starts at once", run.Phase(), result.Actions)
+	}
+	if run, _ = step(t, run, fails("c2"), benchStart); run.Phase() != staged.PhaseProgressing {
+		t.Errorf("%s: two of four may fail", run.Phase())
+	}
+	if run, _ = step(t, run, fails("c3"), benchStart); run.Phase() == staged.PhaseProgressing {
+		t.Errorf("%s: three of four may not", run.Phase())
+	}
+}
+
+// TestStagesAreFoundAsByTrying: stages that select by different labels, by exclusion or by name are found as if each were tried.
+func TestStagesAreFoundAsByTrying(t *testing.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		keys, values := []string{"ring", "region", "tier"}, []string{"a", "b", "c"}
+		var stages []staged.Stage
+		for k := range rapid.IntRange(1, 5).Draw(t, "stages") {
+			stage := staged.Stage{Name: fmt.Sprint("s", k), LabelSelector: &selector.LabelSelector{}}
+			requirement := selector.LabelRequirement{Key: pick(t, "key", keys...)}
+			switch requirement.Operator = pick(t, "operator", selector.In, selector.NotIn, selector.Exists, selector.DoesNotExist); requirement.Operator {
+			case selector.In, selector.NotIn:
+				requirement.Values = rapid.SliceOfNDistinct(rapid.SampledFrom(values), 1, 2, rapid.ID[string]).Draw(t, "values")
+			}
+			switch pick(t, "form", "label", "expression", "both", "names") {
+			case "label":
+				stage.LabelSelector.MatchLabels = map[string]string{pick(t, "key", keys...): pick(t, "value", values...)}
+			case "both":
+				stage.LabelSelector.MatchLabels = map[string]string{pick(t, "key", keys...): pick(t, "value", values...)}
+				fallthrough
+			case "expression":
+				stage.LabelSelector.MatchExpressions = []selector.LabelRequirement{requirement}
+			case "names":
+				stage.LabelSelector, stage.Targets = nil, []string{"c1", "c3"}
+			}
+			stages = append(stages, stage)
+		}
+		f := staged.Fleet{Version: "v2", Leaving: []string{"d1"}}
+		want := make([][]string, len(stages)+1) // the last: of none
+		for i := range 6 {
+			target := staged.Target{Name: fmt.Sprint("c", i), Labels: map[string]string{}}
+			for _, key := range keys {
+				if value := pick(t, "label", append([]string{""}, values...)...); value != "" {
+					target.Labels[key] = value
+				}
+			}
+			f.Targets = append(f.Targets, target)
+			home := len(stages)
+			for k := len(stages) - 1; k >= 0; k-- {
+				matches := slices.Contains(stages[k].Targets, target.Name)
+				if stages[k].LabelSelector != nil {
+					labels, err := stages[k].LabelSelector.Compile()
+					if err != nil {
+						t.Fatal(err)
+					}
+					matches = labels.Match(target.Labels)
+				}
+				if matches {
+					if home < len(stages) {
+						seen["several"]++
+					}
+					home = k
+				}
+			}
+			if home == len(stages) {
+				seen["none"]++
+			}
+			want[home] = append(want[home], target.Name)
+		}
+		run, err := staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), f, staged.Options{Overlap: staged.First, Unmatched: staged.Ignore})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range stages {
+			var got []string
+			for target := range run.Targets(k) {
+				got = append(got, target.Name)
+			}
+			if !slices.Equal(got, want[k]) {
+				t.Fatalf("stage %d has %v, want %v: %+v", k, got, want[k], stages[k])
+			}
+		}
+	}, "several", "none")
+}
