@@ -124,6 +124,7 @@ func TestRules(t *testing.T) {
 		{why: "a name with a dot", strategy: good, run: `{"metadata": {"name": "a.b"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.RuleRunName, path: "metadata.name"},
 		{why: "the first and the last of what a name may hold", strategy: good, run: `{"metadata": {"name": "a0-9z"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`},
 		{why: "a name that ends with a dash", strategy: good, run: `{"metadata": {"name": "a-"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.RuleRunName, path: "metadata.name"},
+		{why: "and of 63", strategy: good, run: `{"metadata": {"name": "` + strings.Repeat("a", 63) + `"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`},
 		{why: "a name of 64 characters", strategy: good, run: `{"metadata": {"name": "` + strings.Repeat("a", 64) + `"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.RuleRunName, path: "metadata.name"},
 		{why: "no placement", strategy: good, run: `{"stagedRolloutStrategyName": "s"}`, rule: staged.RulePlacementName, path: "placementName"},
 		{why: "a placement of 256 characters", strategy: good, run: `{"placementName": "` + strings.Repeat("p", 256) + `", "stagedRolloutStrategyName": "s"}`, rule: staged.RulePlacementName, path: "placementName"},

@@ -35,6 +35,23 @@ func TestEventString(t *testing.T) {
 	}
 }
 
+// TestFirstEvents: a step tells all that it changed, in the order in which it did, and at last what that makes of the run.
+func TestFirstEvents(t *testing.T) {
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, benchSpec(), fleetOf("c1", "c2"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, result := step(t, run, staged.Input{}, benchStart)
+	want := []staged.Event{
+		{Kind: staged.EventStage, Stage: 0, To: "Updating"},
+		{Kind: staged.EventTarget, Stage: 0, Target: "c1", To: "starting"},
+		{Kind: staged.EventRun, Stage: -1, To: "Progressing"},
+	}
+	if !slices.Equal(result.Events, want) {
+		t.Errorf("got %v, want %v", result.Events, want)
+	}
+}
+
 // TestIgnoredCommands: an event says what was ignored, of which stage or target, and why.
 func TestIgnoredCommands(t *testing.T) {
 	run := midRun(t)
