@@ -89,6 +89,7 @@ type quarantined struct {
 
 // newLedger counts a valid snapshot. candidates are those that are to be asked for, to make room for as many starts as there are places.
 func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
+	pools := make([]poolState, len(s.Pools))
 	places, holds, resources, room := 0, 0, 0, 0
 	for i := range s.Pools {
 		p := &s.Pools[i]
@@ -97,11 +98,12 @@ func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
 		places += leases + len(p.Unavailable) + len(p.Departed)
 		resources = max(resources, leases+len(p.Unavailable))
 		if !p.Unknown {
-			room += min(len(candidates), max(0, p.max()-leases-len(p.Unavailable)))
+			pools[i].max = p.max()
+			room += min(len(candidates), max(0, pools[i].max-leases-len(p.Unavailable)))
 		}
 	}
 	l := &ledger{
-		pools:     make([]poolState, len(s.Pools)),
+		pools:     pools,
 		summaries: make([]Summary, len(s.Pools)),
 		places:    make([]place, 0, places),
 		holds:     make([]hold, 0, holds),
@@ -153,10 +155,10 @@ func (l *ledger) open(i int32, p *Pool, families map[string]int32) {
 	if p.Unknown {
 		return
 	}
-	state.strict, state.max = p.Strict, p.max()
+	state.strict = p.Strict
 	l.strict = l.strict || p.Strict
 	l.summaries[i].Total, l.summaries[i].Max = p.Total, state.max
-	state.revision, state.token = p.Record.Revision, p.record().NextToken
+	state.revision, state.token = p.Record.Revision, max(1, p.Record.NextToken) // the record of a pool that nobody ever used is zero
 	if p.Family != "" {
 		f, ok := families[p.Family]
 		if !ok {
