@@ -7,20 +7,9 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-)
 
-// seed is long enough for rapid to draw a whole history from it.
-func seed(n int) []byte {
-	s := make([]byte, n)
-	x := uint64(88172645463325252)
-	for i := range s {
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
-		s[i] = byte(x)
-	}
-	return s
-}
+	"github.com/tranche-dev/tranche/internal/testseed"
+)
 
 func FuzzParseLimit(f *testing.F) {
 	for _, s := range []string{"0", "5", "20%", "1000%", "1001%", "2147483648", "", "-1", "05", "%"} {
@@ -93,12 +82,12 @@ func again[T any](t *testing.T, v T, parse func([]byte) (T, error)) {
 }
 
 func FuzzQueue(f *testing.F) {
-	f.Add(seed(32768))
-	f.Add(seed(8192)[1:])
+	f.Add(testseed.Bytes(32768))
+	f.Add(testseed.Bytes(8192)[1:])
 	f.Fuzz(rapid.MakeFuzz(propQueue(map[string]int{})))
 }
 
 func FuzzStore(f *testing.F) {
-	f.Add(seed(4096))
+	f.Add(testseed.Bytes(4096))
 	f.Fuzz(rapid.MakeFuzz(propStore(map[string]int{})))
 }

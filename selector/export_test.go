@@ -1,18 +1,8 @@
 package selector
 
 import (
-	"flag"
-	"strconv"
-	"testing"
-
 	"github.com/google/cel-go/cel"
 )
-
-// FewChecks reports whether rapid makes too few checks for a property to meet everything.
-func FewChecks() bool {
-	n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
-	return testing.Short() || err != nil || n < 100
-}
 
 // CompileCEL compiles without the native subset: the second opinion on it.
 func (e *Env) CompileCEL(expression string) (*Selector, error) { return e.compile(expression, false) }

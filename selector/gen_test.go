@@ -10,19 +10,6 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// seed is a fuzzing seed long enough for rapid, which reads it as 64-bit words and skips inputs that run out.
-func seed(n int) []byte {
-	b := make([]byte, n)
-	x := uint32(2463534242)
-	for i := range b {
-		x ^= x << 13
-		x ^= x >> 17
-		x ^= x << 5
-		b[i] = byte(x)
-	}
-	return b
-}
-
 // testSchema has a variable or two of every type.
 func testSchema() selector.Schema {
 	return append(selector.DefaultSchema(),

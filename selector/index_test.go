@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/selector"
 )
 
@@ -15,7 +16,7 @@ import (
 type indexModel struct {
 	index    *selector.Index
 	elements map[int]map[string]string
-	seen     tally
+	seen     testseed.Tally
 }
 
 func (m *indexModel) Put(t *rapid.T) {
@@ -107,7 +108,7 @@ func (m *indexModel) Check(t *rapid.T) {
 	}
 }
 
-func propIndex(seen tally) func(*rapid.T) {
+func propIndex(seen testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		m := &indexModel{index: selector.NewIndex(selector.LabelsVariable), elements: map[int]map[string]string{}, seen: seen}
 		t.Repeat(rapid.StateMachineActions(m))
@@ -115,14 +116,13 @@ func propIndex(seen tally) func(*rapid.T) {
 }
 
 func TestIndexAgainstElements(t *testing.T) {
-	seen := tally{}
-	rapid.Check(t, propIndex(seen))
-	seen.want(t, "replaced", "filled", "removed")
+	seen := testseed.Tally{}
+	seen.Check(t, propIndex(seen), "replaced", "filled", "removed")
 }
 
 func FuzzIndexAgainstElements(f *testing.F) {
-	f.Add(seed(1 << 18))
-	f.Fuzz(rapid.MakeFuzz(propIndex(tally{})))
+	f.Add(testseed.Bytes(1 << 18))
+	f.Fuzz(rapid.MakeFuzz(propIndex(testseed.Tally{})))
 }
 
 func TestIndexOfSeveralVariables(t *testing.T) {

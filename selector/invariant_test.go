@@ -18,6 +18,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/selector"
 )
 
@@ -43,8 +44,8 @@ func compiles(t interface{ Fatalf(string, ...any) }, env *selector.Env, text str
 // I1: Compile never panics, on any bytes: what is written by hand, mutated.
 func TestI1CompileNeverPanics(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
-	seen := tally{}
-	rapid.Check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		g := gen{t}
 		text := []byte(g.any(rapid.IntRange(0, 3).Draw(t, "depth")))
 		for range g.n("edits", 3) {
@@ -68,8 +69,7 @@ func TestI1CompileNeverPanics(t *testing.T) {
 		} else {
 			seen["refused"]++
 		}
-	})
-	seen.want(t, "compiled", "refused")
+	}, "compiled", "refused")
 }
 
 func FuzzI1Compile(f *testing.F) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
 // checked fails unless the posting keeps its promises and holds exactly the elements.
@@ -36,8 +38,8 @@ func (p *posting) checked(t *rapid.T, want map[uint32]bool) {
 }
 
 func TestPosting(t *testing.T) {
-	seen := map[string]int{}
-	rapid.Check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		p, want := &posting{}, map[uint32]bool{}
 		for range rapid.IntRange(1, 12).Draw(t, "runs") {
 			from := rapid.Uint32Range(0, 3*blockSize).Draw(t, "from")
@@ -69,14 +71,7 @@ func TestPosting(t *testing.T) {
 			}
 			p.checked(t, want)
 		}
-	})
-	t.Log(seen)
-	if FewChecks() {
-		return
-	}
-	if seen["split"] == 0 || seen["joined or emptied"] == 0 {
-		t.Error("blocks were never split or joined")
-	}
+	}, "split", "joined or emptied")
 }
 
 func TestPostingBlocks(t *testing.T) {

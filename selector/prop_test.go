@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/selector"
 )
 
@@ -17,22 +18,6 @@ func newEnv(tb testing.TB, limits selector.Limits) *selector.Env {
 		tb.Fatal(err)
 	}
 	return env
-}
-
-// tally counts outcomes, so that a property which never meets one is known to prove nothing about it.
-type tally map[string]int
-
-func (t tally) want(tb testing.TB, outcomes ...string) {
-	tb.Helper()
-	tb.Log(t)
-	if selector.FewChecks() {
-		return
-	}
-	for _, o := range outcomes {
-		if t[o] == 0 {
-			tb.Errorf("outcome %q was never reached: %v", o, t)
-		}
-	}
 }
 
 // outcome names a result; two results are the same if their outcome and text are.
@@ -51,7 +36,7 @@ func outcome(ok bool, err error) (kind, text string) {
 	return "error", err.Error()
 }
 
-func propI4(env *selector.Env, seen tally) func(*rapid.T) {
+func propI4(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		g := gen{t}
 		text := g.expr(rapid.IntRange(0, 4).Draw(t, "depth"))
@@ -92,17 +77,16 @@ func propI4(env *selector.Env, seen tally) func(*rapid.T) {
 // I4: what is evaluated natively has the verdict of the CEL library, missing keys and errors included. Each check compares 25 pairs of an
 // expression and data: 2,500 by default, 100,000 with RAPID_CHECKS=4000.
 func TestI4NativeEqualsCEL(t *testing.T) {
-	seen := tally{}
-	rapid.Check(t, propI4(newEnv(t, selector.Limits{}), seen))
-	seen.want(t, "yes", "no", "missing", "error", "limit", "values")
+	seen := testseed.Tally{}
+	seen.Check(t, propI4(newEnv(t, selector.Limits{}), seen), "yes", "no", "missing", "error", "limit", "values")
 }
 
 func FuzzI4NativeEqualsCEL(f *testing.F) {
-	f.Add(seed(1 << 18))
-	f.Fuzz(rapid.MakeFuzz(propI4(newEnv(f, selector.Limits{}), tally{})))
+	f.Add(testseed.Bytes(1 << 18))
+	f.Fuzz(rapid.MakeFuzz(propI4(newEnv(f, selector.Limits{}), testseed.Tally{})))
 }
 
-func propI5(env *selector.Env, seen tally) func(*rapid.T) {
+func propI5(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		g := gen{t}
 		// Conjunctions of conditions that an index can use, mixed with everything else.
@@ -204,18 +188,17 @@ func holds(term selector.Term, vars hostVars) bool {
 
 // I5: what matches is among the candidates.
 func TestI5TermsAreSound(t *testing.T) {
-	seen := tally{}
+	seen := testseed.Tally{}
 	env := newEnv(t, selector.Limits{})
-	rapid.Check(t, propI5(env, seen))
-	seen.want(t, "yes", "no", "missing", "error", "narrowed", "found", "decided")
+	seen.Check(t, propI5(env, seen), "yes", "no", "missing", "error", "narrowed", "found", "decided")
 }
 
 func FuzzI5TermsAreSound(f *testing.F) {
-	f.Add(seed(1 << 18))
-	f.Fuzz(rapid.MakeFuzz(propI5(newEnv(f, selector.Limits{}), tally{})))
+	f.Add(testseed.Bytes(1 << 18))
+	f.Fuzz(rapid.MakeFuzz(propI5(newEnv(f, selector.Limits{}), testseed.Tally{})))
 }
 
-func propI6(env *selector.Env, seen tally) func(*rapid.T) {
+func propI6(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		g := gen{t}
 		text := g.any(rapid.IntRange(0, 3).Draw(t, "depth"))
@@ -262,17 +245,16 @@ func propI6(env *selector.Env, seen tally) func(*rapid.T) {
 
 // I6: the estimate is never below the actual cost, for data within the promised sizes.
 func TestI6EstimateIsNeverBelowCost(t *testing.T) {
-	seen := tally{}
-	rapid.Check(t, propI6(newEnv(t, selector.Limits{EstimatedCost: 10_000_000, RunCost: 10_000_000}), seen))
-	seen.want(t, "measured", "full", "tight")
+	seen := testseed.Tally{}
+	seen.Check(t, propI6(newEnv(t, selector.Limits{EstimatedCost: 10_000_000, RunCost: 10_000_000}), seen), "measured", "full", "tight")
 }
 
 func FuzzI6EstimateIsNeverBelowCost(f *testing.F) {
-	f.Add(seed(1 << 18))
-	f.Fuzz(rapid.MakeFuzz(propI6(newEnv(f, selector.Limits{}), tally{})))
+	f.Add(testseed.Bytes(1 << 18))
+	f.Fuzz(rapid.MakeFuzz(propI6(newEnv(f, selector.Limits{}), testseed.Tally{})))
 }
 
-func propI7(env *selector.Env, seen tally) func(*rapid.T) {
+func propI7(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		g := gen{t}
 		text := g.any(rapid.IntRange(0, 4).Draw(t, "depth"))
@@ -306,14 +288,13 @@ func propI7(env *selector.Env, seen tally) func(*rapid.T) {
 
 // I7: compiling a selector's text gives an equal selector.
 func TestI7StringCompilesAgain(t *testing.T) {
-	seen := tally{}
-	rapid.Check(t, propI7(newEnv(t, selector.Limits{}), seen))
-	seen.want(t, "reprinted", "round trip")
+	seen := testseed.Tally{}
+	seen.Check(t, propI7(newEnv(t, selector.Limits{}), seen), "reprinted", "round trip")
 }
 
 func FuzzI7StringCompilesAgain(f *testing.F) {
-	f.Add(seed(1 << 18))
-	f.Fuzz(rapid.MakeFuzz(propI7(newEnv(f, selector.Limits{}), tally{})))
+	f.Add(testseed.Bytes(1 << 18))
+	f.Fuzz(rapid.MakeFuzz(propI7(newEnv(f, selector.Limits{}), testseed.Tally{})))
 }
 
 func (g gen) labelSelector() selector.LabelSelector {
@@ -360,7 +341,7 @@ func matches(l selector.LabelSelector, labels map[string]string) bool {
 	return true
 }
 
-func propI8(env *selector.Env, seen tally) func(*rapid.T) {
+func propI8(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		g := gen{t}
 		l := g.labelSelector()
@@ -417,12 +398,11 @@ func propI8(env *selector.Env, seen tally) func(*rapid.T) {
 
 // I8: a label selector equals its CEL text, in which absent keys are spelled out; both equal the table of Kubernetes.
 func TestI8LabelsEqualTheirExpression(t *testing.T) {
-	seen := tally{}
-	rapid.Check(t, propI8(newEnv(t, selector.Limits{}), seen))
-	seen.want(t, "true", "false", "narrowed")
+	seen := testseed.Tally{}
+	seen.Check(t, propI8(newEnv(t, selector.Limits{}), seen), "true", "false", "narrowed")
 }
 
 func FuzzI8LabelsEqualTheirExpression(f *testing.F) {
-	f.Add(seed(1 << 18))
-	f.Fuzz(rapid.MakeFuzz(propI8(newEnv(f, selector.Limits{}), tally{})))
+	f.Add(testseed.Bytes(1 << 18))
+	f.Fuzz(rapid.MakeFuzz(propI8(newEnv(f, selector.Limits{}), testseed.Tally{})))
 }
