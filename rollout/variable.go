@@ -16,14 +16,18 @@ type bound struct {
 
 // Lookup returns the value of a variable of the default schema of package selector.
 func (b *bound) Lookup(name string) (any, bool) {
-	switch {
-	case strings.HasPrefix(name, ofDeployment):
+	if name == "" {
+		return nil, false
+	}
+	// The first letter says which entity is meant; the entity compares the whole name.
+	switch name[0] {
+	case 'd':
 		return b.deployment.variable(name)
-	case strings.HasPrefix(name, ofResource):
+	case 'r':
 		return b.resource.variable(name)
-	case strings.HasPrefix(name, ofVersion):
+	case 'v':
 		return b.version.variable(name)
-	case strings.HasPrefix(name, ofEnv):
+	case 'e':
 		return b.environment.variable(name)
 	}
 	return nil, false
