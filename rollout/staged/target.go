@@ -60,10 +60,15 @@ func (s TargetState) String() string {
 	return fmt.Sprintf("TargetState(%d)", uint8(s))
 }
 
-// MarshalText returns the JSON name.
-func (s TargetState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// MarshalText returns the JSON name; a value that is none of the constants is a *[FieldError].
+func (s TargetState) MarshalText() ([]byte, error) {
+	if s >= targetStates {
+		return nil, &FieldError{Rule: RuleFormat, Value: s.String(), Hint: "is no state of a target"}
+	}
+	return []byte(s.String()), nil
+}
 
-// UnmarshalText reads the JSON name; any other text is an error.
+// UnmarshalText reads the JSON name; any other text is a *[FieldError] and leaves the state unchanged.
 func (s *TargetState) UnmarshalText(text []byte) error {
 	for v := Waiting; v < targetStates; v++ {
 		if v.String() == string(text) {

@@ -231,3 +231,55 @@ func TestRefusedStates(t *testing.T) {
 		}
 	}
 }
+
+// TestTargetStates: each has a name by which it is found again, and is settled or not; what is no state has neither.
+func TestTargetStates(t *testing.T) {
+	settled := map[string]bool{"waiting": false, "starting": false, "updating": false, "soaking": false, "done": true, "failed": true, "timedOut": true, "skipped": true, "removed": true}
+	for state := staged.Waiting; state <= staged.Removed; state++ {
+		text, err := state.MarshalText()
+		want, named := settled[string(text)]
+		back := staged.TargetState(99)
+		if err2 := back.UnmarshalText(text); err != nil || err2 != nil || back != state || !named || state.Settled() != want {
+			t.Errorf("%d: %s, %v, came back as %s, %v; settled %t", state, text, err, back, err2, state.Settled())
+		}
+		delete(settled, string(text))
+	}
+	unknown := staged.Removed + 1
+	if _, err := unknown.MarshalText(); err == nil || unknown.Settled() || len(settled) > 0 {
+		t.Errorf("%s is settled %t, has a text: %v; missing %v", unknown, unknown.Settled(), err, settled)
+	}
+	state := staged.Done
+	for _, text := range []string{"", "Done", "TargetState(9)", "finished"} {
+		if err := state.UnmarshalText([]byte(text)); err == nil || state != staged.Done {
+			t.Errorf("%q is read as %s", text, state)
+		}
+	}
+}
+
+// TestYears: a run keeps nanoseconds, so the years are bounded; outside of them a step is an error and no wrap.
+func TestYears(t *testing.T) {
+	run := midRun(t)
+	fresh, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, benchSpec(), fleetOf("c1"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		now time.Time
+		ok  bool
+	}{
+		{time.Date(1677, 12, 31, 23, 59, 59, 999_999_999, time.UTC), false},
+		{time.Date(1678, 1, 1, 0, 0, 0, 0, time.UTC), true},
+		{time.Date(2261, 12, 31, 23, 59, 59, 999_999_999, time.UTC), true},
+		{time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC), false},
+	} {
+		for _, one := range []*staged.Run{run, fresh} {
+			next, _, err := staged.Step(one, staged.Input{}, row.now)
+			if (err == nil) != row.ok || err != nil && next != one {
+				t.Errorf("%v: %v", row.now, err)
+			}
+			if err == nil && next.Time().Before(one.Time()) {
+				t.Errorf("%v: the time of the run goes back to %v", row.now, next.Time())
+			}
+		}
+	}
+}
