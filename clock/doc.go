@@ -23,7 +23,8 @@
 // and Last is the first instant after which it is never again before it. Away from changes they are the same.
 //
 //   - A start that the clock skips is First, which is the end of the gap; or, with [GapSkip], there is no occurrence on that day.
-//   - A start that is shown twice is First; or, with [OverlapLast], the second pass, also where the clock is set back to exactly it. There are never two occurrences on one day.
+//   - A start that is shown twice is First; or, with [OverlapLast], the second pass, also where the clock is set back to exactly it. There
+//     are never two occurrences on one day.
 //   - A length in minutes is elapsed time: six hours from 22:00 may end at 03:00 or at 05:00.
 //   - An end by the clock is a reading. An allow window ends as soon as the clock is at or past it; a deny window ends when the
 //     clock is never again before it, so no reading inside a deny window is open.

@@ -5,6 +5,26 @@ import (
 	"strings"
 )
 
+// Plan decides what may be created and deleted now, given what exists: slots[i] is the state of index i, and indices at or
+// beyond len(slots) are absent. Everything it needs is in the slots; a new revision, a rollback, another Spec or a restart
+// in the middle of an update are ordinary inputs. It is total: a Spec that was never validated is clamped by
+// [Spec.Resolve], and a slot that is none of the constants counts as taken and is left alone. The slots are not
+// modified or kept.
+//
+// After carrying out any part of a plan, in any order, plan again on what is then observed. A caller whose observation may
+// be stale overlays what it has issued with [Apply] and plans on the result.
+func Plan(spec Spec, slots []Slot) Result {
+	r := spec.Resolve()
+	c := tally(r, slots)
+	q := c.share(spec, r)
+	return Result{
+		Actions:   q.actions(spec, r, slots),
+		Blocked:   c.blocked(spec, q),
+		Updated:   c.updated(r),
+		Converged: c.converged(r),
+	}
+}
+
 // Result is a plan for one flat set.
 type Result struct {
 	// Actions to take now, sorted by index, at most one per index; nil if there is nothing to do. Any subset may be
@@ -36,26 +56,6 @@ func (r Result) String() string {
 		return "nothing"
 	}
 	return strings.Join(lines, "\n")
-}
-
-// Plan decides what may be created and deleted now, given what exists: slots[i] is the state of index i, and indices at or
-// beyond len(slots) are absent. Everything it needs is in the slots; a new revision, a rollback, another Spec or a restart
-// in the middle of an update are ordinary inputs. It is total: a Spec that was never validated is clamped by
-// [Spec.Resolve], and a slot that is none of the constants counts as taken and is left alone. The slots are not
-// modified or kept.
-//
-// After carrying out any part of a plan, in any order, plan again on what is then observed. A caller whose observation may
-// be stale overlays what it has issued with [Apply] and plans on the result.
-func Plan(spec Spec, slots []Slot) Result {
-	r := spec.Resolve()
-	c := tally(r, slots)
-	q := c.share(spec, r)
-	return Result{
-		Actions:   q.actions(spec, r, slots),
-		Blocked:   c.blocked(spec, q),
-		Updated:   c.updated(r),
-		Converged: c.converged(r),
-	}
 }
 
 // Every replica that the planner may touch falls into a class whose members go in one fixed order. So a plan is: how many
