@@ -121,65 +121,6 @@ func TestManyMembers(t *testing.T) {
 	}
 }
 
-// TestManyPartitions: partitions that overlap completely, and more of them than fit a scan.
-func TestManyPartitions(t *testing.T) {
-	var strategy partition.Strategy
-	strategy.MaxUnavailablePartitions = partition.FromString("100%")
-	values := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
-	for _, v := range values {
-		strategy.Partitions = append(strategy.Partitions,
-			partition.Definition{Name: "In", ClusterSelector: &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "k", Operator: selector.In, Values: []string{v, "z"}}}}},
-			partition.Definition{Name: "NotIn", ClusterSelector: &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "k", Operator: selector.NotIn, Values: []string{v}}}}},
-			partition.Definition{Name: "Exists", ClusterSelector: &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "k", Operator: selector.Exists}}}},
-			partition.Definition{Name: "both", ClusterSelector: &selector.LabelSelector{MatchLabels: map[string]string{"k": v, "m": "1"}}},
-			partition.Definition{Name: "never", ClusterSelector: &selector.LabelSelector{MatchLabels: map[string]string{"k": v},
-				MatchExpressions: []selector.LabelRequirement{{Key: "k", Operator: selector.In, Values: []string{"z"}}}}})
-	}
-	var fleet partition.Fleet
-	for i, v := range append(values, "z", "") {
-		labels := map[string]string{"k": v}
-		if i%2 == 0 {
-			labels["m"] = "1"
-		}
-		fleet.Clusters = append(fleet.Clusters, partition.Cluster{Name: "c" + v, Labels: labels, Wanted: newVersion})
-	}
-	fleet.Clusters = append(fleet.Clusters, partition.Cluster{Name: "none", Wanted: newVersion})
-	compiled, err := partition.Compile(strategy, fleet, partition.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := compiled.Plan()
-	if diff := compareMembers(t, strategy, fleet, compiled); diff != "" {
-		t.Error(diff)
-	}
-	if len(p.Partitions) != 5*len(values) {
-		t.Errorf("%d partitions", len(p.Partitions))
-	}
-}
-
-// compareMembers compares memberships with trying every selector on every cluster.
-func compareMembers(t *testing.T, strategy partition.Strategy, fleet partition.Fleet, compiled *partition.Compiled) string {
-	t.Helper()
-	for i := range strategy.Partitions {
-		members, err := compiled.Members(i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var want []string
-		for k := range fleet.Clusters {
-			if refMember(false, &strategy.Partitions[i], &fleet.Clusters[k], fleet.Groups, "") {
-				want = append(want, fleet.Clusters[k].Name)
-			}
-		}
-		got := idNames(members)
-		slices.Sort(want)
-		if slices.Sort(got); !slices.Equal(got, want) {
-			return strategy.Partitions[i].Name + ": got " + strings.Join(got, " ") + ", want " + strings.Join(want, " ")
-		}
-	}
-	return ""
-}
-
 // TestNoAllocations: neither an event nor a step allocates, in either mode, while the host keeps one Step.
 func TestNoAllocations(t *testing.T) {
 	for _, mode := range modes() {
