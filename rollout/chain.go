@@ -34,11 +34,10 @@ func (w *work) chain(i, n int32) []RuleVerdict {
 	}
 	rules = append(rules, w.windowRules(i, n)...)
 	for k, rule := range view.gradual {
-		verdict, due, _ := w.turn(gate, k, rule, i)
-		verdict.Rule = rule.id
-		own := RuleVerdict{Kind: KindGradualRollout, Verdict: verdict}
-		if verdict.Status == Allowed {
-			own.Reason, own.Since = ReasonAllowed, due
+		blockers, due, _ := w.turn(nil, gate, k, rule, i)
+		own := RuleVerdict{Kind: KindGradualRollout, Verdict: allowed(rule.id), Since: due}
+		if len(blockers) > 0 {
+			own = RuleVerdict{Kind: KindGradualRollout, Verdict: blockers[0]}
 		}
 		rules = append(rules, own)
 	}

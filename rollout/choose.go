@@ -89,10 +89,9 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, due time.Time, positio
 	}
 	blockers = w.closed(blockers, i, n)
 	for k, rule := range view.gradual {
-		verdict, at, place := w.turn(gate, k, rule, i)
-		if verdict.Status != Allowed {
-			blockers = w.also(blockers, verdict)
-		}
+		var at time.Time
+		var place int32
+		blockers, at, place = w.turn(blockers, gate, k, rule, i)
 		if at.After(due) {
 			due = at
 		}
@@ -127,13 +126,13 @@ func (w *work) refusals(g *gate, i, n int32) []Verdict {
 	return blockers
 }
 
-// turn is what one gradual rollout says about target i.
-func (w *work) turn(g *gate, k int, rule *compiledRule, i int32) (verdict Verdict, due time.Time, position int32) {
+// turn says when target i is due under one gradual rollout, and its place in it; while that has not come, a verdict is added to blockers.
+func (w *work) turn(blockers []Verdict, g *gate, k int, rule *compiledRule, i int32) (_ []Verdict, due time.Time, position int32) {
 	if o := w.overriddenAt(rule.id, i, g.version); o != nil {
-		return Verdict{Status: Allowed}, o.satisfied(g.created), 0
+		return blockers, o.satisfied(g.created), 0
 	}
 	if g.base.IsZero() {
-		return Verdict{Status: Pending, Reason: ReasonRolloutNotStarted, Rule: rule.id, Until: g.opens, On: g.shut}, due, 0
+		return w.also(blockers, Verdict{Status: Pending, Reason: ReasonRolloutNotStarted, Rule: rule.id, Until: g.opens, On: g.shut}), due, 0
 	}
 	r, err := w.rolloutOf(g, k, rule, &w.targets[i])
 	if err == nil {
@@ -141,13 +140,15 @@ func (w *work) turn(g *gate, k int, rule *compiledRule, i int32) (verdict Verdic
 		due, err = r.due(position, w.hoursOf(i, g.version))
 	}
 	if err != nil {
-		return Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Position: int(position), Detail: err.Error()}}, due, position
+		data := &Data{Position: int(position), Detail: err.Error()}
+		return w.also(blockers, Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: rule.id, On: onConfig(rule.id), Data: data}), due, position
 	}
 	if w.now.Before(due) {
 		w.wake(due)
-		return Verdict{Status: Pending, Reason: ReasonRolloutNotDue, Rule: rule.id, Until: due, Data: w.datum(Data{Position: int(position), Population: r.record.Founders})}, due, position
+		data := w.datum(Data{Position: int(position), Population: r.record.Founders})
+		blockers = w.also(blockers, Verdict{Status: Pending, Reason: ReasonRolloutNotDue, Rule: rule.id, Until: due, Data: data})
 	}
-	return Verdict{Status: Allowed}, due, position
+	return blockers, due, position
 }
 
 // busy reports whether any job on the target has not ended.
@@ -174,6 +175,9 @@ func (w *work) busy(t *target) Verdict {
 // the target is outdated. Only windows, retry, a busy target and capacity can stand in the way of a version that was allowed before.
 func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	t := &w.targets[i]
+	if !t.worked && !t.outdated && floor == t.current {
+		return nil, false
+	}
 	id := w.versions[t.deployment].list[floor].ID
 	own := t.Jobs
 	for k := range own {
