@@ -16,8 +16,8 @@ func TestWrongNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int{-1, 2} {
-		if changed, err := compiled.Update(n, healthy(newVersion)); err == nil || changed {
-			t.Errorf("Update(%d) is accepted", n)
+		if changed, err := compiled.Update(n, healthy(newVersion)); err == nil || changed || !strings.Contains(err.Error(), "clusters 0 to 1:") {
+			t.Errorf("Update(%d): %v, %v", n, changed, err)
 		}
 		if _, err := compiled.ID(n); err == nil {
 			t.Errorf("ID(%d) is accepted", n)
@@ -30,8 +30,8 @@ func TestWrongNumbers(t *testing.T) {
 		}
 	}
 	for _, n := range []int{-1, 1} {
-		if _, err := compiled.Members(n); err == nil {
-			t.Errorf("Members(%d) is accepted", n)
+		if _, err := compiled.Members(n); err == nil || !strings.HasSuffix(err.Error(), "partitions 0 to 0") {
+			t.Errorf("Members(%d): %v", n, err)
 		}
 	}
 	if err := compiled.UpdateAll(make([]partition.State, 1)); err == nil {
@@ -81,8 +81,10 @@ func TestFind(t *testing.T) {
 		if got := strings.Join(order, " "); got != want {
 			t.Errorf("%s: got %s, want %s", mode, got, want)
 		}
-		if _, ok := compiled.Find("d", "x"); ok {
-			t.Errorf("%s: d/x is found", mode)
+		for _, name := range []string{"x", "z"} { // z is the last one
+			if _, ok := compiled.Find("d", name); ok {
+				t.Errorf("%s: d/%s is found", mode, name)
+			}
 		}
 	}
 }

@@ -96,8 +96,8 @@ func digits(text string) (int64, bool) {
 			return 0, false
 		}
 		if n > (math.MaxInt64-int64(d))/10 {
-			n = math.MaxInt64
-		} else if n < math.MaxInt64 {
+			n = math.MaxInt64 // and stays it
+		} else {
 			n = n*10 + int64(d)
 		}
 	}

@@ -129,8 +129,9 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 	return m
 }
 
+// filing looks at what is left to check; there is something of every partition that is not filed.
 func (m *matcher) filing() filing {
-	if len(m.names)+len(m.unfiled) > 0 || m.checked || slices.ContainsFunc(m.rules, func(r rule) bool { return r.labels != nil }) {
+	if len(m.names) > 0 || m.checked || slices.ContainsFunc(m.rules, func(r rule) bool { return r.labels != nil }) {
 		return mixed
 	}
 	switch {

@@ -83,6 +83,17 @@ func TestMemberships(t *testing.T) {
 		{"names", func(i int) partition.Definition {
 			return partition.Definition{ClusterName: []string{fmt.Sprintf("c%03d", i), value(i)}[i%2]}
 		}},
+		{"names and labels", func(i int) partition.Definition {
+			if i%2 == 0 {
+				return partition.Definition{ClusterName: fmt.Sprintf("c%03d", i)}
+			}
+			return partition.Definition{ClusterSelector: in("k", value(i))}
+		}},
+		{"several requirements", func(i int) partition.Definition {
+			own := in("shown", value(7*i), value(14*i))
+			own.MatchLabels = map[string]string{"k": value(i), "m": value(i / 2)}
+			return partition.Definition{ClusterSelector: own}
+		}},
 		{"names and groups", func(i int) partition.Definition {
 			return partition.Definition{ClusterName: fmt.Sprintf("c%03d", i), ClusterGroup: value(i)}
 		}},
@@ -111,9 +122,19 @@ func TestMemberships(t *testing.T) {
 				if diff := compareMembers(t, mode, display, strategy, fleet, compiled); diff != "" {
 					t.Errorf("%s: %s", mode, diff)
 				}
+				in := make([][]int, len(fleet.Clusters))
+				for p := range n {
+					members, err := compiled.Members(p)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, id := range members {
+						in[id.Index] = append(in[id.Index], p)
+					}
+				}
 				for i := range fleet.Clusters {
-					if got, err := compiled.Partitions(i); err != nil || !slices.IsSorted(got) {
-						t.Errorf("%s, %s: cluster %d is in %v, %v", row.kind, mode, i, got, err)
+					if got, err := compiled.Partitions(i); err != nil || !slices.Equal(got, in[i]) {
+						t.Errorf("%s, %s: cluster %d is in %v, %v, and a member of %v", row.kind, mode, i, got, err, in[i])
 					}
 				}
 			}

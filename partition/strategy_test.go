@@ -3,6 +3,7 @@ package partition_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -164,6 +165,7 @@ func TestBadInput(t *testing.T) {
 			options: partition.Options{Leftovers: partition.AppendLeftovers}, clusters: 1, fallback: []string{"limit_format autoPartitionSize"}, validateSaysNothing: true},
 		{why: "a partition without criterion", strategy: def(partition.Definition{Name: "typo"}), clusters: 1, warnings: []string{"no_criterion partitions[1]"}},
 		{why: "a gate that nothing can close", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0)}, clusters: 1, warnings: []string{"gate_without_effect maxUnavailablePartitions"}},
+		{why: "no gate has an effect on no clusters", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0)}},
 		{why: "a gate that something can close", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0), MaxUnavailable: partition.FromInt(0)}, clusters: 1},
 		{why: "names of partitions may be repeated", strategy: partition.Strategy{Partitions: []partition.Definition{{Name: "p", ClusterSelector: &selector.LabelSelector{}}, {Name: "p", ClusterName: "x"}}}, clusters: 1},
 	} {
@@ -195,6 +197,36 @@ func TestBadInput(t *testing.T) {
 			if !slices.Equal(warnings, row.warnings) {
 				t.Errorf("%s: got the warnings %q, want %q", row.why, warnings, row.warnings)
 			}
+		}
+	}
+}
+
+// TestLimitBounds: the longest percentages, and products that 64 bits do not hold.
+func TestLimitBounds(t *testing.T) {
+	for _, row := range []struct {
+		why   string
+		count int
+		text  string
+		want  int // -1: refused
+	}{
+		{"nine digits", 1 << 40, "999999999%", 1 << 40},
+		{"ten digits", 1 << 40, "1000000000%", -1},
+		{"nine digits on both sides of the point", 1 << 20, "1234.56789%", 1 << 20},
+		{"ten digits on both sides of the point", 1 << 20, "1234.567890%", -1},
+		{"nine digits behind the point", 1_000_000_000, ".100000000%", 1_000_000},
+		{"ten digits behind the point", 1_000_000_000, ".1000000000%", -1},
+		{"a product of 100 times 2 to the 64th and more", math.MaxInt64, "201%", math.MaxInt64},
+		{"a product of 99 times 2 to the 64th and more", math.MaxInt64, "199%", math.MaxInt64},
+		{"an int that 64 bits do not hold", math.MaxInt64, "9223372036854775808", math.MaxInt64},
+		{"the largest int that they hold", math.MaxInt64, "9223372036854775807", math.MaxInt64},
+		{"the one below", math.MaxInt64, "9223372036854775806", math.MaxInt64 - 1},
+	} {
+		got, err := partition.Limit(partition.Default, row.count, partition.FromString(row.text))
+		if err != nil {
+			got = -1
+		}
+		if got != row.want {
+			t.Errorf("%s: %s of %d is %d, %v, want %d", row.why, row.text, row.count, got, err, row.want)
 		}
 	}
 }
