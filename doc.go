@@ -32,7 +32,8 @@
 //  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries the same id.
 //  5. Sleep until Next, or until something happens: a job ends, a version is published, somebody approves.
 //
-// A crash between any two of these steps is repaired by the next plan. Nothing but waiting is lost.
+// A crash between any two of these steps is repaired by the next plan. Nothing but waiting is lost. A slot that nobody is seen to use is listed
+// in the plan, with its token: the host gives it back once it knows that nobody is about to dispatch.
 //
 // # What holds
 //
