@@ -7,7 +7,7 @@
 //
 // The first two play what Fleet's document promises; -mode fleet_controller plays what Fleet's controller does, and -compare shows both
 // side by side. The scenarios of Fleet's document are beside this file and built in: a name that is not found on disk is looked up among
-// them. Without arguments, the scenario of 200 clusters is played.
+// them. Without arguments, the scenario of 200 clusters is played. It exits with 2 if a file or a flag is wrong.
 //
 // A cluster list says of each cluster, or of a number of equal ones, how it behaves:
 //

@@ -13,7 +13,9 @@
 // With -crash-every-step the process forgets everything after each step: the run is written to a file as JSON before its actions are carried out,
 // and read back for the next step. The output is the same.
 //
-// The files named in the first form are beside this one and built in: a name that is not found on disk is looked up among them.
+// The first form plays strategy.yaml, run.yaml and clusters.yaml of this folder, which are built in; -f, -run and -clusters name others, in YAML or
+// JSON. A name that is not found on disk is looked up among those of this folder. It exits with 2 if a file or a flag is wrong, and says all
+// that is wrong with it.
 package main
 
 import (

@@ -5,8 +5,9 @@
 //	go run ./examples/surge -replicas 3 -max-surge 1 -max-unavailable 0 -inject stuck-surge -unblock
 //	go run ./examples/surge -f examples/surge/podcliqueset.yaml
 //
-// The first form updates one flat set, the second a Grove PodCliqueSet on its three levels. A line shows the time, what happened, the
-// state it led to and the plan for it. In a state, the position is the index and the character what sits there:
+// The first two update one flat set, the third a Grove PodCliqueSet on its three levels; the names of the documents of this folder work from
+// everywhere. It exits with 2 if a file or a flag is wrong. A line shows the time, what happened, the state it led to and the plan for it. In
+// a state, the position is the index and the character what sits there:
 //
 //	. nothing   t terminating   O old, available   o old, not available   N new, available   n new, not available
 //

@@ -25,7 +25,7 @@ type Report struct {
 	Says      []string // lines that must be there, whatever the golden file says
 }
 
-// Reports runs a program and compares what it prints with golden files: Name.txt of testdata. What only is not nil for leaves out what belongs to
+// Reports runs a program and compares what it prints with golden files: Name.txt of testdata. If only is not nil, it leaves out what belongs to
 // others and is tested there.
 func Reports(t *testing.T, run Run, only func(text string) string, rows []Report) {
 	t.Helper()
