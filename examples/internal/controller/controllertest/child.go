@@ -51,7 +51,7 @@ const callTimeout = 250 * time.Millisecond
 
 // What a controller tells the test, a line each. Everything else it knows may die with it.
 const (
-	lineStopped  = "stopped"  // it is about to stop itself
+	lineStopped  = "stopped"  // it is between two steps, and goes on when it is told to
 	lineKilled   = "killed"   // it is about to kill itself
 	lineCreated  = "created"  // RUN: it created a job
 	lineRepeated = "repeated" // RUN: the job existed
@@ -62,6 +62,12 @@ const (
 	lineGaveUp   = "gaveup"   // a plan was abandoned after its attempts
 	lineFailed   = "failed"   // the database did not answer
 	lineBroken   = "broken"   // anything else: an error that must not be
+)
+
+// What the test tells a controller, a line each. At the end of its input it ends.
+const (
+	wordCalm = "calm" // the trouble is over
+	wordGo   = "go"   // … on, after lineStopped
 )
 
 // Main runs the tests of a binary, or a controller if it was started as one. It returns the exit code.
@@ -84,12 +90,17 @@ func Main(m interface{ Run() int }, open func(ctx context.Context, address, spac
 
 func (c child) run(open func(ctx context.Context, address, space string) (Database, error)) error {
 	var calm atomic.Bool
-	go func() { // the test says when the trouble is over, and takes the process with it when it ends
-		in := bufio.NewScanner(os.Stdin)
-		for in.Scan() {
-			calm.Store(true)
+	woken := make(chan struct{}, 1)
+	go func() {
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			switch in.Text() {
+			case wordCalm:
+				calm.Store(true)
+			case wordGo:
+				woken <- struct{}{}
+			}
 		}
-		os.Exit(0)
+		os.Exit(0) // the test has ended, and takes the process with it
 	}()
 	set, err := compiled()
 	if err != nil {
@@ -107,7 +118,7 @@ func (c child) run(open func(ctx context.Context, address, space string) (Databa
 		time.Sleep(20 * time.Millisecond)
 	}
 	random := rand.New(rand.NewPCG(c.Seed, 1))
-	trap := &trap{calm: &calm, random: random, only: c.Trap}
+	trap := &trap{calm: &calm, woken: woken, random: random, only: c.Trap}
 	host := controller.Controller{Policies: set, Store: trapStore{db.Store, trap}, Jobs: trapJobs{db.Jobs, trap}, Clock: scaled{c.Epoch, c.Start}}
 	for {
 		host.Fleet = disagreeing(c.Nodes, c.Epoch, host.Clock.Now(), c.Contrary)
@@ -156,6 +167,7 @@ func (c child) run(open func(ctx context.Context, address, space string) (Databa
 // trap is where bad luck strikes: before a call of the database and after it.
 type trap struct {
 	calm   *atomic.Bool
+	woken  <-chan struct{}
 	random *rand.Rand
 	only   string
 	struck bool
@@ -192,13 +204,15 @@ func (t *trap) at(call string) {
 	t.stop()
 }
 
-// stop pauses the whole process, as a machine that is suspended does, until the test wakes it up. The time of the turn stands still meanwhile, as
+// stop lets the test pause the whole process, as a machine that is suspended does, until it wakes it up. The time of the turn stands still meanwhile, as
 // it does on such a machine: nothing but the database is left to stop a controller that goes on as if nothing had happened.
+//
+// It is tempting to have the process stop itself by a signal. But the signal may be given to another of its threads, which on a busy machine gets its turn
+// much later: the call that was to be late is done by then.
 func (t *trap) stop() {
 	t.timer.Stop()
 	fmt.Println(lineStopped)
-	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	time.Sleep(time.Millisecond)    // the signal has arrived when this returns
+	<-t.woken
 	t.timer.Reset(10 * time.Second) // what it was about to do must reach the database, on a slow machine too
 }
 

@@ -1,0 +1,171 @@
+//go:build unix
+
+package controllertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/examples/internal/controller"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+func checkJobs(t *testing.T, d Driver) {
+	ctx, jobs := t.Context(), d.fresh(t).Jobs
+	at := time.Date(2026, 3, 10, 9, 0, 0, 123456789, time.UTC)
+	long := strings.Repeat("x", 200)
+	want := []controller.Job{
+		{TargetID: rollout.TargetID{Resource: "a/b%c", Environment: "prod", Deployment: "api"}, Group: "g 1",
+			Job: rollout.Job{Run: "1/ä %2F", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: at, CompletedAt: at.Add(time.Nanosecond)}},
+		{TargetID: rollout.TargetID{Resource: "by hand"}, Job: rollout.Job{Run: "2", Status: "a status of tomorrow"}},
+		{TargetID: rollout.TargetID{Resource: long, Environment: long, Deployment: long}, Group: long, Job: rollout.Job{Run: "3" + long, Version: long, Status: rollout.JobQueued, CreatedAt: at}},
+	}
+	for _, i := range []int{2, 0, 1} {
+		if err := jobs.Put(ctx, want[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := func() []controller.Job {
+		t.Helper()
+		got, err := jobs.All(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := all(); !reflect.DeepEqual(got, want) {
+		t.Errorf("All:\n%+v\nwant\n%+v", got, want)
+	}
+	for _, row := range []struct {
+		why    string
+		run    string
+		status rollout.JobStatus
+		want   error
+	}{
+		{"an unknown run is not found", "4", rollout.JobSuccessful, bracket.ErrNotFound},
+		{"the first end counts", "1/ä %2F", rollout.JobFailure, bracket.ErrConflict},
+		{"a repeated report is nothing", "1/ä %2F", rollout.JobSuccessful, nil},
+		{"a job that began is still active", "3" + long, rollout.JobInProgress, nil},
+		{"a job ends", "3" + long, rollout.JobFailure, nil},
+	} {
+		if err := jobs.Report(ctx, row.run, row.status, at.Add(time.Hour)); !errors.Is(err, row.want) || (err == nil) != (row.want == nil) {
+			t.Errorf("%s: Report: %v, want %v", row.why, err, row.want)
+		}
+	}
+	want[2].Status, want[2].CompletedAt = rollout.JobFailure, at.Add(time.Hour)
+	if got := all(); !reflect.DeepEqual(got, want) {
+		t.Errorf("after the reports:\n%+v\nwant\n%+v", got, want)
+	}
+	for _, wrong := range []controller.Job{{TargetID: rollout.TargetID{Resource: "r"}}, {Job: rollout.Job{Run: "r"}}} {
+		if err := jobs.Put(ctx, wrong); err == nil {
+			t.Errorf("%+v is stored", wrong)
+		}
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := jobs.All(cancelled)
+	_, dispatched := jobs.Dispatch(cancelled, rollout.Start{TargetID: want[0].TargetID, Run: "9"}, at)
+	for _, err := range []error{err, dispatched, jobs.Put(cancelled, want[0]), jobs.Report(cancelled, "2", rollout.JobFailure, at), jobs.SetPool(cancelled, "p", nil)} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("with a cancelled context: %v", err)
+		}
+	}
+	if got := all(); !reflect.DeepEqual(got, want) {
+		t.Errorf("after what was refused:\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+func checkDispatch(t *testing.T, d Driver) {
+	ctx, db := t.Context(), d.fresh(t)
+	at := epoch()
+	holder := concurrency.Holder{Resource: "n1", Group: "g"}
+	save := func(pool string, revision int64, leases ...concurrency.Lease) int64 {
+		t.Helper()
+		record := concurrency.NewRecord(pool)
+		record.NextToken = 10
+		record.Leases = append(record.Leases, leases...)
+		value, err := json.Marshal(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, err := db.Store.Save(ctx, rollout.PoolKey(pool), value, revision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	leaseIn := func(pool string, token uint64) concurrency.Lease {
+		return concurrency.Lease{Pool: pool, Resource: holder.Resource, Group: holder.Group, Token: token, Since: at, ProgressAt: at}
+	}
+	const cluster, zone = "cluster/%", "zone"
+	save(cluster, 0, leaseIn(cluster, 4))
+	inZone := save(zone, 0, leaseIn(zone, 7))
+	start := func(run, deployment string, tokens ...uint64) rollout.Start {
+		s := rollout.Start{TargetID: rollout.TargetID{Resource: "n1", Environment: "prod", Deployment: deployment}, Version: "v1", Run: run, Group: "g"}
+		for i, pool := range []string{zone, cluster}[:len(tokens)] {
+			s.Claims = append(s.Claims, rollout.Claim{Pool: pool, Token: tokens[i]})
+		}
+		return s
+	}
+	expect := func(why string, s rollout.Start, created bool, want error) {
+		t.Helper()
+		got, err := db.Jobs.Dispatch(ctx, s, at)
+		if got != created || !errors.Is(err, want) || (err == nil) != (want == nil) {
+			t.Errorf("%s: Dispatch: %v, %v, want %v, %v", why, got, err, created, want)
+		}
+	}
+	expect("an old token", start("1", "api", 6, 4), false, concurrency.ErrFenced)
+	expect("one of two tokens is old", start("1", "api", 7, 3), false, concurrency.ErrFenced)
+	expect("nothing was created", start("1", "api", 7, 4), true, nil)
+	expect("again", start("1", "api", 7, 4), false, nil)
+	expect("another job is active", start("2", "api", 7, 4), false, controller.ErrBusy)
+	expect("on another target it is not", start("3", "web", 7, 4), true, nil)
+	expect("no claims: no limit governs it", start("4", "free"), true, nil)
+	if err := db.Jobs.Put(ctx, controller.NewJob(start("5", "api"), at)); !errors.Is(err, controller.ErrBusy) {
+		t.Errorf("a second active job on a target: %v", err)
+	}
+	if err := db.Jobs.Report(ctx, "1", rollout.JobSuccessful, at); err != nil {
+		t.Fatal(err)
+	}
+	expect("the target is free", start("2", "api", 7, 4), true, nil)
+	if err := db.Jobs.Report(ctx, "2", rollout.JobSuccessful, at); err != nil {
+		t.Fatal(err)
+	}
+	save(zone, inZone)
+	expect("the lease was given back", start("6", "api", 7, 4), false, concurrency.ErrFenced)
+	expect("also for a job that exists: whoever asks has lost the slot", start("2", "api", 7, 4), false, concurrency.ErrFenced)
+	unknown := start("7", "api", 1)
+	unknown.Claims[0].Pool = "never heard of"
+	expect("a pool without a record", unknown, false, concurrency.ErrFenced)
+	if _, err := db.Jobs.Dispatch(ctx, rollout.Start{}, at); err == nil {
+		t.Error("a start without names creates a job")
+	}
+}
+
+func checkForeign(t *testing.T, d Driver) {
+	w := newWorld(t, d.fresh(t), 4)
+	w.clock.Advance(2 * time.Minute)
+	for i, status := range []rollout.JobStatus{"by hand", "successful", "by hand"} {
+		err := w.db.Jobs.Put(t.Context(), controller.Job{TargetID: rollout.TargetID{Resource: fmt.Sprint("node-", i)}, Job: rollout.Job{Run: fmt.Sprint(i), Status: status}, Group: "by hand"})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn := w.turn(w.controller(nil))
+	for _, run := range turn.Dispatched {
+		if !strings.Contains(run, "node-0/") && !strings.Contains(run, "node-2/") {
+			t.Errorf("%s starts while two nodes are down by hand", run)
+		}
+	}
+	if len(turn.Dispatched) == 0 {
+		t.Error("nodes that are down already may be repaired")
+	}
+}
