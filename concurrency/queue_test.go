@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -220,6 +221,75 @@ func TestQueueNewHead(t *testing.T) {
 			t.Errorf("%s: %v: %s", c.candidate.Resource, got, c.why)
 		}
 	}
+}
+
+// queueStep is what happens to a queue, and who starts then.
+type queueStep struct {
+	add     []Candidate
+	release []string // "pool resource", of group g
+	want    []string // resources that start
+	why     string
+}
+
+func runQueue(t *testing.T, s *scene, steps []queueStep) {
+	q, err := NewQueue(s.Snapshot, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[int32]string{}
+	for _, step := range steps {
+		for _, c := range step.add {
+			id, err := q.Add(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names[id] = c.Resource
+		}
+		for _, r := range step.release {
+			key, resource, _ := strings.Cut(r, " ")
+			pool := slices.IndexFunc(s.Pools, func(p Pool) bool { return p.Key == key })
+			if err := q.Release(pool, Holder{resource, "g"}, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		for _, a := range q.Admit() {
+			got = append(got, names[a.Candidate])
+		}
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%s: %s", step.why, diff)
+		}
+	}
+}
+
+// families are two rules with a pool per zone, of which one may be active, and a pool beside them.
+func families() *scene {
+	zone := func(key, family string) Pool {
+		return Pool{Key: key, Limit: Count(2), Total: 3, Family: family, MaxActiveKeys: 1}
+	}
+	return newScene(zone("a", "F"), zone("b", "F"), zone("c", "G"), zone("d", "G"), zone("e", "G"), Pool{Key: "p", Limit: Count(1), Total: 9}).
+		lease("a", "a1", "g", 0).lease("c", "c1", "g", 0).lease("p", "p1", "g", 0)
+}
+
+func TestQueueKeys(t *testing.T) {
+	ask := func(resource string, rank int, needs ...int32) Candidate {
+		return Candidate{resource, "g", rank, needs}
+	}
+	waiting := queueStep{
+		add: []Candidate{ask("b1", 1, 1), ask("d1", 2, 3), ask("e1", 3, 4), ask("p2", 9, 5)},
+		why: "a zone of each family is active, the pool is full",
+	}
+	runQueue(t, families(), []queueStep{waiting,
+		{release: []string{"a a1"}, want: []string{"b1"}, why: "the first family has its key back"},
+		{release: []string{"c c1"}, want: []string{"d1"}, why: "the second family too, for one zone"},
+		{release: []string{"d d1"}, want: []string{"e1"}, why: "the next zone"},
+	})
+	runQueue(t, families(), []queueStep{waiting,
+		{release: []string{"c c1", "p p1"}, want: []string{"d1", "p2"}, why: "that e1 finds no key is nothing to p2"},
+	})
+	runQueue(t, families(), []queueStep{waiting,
+		{add: []Candidate{ask("p1", 8, 5, 3)}, want: []string{"p1", "d1"}, why: "the holder makes its zone active without asking for a key, and leaves one place"},
+	})
 }
 
 // TestQueueForgetsLines: when nobody waits any more, by admission or removal, no line is left.

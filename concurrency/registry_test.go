@@ -84,6 +84,9 @@ func TestRegistrySize(t *testing.T) {
 
 // TestSortedTexts: the order is that of the bytes, shared beginnings, embedded zeros and different lengths included; the input stays as it is.
 func TestSortedTexts(t *testing.T) {
+	if got := sortedTexts([]string{"a", "a", "b"}); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("%q: in order, but not distinct", got)
+	}
 	tally := testseed.Tally{}
 	tally.Check(t, func(t *rapid.T) {
 		prefix := rapid.StringN(0, 12, -1).Draw(t, "prefix")
