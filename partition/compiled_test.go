@@ -89,6 +89,73 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestBlockers: a partition with more NotReady members than it may have names the first three, whatever makes them so.
+func TestBlockers(t *testing.T) {
+	paused := healthy(oldVersion)
+	paused.Paused = true
+	offline := healthy(newVersion)
+	offline.Offline = true
+	states := []partition.State{
+		healthy(oldVersion),
+		{Released: oldVersion, Applied: oldVersion},              // not ready
+		{Released: newVersion, Applied: oldVersion, Ready: true}, // not applied
+		paused,
+		healthy(newVersion),
+		{Released: newVersion, Applied: newVersion}, // not ready
+		fresh(),
+		offline,
+	}
+	for _, row := range []struct {
+		why     string
+		mode    partition.Mode
+		options partition.Options
+		max     int32
+		want    string
+	}{
+		{"a broken one that stays so, for the bundle is paused", partition.Default, partition.Options{}, -1, "c000001 c000002 c000005"},
+		{"broken, updating and offline ones", partition.Default, partition.Options{}, 0, "c000001 c000002 c000005"},
+		{"one that is paused, if it counts", partition.Default, partition.Options{Paused: partition.BlockPaused}, 0, "c000001 c000002 c000003"},
+		{"four are NotReady of at most four before the turn, and six after it", partition.Default, partition.Options{}, 4, "c000000 c000001 c000002"},
+		{"six of at most six, after a turn that released two", partition.Default, partition.Options{}, 6, ""},
+		{"an offline one that is excluded does not count", partition.Default, partition.Options{Offline: partition.ExcludeOffline}, 5, ""},
+		{"the controller names what is not applied or not ready, and no target without a deployment", partition.FleetController, partition.Options{}, 0, "c000001 c000002 c000005"},
+		{"six of the controller's targets are not up to date and ready, of at most six", partition.FleetController, partition.Options{}, 6, ""},
+	} {
+		fleet := fleetOf(len(states), fresh())
+		for i := range states {
+			fleet.Clusters[i].State = states[i]
+		}
+		strategy := partition.Strategy{MaxUnavailable: partition.FromInt(row.max)}
+		fleet.Paused = row.max < 0
+		if row.options.Mode = row.mode; row.mode == partition.FleetController {
+			strategy.MaxNew = count(0)
+		}
+		plan, err := partition.Plan(strategy, fleet, row.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(idNames(plan.Partitions[0].Blockers), " "); got != row.want {
+			t.Errorf("%s: got %q, want %q: %v", row.why, got, row.want, plan.Partitions[0])
+		}
+	}
+}
+
+// TestStatusText: only what there is of held and released members is spoken of.
+func TestStatusText(t *testing.T) {
+	for _, row := range []struct {
+		status partition.Status
+		want   string
+	}{
+		{partition.Status{Index: 1, Name: "p", Count: 9, Done: 2, Waiting: 3, NotReady: 4, MaxUnavailable: 5}, `partition 1 "p": 9 members, 2 done, 3 waiting, 4 NotReady of at most 5, not reached`},
+		{partition.Status{Held: 1, Reached: true}, `partition 0 "": 0 members, 0 done, 0 waiting, 0 NotReady of at most 0, 1 held, not ready`},
+		{partition.Status{Released: 1, Reached: true, Ready: true}, `partition 0 "": 0 members, 0 done, 0 waiting, 0 NotReady of at most 0, 1 released, ready`},
+	} {
+		if got := row.status.String(); got != row.want {
+			t.Errorf("got %s, want %s", got, row.want)
+		}
+	}
+}
+
 // TestManyMembers fills more than one word of every level, so that no border of the sets is missed.
 func TestManyMembers(t *testing.T) {
 	const n = 70_000 // three levels

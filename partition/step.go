@@ -119,7 +119,7 @@ func (c *Compiled) documented(step *Step, perStep int, explain bool) {
 			c.turns[i] = c.release(p, s, step, perStep)
 		}
 		s.Ready = p.ready()
-		if explain && (s.Unavailable > p.max || p.notReady() > p.max) {
+		if explain && p.notReady() > p.max {
 			s.Blockers = c.blockers(p)
 		}
 		if !s.Ready {

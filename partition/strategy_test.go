@@ -286,6 +286,10 @@ func TestCodes(t *testing.T) {
 			t.Errorf("the status of %s is %s", code, code.Status())
 		}
 	}
+	var none partition.Code
+	if err := none.UnmarshalText(nil); err == nil {
+		t.Error("no text is read as a code")
+	}
 	for why := range partition.Why(32) {
 		text, err := why.MarshalText()
 		if (err == nil) != (why < 16) {
