@@ -3,6 +3,7 @@ package selector_test
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -141,6 +142,38 @@ func TestLabelsValidate(t *testing.T) {
 	}
 	if _, err := big.Compile(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLabelsAreThoseOfKubernetes: keys and values are taken or refused as by the regular expressions of Kubernetes, for every byte in every
+// place.
+func TestLabelsAreThoseOfKubernetes(t *testing.T) {
+	name := regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
+	prefix := regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	check := func(text string) {
+		for _, row := range []struct {
+			what  string
+			l     selector.LabelSelector
+			valid bool
+		}{
+			{"value", selector.LabelSelector{MatchLabels: map[string]string{"k": text}}, text == "" || name.MatchString(text)},
+			{"listed value", selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "k", Operator: selector.In, Values: []string{text}}}}, text == "" || name.MatchString(text)},
+			{"name", selector.LabelSelector{MatchLabels: map[string]string{"example.com/" + text: ""}}, name.MatchString(text)},
+			{"prefix", selector.LabelSelector{MatchLabels: map[string]string{text + "/k": ""}}, prefix.MatchString(text)},
+		} {
+			if err := row.l.Validate(); (err == nil) != row.valid {
+				t.Errorf("%s %q: %v, want valid %v", row.what, text, err, row.valid)
+			}
+		}
+	}
+	check("")
+	for c := range 256 {
+		b := string([]byte{byte(c)})
+		for _, text := range []string{b, b + "a", "a" + b, "a" + b + "a", "a" + b + b + "a", b + b} {
+			if !strings.Contains(text, "/") { // which says where a prefix ends
+				check(text)
+			}
+		}
 	}
 }
 

@@ -29,6 +29,12 @@ func host() hostVars {
 
 func TestMatch(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
+	values := env.NewValues()
+	for name, value := range host() {
+		if err := values.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
 	const missing = "missing: "
 	seen := map[string]bool{}
 	for _, row := range []struct{ expr, want, why string }{
@@ -53,12 +59,25 @@ func TestMatch(t *testing.T) {
 		{"resource.metadata['team'] == 'x' && false", "no", "the other side decides"},
 		{"false && resource.metadata['team'] == 'x'", "no", "the other side decides, in either order"},
 		{"resource.metadata['team'] == 'x' && true", missing + "resource.metadata['team']", "the other side does not decide"},
+		{"resource.metadata['team'] == 'x' && resource.kind == 'VM'", "no", "a later test decides"},
+		{"resource.metadata['team'] == 'x' && resource.kind == 'Node' && resource.name == 'x'", "no", "the last test decides"},
+		{"resource.metadata['team'] == 'x' && resource.kind == 'Node'", missing + "resource.metadata['team']", "no later test decides"},
+		{"version.tag == 'x' && resource.kind == 'VM'", "no", "a later test decides over a variable without a value"},
 		{"resource.metadata['team'] == 'x' || resource.metadata['nope'] == 'y'", missing + "resource.metadata['team']", "of several missing keys the first counts"},
 		{"resource.metadata['team'] == 'x' && resource.metadata['nope'] == 'y'", missing + "resource.metadata['team']", "of several missing keys the first counts"},
 		{"resource.metadata['a'] == 'x' || resource.metadata['b'] == 'x' || resource.metadata['cluster'] == 'prod-east'", "yes", "a chain is one operator"},
 		{"'team' in resource.metadata && resource.metadata['team'] == 'x'", "no", "a tested key is never missing"},
 		{"has(resource.metadata.team) && resource.metadata.team != 'x'", "no", "a tested key is never missing"},
 		{"'cluster' in resource.metadata && resource.metadata['cluster'] == 'prod-east'", "yes", "a tested key that is there"},
+		{"'layer' in deployment.metadata && resource.metadata['layer'] == 'node'", missing + "resource.metadata['layer']", "a key tested in one map may be missing in another"},
+		{"'team' in resource.metadata && resource.metadata['cluster'] == 'prod-east'", "no", "a test for one key says nothing of another"},
+		{"'cluster' in resource.metadata && resource.metadata['team'] == 'x'", missing + "resource.metadata['team']", "in either order"},
+		{"!('team' in resource.metadata) && resource.metadata['team'] == 'x'", missing + "resource.metadata['team']", "absence is no guard"},
+		{"'cluster' in resource.metadata && 'cluster' in resource.metadata && !('cluster' in resource.metadata)", "no", "tests for a key do not guard one another"},
+		{"resource.kind == 'Node' && 'team' in resource.metadata && resource.metadata['team'] == 'x'", "no", "a guard behind another test"},
+		{"!(!('team' in resource.metadata))", "no", "twice negated"},
+		{"!(!(resource.kind == 'Node'))", "yes", "twice negated"},
+		{"!(!(resource.metadata['team'] == 'x'))", missing + "resource.metadata['team']", "twice negated"},
 		{"!('team' in resource.metadata) || resource.metadata['team'] == 'x'", "yes", "absence spelled out"},
 		{"!('team' in resource.metadata) && true", "yes", "absence spelled out"},
 		{"int(resource.metadata['cluster']) > 1", "error", "a conversion that fails is no missing key"},
@@ -76,6 +95,26 @@ func TestMatch(t *testing.T) {
 		{"resource.metadata['cluster'].matches('^prod-(east|west)$')", "yes", "regular expression"},
 		{"matches(resource.metadata['cluster'], 'west')", "no", "the other spelling of a call, not native"},
 		{"resource.name == 'true'", "yes", "a string that says true is a string"},
+		{"resource.metadata['cluster'] == resource.kind", "no", "two strings that are read"},
+		{"resource.metadata['cluster'] != resource.kind", "yes", "two strings that are read"},
+		{"resource.name == resource.name", "yes", "two strings that are read"},
+		{"resource.name != resource.name", "no", "two strings that are read"},
+		{"resource.metadata['cluster'].startsWith(deployment.metadata['layer'])", "no", "two strings that are read"},
+		{"resource.kind.startsWith(resource.kind)", "yes", "two strings that are read"},
+		{"resource.metadata['cluster'].endsWith(resource.name)", "no", "two strings that are read"},
+		{"resource.kind.endsWith(resource.kind)", "yes", "two strings that are read"},
+		{"deployment.name.contains(deployment.metadata.layer)", "no", "two strings that are read"},
+		{"'true story'.contains(resource.name)", "yes", "a literal with a string that is read"},
+		{"resource.metadata['team'] == resource.kind", missing + "resource.metadata['team']", "the left one is missing"},
+		{"resource.kind == resource.metadata['team']", missing + "resource.metadata['team']", "the right one is missing"},
+		{"resource.metadata['team'] == deployment.metadata['none']", missing + "resource.metadata['team']", "of two missing ones the first counts"},
+		{"resource.kind == version.tag", "error", "the right one has no value"},
+		{"weight == 3 && weight == weight", "yes", "ints that are read"},
+		{"weight != weight", "no", "ints that are read"},
+		{"weight in [1, 2]", "no", "ints are in lists or not"},
+		{"flag == flag && flag != (weight == 4)", "yes", "bools compare"},
+		{"flag == (resource.metadata['team'] == 'x')", missing + "resource.metadata['team']", "the right bool is missing"},
+		{"(resource.metadata['team'] == 'x') == flag", missing + "resource.metadata['team']", "the left bool is missing"},
 		{"flag", "yes", "a bool variable is an expression"},
 		{"!flag", "no", "and can be negated"},
 		{"flag == (weight == 3)", "yes", "bools compare"},
@@ -117,12 +156,14 @@ func TestMatch(t *testing.T) {
 			continue
 		}
 		for name, s := range map[string]*selector.Selector{"selector": s, "library": library} {
-			kind, text := outcome(s.Match(host()))
-			if kind == "missing" {
-				kind = missing + text
-			}
-			if kind != row.want {
-				t.Errorf("%s: %s says %s %s, want %s: %s", row.expr, name, kind, text, row.want, row.why)
+			for _, vars := range []selector.Vars{host(), values} {
+				kind, text := outcome(s.Match(vars))
+				if kind == "missing" {
+					kind = missing + text
+				}
+				if kind != row.want {
+					t.Errorf("%s: %s says %s %s of %T, want %s: %s", row.expr, name, kind, text, vars, row.want, row.why)
+				}
 			}
 		}
 	}
