@@ -73,6 +73,7 @@ var (
 	benchResult   partition.Result
 	benchCount    int
 	benchMembers  [][]*partition.Cluster
+	benchClasses  []partition.Classes
 )
 
 // fleetMatcher is one partition as Fleet's code has it: a list of criteria, each a function of the cluster and of one of its groups,
@@ -228,8 +229,31 @@ func benchCompile(b *testing.B, strategy partition.Strategy, fleet partition.Fle
 	return compiled
 }
 
-// BenchmarkCount recounts all classes of automatic partitions and passes the gate: from what the plan knows, and from a complete list of
-// states, up to date and half-way through an update.
+// plainCount classifies every cluster and counts by automatic partition, as one would without a compiled plan.
+func plainCount(clusters []partition.Cluster, size int) []partition.Classes {
+	parts := make([]partition.Classes, (len(clusters)+size-1)/size)
+	for i := range clusters {
+		p, s, wanted := &parts[i/size], &clusters[i].State, clusters[i].Wanted
+		switch {
+		case s.Released == wanted && s.Applied == wanted && s.Ready && !s.Offline:
+			p.Done++
+		case s.Paused:
+			p.Held++
+		case s.Released == wanted:
+			p.Updating++
+		case s.Released == "":
+			p.Pending++
+		case s.Applied != s.Released || !s.Ready || s.Offline:
+			p.Broken++
+		default:
+			p.OutOfSync++
+		}
+	}
+	return parts
+}
+
+// BenchmarkCount recounts all classes of automatic partitions and passes the gate: from what the plan knows, from a complete list of
+// states, and beside them from the clusters themselves; up to date and half-way through an update.
 func BenchmarkCount(b *testing.B) {
 	automatic := partition.Strategy{}
 	sizes(b, func(b *testing.B, n int) {
@@ -252,6 +276,12 @@ func BenchmarkCount(b *testing.B) {
 				for b.Loop() {
 					compiled.Recount()
 					compiled.Step(&benchStep)
+				}
+				perCluster(b, n)
+			})
+			b.Run(row.name+"/reference", func(b *testing.B) {
+				for b.Loop() {
+					benchClasses = plainCount(fleet.Clusters, (n+3)/4)
 				}
 				perCluster(b, n)
 			})
