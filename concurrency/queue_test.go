@@ -287,6 +287,10 @@ func TestQueueKeys(t *testing.T) {
 	runQueue(t, families(), []queueStep{waiting,
 		{release: []string{"c c1", "p p1"}, want: []string{"d1", "p2"}, why: "that e1 finds no key is nothing to p2"},
 	})
+	runQueue(t, families(), []queueStep{
+		{add: []Candidate{ask("ab1", 1, 0, 1), ask("b1", 2, 1)}, why: "a zone is active"},
+		{release: []string{"a a1"}, want: []string{"b1"}, why: "one key is not enough for the first, who needs two zones, and enough for the second"},
+	})
 	runQueue(t, families(), []queueStep{waiting,
 		{add: []Candidate{ask("p1", 8, 5, 3)}, want: []string{"p1", "d1"}, why: "the holder makes its zone active without asking for a key, and leaves one place"},
 	})
