@@ -540,6 +540,9 @@ func TestClockChanges(t *testing.T) {
 	weekly := func(day, start, zone string) string {
 		return fmt.Sprintf(`{"weekly":{"days":[%q],"start":%q},"durationMinutes":60,"timezone":%q}`, day, start, zone)
 	}
+	biweekly := func(anchor string) string {
+		return fmt.Sprintf(`{"weekly":{"days":["sun"],"start":"02:30","everyWeeks":2},"anchor":%q,"durationMinutes":60,"timezone":"Europe/Berlin"}`, anchor)
+	}
 	host := calendar(t, clock.Window{Recurrence: next(firstOfMonth), DurationMinutes: 60, Timezone: "Europe/Berlin"})
 	for _, row := range []struct {
 		calendar clock.Calendar
@@ -551,6 +554,8 @@ func TestClockChanges(t *testing.T) {
 		{parsed(t, weekly("sun", "03:00", "Europe/Berlin")), nil, "the first reading that is not"},
 		{parsed(t, weekly("sun", "01:59:59", "Europe/Berlin")), nil, "the last reading that is not"},
 		{parsed(t, weekly("mon", "02:30", "Europe/Berlin")), nil, "another day"},
+		{parsed(t, biweekly("2026-03-23T00:00")), []string{"2026-03-29T01:00:00Z", "2026-10-25T01:00:00Z"}, "both lie in a week that counts"},
+		{parsed(t, biweekly("2026-03-16T00:00")), nil, "both lie in one that does not"},
 		{parsed(t, weekly("sun", "02:30", "UTC"), daily("02:30", "03:00")), nil, "no changes in UTC"},
 		{parsed(t, weekly("sun", "01:30", "America/New_York"), weekly("sun", "02:15", "Europe/Berlin"), weekly("sun", "02:45", "Europe/Berlin")), []string{"2026-03-29T01:00:00Z", "2026-10-25T01:00:00Z", "2026-11-01T06:00:00Z"}, "of all windows, in order, each once"},
 		{clock.Intersect(parsed(t, weekly("sun", "02:30", "America/New_York")), parsed(t, dailyDeny("00:00", "01:00"))), []string{"2026-03-08T07:00:00Z"}, "of all calendars"},
