@@ -8,12 +8,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
 // TestI16OnePositionPerResource: all members of a bracket that wait for their turn on one resource have the same position and the same instant.
 func TestI16OnePositionPerResource(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 100, nil, func(t *rapid.T, w *world) {
 		type place struct{ environment, resource, rule string }
 		turns := map[place]rollout.Verdict{}
@@ -32,8 +33,7 @@ func TestI16OnePositionPerResource(t *testing.T) {
 				}
 			}
 		}
-	})
-	seen.wants(t, "shared turn")
+	}, "shared turn")
 }
 
 // TestApprovalOpensTheWindow: a version that waits for an approval is not collected; the window starts when it is given, and not when it was published.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 	"github.com/tranche-dev/tranche/selector"
@@ -20,7 +21,7 @@ import (
 // policies at the worst moment, and loses nodes. Its store is one value that is replaced under the condition that nobody replaced it before.
 type machine struct {
 	set  map[string]*rollout.PolicySet
-	seen tally
+	seen testseed.Tally
 
 	variant    string
 	s          rollout.Snapshot // what is true, with the state that is stored
@@ -88,7 +89,7 @@ func machinePolicies(t *rapid.T, env *selector.Env) map[string]*rollout.PolicySe
 	return sets
 }
 
-func newMachine(t *rapid.T, env *selector.Env, seen tally) *machine {
+func newMachine(t *rapid.T, env *selector.Env, seen testseed.Tally) *machine {
 	m := &machine{set: machinePolicies(t, env), seen: seen, variant: "full", now: t0, dispatched: map[string]rollout.Start{}, saved: map[string]bool{}, deleted: map[string]bool{}, versions: 1}
 	m.s.Environments = []rollout.Environment{{ID: "prod"}, {ID: "staging"}}[:between(t, "environments", 1, 2)]
 	for _, id := range []string{"a", "b", "c", "d", "x"} {
@@ -163,7 +164,7 @@ func (m *machine) planOn(t *rapid.T, s rollout.Snapshot, revision, lost int, sta
 	if err != nil {
 		t.Fatalf("plan: %v", err)
 	}
-	m.seen.count(plan)
+	count(m.seen, plan)
 	starts := plan.Start
 	if lost > 0 {
 		starts = shuffled(rand.New(rand.NewPCG(uint64(len(m.dispatched)), 1)), subset(t, starts))
@@ -448,15 +449,14 @@ func (m *machine) rest(t *rapid.T, plan rollout.Plan) {
 
 // TestI14Machine drives the pure planner through bad luck, and then lets it come to rest.
 func TestI14Machine(t *testing.T) {
-	env, seen := newEnv(t), tally{}
-	rapid.Check(t, func(t *rapid.T) {
+	env, seen := newEnv(t), testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		m := newMachine(t, env, seen)
 		t.Repeat(map[string]func(*rapid.T){
 			"": m.Check, "Advance": m.Advance, "Break": m.Break, "Edit": m.Edit, "Finish": m.Finish, "Join": m.Join, "Leave": m.Leave, "Plan": m.Plan, "PlanAgain": m.PlanAgain,
 			"PlanStale": m.PlanStale, "Relabel": m.Relabel, "Release": m.Release,
 		})
 		m.calm(t)
-	})
-	seen.wants(t, "rest", "conflict", "stale observation", "crash before dispatch", "dispatched again", "execution_ended", "start alone", "start in bracket",
+	}, "rest", "conflict", "stale observation", "crash before dispatch", "dispatched again", "execution_ended", "start alone", "start in bracket",
 		"job failure", "job externalRunNotFound", "left")
 }

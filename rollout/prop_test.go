@@ -16,28 +16,13 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
 )
 
 // The properties of this file carry the numbers of the invariants in the package comment. Worlds are small, so that things collide: up to five
 // resources, two environments, three deployments, three versions each, and instants on a grid of whole minutes around t0.
-
-// tally counts outcomes; a property that never saw one of those it is about proves nothing.
-type tally map[string]int
-
-func (c tally) wants(t *testing.T, outcomes ...string) {
-	t.Helper()
-	t.Logf("outcomes: %v", c)
-	if t.Failed() || testing.Short() {
-		return
-	}
-	for _, outcome := range outcomes {
-		if c[outcome] == 0 {
-			t.Errorf("%s never happened", outcome)
-		}
-	}
-}
 
 func minute(n int) time.Time { return t0.Add(time.Duration(n) * time.Minute) }
 
@@ -373,8 +358,8 @@ func subset[T any](t *rapid.T, list []T) (some []T) {
 // TestReference compares plans without brackets with those of the slow and obvious planner.
 func TestReference(t *testing.T) {
 	env := newEnv(t)
-	seen := tally{}
-	rapid.Check(t, func(t *rapid.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		fleet := genFleet(t)
 		for range 8 {
 			policies := genPolicies(t)
@@ -425,11 +410,10 @@ func TestReference(t *testing.T) {
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Fatalf("reference (-) and plan (+) differ:\n%s\n%v", diff, &world{policies: policies, s: s, now: now})
 				}
-				seen.count(plan)
+				count(seen, plan)
 			}
 		}
-	})
-	seen.wants(t, "version_not_deployable", "selector_no_match", "selector_missing_key", "selector_error", "approval_missing", "dependency_unmatched", "dependency_unmet",
+	}, "version_not_deployable", "selector_no_match", "selector_missing_key", "selector_error", "approval_missing", "dependency_unmatched", "dependency_unmet",
 		"version_dependency_unmet", "rollout_not_started", "rollout_not_due", "retry_backoff", "retry_exhausted", "target_busy", "version_unknown",
 		"slot_free", "slot_already_down", "rule_not_applicable", "slot_full", "slot_paused",
 		"progression_no_environment", "progression_waiting", "progression_too_old", "cooldown", "window_closed", "window_too_short", "rollback_triggered", "rollback_failed",
@@ -442,24 +426,25 @@ func hasWindows(policies []rollout.Policy) bool {
 	})
 }
 
-func (c tally) count(plan rollout.Plan) {
+// count notes the reasons for which a plan makes targets wait.
+func count(seen testseed.Tally, plan rollout.Plan) {
 	for _, w := range plan.Waiting {
 		for _, b := range w.Blockers {
-			c[string(b.Reason)]++
+			seen[string(b.Reason)]++
 		}
 	}
 	for _, start := range plan.Start {
-		c[string(start.Reason)]++
+		seen[string(start.Reason)]++
 		if start.Scoped {
-			c["start scoped"]++
+			seen["start scoped"]++
 		}
 		if start.Purpose == rollout.PurposeRollback {
-			c["start to go back"]++
+			seen["start to go back"]++
 		}
 		if strings.HasPrefix(start.Group, "target/") {
-			c["start alone"]++
+			seen["start alone"]++
 		} else {
-			c["start in bracket"]++
+			seen["start in bracket"]++
 		}
 	}
 }
@@ -523,7 +508,7 @@ type world struct {
 }
 
 // genWorld draws a world, with or without brackets, and its plan; nil if the policies contradict themselves there.
-func genWorld(t *rapid.T, env *selector.Env, seen tally, brackets bool, adapt func([]rollout.Policy) []rollout.Policy) *world {
+func genWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, brackets bool, adapt func([]rollout.Policy) []rollout.Policy) *world {
 	w := &world{s: genFleet(t), policies: genPolicies(t), now: minute(between(t, "now", -2, 8))}
 	if brackets {
 		switch uniform(t, "brackets", 3) {
@@ -563,19 +548,19 @@ func genWorld(t *rapid.T, env *selector.Env, seen tally, brackets bool, adapt fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen.count(w.plan)
+	count(seen, w.plan)
 	return w
 }
 
-// checkWorlds checks a property in several worlds at a time.
-func checkWorlds(t *testing.T, env *selector.Env, seen tally, bracketed int, adapt func([]rollout.Policy) []rollout.Policy, property func(*rapid.T, *world)) {
-	rapid.Check(t, func(t *rapid.T) {
+// checkWorlds checks a property in several worlds at a time, until all outcomes came about.
+func checkWorlds(t *testing.T, env *selector.Env, seen testseed.Tally, bracketed int, adapt func([]rollout.Policy) []rollout.Policy, property func(*rapid.T, *world), outcomes ...string) {
+	seen.Check(t, func(t *rapid.T) {
 		for range 4 {
 			if w := genWorld(t, env, seen, chance(t, "bracketed", bracketed), adapt); w != nil {
 				property(t, w)
 			}
 		}
-	})
+	}, outcomes...)
 }
 
 // contradicts reports an error that a drawn world may have: a cycle, a dependency against the roles, a target in two brackets.
@@ -616,7 +601,7 @@ func shuffled[T any](r *rand.Rand, list []T) []T {
 
 // TestI1OrderOfInput: shuffling every list of the input changes no byte of the output.
 func TestI1OrderOfInput(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		for range 3 {
@@ -641,13 +626,12 @@ func TestI1OrderOfInput(t *testing.T) {
 				t.Fatal(diff)
 			}
 		}
-	})
-	seen.wants(t, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "slot_full")
+	}, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "slot_full")
 }
 
 // TestI2ApplyAndPlanAgain: whatever part of a plan is carried out, none of it is started again, and all of it leaves nothing to start.
 func TestI2ApplyAndPlanAgain(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		all := chance(t, "all", 50)
 		starts := w.plan.Start
@@ -679,13 +663,12 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 		if len(starts) > 0 {
 			seen["applied"]++
 		}
-	})
-	seen.wants(t, "applied", "more later", "start alone", "start in bracket")
+	}, "applied", "more later", "start alone", "start in bracket")
 }
 
 // TestI3NeverOlder: no start is older than what the target has or has begun, but for a rollback.
 func TestI3NeverOlder(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		r := &reference{s: &w.s}
 		for _, start := range w.plan.Start {
@@ -709,8 +692,7 @@ func TestI3NeverOlder(t *testing.T) {
 				seen["newer"]++
 			}
 		}
-	})
-	seen.wants(t, "same again", "newer", "start in bracket")
+	}, "same again", "newer", "start in bracket")
 }
 
 // roleOf is the role of a member in the group of a start.
@@ -729,7 +711,7 @@ func roleOf(plan rollout.Plan, start rollout.Start) bracket.Role {
 
 // TestI6NextIsExact: between now and Next a plan says the same, whenever it is asked.
 func TestI6NextIsExact(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		w.s.State = w.plan.State
 		settled, err := w.set.Plan(w.s, w.now)
@@ -759,14 +741,13 @@ func TestI6NextIsExact(t *testing.T) {
 				t.Fatalf("at %v, next is %v:\n%s", at, next, diff)
 			}
 		}
-	})
-	seen.wants(t, "next", "start alone", "start in bracket", "rollout_not_due", "bracket_collecting", "bracket_not_due")
+	}, "next", "start alone", "start in bracket", "rollout_not_due", "bracket_collecting", "bracket_not_due")
 }
 
 // TestI15EveryWaitCanEnd: every verdict that is pending names an instant after now or an event, nobody waits for nothing, and each target
 // is spoken of once.
 func TestI15EveryWaitCanEnd(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		said := map[rollout.TargetID]bool{}
 		for _, start := range w.plan.Start {
@@ -802,8 +783,7 @@ func TestI15EveryWaitCanEnd(t *testing.T) {
 		if n := len(said) + w.plan.Keep.Current + w.plan.Keep.Started; n != there {
 			t.Fatalf("%d targets, %d start or wait, %+v are kept", len(w.s.Targets), len(said), w.plan.Keep)
 		}
-	})
-	seen.wants(t, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "bracket_waits_for_members", "slot_full", "slot_paused")
+	}, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "bracket_waits_for_members", "slot_full", "slot_paused")
 }
 
 // String shows a world that broke a promise.
@@ -831,7 +811,7 @@ func byTarget(plan rollout.Plan) map[rollout.TargetID]string {
 // TestI7JoinersAndLeavers: capacity aside, who comes or goes turns nobody from allowed to waiting. A progression is about shares of what is there, so
 // there a joiner may; it is left out.
 func TestI7JoinersAndLeavers(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindProgression), func(t *rapid.T, w *world) {
 		before := byTarget(w.plan)
 		s := cloneFleet(w.s)
@@ -864,13 +844,12 @@ func TestI7JoinersAndLeavers(t *testing.T) {
 			}
 			seen["allowed"]++
 		}
-	})
-	seen.wants(t, "left", "joined", "allowed")
+	}, "left", "joined", "allowed")
 }
 
 // TestI10AllBlockers: without the rules that a waiting target names, and only those, it is allowed.
 func TestI10AllBlockers(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency), func(t *rapid.T, w *world) {
 		for _, wait := range w.plan.Waiting {
 			s := cloneFleet(w.s)
@@ -941,14 +920,13 @@ func TestI10AllBlockers(t *testing.T) {
 			}
 			seen[fmt.Sprint(min(3, len(wait.Blockers)), " blockers")]++
 		}
-	})
-	seen.wants(t, "1 blockers", "2 blockers", "3 blockers")
+	}, "1 blockers", "2 blockers", "3 blockers")
 }
 
 // TestI11RulesOnlyRestrict: capacity and retries aside, one more rule starts nothing that did not start without it; but a rule of rollback takes
 // back, and a window that allows is united with others of its policy.
 func TestI11RulesOnlyRestrict(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindRetry), func(t *rapid.T, w *world) {
 		rule := genRule(t)
 		if rule.Retry != nil || rule.ResourceConcurrency != nil || len(w.policies) == 0 {
@@ -993,14 +971,13 @@ func TestI11RulesOnlyRestrict(t *testing.T) {
 		} else {
 			seen["as many"]++
 		}
-	})
-	seen.wants(t, "fewer", "as many")
+	}, "fewer", "as many")
 }
 
 // TestI12ErrorsStayAtHome: capacity aside, an expression that fails on one resource changes nothing for the others, compared with one that has no
 // answer there; and nothing starts where a policy or a pool could not be asked.
 func TestI12ErrorsStayAtHome(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 40, without(rollout.KindConcurrency), func(t *rapid.T, w *world) {
 		plans := map[string]rollout.Plan{}
 		for _, value := range []string{"x", ""} {
@@ -1037,6 +1014,5 @@ func TestI12ErrorsStayAtHome(t *testing.T) {
 		if diff := cmp.Diff(text(t, plans["x"]), text(t, plans[""])); diff != "" {
 			t.Fatalf("%s\n%v", diff, w)
 		}
-	})
-	seen.wants(t, "held", "start alone", "start in bracket")
+	}, "held", "start alone", "start in bracket")
 }

@@ -9,13 +9,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
 // TestI4NeverCleared: every target that has a version, or has begun one, keeps it whatever rules say: a plan only ever starts, waits or keeps,
 // and what it starts is not older, but for a way back to what succeeded there.
 func TestI4NeverCleared(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 0, nil, func(t *rapid.T, w *world) {
 		r := &reference{s: &w.s}
 		starts := map[rollout.TargetID]rollout.Start{}
@@ -43,14 +44,13 @@ func TestI4NeverCleared(t *testing.T) {
 				seen["forward"]++
 			}
 		}
-	})
-	seen.wants(t, "nothing yet", "kept or waits", "forward")
+	}, "nothing yet", "kept or waits", "forward")
 }
 
 // TestI5AllowedStaysAllowed: capacity aside, what may start may still start later, as long as nothing happens, nothing newer takes its place, no
 // window shuts, no override ends and no success grows too old.
 func TestI5AllowedStaysAllowed(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	steady := func(list []rollout.Policy) []rollout.Policy {
 		list = without(rollout.KindConcurrency, rollout.KindWindow)(list)
 		for i := range list {
@@ -87,8 +87,7 @@ func TestI5AllowedStaysAllowed(t *testing.T) {
 		if len(after) > len(before) {
 			seen["more"]++
 		}
-	})
-	seen.wants(t, "still", "more")
+	}, "still", "more")
 }
 
 // openTime counts minute by minute how long it is open between two instants.
@@ -107,8 +106,8 @@ func (o openings) openTime(from, to time.Time) (sum time.Duration) {
 // TestI8I9DueTimes: in the open time of windows due times are monotone, lie at open instants not before the start, and are as far apart as the
 // offsets of their positions.
 func TestI8I9DueTimes(t *testing.T) {
-	env, seen := newEnv(t), tally{}
-	rapid.Check(t, func(t *rapid.T) {
+	env, seen := newEnv(t), testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
 		for range 4 {
 			g := genGradual(t, rollout.OrderByTarget)
 			n := between(t, "targets", 1, 7)
@@ -174,13 +173,12 @@ func TestI8I9DueTimes(t *testing.T) {
 				}
 			}
 		}
-	})
-	seen.wants(t, "moved by a window", "as it would be", "never")
+	}, "moved by a window", "as it would be", "never")
 }
 
 // TestExplanationAgrees: what a plan does and what its explanations say is the same, for every target, with and without brackets.
 func TestExplanationAgrees(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
 		starts := byTarget(w.plan)
 		waiting := map[rollout.TargetID]rollout.Waiting{}
@@ -258,13 +256,12 @@ func TestExplanationAgrees(t *testing.T) {
 		if text(t, w.plan) != before {
 			t.Fatal("an explanation changes the plan")
 		}
-	})
-	seen.wants(t, "starts", "waits", "held", "overridden", "start alone", "start in bracket")
+	}, "starts", "waits", "held", "overridden", "start alone", "start in bracket")
 }
 
 // TestOverridesOnlyHelp: capacity and rollback aside, an override lets start and holds nobody up.
 func TestOverridesOnlyHelp(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindRollback), func(t *rapid.T, w *world) {
 		s := w.s
 		s.Overrides = append(slices.Clone(s.Overrides), rollout.Override{
@@ -286,13 +283,12 @@ func TestOverridesOnlyHelp(t *testing.T) {
 		} else {
 			seen["as many"]++
 		}
-	})
-	seen.wants(t, "more", "as many")
+	}, "more", "as many")
 }
 
 // TestEveryKindInMinutes lets random worlds run on nothing but Next and the ends of jobs: they come to rest, and Next never stands still.
 func TestEveryKindInMinutes(t *testing.T) {
-	env, seen := newEnv(t), tally{}
+	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 30, nil, func(t *rapid.T, w *world) {
 		s := cloneFleet(w.s)
 		now := clock.NewFake(w.now)
@@ -331,6 +327,5 @@ func TestEveryKindInMinutes(t *testing.T) {
 			}
 		}
 		seen["goes on"]++
-	})
-	seen.wants(t, "started", "at rest", "woken")
+	}, "started", "at rest", "woken")
 }
