@@ -345,3 +345,32 @@ func TestNothingIsRetained(t *testing.T) {
 		t.Error("the run changed with the strategy")
 	}
 }
+
+// TestRulesOfUnreadableValues: what cannot even be read violates the rule of its field.
+func TestRulesOfUnreadableValues(t *testing.T) {
+	for _, row := range []struct {
+		text string
+		into json.Unmarshaler
+		rule staged.Rule
+	}{
+		{`{"progressive": {"maxFailures": "x"}}`, &staged.OCMStrategy{}, staged.RuleMaxFailures},
+		{`{"progressive": {"maxConcurrency": "x"}}`, &staged.OCMStrategy{}, staged.RuleMaxConcurrency},
+		{`{"progressive": {"minSuccessTime": 5}}`, &staged.OCMStrategy{}, staged.RuleDuration},
+		{`{"progressivePerGroup": {"maxFailures": "x"}}`, &staged.OCMStrategy{}, staged.RuleMaxFailures},
+		{`{"all": {"maxFailures": "x"}}`, &staged.OCMStrategy{}, staged.RuleMaxFailures},
+		{`{"all": {"progressDeadline": 5}}`, &staged.OCMStrategy{}, staged.RuleDuration},
+		{`{"maxFailures": "x"}`, &staged.Strategy{}, staged.RuleRunMaxFailures},
+		{`{"stages": [{"maxFailures": "x"}]}`, &staged.Strategy{}, staged.RuleMaxFailures},
+		{`{"stages": [{"maxConcurrency": "x"}]}`, &staged.Strategy{}, staged.RuleMaxConcurrency},
+		{`{"stages": [{"beforeStageTasks": [{"type": "Approval", "waitTime": "x"}]}]}`, &staged.Strategy{}, staged.RuleBeforeWaitTime},
+		{`{"stages": [{"afterStageTasks": [{"type": "TimedWait", "waitTime": "x"}]}]}`, &staged.Strategy{}, staged.RuleWaitTime},
+		{`{"stages": [{"afterStageTasks": [{"type": 5}]}]}`, &staged.Strategy{}, staged.RuleFormat},
+		{`{"stages": [{"labelSelector": {"matchLabels": 5}}]}`, &staged.Strategy{}, staged.RuleSelector},
+		{`{"stages": [{"name": 5}]}`, &staged.Strategy{}, staged.RuleFormat},
+	} {
+		faults := flatten(row.into.UnmarshalJSON([]byte(row.text)))
+		if len(faults) != 1 || faults[0].Rule != row.rule {
+			t.Errorf("%s: got %v, want one fault of rule %s", row.text, faults, row.rule)
+		}
+	}
+}

@@ -112,37 +112,43 @@ func TestVerdictsNameTen(t *testing.T) {
 
 // TestRegressedAcrossStages: what regressed in several stages is named in order, ten at most.
 func TestRegressedAcrossStages(t *testing.T) {
-	var stages []staged.Stage
-	var names []string
-	for k, ring := range []string{"a", "b"} {
-		stage := all(fmt.Sprint("s", k), 20)
-		stage.LabelSelector.MatchLabels = map[string]string{"ring": ring}
-		stages = append(stages, stage)
-		for i := range 7 {
-			names = append(names, fmt.Sprintf("%s%d", ring, i))
+	for _, row := range []struct {
+		sizes [2]int
+		want  string
+	}{
+		{[2]int{7, 7}, "a0, a1, a2, a3, a4, a5, a6, b0, b1, b2 and 4 more"},
+		{[2]int{10, 2}, "a0, a1, a2, a3, a4, a5, a6, a7, a8, a9 and 2 more"},
+	} {
+		var stages []staged.Stage
+		var names []string
+		f := staged.Fleet{Version: "v2"}
+		for k, ring := range []string{"a", "b"} {
+			stage := all(fmt.Sprint("s", k), 20)
+			stage.LabelSelector.MatchLabels = map[string]string{"ring": ring}
+			stages = append(stages, stage)
+			for i := range row.sizes[k] {
+				names = append(names, fmt.Sprint(ring, i))
+				f.Targets = append(f.Targets, staged.Target{Name: fmt.Sprint(ring, i), Labels: map[string]string{"ring": ring}})
+			}
 		}
-	}
-	stages[1].AfterStageTasks = []staged.Task{{Type: staged.Approval}}
-	f := staged.Fleet{Version: "v2"}
-	see := func(health staged.Health) (in staged.Input) {
-		for _, name := range names {
-			in.Observations = append(in.Observations, staged.Observation{Target: name, Version: "v2", Health: health})
+		stages[1].AfterStageTasks = []staged.Task{{Type: staged.Approval}}
+		see := func(health staged.Health) (in staged.Input) {
+			for _, name := range names {
+				in.Observations = append(in.Observations, staged.Observation{Target: name, Version: "v2", Health: health})
+			}
+			return in
 		}
-		return in
-	}
-	for _, name := range names {
-		f.Targets = append(f.Targets, staged.Target{Name: name, Labels: map[string]string{"ring": name[:1]}})
-	}
-	run, err := staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), f, staged.Options{VerifyDone: staged.Always, OnRegression: staged.Block})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, in := range []staged.Input{{}, see(staged.HealthReady), see(staged.HealthReady), see(staged.HealthFailing)} {
-		run, _ = step(t, run, in, benchStart)
-	}
-	v, waits := run.Waits()
-	if want := "a0, a1, a2, a3, a4, a5, a6, b0, b1, b2 and 4 more"; !waits || !strings.Contains(v.String(), want) || len(v.Data.Names) != 10 || v.Data.Total != 14 {
-		t.Errorf("got %s, want %s", v, want)
+		run, err := staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), f, staged.Options{VerifyDone: staged.Always, OnRegression: staged.Block})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range []staged.Input{{}, see(staged.HealthReady), see(staged.HealthReady), see(staged.HealthFailing)} {
+			run, _ = step(t, run, in, benchStart)
+		}
+		v, waits := run.Waits()
+		if !waits || !strings.Contains(v.String(), row.want) || len(v.Data.Names) != 10 || v.Data.Total != len(names) {
+			t.Errorf("got %s, want %s", v, row.want)
+		}
 	}
 }
 
@@ -280,6 +286,23 @@ func TestYears(t *testing.T) {
 			if err == nil && next.Time().Before(one.Time()) {
 				t.Errorf("%v: the time of the run goes back to %v", row.now, next.Time())
 			}
+		}
+	}
+}
+
+// TestLongestDeadline: an instant that nothing can hold is never.
+func TestLongestDeadline(t *testing.T) {
+	stage := all("only", 1)
+	stage.ProgressDeadline = staged.For(1<<63 - 1)
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), fleetOf("c1"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, _ = step(t, run, staged.Input{}, benchStart)
+	for _, now := range []time.Time{benchStart.Add(time.Hour), time.Date(2261, 12, 31, 0, 0, 0, 0, time.UTC)} {
+		var result staged.Result
+		if run, result = step(t, run, staged.Input{}, now); run.Phase() != staged.PhaseProgressing || now.Year() > 2200 && !result.Next.IsZero() {
+			t.Errorf("at %v: %s, next %v", now, run.Phase(), result.Next)
 		}
 	}
 }
