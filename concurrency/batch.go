@@ -23,7 +23,7 @@ type batch struct {
 	free     int // so many of admitted consume nothing
 	refused  []Refused
 	claims   []Claim     // slab of admitted
-	refusals []Refusal   // slab of answers
+	refusals []Refusal   // present slab of answers
 	answers  [][]Refusal // to those who are refused
 	// latest is, per pool, the last answer that ends with it, plus 1. Most neighbours get the same one.
 	latest []int32
@@ -248,6 +248,9 @@ func (b *batch) start(index int32, reason Reason, claims int) {
 func (b *batch) refuse(index int32) {
 	last := &b.latest[b.answer[len(b.answer)-1].Pool]
 	if *last == 0 || !slices.Equal(b.answers[*last-1], b.answer) {
+		if len(b.answer) > cap(b.refusals)-len(b.refusals) { // a new slab: a longer one would be a copy, while the answers keep the old one
+			b.refusals = make([]Refusal, 0, max(len(b.answer), min(512, len(b.candidates))))
+		}
 		start := len(b.refusals)
 		b.refusals = append(b.refusals, b.answer...)
 		b.answers = append(b.answers, b.refusals[start:len(b.refusals):len(b.refusals)])
