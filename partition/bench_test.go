@@ -47,6 +47,8 @@ func benchStrategy(kind string, partitions int) partition.Strategy {
 		switch kind {
 		case "matchLabels":
 			d.ClusterSelector = &selector.LabelSelector{MatchLabels: map[string]string{"env": envs[0]}}
+		case "keys":
+			d.ClusterSelector = &selector.LabelSelector{MatchLabels: map[string]string{fmt.Sprintf("label-%d.example.com/name", p): "value-7"}}
 		case "In":
 			d.ClusterSelector = &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "env", Operator: selector.In, Values: envs}}}
 		case "groups":
@@ -172,7 +174,7 @@ func BenchmarkMembers(b *testing.B) {
 			kind       string
 			partitions int
 			fleet      partition.Fleet
-		}{{"matchLabels", 4, bare}, {"matchLabels", 20, bare}, {"matchLabels+3groups", 4, fleet}, {"In", 4, bare}, {"In", 20, bare}, {"groups", 4, fleet}, {"groups", 20, fleet}} {
+		}{{"matchLabels", 4, bare}, {"matchLabels", 20, bare}, {"matchLabels+3groups", 4, fleet}, {"In", 4, bare}, {"In", 20, bare}, {"groups", 4, fleet}, {"groups", 20, fleet}, {"keys", 20, bare}, {"keys", 100, bare}} {
 			kind := row.kind
 			if kind == "matchLabels+3groups" {
 				kind = "matchLabels"

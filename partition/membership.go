@@ -23,7 +23,8 @@ type matcher struct {
 	byUnknown  map[string]*groupIndex // of groups that only clusters name
 	groupless  []string               // groups that a cluster in none is tried with
 	keys       []keyIndex
-	unfiled    []uint32 // partitions of which only a look at the labels can tell: NotIn, DoesNotExist, {}
+	numbers    textTable // of keys
+	unfiled    []uint32  // partitions of which only a look at the labels can tell: NotIn, DoesNotExist, {}
 	only       filing
 	counts     []uint32 // members so far, by partition
 	several    []uint32 // partitions of clusters that are in more than one
@@ -158,11 +159,13 @@ func (m *matcher) fileKeys(entries []entry) {
 	if !slices.IsSortedFunc(entries, byKey) {
 		slices.SortStableFunc(entries, byKey)
 	}
+	m.numbers = newTextTable(len(entries))
 	for len(entries) > 0 {
 		n := 1
 		for n < len(entries) && byKey(entries[0], entries[n]) == 0 {
 			n++
 		}
+		m.numbers.number(entries[0].term.Key)
 		m.keys = append(m.keys, newKeyIndex(entries[:n]))
 		entries = entries[n:]
 	}
@@ -348,12 +351,16 @@ func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint3
 			to = m.accept(m.ofGroup(group).filed, number, cluster, to)
 		}
 	}
-	for i := range m.keys {
-		k := &m.keys[i]
-		if value, ok := cluster.Labels[k.key]; ok {
-			to = m.accept(k.of(k.values.find(value)), number, cluster, to)
-			if len(k.any) > 0 {
-				to = m.accept(k.any, number, cluster, to)
+	if len(m.keys) > manyKeys*len(cluster.Labels) {
+		for key, value := range cluster.Labels { // in any order: what is found is put in order below
+			if i := m.numbers.find(key); i >= 0 {
+				to = m.acceptValue(&m.keys[i], value, number, cluster, to)
+			}
+		}
+	} else {
+		for i := range m.keys {
+			if value, ok := cluster.Labels[m.keys[i].key]; ok {
+				to = m.acceptValue(&m.keys[i], value, number, cluster, to)
 			}
 		}
 	}
@@ -375,6 +382,20 @@ func ascend(list []uint32) {
 			list[k], list[k-1] = list[k-1], list[k]
 		}
 	}
+}
+
+// manyKeys is how many keys per label make it cheaper to walk over the labels of a cluster than to look up every key.
+const manyKeys = 3
+
+// acceptValue is accept for the partitions that ask for a label, and for its value or any.
+func (m *matcher) acceptValue(k *keyIndex, value string, number uint32, cluster *Cluster, to []uint32) []uint32 {
+	if list := k.of(k.values.find(value)); len(list) > 0 {
+		to = m.accept(list, number, cluster, to)
+	}
+	if len(k.any) > 0 {
+		to = m.accept(k.any, number, cluster, to)
+	}
+	return to
 }
 
 // accept appends those candidates that were not tried yet and whose other criteria hold.

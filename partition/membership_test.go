@@ -24,6 +24,9 @@ func TestMemberships(t *testing.T) {
 	}
 	for i := range 300 {
 		c := partition.Cluster{Name: fmt.Sprintf("c%03d", i), Wanted: newVersion, Labels: map[string]string{"k": value(i), "m": value(i / 2), "shown": value(7 * i)}}
+		for extra := range i % 6 {
+			c.Labels[value(i+extra)] = "set"
+		}
 		switch i % 7 {
 		case 0:
 			delete(c.Labels, "k")
@@ -52,6 +55,9 @@ func TestMemberships(t *testing.T) {
 		}},
 		{"two labels", func(i int) partition.Definition {
 			return partition.Definition{ClusterSelector: in([]string{"k", "m"}[i%2], value(i), value(i/3))}
+		}},
+		{"as many labels as partitions", func(i int) partition.Definition {
+			return partition.Definition{ClusterSelector: in([]string{"k", "m", value(i), value(i + 1)}[i%4], value(i), "set")}
 		}},
 		{"a label and its presence", func(i int) partition.Definition {
 			if i%5 == 0 {
