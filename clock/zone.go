@@ -98,12 +98,15 @@ func (z *zone) reading(t int64) int64 { return t + z.at(t).offset }
 
 // plain returns the one instant at which the clock shows x, if no change is anywhere near. p is a guess at the piece, to save a search.
 func (z *zone) plain(x int64, p piece) (int64, bool) {
-	if p.start <= x-reach && x+reach < p.end {
+	if p.around(x) {
 		return x - p.offset, true
 	}
 	p = z.at(x)
-	return x - p.offset, p.start <= x-reach && x+reach < p.end
+	return x - p.offset, p.around(x)
 }
+
+// around tells whether a reading x is shown within the piece, and nowhere else.
+func (p piece) around(x int64) bool { return p.start <= x-reach && x+reach < p.end }
 
 // first returns the first instant at which the clock is at or past x, where x may be skipped or shown twice.
 func (z *zone) first(x int64) int64 { return z.firstFrom(x-reach, x) }

@@ -62,6 +62,7 @@ func TestRules(t *testing.T) {
 		{why: "and 32 above it", strategy: many(32), rule: staged.RuleStages, path: "stages", value: "32"},
 		{why: "63 characters are allowed", strategy: `{"stages": [{"name": "` + strings.Repeat("a", 63) + `", "labelSelector": {}}]}`},
 		{why: "64 are not", strategy: `{"stages": [{"name": "` + strings.Repeat("a", 64) + `", "labelSelector": {}}]}`, rule: staged.RuleStageName, path: "stages[0].name"},
+		{why: "the first and the last letter and digit are names", strategy: `{"stages": [{"name": "az09", "labelSelector": {}}]}`},
 		{why: "capitals are not", strategy: `{"stages": [{"name": "Prod", "labelSelector": {}}]}`, rule: staged.RuleStageName, path: "stages[0].name", value: `"Prod"`},
 		{why: "two stages of one name share an approval", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "a"}]}`, rule: staged.RuleStageNameUnique, path: "stages[1].name"},
 		{why: "an unknown operator", strategy: `{"stages": [{"name": "a", "labelSelector": {"matchExpressions": [{"key": "x", "operator": "Is"}]}}]}`, rule: staged.RuleSelector, path: "stages[0].labelSelector"},
