@@ -384,6 +384,15 @@ func TestDamageAtTheEnds(t *testing.T) {
 	for range 3 {
 		over, _ = step(t, over, staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthReady}, {Target: "c2", Version: "v2", Health: staged.HealthReady}}}, benchStart)
 	}
+	gated := all("only", 1)
+	gated.BeforeStageTasks, gated.AfterStageTasks = []staged.Task{{Type: staged.Approval}}, []staged.Task{{Type: staged.Approval}}
+	refused, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{gated}}, benchSpec(), fleetOf("c1"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []staged.Input{{}, {Commands: []staged.Command{{Kind: staged.CommandReject, Run: "run", Stage: 0, Side: staged.Before}}}} {
+		refused, _ = step(t, refused, in, benchStart)
+	}
 	for _, c := range []struct {
 		why      string
 		run      *staged.Run
@@ -391,6 +400,7 @@ func TestDamageAtTheEnds(t *testing.T) {
 	}{
 		{"current before the first step", fresh, `"states":"2w"`, `"states":"cw"`},
 		{"retried before the first step", fresh, `"states":"2w"`, `"attempts":[0,2],"states":"2w"`},
+		{"asked for what comes behind a stage that was refused", refused, `"before":"rejected"`, `"before":"rejected","after":"requested"`},
 		{"a part of it failed, and nothing did", over, `"phase":"Succeeded","time"`, `"phase":"PartiallySucceeded","time"`},
 	} {
 		good := string(encode(t, c.run))

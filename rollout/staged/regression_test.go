@@ -1,0 +1,49 @@
+package staged_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tranche-dev/tranche/rollout/staged"
+)
+
+// TestRegressions is the life of one done target that is looked at again and again.
+func TestRegressions(t *testing.T) {
+	stage := all("only", 1)
+	stage.AfterStageTasks = []staged.Task{{Type: staged.Approval}}
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), fleetOf("c1"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func(version string, health staged.Health) staged.Input {
+		return staged.Input{Observations: []staged.Observation{{Target: "c1", Version: version, Health: health}}}
+	}
+	for _, in := range []staged.Input{{}, see("v2", staged.HealthReady)} {
+		run, _ = step(t, run, in, benchStart)
+	}
+	regressed := func(why staged.Reason) []staged.Event {
+		return []staged.Event{{Kind: staged.EventRegressed, Stage: 0, Target: "c1", Reason: why}}
+	}
+	recovered := []staged.Event{{Kind: staged.EventRecovered, Stage: 0, Target: "c1"}}
+	for _, row := range []struct {
+		why     string
+		version string
+		health  staged.Health
+		want    []staged.Event
+	}{
+		{"it is still ready", "v2", staged.HealthReady, nil},
+		{"it is failing", "v2", staged.HealthFailing, regressed(staged.ReasonUnhealthy)},
+		{"that is known", "v2", staged.HealthFailing, nil},
+		{"it has failed for good, which is another cause", "v2", staged.HealthFailed, regressed(staged.ReasonReported)},
+		{"progress is not yet readiness", "v2", staged.HealthProgressing, nil},
+		{"it is ready, and nobody says of which version: it was ours all the time", "", staged.HealthReady, recovered},
+		{"it is at another version", "v3", staged.HealthReady, regressed(staged.ReasonSuperseded)},
+		{"it is ready, and nobody says of which version: it may be the other one", "", staged.HealthReady, nil},
+		{"it is back", "v2", staged.HealthReady, recovered},
+	} {
+		var result staged.Result
+		if run, result = step(t, run, see(row.version, row.health), benchStart); !slices.Equal(result.Events, row.want) {
+			t.Errorf("%s: got %v, want %v", row.why, result.Events, row.want)
+		}
+	}
+}
