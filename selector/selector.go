@@ -58,23 +58,15 @@ func (s *Selector) Match(vars interface {
 	in := input{vars: vars}
 	if values, ok := vars.(*Values); ok && values != nil && values.layout == s.layout {
 		in.values = values
-		if s.tests != nil {
-			var v verdict
-			if len(s.tests) == 1 {
-				v = s.tests[0].onValues(values)
-			} else {
-				v = s.tests.onValues(values)
-			}
-			if v != yes && v != no {
-				return s.undecided(v, in)
-			}
-			return v == yes, nil
-		}
 	} else if vars == nil {
 		in.vars = (*Values)(nil)
 	}
 	var v verdict
 	switch {
+	case len(s.tests) == 1 && in.values != nil:
+		v = s.tests[0].onValues(in.values)
+	case len(s.tests) == 1:
+		v = s.tests[0].onVars(in.vars)
 	case s.tests != nil:
 		v = s.tests.run(in)
 	case s.native != nil:
