@@ -290,19 +290,21 @@ func TestYears(t *testing.T) {
 	}
 }
 
-// TestLongestDeadline: an instant that nothing can hold is never.
-func TestLongestDeadline(t *testing.T) {
-	stage := all("only", 1)
-	stage.ProgressDeadline = staged.For(1<<63 - 1)
-	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), fleetOf("c1"), staged.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, _ = step(t, run, staged.Input{}, benchStart)
-	for _, now := range []time.Time{benchStart.Add(time.Hour), time.Date(2261, 12, 31, 0, 0, 0, 0, time.UTC)} {
-		var result staged.Result
-		if run, result = step(t, run, staged.Input{}, now); run.Phase() != staged.PhaseProgressing || now.Year() > 2200 && !result.Next.IsZero() {
-			t.Errorf("at %v: %s, next %v", now, run.Phase(), result.Next)
+// TestLongestDeadlines: an instant that nothing can hold is never.
+func TestLongestDeadlines(t *testing.T) {
+	for _, deadline := range []time.Duration{1<<63 - 1, 1<<63 - 2, 280 * 365 * 24 * time.Hour} {
+		stage := all("only", 1)
+		stage.ProgressDeadline = staged.For(deadline)
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), fleetOf("c1"), staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, _ = step(t, run, staged.Input{}, benchStart)
+		for _, now := range []time.Time{benchStart.Add(time.Hour), time.Date(2261, 12, 31, 0, 0, 0, 0, time.UTC)} {
+			var result staged.Result
+			if run, result = step(t, run, staged.Input{}, now); run.Phase() != staged.PhaseProgressing || now.Year() > 2200 && !result.Next.IsZero() {
+				t.Errorf("a deadline of %v, at %v: %s, next %v", deadline, now, run.Phase(), result.Next)
+			}
 		}
 	}
 }
