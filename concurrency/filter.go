@@ -27,7 +27,8 @@ func (f *filter) has(h uint64) bool {
 	return f.bits[h>>12&f.mask]&mark == mark
 }
 
-// hash mixes eight bytes at a time. The last eight bytes may overlap those before: the length counts too.
+// hash mixes eight bytes at a time. The last eight bytes may overlap those before: the length counts too. It is not keyed, so that the same input takes
+// the same way: names that were chosen to collide would make a batch slow, never wrong.
 func hash(s string) uint64 {
 	h := uint64(len(s))
 	if len(s) < 8 {
