@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -53,11 +52,7 @@ func fieldErrors(err error) error {
 	}
 	var own *FieldError
 	if errors.As(fault.Err, &own) {
-		path := cmp.Or(fault.Path, own.Path)
-		if fault.Path != "" && own.Path != "" {
-			path = fault.Path + "." + own.Path
-		}
-		return &FieldError{Kind: own.Kind, Path: path, Value: own.Value, Hint: own.Hint}
+		return &FieldError{Kind: own.Kind, Path: fault.Path, Value: own.Value, Hint: own.Hint} // a value does not know where it stands
 	}
 	return &FieldError{Kind: KindValue, Path: fault.Path, Hint: fault.Msg}
 }
