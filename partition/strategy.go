@@ -154,8 +154,7 @@ func (s *Strategy) maxPartitions(mode Mode, count int) (int, error) {
 
 // autoSize is the number of members of each automatic partition of n clusters; 0 means one partition without a range in its name.
 func (s *Strategy) autoSize(mode Mode, n int) (int, error) {
-	threshold := s.threshold()
-	if v := s.AutoPartitionSize; v.form == isInt && v.n <= 0 || threshold <= 0 || n < threshold {
+	if threshold := s.threshold(); threshold <= 0 || n < threshold {
 		return 0, nil
 	}
 	return limit(mode, n, global(s.AutoPartitionSize, "autoPartitionSize"), global(FromString(defaultAutoSize), "autoPartitionSize"))
