@@ -413,6 +413,20 @@ func TestDamageAtTheEnds(t *testing.T) {
 	}
 }
 
+// TestStoppedFromTheStart: a run that is created with the state Stop has been stopped since its first step, and is stored so.
+func TestStoppedFromTheStart(t *testing.T) {
+	spec := benchSpec()
+	spec.State = staged.StateStop
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, spec, fleetOf("c1"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, _ = step(t, run, staged.Input{}, benchStart)
+	if text := string(encode(t, run)); run.Phase() != staged.PhaseStopped || !strings.Contains(text, `"since":"2026-03-10T08:00:00Z"`) {
+		t.Errorf("%s: %s", run.Phase(), text)
+	}
+}
+
 // TestNamesInJSON: names are written as encoding/json does.
 func TestNamesInJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
