@@ -175,8 +175,8 @@ func (w *work) busy(t *target) Verdict {
 // the target is outdated. Only windows, retry, a busy target and capacity can stand in the way of a version that was allowed before.
 func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	t := &w.targets[i]
-	if !t.worked && !t.outdated && floor == t.current {
-		return nil, false
+	if !t.worked && !t.outdated {
+		return nil, false // then the version is current
 	}
 	id := w.versions[t.deployment].list[floor].ID
 	own := t.Jobs

@@ -167,3 +167,14 @@ func TestCurveStartsAtTheLastGate(t *testing.T) {
 		t.Errorf("rollout record %+v", r)
 	}
 }
+
+// TestStartsInOrderOfIDs: who is due at the same time asks for capacity in the order of the ids, and not of texts that are made of them: a "." comes
+// before the "/" behind an id.
+func TestStartsInOrderOfIDs(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Resources[1].ID, s.Targets[1].Resource = "r1.b", "r1.b"
+	plan := mustPlan(t, compile(t, policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, t0)
+	if got := started(plan); len(got) != 1 || got[0] != "r1/api@v2" {
+		t.Errorf("starts %q", got)
+	}
+}

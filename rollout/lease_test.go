@@ -121,6 +121,12 @@ func TestAbandonedLease(t *testing.T) {
 	if got := leases(plan.State); len(got) != 1 || !strings.HasSuffix(got[0], "quarantined") || len(plan.Start) != 0 {
 		t.Errorf("holds %q, starts %q", got, started(plan))
 	}
+	stopped := s // between saving the end of the execution and the pool
+	stopped.State = plan.State
+	stopped.State.Pools = s.State.Pools
+	if got := leases(mustPlan(t, set, stopped, t0.Add(2*time.Minute)).State); len(got) != 1 || !strings.HasSuffix(got[0], "quarantined") {
+		t.Errorf("after a stop before the pool was saved: holds %q", got)
+	}
 	s.State = plan.State
 	plan = mustPlan(t, compile(t, policy(rules("other"))), s, t0.Add(2*time.Minute))
 	if got := leases(plan.State); len(got) != 1 || len(plan.Start) != 1 || len(orphans(plan)) != 1 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -302,6 +303,23 @@ func TestOverrideOfCapacity(t *testing.T) {
 		}
 		if plan = mustPlan(t, set, s, minute(3)); len(plan.Start) != 0 {
 			t.Errorf("starts %q", started(plan))
+		}
+	})
+	t.Run("whoever fills the pool, before it or behind it", func(t *testing.T) {
+		set := compile(t, rules)
+		s := fleet(3, "v2", map[string][]string{"api": {"v1", "v2"}})
+		s.Targets[2].Current = "v1"
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress) // r3 has a lease
+		s.Targets[0].Current = "v1"
+		s.Overrides = []rollout.Override{override("x", only("r1"))}
+		if plan := mustPlan(t, set, s, minute(1)); !slices.Equal(started(plan), []string{"r1/api@v2"}) || plan.Pools[0].Active != 2 {
+			t.Errorf("a lease: starts %q in %+v", started(plan), plan.Pools)
+		}
+		s = fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Active = map[string][]concurrency.Holder{"x": {{Resource: "r2", Group: "by hand"}}}
+		s.Overrides = []rollout.Override{override("x", only("r1"))}
+		if plan := mustPlan(t, set, s, t0); !slices.Contains(started(plan), "r1/api@v2") || plan.Pools[0].Active != 2 {
+			t.Errorf("a job: starts %q in %+v", started(plan), plan.Pools)
 		}
 	})
 	t.Run("a free place is not taken twice", func(t *testing.T) {

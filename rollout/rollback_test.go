@@ -86,6 +86,41 @@ func TestRollback(t *testing.T) {
 	}
 }
 
+// TestRollbackSaysWhy: the verdict holds what went wrong and the version to go back to, be it the oldest there is.
+func TestRollbackSaysWhy(t *testing.T) {
+	ok, failure := rollout.JobSuccessful, rollout.JobFailure
+	for _, row := range []struct {
+		why, rule string
+		jobs      []rollout.Job
+		names     []string
+		detail    string
+	}{
+		{"a status", `"onJobStatuses":["failure"]`, []rollout.Job{ran("v0", ok, -30), ran("v1", failure, -5), ran("v0", ok, -3)}, []string{"v0"}, "failure"},
+		{"a verification", `"onVerificationFailure":true`, []rollout.Job{ran("v0", ok, -30), verified(ran("v1", ok, -5), "failed"), ran("v0", ok, -3)}, []string{"v0"}, "verification failed"},
+		{"nothing to go back to", `"onJobStatuses":["failure"]`, []rollout.Job{ran("v1", failure, -5)}, nil, "failure"},
+	} {
+		s := fleet(1, "", map[string][]string{"api": {"v0", "v1"}})
+		s.Targets[0].Jobs = row.jobs
+		plan := mustPlan(t, compile(t, policy(`{"id":"x","rollback":{`+row.rule+`}}`)), s, t0)
+		if len(plan.Waiting) != 1 || len(plan.Waiting[0].Blockers) != 1 {
+			t.Fatalf("%s: %q", row.why, blockers(plan))
+		}
+		if data := plan.Waiting[0].Blockers[0].Data; !slices.Equal(data.Names, row.names) || data.Detail != row.detail {
+			t.Errorf("%s: %+v, want %q and %q", row.why, data, row.names, row.detail)
+		}
+	}
+}
+
+// TestRollbackToWhatIsCurrent: a host that prunes its jobs says what a target ran before, and that may be the oldest version.
+func TestRollbackToWhatIsCurrent(t *testing.T) {
+	s := fleet(1, "v0", map[string][]string{"api": {"v0", "v1"}})
+	s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobFailure, -5)}
+	plan := mustPlan(t, compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"]}}`)), s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r1/api@v0"}) || plan.Start[0].Purpose != rollout.PurposeRollback {
+		t.Errorf("starts %q", got)
+	}
+}
+
 // TestRollbackRunsOnce follows a version from its failure over the way back to the next version.
 func TestRollbackRunsOnce(t *testing.T) {
 	for _, back := range []rollout.JobStatus{rollout.JobSuccessful, rollout.JobFailure} {

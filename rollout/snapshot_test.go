@@ -1,0 +1,53 @@
+package rollout_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestSnapshotFaults: every contradiction of a snapshot is reported, up to as many as a person can read; the rest is counted.
+func TestSnapshotFaults(t *testing.T) {
+	ghosts := func(n int) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			for i := range n {
+				s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: fmt.Sprintf("x%03d", i), Environment: "prod", Deployment: "api"}})
+			}
+		}
+	}
+	for _, row := range []struct {
+		why   string
+		spoil func(*rollout.Snapshot)
+		lines int
+		last  string
+	}{
+		{"neighbours on a resource that there is not are reported each", func(s *rollout.Snapshot) {
+			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "x", Environment: "prod", Deployment: "api"}},
+				rollout.Target{TargetID: rollout.TargetID{Resource: "x", Environment: "prod", Deployment: "web"}})
+		}, 2, `targets: resource "x" is not in the list of its kind`},
+		{"so are those in an environment that there is not", func(s *rollout.Snapshot) {
+			for k := range s.Targets {
+				s.Targets[k].Environment = "qa"
+			}
+		}, 2, `targets: environment "qa" is not in the list of its kind`},
+		{"twenty are listed", ghosts(20), 20, `targets: resource "x019" is not in the list of its kind`},
+		{"of more than twenty the rest is counted", ghosts(23), 21, "and 3 more faults"},
+		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "targets: r1 / prod / api occurs twice: one entry per release target"},
+		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "resources: an entry has no id: every one needs its own"},
+		{"a resource occurs twice", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }, 1, `resources: the id "r1" occurs twice: ids are unique`},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1"}, "web": {"v1"}})
+		row.spoil(&s)
+		_, err := compile(t, policy(`{"retry":{"maxRetries":1}}`)).Plan(s, t0)
+		if err == nil {
+			t.Errorf("%s: no error", row.why)
+			continue
+		}
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) != row.lines || lines[len(lines)-1] != row.last {
+			t.Errorf("%s: %d lines, the last one %q; want %d and %q", row.why, len(lines), lines[len(lines)-1], row.lines, row.last)
+		}
+	}
+}
