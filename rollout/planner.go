@@ -72,12 +72,10 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot) (Plan, error) 
 }
 
 func (p *Planner) count(ctx context.Context, resources []Resource) (map[string][]concurrency.Holder, error) {
-	keys, err := p.Policies.PoolKeys(resources)
-	if err != nil {
-		return nil, err
-	}
+	keys, _ := p.Policies.PoolKeys(resources) // a resource on which an expression fails is held by the plan, which says why
 	active := make(map[string][]concurrency.Holder, len(keys))
 	for _, key := range keys {
+		var err error
 		if active[key], err = p.JobCounter.Active(ctx, key); err != nil {
 			return nil, fmt.Errorf("rollout: count the jobs of pool %s: %w", key, err)
 		}

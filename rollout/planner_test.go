@@ -167,6 +167,20 @@ func (c counter) Active(_ context.Context, pool string) ([]concurrency.Holder, e
 	return c.holders[pool], c.err
 }
 
+// TestI12PlannerCounter: a label that an expression cannot read holds the targets of its resource, and nobody else's, also where jobs are counted.
+func TestI12PlannerCounter(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Resources[0].Metadata["rack"], s.Resources[1].Metadata["rack"] = "four", "4"
+	racks := compile(t, policy(`{"id":"racks","resourceConcurrency":{"groupSelector":"int(resource.metadata['rack']) > 3","limit":1}}`))
+	if keys, err := racks.PoolKeys(s.Resources); !slices.Equal(keys, []string{"racks"}) || err == nil || !strings.Contains(err.Error(), "racks: groupSelector on resource r1") {
+		t.Errorf("pools %q, %v", keys, err)
+	}
+	planner := rollout.Planner{Policies: racks, Store: &bracket.MemoryStore{}, Clock: clock.NewFake(t0), JobCounter: counter{}}
+	if plan, err := planner.Plan(context.Background(), s); err != nil || !slices.Equal(started(plan), []string{"r2/api@v2"}) {
+		t.Errorf("starts %q, %v", started(plan), err)
+	}
+}
+
 // TestPlannerCounter: jobs that hold no lease take places too, and a counter that cannot answer is an error, never nobody.
 func TestPlannerCounter(t *testing.T) {
 	set := compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":2}}`))

@@ -71,32 +71,36 @@ func (w *work) openPools(s *Snapshot) {
 }
 
 // PoolKeys returns the keys of the pools that the policies' concurrency rules make of these resources, ascending: those that a
-// [concurrency.JobCounter] is asked about. An expression that fails on a resource is an error.
+// [concurrency.JobCounter] is asked about. If an expression fails on resources the error says so of the first one, and the keys are those of the others:
+// a plan holds the targets on such a resource and counts it in no pool of the rule.
 func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 	var keys []string
+	var failed error
 	for _, policy := range s.policies {
 		for _, rule := range policy.concurrency {
+			listed := map[string]bool{} // values
 			for k := range resources {
 				ok, err := rule.group.Match(&bound{resource: &resources[k]})
-				if _, missing := missingKey(err); err != nil && !missing {
-					return nil, fmt.Errorf("rollout: %s: groupSelector on resource %s: %w", rule.id, resources[k].ID, err)
+				if _, missing := missingKey(err); err != nil && !missing && failed == nil {
+					failed = fmt.Errorf("rollout: %s: groupSelector on resource %s: %w", rule.id, resources[k].ID, err)
 				}
-				if !ok {
+				if err != nil || !ok {
 					continue
 				}
 				value := ""
 				if rule.groupBy != nil {
 					value = rule.groupBy.of(&resources[k])
 				}
-				keys = append(keys, rule.pool.PoolKey(rule.id, value))
-				if rule.groupBy == nil {
-					break
+				if listed[value] {
+					continue
 				}
+				listed[value] = true
+				keys = append(keys, rule.pool.PoolKey(rule.id, value))
 			}
 		}
 	}
 	slices.Sort(keys)
-	return slices.Compact(keys), nil
+	return slices.Compact(keys), failed
 }
 
 // pool finds or makes the pool of a rule and a value; rules with a shared pool agree on everything, which Compile checked.
