@@ -69,23 +69,58 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// BenchmarkCurve is a full plan of one deployment under a gradual rollout alone: half of the targets are due.
+// clusters are n resources with one deployment, of which v2 is due from day1 on.
+func clusters(n int) rollout.Snapshot {
+	s := rollout.Snapshot{
+		Environments: []rollout.Environment{{ID: "prod"}}, Deployments: []rollout.Deployment{{ID: "api"}},
+		Versions: []rollout.Version{
+			{ID: "v1", Deployment: "api", Status: rollout.VersionReady, CreatedAt: day1.Add(-time.Hour)},
+			{ID: "v2", Deployment: "api", Status: rollout.VersionReady, CreatedAt: day1},
+		},
+	}
+	for i := range n {
+		id := fmt.Sprintf("cluster-%07d", i)
+		s.Resources = append(s.Resources, rollout.Resource{ID: id, Metadata: map[string]string{"region": []string{"us-east", "us-west", "eu-north", "eu-south", "asia"}[i%5]}})
+		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "api"}, Current: "v1"})
+	}
+	return s
+}
+
+const curveAlone = `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":1}}`
+
+// BenchmarkCurve is a full plan of one deployment under a gradual rollout alone, a resource per target: the first is due; half of them are, as if
+// nobody had planned since; and the first half is done.
 func BenchmarkCurve(b *testing.B) {
-	set := compile(b, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":1}}`))
+	set := compile(b, policy(curveAlone))
 	for _, n := range sizes() {
-		s := rollout.Snapshot{
-			Environments: []rollout.Environment{{ID: "prod"}}, Deployments: []rollout.Deployment{{ID: "api"}},
-			Versions: []rollout.Version{
-				{ID: "v1", Deployment: "api", Status: rollout.VersionReady, CreatedAt: day1.Add(-time.Hour)},
-				{ID: "v2", Deployment: "api", Status: rollout.VersionReady, CreatedAt: day1},
-			},
+		s := clusters(n)
+		b.Run(fmt.Sprintf("first/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day1) })
+		half := day1.Add(time.Duration(n/2) * time.Second)
+		b.Run(fmt.Sprintf("half/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, half) })
+		done := s
+		done.Targets = append([]rollout.Target(nil), s.Targets...)
+		plan := mustPlan(b, set, s, half)
+		for _, start := range plan.Start {
+			var i int
+			if _, err := fmt.Sscanf(start.Resource, "cluster-%d", &i); err != nil {
+				b.Fatal(err)
+			}
+			done.Targets[i].Current = "v2"
 		}
-		for i := range n {
-			id := fmt.Sprintf("cluster-%07d", i)
-			s.Resources = append(s.Resources, rollout.Resource{ID: id})
-			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "api"}, Current: "v1"})
-		}
-		now := day1.Add(time.Duration(n/2) * time.Second)
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, now) })
+		done.State = plan.State
+		b.Run(fmt.Sprintf("done/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, done, half.Add(time.Second)) })
+	}
+}
+
+// BenchmarkScoped is the same with a hotfix after v2 that is for one region of five, and a change after it that is for another.
+func BenchmarkScoped(b *testing.B) {
+	set := compile(b, policy(curveAlone))
+	for _, n := range sizes() {
+		s := clusters(n)
+		s.Versions = append(s.Versions,
+			rollout.Version{ID: "v2-hotfix", Deployment: "api", Status: rollout.VersionReady, CreatedAt: day1.Add(time.Minute), TargetSelector: "resource.metadata['region'] == 'us-east'"},
+			rollout.Version{ID: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: day1.Add(2 * time.Minute), TargetSelector: "resource.metadata['region'].startsWith('eu-')"},
+		)
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day1.Add(2*time.Minute)) })
 	}
 }

@@ -153,7 +153,12 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 	if placed {
 		places = w.places(population, heads, byTarget)
 	}
-	ranks := rank(hash.of(len(heads), func(k int) TargetID { return w.id(heads[k]) }), places, record.StartAt)
+	var keys []uint64
+	if len(heads) > 0 { // targets that are ranked on their own are of one environment and deployment
+		first := w.id(heads[0])
+		keys = hash.of(len(heads), func(k int) string { return w.resources[w.targets[heads[k]].resource].ID }, first.Environment, first.Deployment)
+	}
+	ranks := rank(keys, places, record.StartAt)
 	if byTarget && len(ranks) == len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets) {
 		return &rollout{record: record, positions: ranks, curve: curve}, nil
 	}

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"encoding/binary"
 	"math/bits"
 	"slices"
 	"time"
@@ -51,31 +52,57 @@ type orderHash struct {
 	rule   string // bracket rule id, for resource_bracket
 }
 
-// of returns the keys of a whole population in one pass; the fields that come first are hashed once.
-func (h orderHash) of(n int, id func(int) TargetID) []uint64 {
+// of returns the keys of n elements, which differ in their resource only. Every step of the hash waits for the one before, so what all have in common
+// before the resource is hashed once, and what follows it four elements at a time.
+func (h orderHash) of(n int, resource func(int) string, environment, deployment string) []uint64 {
 	prefix := fnvOffset
 	if !h.legacy {
 		prefix = prefix.field("position/1").field(string(h.key)).field(h.salt)
 	}
 	keys := make([]uint64, n)
 	for i := range keys {
-		e := id(i)
-		switch {
-		case h.legacy && h.key == OrderByBracket:
-			keys[i] = uint64(prefix.raw(e.Resource).raw(h.rule))
-		case h.legacy && h.key == OrderByResource:
-			keys[i] = uint64(prefix.raw(e.Resource))
-		case h.legacy:
-			keys[i] = uint64(prefix.raw(e.Resource).raw("-").raw(e.Environment).raw("-").raw(e.Deployment).raw(h.salt))
-		case h.key == OrderByBracket:
-			keys[i] = prefix.field(e.Resource).field(h.rule).sum()
-		case h.key == OrderByResource:
-			keys[i] = prefix.field(e.Resource).sum()
-		default:
-			keys[i] = prefix.field(e.Resource).field(e.Environment).field(e.Deployment).sum()
+		if h.legacy {
+			keys[i] = uint64(prefix.raw(resource(i)))
+		} else {
+			keys[i] = uint64(prefix.field(resource(i)))
+		}
+	}
+	switch {
+	case h.legacy && h.key == OrderByTarget:
+		rawAll(keys, "-"+environment+"-"+deployment+h.salt)
+	case h.legacy && h.key == OrderByBracket:
+		rawAll(keys, h.rule)
+	case h.key == OrderByBracket:
+		rawAll(keys, encoded(h.rule))
+	case h.key == OrderByTarget:
+		rawAll(keys, encoded(environment)+encoded(deployment))
+	}
+	if !h.legacy {
+		for i, key := range keys {
+			keys[i] = digest(key).sum()
 		}
 	}
 	return keys
+}
+
+// encoded is a field as [digest.field] hashes it.
+func encoded(text string) string {
+	return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
+}
+
+// rawAll continues many hashes with one text.
+func rawAll(keys []uint64, text string) {
+	for ; len(keys) >= 4; keys = keys[4:] {
+		a, b, c, d := keys[0], keys[1], keys[2], keys[3]
+		for i := range len(text) {
+			x, prime := uint64(text[i]), uint64(fnvPrime)
+			a, b, c, d = (a^x)*prime, (b^x)*prime, (c^x)*prime, (d^x)*prime
+		}
+		keys[0], keys[1], keys[2], keys[3] = a, b, c, d
+	}
+	for i, key := range keys {
+		keys[i] = uint64(digest(key).raw(text))
+	}
 }
 
 // place is what decides the position of one element besides its hash.

@@ -21,7 +21,7 @@ func nodes(ids ...int) []TargetID {
 }
 
 func keysOf(h orderHash, ids []TargetID) []uint64 {
-	return h.of(len(ids), func(i int) TargetID { return ids[i] })
+	return h.of(len(ids), func(i int) string { return ids[i].Resource }, ids[0].Environment, ids[0].Deployment)
 }
 
 // TestI17GoldenHashes pins the order of every rollout in the world: a changed value reorders all of them.
@@ -168,4 +168,40 @@ func TestI7JoinersMoveNobody(t *testing.T) {
 			}
 		}
 	}, "late")
+}
+
+// BenchmarkPositions ranks a population: by the count of leading bits, and by sorting the keys made one by one as the documents write it.
+func BenchmarkPositions(b *testing.B) {
+	hash := orderHash{key: OrderByBracket, rule: "Node Lifecycle/deploymentBracket/0"}
+	for _, n := range []int{1_000, 10_000, 100_000, 1_000_000} {
+		ids := make([]string, n)
+		for i := range ids {
+			ids[i] = fmt.Sprintf("node-%07d", i)
+		}
+		var positions []int32
+		report := func(b *testing.B) {
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/element")
+		}
+		b.Run(fmt.Sprintf("ranked/n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				positions = rank(hash.of(n, func(i int) string { return ids[i] }, "", ""), nil, time.Time{})
+			}
+			report(b)
+		})
+		b.Run(fmt.Sprintf("sorted/n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				order := make([]ranked, n)
+				for i, id := range ids {
+					order[i] = ranked{fnvOffset.field("position/1").field(string(hash.key)).field("").field(id).field(hash.rule).sum(), int32(i)}
+				}
+				slices.SortFunc(order, ranked.compare)
+				for position, e := range order {
+					positions[e.index] = int32(position)
+				}
+			}
+			report(b)
+		})
+	}
 }
