@@ -14,7 +14,7 @@ type Plan struct {
 	Now time.Time `json:"now"`
 
 	// Start lists the jobs that may be dispatched, in the order in which they were given their slots. They must first be committed
-	// with [PolicySet.Commit] and the state saved; a repeated start carries the same run id, so dispatch is create-if-absent.
+	// with [Plan.Commit] and the state saved; a repeated start carries the same run id, so dispatch is create-if-absent.
 	Start []Start `json:"start,omitempty"`
 
 	// Waiting lists, by resource, environment and deployment, every target whose newest candidate may not start, with all blockers.
@@ -40,7 +40,7 @@ type Plan struct {
 	brackets []*bracketWork
 	work     *work // for Explain
 
-	// State goes into the next snapshot if nothing is started; [PolicySet.Commit] returns the one that follows the starts.
+	// State goes into the next snapshot if nothing is started; [Plan.Commit] returns the one that follows the starts.
 	State State `json:"state,omitzero"`
 }
 

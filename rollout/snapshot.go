@@ -35,7 +35,7 @@ type Snapshot struct {
 	// Commands are an operator's instructions to bracket executions. Each takes effect once, however often it is given.
 	Commands []bracket.Command `json:"commands,omitempty"`
 
-	// State is what [Plan.State] or [PolicySet.Commit] returned last; the zero State to begin with.
+	// State is what [Plan.State] or [Plan.Commit] returned last; the zero State to begin with.
 	State State `json:"state,omitzero"`
 }
 

@@ -52,12 +52,12 @@ func run(args []string, out io.Writer) error {
 	ready := flags.Duration("ready", 2*time.Minute, "how long a cluster takes from its release until it is ready")
 	compare := flags.Bool("compare", false, "show what the document promises beside what the controller does")
 	var options partition.Options
-	flags.StringVar((*string)(&options.Mode), "mode", string(partition.Default), "whose decisions, a `mode`: default (the document's) or fleet_controller")
-	flags.StringVar((*string)(&options.Leftovers), "leftovers", string(partition.ExcludeLeftovers), "clusters in no manual partition: `exclude` or append")
-	flags.StringVar((*string)(&options.Paused), "paused", string(partition.SkipPaused), "paused clusters: `skip` or block")
-	flags.StringVar((*string)(&options.Offline), "offline", string(partition.CountOffline), "offline clusters: `count` or exclude")
-	flags.StringVar((*string)(&options.Releases), "releases", string(partition.ByBatch), "what limits updates: `batch` or budget")
-	flags.IntVar(&options.MaxPerStep, "max-per-step", 0, "`most` releases of one step over all partitions; 0 is no limit")
+	flags.StringVar((*string)(&options.Mode), "mode", string(partition.Default), "whose decisions are played: `default|fleet_controller`, the document's or the controller's")
+	flags.StringVar((*string)(&options.Leftovers), "leftovers", string(partition.ExcludeLeftovers), "what becomes of clusters in no manual partition: `exclude|append`")
+	flags.StringVar((*string)(&options.Paused), "paused", string(partition.SkipPaused), "what becomes of paused clusters: `skip|block`")
+	flags.StringVar((*string)(&options.Offline), "offline", string(partition.CountOffline), "what becomes of offline clusters: `count|exclude`")
+	flags.StringVar((*string)(&options.Releases), "releases", string(partition.ByBatch), "what limits updates: `batch|budget`")
+	flags.IntVar(&options.MaxPerStep, "max-per-step", 0, "greatest `number` of releases in one step over all partitions; 0 is no limit")
 	if err := program.Parse(flags, args, out, "files are named with -f and -clusters"); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func run(args []string, out io.Writer) error {
 	if *compare && mode {
 		return program.Wrong("-mode", "-compare shows both modes: use one of the two flags")
 	}
-	name, strategy, paused, err := readStrategy(*file)
+	b, err := readBundle(*file)
 	if err != nil {
 		return err
 	}
@@ -80,11 +80,15 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fleet.Paused = paused
+	fleet.Paused = b.paused
+	if b.strategy == nil {
+		b.strategy = new(partition.Strategy)
+		fmt.Fprintf(out, "%s has no rolloutStrategy: Fleet's defaults are played\n", b.name)
+	}
 	if !*compare {
-		w, err := newWorld(strategy, fleet, behaviour, options)
+		w, err := newWorld(*b.strategy, fleet, behaviour, options)
 		if err != nil {
-			return &program.InputError{Source: name, Err: err}
+			return &program.InputError{Source: b.name, Err: err}
 		}
 		w.report(out)
 		return nil
@@ -94,7 +98,7 @@ func run(args []string, out io.Writer) error {
 		own := options
 		own.Mode = mode
 		var column strings.Builder
-		if w, err := newWorld(strategy, partition.Fleet{Clusters: slices.Clone(fleet.Clusters), Groups: fleet.Groups, Paused: fleet.Paused}, behaviour, own); err != nil {
+		if w, err := newWorld(*b.strategy, partition.Fleet{Clusters: slices.Clone(fleet.Clusters), Groups: fleet.Groups, Paused: fleet.Paused}, behaviour, own); err != nil {
 			// What one of the two refuses is a difference, too.
 			fmt.Fprintf(&column, "refused: %v\n", err)
 		} else {
@@ -109,34 +113,42 @@ func run(args []string, out io.Writer) error {
 //go:embed fleet-*.yaml clusters-*.yaml
 var builtin embed.FS
 
-// readStrategy takes what concerns a rollout from a fleet.yaml. Everything else in it is Fleet's business, but a field that only differs
-// from rolloutStrategy by its letters' case was meant to be that.
-func readStrategy(file string) (name string, strategy partition.Strategy, paused bool, err error) {
+// bundle is what concerns a rollout in a fleet.yaml.
+type bundle struct {
+	name     string              // of the file
+	strategy *partition.Strategy // nil if the file has none
+	paused   bool
+}
+
+// readBundle reads a fleet.yaml. Everything else in it is Fleet's business, but a field that only differs from rolloutStrategy by its letters' case
+// was meant to be that.
+func readBundle(file string) (bundle, error) {
 	name, document, err := program.Read(builtin, file, "fleet-200.yaml")
+	b := bundle{name: name}
 	if err != nil {
-		return name, strategy, false, err
+		return b, err
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(document, &fields); err != nil {
-		return name, strategy, false, program.Wrong(name, "must be an object with the fields of a fleet.yaml: %w", err)
+		return b, program.Wrong(name, "must be an object with the fields of a fleet.yaml: %w", err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		var into any
 		switch {
 		case key == "rolloutStrategy":
-			into = &strategy
+			into = &b.strategy
 		case key == "paused":
-			into = &paused
+			into = &b.paused
 		case strings.EqualFold(key, "rolloutStrategy"):
-			return name, strategy, false, program.Wrong(name, "%s: the field is called rolloutStrategy", key)
+			return b, program.Wrong(name, "%s: the field is called rolloutStrategy", key)
 		default:
 			continue
 		}
 		if err := strictjson.Unmarshal(fields[key], into); err != nil {
-			return name, strategy, false, &program.InputError{Source: name + ": " + key, Err: err}
+			return b, &program.InputError{Source: name + ": " + key, Err: err}
 		}
 	}
-	return name, strategy, paused, nil
+	return b, nil
 }
 
 // behaviour is what a cluster will do; nobody can plan with it.

@@ -48,7 +48,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.fleet, "fleet", "", "`file` with deployments and clusters (default: ten nodes)")
 	flags.StringVar(&o.releases, "releases", "", "`file` with versions, durations and outages (default: three releases)")
 	flags.BoolVar(&o.partial, "partial", false, "only the kubelet gets a release, unless -releases says otherwise")
-	flags.StringVar(&o.overlap, "overlap", "", "`queue` or merge: what becomes of a second wave of releases while the first one runs")
+	flags.StringVar(&o.overlap, "overlap", "", "`queue|merge`: what becomes of a second wave of releases while the first one runs")
 	flags.StringVar(&o.fail, "fail", "", "`deployment` whose jobs fail on one node")
 	flags.StringVar(&o.failOn, "fail-on", "", "`resource` on which they fail (default: the one that is traced)")
 	flags.IntVar(&o.failAttempts, "fail-attempts", 2, "`number` of attempts that fail there")

@@ -53,10 +53,10 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	flags.BoolVar(&w.crash, "crash-every-step", false, "forget everything after each step, and read the run back from its file")
 	stateFile := flags.String("state", "", "`file` to keep the run in, with -crash-every-step; a temporary one if empty")
 	var options staged.Options
-	flags.StringVar((*string)(&options.OnFailure), "on-failure", string(staged.Fail), "a budget is exceeded: `fail` or hold")
-	flags.StringVar((*string)(&options.OnReject), "on-reject", string(staged.Fail), "an approval is rejected: `fail` or hold")
-	flags.StringVar((*string)(&options.WaitDuringStop), "wait-during-stop", string(staged.Count), "stopped time and waits: `count` or freeze")
-	flags.StringVar((*string)(&options.Unmatched), "unmatched", string(staged.Reject), "clusters in no stage: `reject`, ignore or last")
+	flags.StringVar((*string)(&options.OnFailure), "on-failure", string(staged.Fail), "what becomes of a run over its failure budget: `fail|hold`")
+	flags.StringVar((*string)(&options.OnReject), "on-reject", string(staged.Fail), "what becomes of a run of which an approval is rejected: `fail|hold`")
+	flags.StringVar((*string)(&options.WaitDuringStop), "wait-during-stop", string(staged.Count), "whether stopped time counts towards a wait: `count|freeze`")
+	flags.StringVar((*string)(&options.Unmatched), "unmatched", string(staged.Reject), "what becomes of clusters in no stage: `reject|ignore|last`")
 	if err := program.Parse(flags, args, out, "files are named with -f, -run and -clusters"); err != nil {
 		return err
 	}

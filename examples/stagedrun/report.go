@@ -32,11 +32,14 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 		}
 	}
 	for i, e := range events {
-		name := ""
+		name, starts, done := "", "starts", e.To
 		if e.Stage >= 0 {
 			name = stages[e.Stage].Name
 			if stages[e.Stage].Cleanup {
-				name = "removal"
+				name, starts = "removal", "is being removed"
+				if e.To == "done" {
+					done = "gone"
+				}
 			}
 		}
 		switch e.Kind {
@@ -45,10 +48,10 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 		case staged.EventTarget:
 			switch e.To {
 			case "starting":
-				w.say("%s:   %s starts", name, e.Target)
+				w.say("%s:   %s %s", name, e.Target, starts)
 			case "updating": // the same start, acknowledged
 			default:
-				w.say("%s:   %s is %s%s", name, e.Target, e.To, because(e.Reason))
+				w.say("%s:   %s is %s%s", name, e.Target, done, because(e.Reason))
 			}
 			if at, ok := last[e.Stage]; ok && i == at {
 				w.say("%s:   %s", name, progress(&stages[e.Stage]))

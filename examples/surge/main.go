@@ -38,16 +38,16 @@ func run(args []string, out io.Writer) error {
 			return err
 		})
 	}
-	limit(&spec.MaxSurge, "max-surge", "`limit` of replicas above that number during the update, such as 1 or 25% (default 0)")
-	limit(&spec.MaxUnavailable, "max-unavailable", "`limit` of base capacity that may be missing, such as 0 or 25% (default 1)")
+	limit(&spec.MaxSurge, "max-surge", "`limit` of extra replicas during the update, such as 1 or 25% (default 0)")
+	limit(&spec.MaxUnavailable, "max-unavailable", "`limit` of replicas that may be missing during the update, such as 0 or 25% (default 1)")
 	flags.IntVar(&spec.Partition, "partition", 0, "lowest `index` that is updated")
 	flags.IntVar(&spec.MinAvailable, "min-available", 0, "`size` of the base gang, which becomes ready before all others")
-	flags.StringVar((*string)(&spec.Order), "order", "ascending", "`direction`: ascending or descending")
+	flags.StringVar((*string)(&spec.Order), "order", "ascending", "`ascending|descending`: which of several equal replicas is updated first")
 	flags.BoolVar(&spec.Force, "force", false, "replace all unavailable old replicas at once")
 	file := flags.String("f", "", "`file` with a Grove PodCliqueSet to update instead of a flat set")
 	ready := flags.Duration("ready", 20*time.Second, "how long a created replica takes to become available")
 	gone := flags.Duration("gone", 10*time.Second, "how long a deleted replica takes to vanish")
-	inject := flags.String("inject", "", "`faults`, what goes wrong, separated by commas: stuck-surge (a surge never becomes ready), new-revision, scale-down "+
+	inject := flags.String("inject", "", "what goes wrong, as a `list` separated by commas: stuck-surge (a surge never becomes ready), new-revision, scale-down "+
 		"(both once the first replica is updated), fail (the first updated replica fails and recovers), broken (the new revision never becomes ready), "+
 		"hang (the first deletion takes ten times as long), remove (the last replica is evicted)")
 	unblock := flags.Bool("unblock", false, "give the surge up when the update of a flat set is stuck: maxSurge 0 and maxUnavailable 1")
