@@ -543,18 +543,13 @@ type attempt struct {
 func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []namedRule) (blockers []string, due time.Time, position int) {
 	blockers, base, shut, private := r.gate(t, v, rules)
 	due = base
-	if shut {
+	if len(shut) > 0 {
 		due = time.Time{}
 	}
 	overridden := func(rule namedRule) bool { return r.override(rule.id, v.ID, t) != nil }
 	add := func(text string) {
 		if text != "" {
 			blockers = append(blockers, text)
-		}
-	}
-	for _, rule := range rules {
-		if x := rule.VersionSelector; x != nil && strings.Contains(x.Selector, "resource.") && !overridden(rule) {
-			add(r.versionSelector(rule, t, v))
 		}
 	}
 	for _, rule := range rules {
@@ -585,8 +580,8 @@ func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []named
 			due = later(due, later(o.CreatedAt, v.CreatedAt))
 			continue
 		}
-		if shut {
-			add("rollout_not_started " + rule.id)
+		if len(shut) > 0 {
+			add("rollout_not_started " + rule.id + untilOpen(shut))
 			continue
 		}
 		at, p, founders, overflow := r.turn(rule, t, v, base, openings, !private)
