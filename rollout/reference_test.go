@@ -1024,6 +1024,9 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		slices.Sort(keys)
 		return keys
 	}
+	holder := func(a attempt) bool { // in any pool, also in one that it does not need
+		return slices.ContainsFunc(r.keys, func(key string) bool { return r.pools[key].holds(a.t.Resource, a.group) })
+	}
 	admitted := make([]bool, len(asking))
 	take := func(k int) {
 		a := asking[k]
@@ -1033,10 +1036,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 			reason = "rule_not_applicable"
 		}
 		var claims []string
-		for _, key := range needs(a) {
-			held = held || r.pools[key].holds(a.t.Resource, a.group)
-		}
-		if held {
+		if held = holder(a) && len(needs(a)) > 0; held {
 			reason = "slot_held"
 		}
 		for _, key := range needs(a) {
@@ -1060,9 +1060,8 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		for _, key := range needs(a) {
 			p := r.pools[key]
 			free = free && p.active()[a.t.Resource]
-			first[k] = first[k] || p.holds(a.t.Resource, a.group)
 		}
-		first[k] = first[k] || free
+		first[k] = free || holder(a)
 	}
 	for k := range asking {
 		if first[k] {
