@@ -38,3 +38,92 @@ func TestFormerMembers(t *testing.T) {
 		t.Errorf("starts %q", got)
 	}
 }
+
+// TestFormerMemberGetsNothingNew: a resource that leaves the policy while its execution is open is finished with what was frozen. A newer group, which
+// would be merged into the execution, is for those who are members still.
+func TestFormerMemberGetsNothingNew(t *testing.T) {
+	const policy = `{"name":"p","selector":"resource.metadata['cluster'] == 'east'","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",
+		"memberRoles":{},"overlapStrategy":"merge","preparedStatePersists":true}},{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}]}`
+	for _, row := range []struct {
+		why, cluster string
+		want         []string
+	}{
+		{"a member waits for the newer version, which the execution has taken over", "east", []string{"r1/b@v3: bracket_waits_for_members"}},
+		{"a former member for the one that was frozen", "west", []string{"r1/b@v2: bracket_waits_for_members"}},
+	} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		set := compile(t, policy)
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+		now := t0.Add(time.Minute)
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: now})
+		s.Resources[0].Metadata = map[string]string{"cluster": row.cluster}
+		if got := blockers(mustPlan(t, set, s, now)); !slices.Equal(got, append(row.want, "r2/b@v3: bracket_waits_for_members")) {
+			t.Errorf("%s: %q", row.why, got)
+		}
+	}
+}
+
+// TestMemberWaitsForWhatItWillRun: the wait names the version that was frozen, also when the snapshot does not hold it any more, and on the way back
+// the version that the member returns to.
+func TestMemberWaitsForWhatItWillRun(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_all"}},
+		{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	pruned := s
+	pruned.Versions = slices.DeleteFunc(slices.Clone(s.Versions), func(v rollout.Version) bool { return v.Deployment == "b" && v.ID == "v2" })
+	if got := blockers(mustPlan(t, set, pruned, t0.Add(time.Minute))); !slices.Equal(got, []string{"r1/b@v2: bracket_waits_for_members"}) {
+		t.Errorf("the version is gone: %q", got)
+	}
+	end := func(status rollout.JobStatus, now time.Time) rollout.Plan {
+		for k := range s.Targets {
+			if jobs := s.Targets[k].Jobs; len(jobs) > 0 && jobs[len(jobs)-1].Status == rollout.JobInProgress {
+				jobs[len(jobs)-1].Status, jobs[len(jobs)-1].CompletedAt = status, now
+			}
+		}
+		plan := mustPlan(t, set, s, now)
+		carryOut(t, &s, plan, now, rollout.JobInProgress)
+		return plan
+	}
+	end(rollout.JobSuccessful, t0.Add(2*time.Minute))
+	s.Targets[0].Current = "v2"
+	plan := end(rollout.JobFailure, t0.Add(3*time.Minute))
+	if got := started(plan); !slices.Equal(got, []string{"r1/b@v1"}) {
+		t.Errorf("after the failure starts %q", got)
+	}
+	plan = mustPlan(t, set, s, t0.Add(4*time.Minute))
+	if got := blockers(plan); !slices.Contains(got, "r1/a@v1: bracket_waits_for_members") {
+		t.Errorf("on the way back: %q", got)
+	}
+}
+
+// TestFormerMemberOpensNoGate: what nobody may have who is still a member is not collected because a former member is outside the policy and its gates:
+// once it is approved, it opens a group of its own.
+func TestFormerMemberOpensNoGate(t *testing.T) {
+	set := compile(t, `{"name":"p","selector":"resource.metadata['cluster'] == 'east'","rules":[{"anyApproval":{"minApprovals":1}},
+		{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]}`)
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	approve := func(deployment, version string, at time.Time) {
+		s.Approvals = append(s.Approvals, rollout.Approval{Version: version, Deployment: deployment, Environment: "prod", By: "ann", Status: rollout.Approved, At: at})
+	}
+	approve("a", "v2", t0)
+	approve("b", "v2", t0)
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+	s.Targets[0].Jobs[0].Status = rollout.JobInProgress // r1/a
+	s.Resources[0].Metadata = map[string]string{"cluster": "west"}
+	now := minute(1)
+	for _, d := range []string{"a", "b"} {
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: d, Status: rollout.VersionReady, CreatedAt: now})
+	}
+	approve("b", "v3", now)
+	plan := mustPlan(t, set, s, now)
+	if got := started(plan); !slices.Equal(got, []string{"r2/b@v3"}) {
+		t.Errorf("starts %q, waits %q", got, blockers(plan))
+	}
+	carryOut(t, &s, plan, now, rollout.JobSuccessful)
+	s.Targets[0].Jobs[0].Status = rollout.JobInProgress
+	approve("a", "v3", minute(2))
+	if plan = mustPlan(t, set, s, minute(2)); !slices.Equal(started(plan), []string{"r2/a@v3"}) {
+		t.Errorf("approved: starts %q, waits %q", started(plan), blockers(plan))
+	}
+}

@@ -54,7 +54,6 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 	for k := range b.plan.Start {
 		start, m := &b.plan.Start[k], &members[k]
 		*m = memberStart{bracket: b, start: start}
-		i := int32(none)
 		if start.First {
 			for next < len(b.pending) && w.resources[b.pending[next].resource].ID < start.Run.Resource {
 				next++
@@ -63,9 +62,7 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 				m.pending = &b.pending[next]
 			}
 		}
-		if i == none {
-			i = walk.find(start.Run.Resource, start.Run.Deployment)
-		}
+		i := walk.find(start.Run.Resource, start.Run.Deployment)
 		if i == none {
 			continue
 		}
@@ -206,12 +203,15 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 	}
 }
 
-// frozen is the version that a member of an open execution waits to run.
+// frozen is the version that a member of an open execution waits to run: on its way back, the one that it came from.
 func frozen(open *bracket.Execution, deployment string) string {
 	if open != nil {
 		for k := range open.Members {
-			if open.Members[k].Deployment == deployment {
-				return open.Members[k].Version
+			if m := &open.Members[k]; m.Deployment == deployment {
+				if m.Purpose == bracket.Rollback {
+					return m.From
+				}
+				return m.Version
 			}
 		}
 	}
