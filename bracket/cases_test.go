@@ -77,7 +77,7 @@ func TestWindowCases(t *testing.T) {
 			}
 			if want.Decision == "wait" {
 				for d := range in.New {
-					if v := h.evaluate("node", d, "new"); v.Status() != Waiting || v.Reason != ReasonCollecting || !v.Until.Equal(want.Ends) {
+					if v := h.evaluate("node", d, "new"); v.Reason.Status() != Waiting || v.Reason != ReasonCollecting || !v.Until.Equal(want.Ends) {
 						t.Errorf("%s: %+v", d, v)
 					}
 				}
@@ -172,7 +172,7 @@ func TestDecideCases(t *testing.T) {
 			}
 			h.step(now)
 			v := h.evaluate("node", "m", in.Candidate)
-			if v.Status() != Allowed || want.Decision != "allow" || v.Run() != (want.Run || in.Lock != nil) || want.Noop && v.Run() {
+			if v.Reason.Status() != Allowed || want.Decision != "allow" || (v.Reason == ReasonRun) != (want.Run || in.Lock != nil) || want.Noop && v.Reason == ReasonRun {
 				t.Errorf("%+v, want %+v", v, want)
 			}
 		})

@@ -41,7 +41,7 @@ func TestDefects(t *testing.T) {
 			if g := h.state.Group.Closed[0]; g.Members[3].Locks[0].ID != "v2" {
 				h.t.Errorf("%s", describe(h.state))
 			}
-			if v := h.evaluate("n1", "os", "v3"); v.Status() == Allowed {
+			if v := h.evaluate("n1", "os", "v3"); v.Reason.Status() == Allowed {
 				h.t.Errorf("%+v", v)
 			}
 		}, "locks are taken at the close, however late the call"},
@@ -71,7 +71,7 @@ func TestDefects(t *testing.T) {
 			h.until(60, "n1", "os")
 			h.publish("kubelet", "v9", 70)
 			h.succeeds("os", 71)
-			if v := h.evaluate("n1", "kubelet", "v9"); v.Status() == Allowed {
+			if v := h.evaluate("n1", "kubelet", "v9"); v.Reason.Status() == Allowed {
 				h.t.Errorf("%+v", v)
 			}
 			h.want("n1/containerd@v2 n1/kubelet@v2")
@@ -81,7 +81,7 @@ func TestDefects(t *testing.T) {
 			h.version("containerd", "v1").EligibleAt = time.Time{}
 			h.step(60)
 			for _, candidate := range []string{"v2", "v0"} {
-				if v := h.evaluate("n1", "containerd", candidate); v.Status() == Allowed {
+				if v := h.evaluate("n1", "containerd", candidate); v.Reason.Status() == Allowed {
 					h.t.Errorf("%s: %+v", candidate, v)
 				}
 			}

@@ -188,7 +188,7 @@ func TestVerdicts(t *testing.T) {
 			if v.Reason != row.reason || !v.Until.Equal(until) || on != row.on {
 				t.Errorf("%s until %v on %q, want %s until %v on %q\n%s", v.Reason, v.Until, on, row.reason, until, row.on, describe(h.state))
 			}
-			if v.Status() == Waiting && v.Until.IsZero() && len(v.On) == 0 {
+			if v.Reason.Status() == Waiting && v.Until.IsZero() && len(v.On) == 0 {
 				t.Error("I11: nothing ends this wait")
 			}
 			if describe(h.state) != before {
@@ -214,8 +214,8 @@ func TestReasonStatus(t *testing.T) {
 		ReasonEnded: Denied, ReasonNextGroup: Denied, ReasonNoVersion: Denied, ReasonNotLocked: Denied, ReasonStuck: Denied, "bracket_new": Denied, "": Denied,
 	}
 	for reason, status := range want {
-		if v := (Verdict{Reason: reason}); v.Status() != status || v.Run() != (reason == ReasonRun) {
-			t.Errorf("%q is %s, run %v; want %s", reason, v.Status(), v.Run(), status)
+		if reason.Status() != status {
+			t.Errorf("%q is %s, want %s", reason, reason.Status(), status)
 		}
 	}
 	if v := (Plan{}).Evaluate(State{}, "n", "d", "v", day0); v.Reason != ReasonNotApplicable {

@@ -54,7 +54,7 @@ func Example() {
 			return
 		}
 		verdict := plan.Evaluate(state, "node-3", "kubelet", "v1.29.2", now)
-		fmt.Println(now.Format("15:04"), "kubelet v1.29.2:", verdict.Status(), verdict.Reason)
+		fmt.Println(now.Format("15:04"), "kubelet v1.29.2:", verdict.Reason.Status(), verdict.Reason)
 	}
 	// Output:
 	// 09:00 bracket_collecting until 10:00

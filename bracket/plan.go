@@ -148,7 +148,8 @@ func (r Reason) Status() VerdictStatus {
 	return Denied
 }
 
-// Verdict is the answer about one candidate version for one target.
+// Verdict is the answer about one candidate version for one target. Its status is that of its reason: see [Reason.Status]. The candidate starts now
+// if the reason is [ReasonRun]; every other allowed verdict needs no run.
 type Verdict struct {
 	Reason Reason
 	// Group is the group that decides, empty if there is none.
@@ -156,9 +157,3 @@ type Verdict struct {
 	Until time.Time   // after now; zero if only an event can help
 	On    []Condition // events that can help; shared, read-only
 }
-
-// Status returns the status of the verdict, which belongs to its reason.
-func (v Verdict) Status() VerdictStatus { return v.Reason.Status() }
-
-// Run says that the candidate may start now; every other allowed verdict needs no run.
-func (v Verdict) Run() bool { return v.Reason == ReasonRun }

@@ -198,13 +198,13 @@ func (m *machine) plans() {
 				continue
 			}
 			verdict := plan.Evaluate(next, key[0], key[1], v.ID, m.now)
-			if verdict.Run() != offered[[3]string{key[0], key[1], v.ID}] {
+			if (verdict.Reason == ReasonRun) != offered[[3]string{key[0], key[1], v.ID}] {
 				fail("%v@%s: verdict %+v", key, v.ID, verdict)
 			}
-			if verdict.Status() == Waiting && !verdict.Until.After(m.now) && len(verdict.On) == 0 {
+			if verdict.Reason.Status() == Waiting && !verdict.Until.After(m.now) && len(verdict.On) == 0 {
 				fail("I11: nothing ends the wait of %v@%s: %+v", key, v.ID, verdict)
 			}
-			if verdict.Status() == Allowed && verdict.Run() == false && verdict.Reason == ReasonCurrent && m.targets[key].Current != v.ID {
+			if verdict.Reason == ReasonCurrent && m.targets[key].Current != v.ID {
 				if x := m.record(key[0]); x == nil {
 					fail("%v@%s is no current version", key, v.ID)
 				}

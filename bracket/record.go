@@ -143,7 +143,6 @@ type Status string
 const (
 	StatusCollecting Status = "collecting" // the group's window is open
 	StatusReady      Status = "ready"      // closed, and nothing has started
-	StatusQueued     Status = "queued"     // another execution is open on the resource
 	StatusExecuting  Status = "executing"
 	StatusCompleted  Status = "completed"
 	StatusFailed     Status = "failed"

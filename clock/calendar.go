@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -276,32 +275,6 @@ func (c Calendar) intervals(from, to time.Time, yield func(start, end time.Time)
 		yield(start, to)
 	}
 	return nil
-}
-
-// ClockChanges returns the instants within [from, to), in order and in UTC, at which a local clock jumps over the start of a window or shows
-// it twice, be it an allow or a deny window: there Gap and Overlap decide. Windows whose starts come from a host are not looked at.
-func (c Calendar) ClockChanges(from, to time.Time) []time.Time {
-	var list []time.Time
-	from, to = later(from, first()), earlier(to, never())
-	for _, s := range c.sets {
-		for _, r := range slices.Concat(s.allow, s.deny) {
-			if r, ok := r.(*repeated); ok {
-				for _, at := range r.clockChanges(ceil(from), ceil(to)) {
-					list = append(list, instant(at))
-				}
-			}
-		}
-	}
-	slices.SortFunc(list, time.Time.Compare)
-	return slices.CompactFunc(list, time.Time.Equal)
-}
-
-// ceil rounds up to whole seconds.
-func ceil(t time.Time) int64 {
-	if t.Nanosecond() > 0 {
-		return t.Unix() + 1
-	}
-	return t.Unix()
 }
 
 // Walk begins a walk at t: it answers what [Calendar.AddOpen] answers for t, many times over.

@@ -233,33 +233,6 @@ func (r *repeated) onOrAfter(date int64) int64 {
 	return number*week - 3 + int64(bits.TrailingZeros8(above))
 }
 
-// clockChanges returns the instants within [from, to) at which the clock jumps over a start, or back over one.
-func (r *repeated) clockChanges(from, to int64) []int64 {
-	var list []int64
-	for p := r.zone.at(from - 1); p.end < to; {
-		next := r.zone.at(p.end)
-		low, high := p.end+min(p.offset, next.offset), p.end+max(p.offset, next.offset)
-		if r.startsWithin(low, high) {
-			list = append(list, p.end)
-		}
-		p = next
-	}
-	return list
-}
-
-// startsWithin tells whether some start has its reading in [low, high).
-func (r *repeated) startsWithin(low, high int64) bool {
-	date, _ := civil(low)
-	for date = r.onOrAfter(date); date*day < high; date = r.onOrAfter(date + 1) {
-		for _, second := range r.times {
-			if x := date*day + second; low <= x && x < high {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // hosted is a window whose starts come from the host.
 type hosted struct {
 	path       string // of the recurrence, for faults

@@ -33,7 +33,7 @@ func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now tim
 			if claim.Revision != p.Record.Revision {
 				return nil, fmt.Errorf("%w: pool %s is at revision %d, the start of %s %s was planned at %d", ErrConflict, p.Key, p.Record.Revision, c.Resource, c.Group, claim.Revision)
 			}
-			added[claim.Pool] = append(added[claim.Pool], Lease{Pool: p.Key, Resource: c.Resource, Group: c.Group, Token: claim.Token, Since: now, ProgressAt: now})
+			added[claim.Pool] = append(added[claim.Pool], Lease{Pool: p.Key, Holder: Holder{c.Resource, c.Group}, Token: claim.Token, Since: now, ProgressAt: now})
 		}
 	}
 	var records []Record

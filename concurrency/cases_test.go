@@ -83,7 +83,7 @@ func limitCase(t *testing.T, c sharedCase) {
 	l, err := caseLimit(t, c.Input["limit"])
 	if c.Expected["error"] != nil {
 		if !isLimitError(err) {
-			t.Errorf("error %v, want a LimitError", err)
+			t.Errorf("error %v, want a FieldError", err)
 		}
 		return
 	}
@@ -206,7 +206,7 @@ func askCase(t *testing.T, c sharedCase) {
 			lost := []string{}
 			for _, h := range p.Record.Leases {
 				for _, r := range append(records, p.Record) {
-					if _, ok := r.Lease(h.Holder()); !ok {
+					if _, ok := r.Lease(h.Holder); !ok {
 						lost = append(lost, h.Resource)
 					}
 				}
@@ -342,7 +342,7 @@ func simulateCase(t *testing.T, c sharedCase) {
 		now := epoch.Add(time.Duration(minute) * time.Minute)
 		for _, l := range s.Pools[0].Record.Leases {
 			if !now.Before(l.Since.Add(15 * time.Minute)) {
-				r, err := s.Pools[0].Record.Release(l.Holder(), l.Token)
+				r, err := s.Pools[0].Record.Release(l.Holder, l.Token)
 				if err != nil {
 					t.Fatal(err)
 				}

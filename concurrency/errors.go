@@ -14,19 +14,17 @@ var (
 	// ErrFenced means that the token is not the one of the present lease: the slot was lost, and whoever acts on it
 	// must stop.
 	ErrFenced = errors.New("concurrency: token of a lost lease")
-	// ErrNotFound means that a store has no record for the pool.
-	ErrNotFound = errors.New("concurrency: no such pool record")
 )
 
-// LimitError is a fault in configuration: a limit, a rounding or a field of a rule.
-type LimitError struct {
+// FieldError is a fault in configuration: a limit, a rounding or a field of a rule.
+type FieldError struct {
 	Path  string // field, relative to the value that was validated; empty if it is the value itself
 	Value string // the offending value as it was written, or "unset"
 	Hint  string // what to write instead
 }
 
 // Error returns "path: value: hint", without the parts that are empty.
-func (e *LimitError) Error() string {
+func (e *FieldError) Error() string {
 	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 

@@ -153,7 +153,7 @@ func (w *world) record(pool int) Record {
 	for _, m := range members[pool] {
 		if s := w.leases[pool][m]; s != noLease {
 			h := worldHolder(m)
-			l := Lease{Pool: r.Key, Resource: h.Resource, Group: h.Group, Token: 10 + uint64(m), Since: epoch, ProgressAt: epoch}
+			l := Lease{Pool: r.Key, Holder: h, Token: 10 + uint64(m), Since: epoch, ProgressAt: epoch}
 			if s == quarantinedLease {
 				l.State, l.Reason = Quarantined, "stuck"
 			}
@@ -408,7 +408,7 @@ func (e *explorer) checkPlan(w world, s Snapshot, candidates []Candidate, result
 	}
 	for p := range s.Pools {
 		for _, l := range s.Pools[p].Record.Leases {
-			if kept, ok := after.Pools[p].Record.Lease(l.Holder()); !ok || kept != l {
+			if kept, ok := after.Pools[p].Record.Lease(l.Holder); !ok || kept != l {
 				e.fail(w, "I6: %+v became %+v", l, kept)
 			}
 		}

@@ -18,7 +18,7 @@ func FuzzParseLimit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := ParseLimit(text)
 		if err != nil {
-			var e *LimitError
+			var e *FieldError
 			if !errors.As(err, &e) || !l.IsZero() {
 				t.Fatalf("%q: %v, %v", text, l, err)
 			}

@@ -26,9 +26,8 @@ func (h Holder) compare(o Holder) int {
 // Lease is a slot of a pool in the hands of a holder, from the first start of its group on the resource to the end of the
 // group.
 type Lease struct {
-	Pool     string `json:"pool"` // key of the pool
-	Resource string `json:"resource"`
-	Group    string `json:"group"`
+	Pool string `json:"pool"` // key of the pool
+	Holder
 	// Token is greater than that of every lease the pool ever gave before. Whoever acts for the holder carries it; see [ErrFenced].
 	Token uint64 `json:"token"`
 	State State  `json:"state"`
@@ -39,9 +38,6 @@ type Lease struct {
 	// Reason says why the lease is quarantined; empty while it is active.
 	Reason string `json:"reason,omitempty"`
 }
-
-// Holder returns whose lease it is.
-func (l Lease) Holder() Holder { return Holder{l.Resource, l.Group} }
 
 // State is the state of a lease. Both states count, except for the quarantined leases that a pool's allowance covers.
 type State uint8
@@ -64,15 +60,15 @@ func (s State) String() string {
 
 const hintState = `must be "active" or "quarantined"`
 
-// MarshalText returns the JSON name; an unknown value is a *[LimitError].
+// MarshalText returns the JSON name; an unknown value is a *[FieldError].
 func (s State) MarshalText() ([]byte, error) {
 	if s > Quarantined {
-		return nil, &LimitError{Value: s.String(), Hint: hintState}
+		return nil, &FieldError{Value: s.String(), Hint: hintState}
 	}
 	return []byte(s.String()), nil
 }
 
-// UnmarshalText reads the JSON name; an unknown one is a *[LimitError] and leaves the value unchanged.
+// UnmarshalText reads the JSON name; an unknown one is a *[FieldError] and leaves the value unchanged.
 func (s *State) UnmarshalText(text []byte) error {
 	for v := Active; v <= Quarantined; v++ {
 		if v.String() == string(text) {
@@ -80,7 +76,7 @@ func (s *State) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return &LimitError{Value: strconv.Quote(string(text)), Hint: hintState}
+	return &FieldError{Value: strconv.Quote(string(text)), Hint: hintState}
 }
 
 // schema is the version of the stored form of a record.
@@ -151,7 +147,7 @@ func (r Record) Validate() error {
 		if l.State > Quarantined {
 			fault("leases[%d].state: %v: %s", i, l.State, hintState)
 		}
-		if i > 0 && r.Leases[i-1].Holder().compare(l.Holder()) >= 0 {
+		if i > 0 && r.Leases[i-1].Holder.compare(l.Holder) >= 0 {
 			fault("leases[%d]: %s %s: leases must be in ascending order of resource and group, one per holder", i, l.Resource, l.Group)
 		}
 	}
@@ -168,7 +164,7 @@ func (r Record) Lease(h Holder) (Lease, bool) {
 }
 
 func (r Record) find(h Holder) (int, bool) {
-	return slices.BinarySearchFunc(r.Leases, h, func(l Lease, h Holder) int { return l.Holder().compare(h) })
+	return slices.BinarySearchFunc(r.Leases, h, func(l Lease, h Holder) int { return l.Holder.compare(h) })
 }
 
 // with returns the record with other leases, which it takes over. No leases are written as [], which can be read again, not as null.
@@ -212,7 +208,7 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	if c.Token < r.NextToken {
 		return r, fmt.Errorf("%w: pool %s issued token %d already", ErrFenced, r.Key, c.Token)
 	}
-	return r.claim([]Lease{{Pool: r.Key, Resource: h.Resource, Group: h.Group, Token: c.Token, Since: now, ProgressAt: now}})
+	return r.claim([]Lease{{Pool: r.Key, Holder: h, Token: c.Token, Since: now, ProgressAt: now}})
 }
 
 // claim adds leases of holders that have none, in the order of their tokens; it takes the slice over.
@@ -221,7 +217,7 @@ func (r Record) claim(added []Lease) (Record, error) {
 	if last == math.MaxUint64 {
 		return r, fmt.Errorf("concurrency: pool %s has issued every token there is", r.Key)
 	}
-	byHolder := func(a, b Lease) int { return a.Holder().compare(b.Holder()) }
+	byHolder := func(a, b Lease) int { return a.Holder.compare(b.Holder) }
 	slices.SortFunc(added, byHolder)
 	merged := make([]Lease, 0, len(r.Leases)+len(added))
 	old := r.Leases
@@ -282,7 +278,7 @@ func (r Record) Orphans(live []Holder) []Lease {
 	}
 	var orphans []Lease
 	for _, l := range r.Leases {
-		if !alive[l.Holder()] {
+		if !alive[l.Holder] {
 			orphans = append(orphans, l)
 		}
 	}

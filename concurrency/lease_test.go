@@ -30,7 +30,7 @@ func TestRecordLife(t *testing.T) {
 	}
 	var order []Holder
 	for _, l := range r.Leases {
-		order = append(order, l.Holder())
+		order = append(order, l.Holder)
 	}
 	if diff := cmp.Diff([]Holder{c, a, b}, order); diff != "" {
 		t.Error(diff)

@@ -133,7 +133,7 @@ func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
 		l.pools[i].order = int32(order)
 	}
 	slices.SortFunc(l.stuck, func(a, b Stuck) int {
-		return cmp.Or(cmp.Compare(l.pools[a.Pool].order, l.pools[b.Pool].order), a.Lease.Holder().compare(b.Lease.Holder()))
+		return cmp.Or(cmp.Compare(l.pools[a.Pool].order, l.pools[b.Pool].order), a.Lease.Holder.compare(b.Lease.Holder))
 	})
 	return l
 }
@@ -196,7 +196,7 @@ func (l *ledger) countHolders(i int32, p *Pool, running map[Holder]bool, now tim
 	summary.Holders = make([]Holder, 0, len(p.Record.Leases)+len(p.Jobs))
 	stalled.allowance = p.QuarantineAllowance.Of(p.Total, Floor)
 	for _, lease := range p.Record.Leases {
-		holder := lease.Holder()
+		holder := lease.Holder
 		summary.Holders = append(summary.Holders, holder)
 		at := l.place(l.resource(lease.Resource), i)
 		h := l.hold(at, lease.Group, lease.Token)
@@ -231,7 +231,7 @@ func (l *ledger) isQuarantined(i int32, p *Pool, lease Lease, running map[Holder
 	if lease.State == Quarantined {
 		return true
 	}
-	if p.StuckAfter == 0 || !running[lease.Holder()] {
+	if p.StuckAfter == 0 || !running[lease.Holder] {
 		return false
 	}
 	at := lease.ProgressAt.Add(p.StuckAfter)
@@ -241,7 +241,7 @@ func (l *ledger) isQuarantined(i int32, p *Pool, lease Lease, running map[Holder
 		}
 		return false
 	}
-	l.summaries[i].Stuck = append(l.summaries[i].Stuck, lease.Holder())
+	l.summaries[i].Stuck = append(l.summaries[i].Stuck, lease.Holder)
 	l.stuck = append(l.stuck, Stuck{Pool: int(i), Lease: lease, At: at})
 	return p.OnStuck == Quarantine
 }

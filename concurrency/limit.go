@@ -56,18 +56,18 @@ func Percent(p int) Limit {
 }
 
 // ParseLimit reads the text form: "5" is a count and "20%" a percentage. Every other text, the empty one included, is
-// a *[LimitError].
+// a *[FieldError].
 func ParseLimit(text string) (Limit, error) {
 	if digits, ok := strings.CutSuffix(text, "%"); ok {
 		n, ok := parseDigits(digits, maxPercent)
 		if !ok {
-			return Limit{}, &LimitError{Value: strconv.Quote(text), Hint: hintPercent}
+			return Limit{}, &FieldError{Value: strconv.Quote(text), Hint: hintPercent}
 		}
 		return Limit{value: n, kind: percent}, nil
 	}
 	n, ok := parseDigits(text, maxCount)
 	if !ok {
-		return Limit{}, &LimitError{Value: strconv.Quote(text), Hint: hintLimit}
+		return Limit{}, &FieldError{Value: strconv.Quote(text), Hint: hintLimit}
 	}
 	return Limit{value: n, kind: count}, nil
 }
@@ -124,10 +124,10 @@ func (l Limit) IsPercent() bool { return l.kind == percent }
 // Value returns the number as written: 5 for 5, 20 for 20%, and 0 if unset.
 func (l Limit) Value() int { return int(l.value) }
 
-// Validate refuses an unset limit with a *[LimitError]; every other value that can exist is valid.
+// Validate refuses an unset limit with a *[FieldError]; every other value that can exist is valid.
 func (l Limit) Validate() error {
 	if l.kind == unset {
-		return &LimitError{Value: "unset", Hint: hintLimit + "; write 0 to pause, or leave the whole rule out for no limit"}
+		return &FieldError{Value: "unset", Hint: hintLimit + "; write 0 to pause, or leave the whole rule out for no limit"}
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads 5 or "20%"; null leaves the limit as it is. Everything else, a count inside a string included,
-// is a *[LimitError], and the limit is unchanged.
+// is a *[FieldError], and the limit is unchanged.
 func (l *Limit) UnmarshalJSON(data []byte) error {
 	text := string(data)
 	if text == "null" {
@@ -186,18 +186,18 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	if len(text) > 0 && text[0] == '"' {
 		var s string
 		if err := json.Unmarshal(data, &s); err != nil {
-			return &LimitError{Value: text, Hint: hintLimit}
+			return &FieldError{Value: text, Hint: hintLimit}
 		}
 		if !strings.HasSuffix(s, "%") {
-			return &LimitError{Value: text, Hint: hintLimit}
+			return &FieldError{Value: text, Hint: hintLimit}
 		}
 		text = s
 	} else if strings.HasSuffix(text, "%") {
-		return &LimitError{Value: text, Hint: hintLimit}
+		return &FieldError{Value: text, Hint: hintLimit}
 	}
 	v, err := ParseLimit(text)
 	if err != nil {
-		return &LimitError{Value: string(data), Hint: hintLimit}
+		return &FieldError{Value: string(data), Hint: hintLimit}
 	}
 	*l = v
 	return nil
@@ -230,15 +230,15 @@ func (r Rounding) String() string {
 	return "Rounding(" + strconv.Itoa(int(r)) + ")"
 }
 
-// MarshalText returns the JSON name; an unknown value is a *[LimitError].
+// MarshalText returns the JSON name; an unknown value is a *[FieldError].
 func (r Rounding) MarshalText() ([]byte, error) {
 	if r > FloorMin1 {
-		return nil, &LimitError{Value: r.String(), Hint: hintRounding}
+		return nil, &FieldError{Value: r.String(), Hint: hintRounding}
 	}
 	return []byte(r.String()), nil
 }
 
-// UnmarshalText reads the JSON name; an unknown one is a *[LimitError] and leaves the rounding unchanged.
+// UnmarshalText reads the JSON name; an unknown one is a *[FieldError] and leaves the rounding unchanged.
 func (r *Rounding) UnmarshalText(text []byte) error {
 	for v := Ceil; v <= FloorMin1; v++ {
 		if v.String() == string(text) {
@@ -246,5 +246,5 @@ func (r *Rounding) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return &LimitError{Value: strconv.Quote(string(text)), Hint: hintRounding}
+	return &FieldError{Value: strconv.Quote(string(text)), Hint: hintRounding}
 }

@@ -110,13 +110,13 @@ func TestLimitText(t *testing.T) {
 		{"unset", "String of unset is for people"}, {"-20%", "negative"},
 	} {
 		if got, err := ParseLimit(c.text); !isLimitError(err) || got != (Limit{}) {
-			t.Errorf("ParseLimit(%q) = %v, %v, want a LimitError: %s", c.text, got, err, c.why)
+			t.Errorf("ParseLimit(%q) = %v, %v, want a FieldError: %s", c.text, got, err, c.why)
 		}
 	}
 }
 
 func isLimitError(err error) bool {
-	var e *LimitError
+	var e *FieldError
 	return errors.As(err, &e) && e.Hint != ""
 }
 
@@ -150,7 +150,7 @@ func TestLimitJSON(t *testing.T) {
 	} {
 		l := Count(7)
 		if err := json.Unmarshal([]byte(c.json), &l); !isLimitError(err) || l != Count(7) {
-			t.Errorf("%s = %v, %v, want a LimitError and the old value: %s", c.json, l, err, c.why)
+			t.Errorf("%s = %v, %v, want a FieldError and the old value: %s", c.json, l, err, c.why)
 		}
 	}
 	for _, raw := range []string{"", "20%", `"20%`, `5"`} { // what only a direct caller can pass
@@ -235,13 +235,13 @@ func TestRoundingText(t *testing.T) {
 
 func TestLimitErrorText(t *testing.T) {
 	for _, c := range []struct {
-		err  LimitError
+		err  FieldError
 		want string
 	}{
-		{LimitError{"limitValue", "-5", "must be positive"}, "limitValue: -5: must be positive"},
-		{LimitError{"", "-5", "must be positive"}, "-5: must be positive"},
-		{LimitError{"groupSelector", "", "is required"}, "groupSelector: is required"},
-		{LimitError{"", "", "is required"}, "is required"},
+		{FieldError{"limitValue", "-5", "must be positive"}, "limitValue: -5: must be positive"},
+		{FieldError{"", "-5", "must be positive"}, "-5: must be positive"},
+		{FieldError{"groupSelector", "", "is required"}, "groupSelector: is required"},
+		{FieldError{"", "", "is required"}, "is required"},
 	} {
 		if got := c.err.Error(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

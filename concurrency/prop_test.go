@@ -272,7 +272,7 @@ func TestI5AndI6(t *testing.T) {
 		}
 		for i, p := range s.Pools {
 			for _, l := range p.Record.Leases {
-				if kept, ok := after.Pools[i].Record.Lease(l.Holder()); !ok || kept != l {
+				if kept, ok := after.Pools[i].Record.Lease(l.Holder); !ok || kept != l {
 					t.Fatalf("I6: %+v became %+v", l, kept)
 				}
 			}
@@ -358,7 +358,7 @@ func TestI12(t *testing.T) {
 			waiting = rest
 			for i := range s.Pools { // one holder ends, in all its pools
 				if leases := s.Pools[i].Record.Leases; len(leases) > 0 {
-					s = end(t, s, rapid.SampledFrom(leases).Draw(t, "ends").Holder())
+					s = end(t, s, rapid.SampledFrom(leases).Draw(t, "ends").Holder)
 				}
 			}
 		}

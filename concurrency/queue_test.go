@@ -58,7 +58,7 @@ func (m *queueModel) release(t *rapid.T) {
 	p := &m.snapshot.Pools[pool]
 	holders := append([]Holder(nil), p.Jobs...)
 	for _, l := range p.Record.Leases {
-		holders = append(holders, l.Holder())
+		holders = append(holders, l.Holder)
 	}
 	if len(holders) == 0 || p.Unknown {
 		if m.queue.Release(pool, Holder{"n0", "nobody"}, 9) == nil {

@@ -29,7 +29,7 @@ func newReference(s Snapshot, now time.Time) *reference {
 		if !p.Unknown {
 			token = max(1, p.Record.NextToken)
 			for _, l := range p.Record.Leases {
-				if l.State == Active && p.StuckAfter > 0 && slices.Contains(s.Running, l.Holder()) {
+				if l.State == Active && p.StuckAfter > 0 && slices.Contains(s.Running, l.Holder) {
 					at := l.ProgressAt.Add(p.StuckAfter)
 					if !now.Before(at) {
 						r.stuck = append(r.stuck, p.Key+" "+l.Resource+" "+l.Group)
@@ -40,11 +40,11 @@ func newReference(s Snapshot, now time.Time) *reference {
 						r.next = at
 					}
 				}
-				leases[l.Holder()] = l
+				leases[l.Holder] = l
 			}
 			for _, h := range p.Jobs {
 				if _, ok := leases[h]; !ok {
-					leases[h] = Lease{Pool: p.Key, Resource: h.Resource, Group: h.Group}
+					leases[h] = Lease{Pool: p.Key, Holder: h}
 				}
 			}
 		}
@@ -71,7 +71,7 @@ func (r *reference) forgiven(pool int) map[Holder]bool {
 	forgiven := map[Holder]bool{}
 	for i, l := range quarantined {
 		if i < p.QuarantineAllowance.Of(p.Total, Floor) {
-			forgiven[l.Holder()] = true
+			forgiven[l.Holder] = true
 		}
 	}
 	return forgiven
@@ -223,7 +223,7 @@ func (r *reference) admit(v *verdicts, c Candidate, reason Reason) {
 		l, ok := r.leases[pool][h]
 		if l.Token == 0 {
 			if !ok {
-				l = Lease{Resource: h.Resource, Group: h.Group}
+				l = Lease{Holder: h}
 			}
 			l.Token = r.tokens[pool]
 			r.tokens[pool]++

@@ -57,11 +57,11 @@ func ParseRule(data []byte) (Rule, error) {
 	return r, nil
 }
 
-// Validate returns all faults of the rule, joined, each a *[LimitError] whose Path is the JSON name of the field.
+// Validate returns all faults of the rule, joined, each a *[FieldError] whose Path is the JSON name of the field.
 func (r Rule) Validate() error {
 	var faults []error
 	fault := func(path, value, hint string) {
-		faults = append(faults, &LimitError{Path: path, Value: value, Hint: hint})
+		faults = append(faults, &FieldError{Path: path, Value: value, Hint: hint})
 	}
 	if r.GroupSelector == "" {
 		fault("groupSelector", "", "is required: an expression that matches the members, such as resource.metadata['cluster'] == 'prod'")
@@ -134,7 +134,7 @@ func (r Rule) Max() Limit {
 }
 
 // ValidateShared returns all settings, joined, in which r differs from first, the first rule with the same SharedPool: a
-// pool has one limit and one way to treat its leases, whoever refers to it. Each is a *[LimitError]. Rules that do not
+// pool has one limit and one way to treat its leases, whoever refers to it. Each is a *[FieldError]. Rules that do not
 // share a pool have nothing to agree on: nil.
 func (r Rule) ValidateShared(first Rule) error {
 	if r.SharedPool == "" || r.SharedPool != first.SharedPool {
@@ -143,7 +143,7 @@ func (r Rule) ValidateShared(first Rule) error {
 	var faults []error
 	equal := func(path, value, want string) {
 		if value != want {
-			faults = append(faults, &LimitError{Path: path, Value: value, Hint: "must be " + want + " as in the first rule of the shared pool " + strconv.Quote(r.SharedPool)})
+			faults = append(faults, &FieldError{Path: path, Value: value, Hint: "must be " + want + " as in the first rule of the shared pool " + strconv.Quote(r.SharedPool)})
 		}
 	}
 	zero := func(l Limit) string { // an allowance that is not written is 0
@@ -221,15 +221,15 @@ func (o OnStuck) String() string {
 	return "OnStuck(" + strconv.Itoa(int(o)) + ")"
 }
 
-// MarshalText returns the JSON name; an unknown value is a *[LimitError].
+// MarshalText returns the JSON name; an unknown value is a *[FieldError].
 func (o OnStuck) MarshalText() ([]byte, error) {
 	if o > Quarantine {
-		return nil, &LimitError{Value: o.String(), Hint: hintOnStuck}
+		return nil, &FieldError{Value: o.String(), Hint: hintOnStuck}
 	}
 	return []byte(o.String()), nil
 }
 
-// UnmarshalText reads the JSON name; an unknown one is a *[LimitError] and leaves the value unchanged.
+// UnmarshalText reads the JSON name; an unknown one is a *[FieldError] and leaves the value unchanged.
 func (o *OnStuck) UnmarshalText(text []byte) error {
 	for v := Hold; v <= Quarantine; v++ {
 		if v.String() == string(text) {
@@ -237,5 +237,5 @@ func (o *OnStuck) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return &LimitError{Value: strconv.Quote(string(text)), Hint: hintOnStuck}
+	return &FieldError{Value: strconv.Quote(string(text)), Hint: hintOnStuck}
 }

@@ -90,7 +90,7 @@ func TestRuleFaults(t *testing.T) {
 	}
 	bad := Rule{GroupSelector: "x", Limit: Count(1), Rounding: 9, OnStuck: 9}
 	err := bad.Validate()
-	var e *LimitError
+	var e *FieldError
 	if !errors.As(err, &e) || e.Path != "rounding" || e.Value != "Rounding(9)" || !strings.Contains(err.Error(), "onStuck: OnStuck(9)") {
 		t.Errorf("%v", err)
 	}

@@ -60,8 +60,8 @@ func (m *storeModel) save(pool int, r Record) bool {
 	}
 	for _, l := range r.Leases {
 		old, known := m.issued[pool][l.Token]
-		if known && old != l.Holder() {
-			m.t.Fatalf("I9: token %d of %v was issued to %v", l.Token, l.Holder(), old)
+		if known && old != l.Holder {
+			m.t.Fatalf("I9: token %d of %v was issued to %v", l.Token, l.Holder, old)
 		}
 		if _, ok := m.gone[pool][l.Token]; ok {
 			m.t.Fatalf("I9: token %d came back", l.Token)
@@ -75,11 +75,11 @@ func (m *storeModel) save(pool int, r Record) bool {
 		}
 	}
 	for _, l := range r.Leases {
-		m.issued[pool][l.Token] = l.Holder()
+		m.issued[pool][l.Token] = l.Holder
 	}
 	for _, l := range m.pools[pool].Record.Leases {
-		if kept, ok := r.Lease(l.Holder()); !ok || kept.Token != l.Token {
-			m.gone[pool][l.Token] = l.Holder()
+		if kept, ok := r.Lease(l.Holder); !ok || kept.Token != l.Token {
+			m.gone[pool][l.Token] = l.Holder
 		}
 	}
 	r.Revision++
@@ -146,7 +146,7 @@ func (m *storeModel) end(*rapid.T) {
 		return
 	}
 	l := rapid.SampledFrom(leases).Draw(m.t, "lease")
-	r, err := m.pools[pool].Record.Release(l.Holder(), l.Token)
+	r, err := m.pools[pool].Record.Release(l.Holder, l.Token)
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -108,18 +108,6 @@ func (c *Compiled) order(a, b name) int {
 	return cmp.Compare(a.name, b.name)
 }
 
-// Partitions returns the indexes of the partitions that a cluster is in, ascending; none if it is unmatched. The slice is the caller's.
-func (c *Compiled) Partitions(cluster int) ([]int, error) {
-	if err := c.check(cluster); err != nil {
-		return nil, err
-	}
-	var list []int
-	for _, slot := range c.slotsOf(uint32(cluster)) {
-		list = append(list, int(c.partitionOf[slot/64]))
-	}
-	return list, nil
-}
-
 // Members returns the clusters of a partition in cluster order. The slice is the caller's.
 func (c *Compiled) Members(partition int) ([]ID, error) {
 	if partition < 0 || partition >= len(c.partitions) {

@@ -58,3 +58,15 @@ func (m *Members) Find() (memberships int) {
 	}
 	return memberships
 }
+
+// Partitions returns the indexes of the partitions that a cluster is in, ascending; none if it is unmatched.
+func (c *Compiled) Partitions(cluster int) ([]int, error) {
+	if err := c.check(cluster); err != nil {
+		return nil, err
+	}
+	var list []int
+	for _, slot := range c.slotsOf(uint32(cluster)) {
+		list = append(list, int(c.partitionOf[slot/64]))
+	}
+	return list, nil
+}

@@ -217,14 +217,11 @@ const (
 
 func (Why) codes() []string { return []string{"not_applied", "not_ready", "offline", "paused"} }
 
-// Has reports whether all reasons of other are in the set.
-func (w Why) Has(other Why) bool { return w&other == other }
-
 // String returns the stable codes in the order of the constants, separated by commas.
 func (w Why) String() string {
 	var list []string
 	for bit, code := range w.codes() {
-		if w.Has(1 << bit) {
+		if w&(1<<bit) != 0 {
 			list = append(list, code)
 		}
 	}

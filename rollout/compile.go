@@ -15,15 +15,13 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// Vars gives the values of the variables that an expression reads, by their declared names; false means that there is no such variable. It
-// is the literal that package selector declares too, so that neither package imports the other.
-type Vars = interface {
-	Lookup(name string) (any, bool)
-}
-
-// Matcher is a compiled expression; *selector.Selector is one. Match returns an error instead of an answer if a map key is missing and
-// decides the result: such an error implements MissingKey() string. Any other error means that the expression could not be evaluated. A
-// variable that Lookup does not know is an error that && and || absorb where the other side decides, as everywhere in CEL.
+// Matcher is a compiled expression; *selector.Selector is one. It is an alias of a literal that package selector declares too, so that neither
+// package imports the other.
+//
+// Match asks vars for the variables that the expression reads, by their declared names; false means that there is no such variable. It returns
+// an error instead of an answer if a map key is missing and decides the result: such an error implements MissingKey() string. Any other
+// error means that the expression could not be evaluated. A variable that Lookup does not know is an error that && and || absorb where the
+// other side decides, as everywhere in CEL.
 //
 // A matcher may implement Variables() []string, the names of the variables it reads; then [Compile] refuses those that the place of the
 // expression does not have.
@@ -430,7 +428,7 @@ func pathOf(err error) (string, bool) {
 		return err.Path, true
 	case *bracket.RuleError:
 		return err.Path, true
-	case *concurrency.LimitError:
+	case *concurrency.FieldError:
 		return err.Path, true
 	case *clock.CalendarError:
 		return err.Path, true

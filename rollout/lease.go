@@ -65,21 +65,21 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 	kept := leases[:0:0]
 	for k, lease := range leases {
 		became := lease
-		own := ended[lease.Holder()]
+		own := ended[lease.Holder]
 		single := strings.HasPrefix(lease.Group, reservedID+"/")
-		closed := !single && !w.open(lease.Holder())
+		closed := !single && !w.open(lease.Holder)
 		if deleted[lease.Resource] {
 			own = release
 		} else if own == keep && (timed || single || closed) {
 			var running bool
 			own, became.ProgressAt, running = w.progress(lease)
 			if running && timed {
-				w.capacity.snapshot.Running = append(w.capacity.snapshot.Running, lease.Holder())
+				w.capacity.snapshot.Running = append(w.capacity.snapshot.Running, lease.Holder)
 			}
 			if own == keep && closed && !running {
 				own = orphaned
 				if lease.State == concurrency.Active {
-					own = w.outlived(lease.Holder())
+					own = w.outlived(lease.Holder)
 				}
 			}
 			if single && own == keep && !running {
@@ -121,7 +121,7 @@ func (w *work) listOrphans() {
 		}
 	}
 	for _, lease := range w.idle {
-		if holder := lease.Holder(); !starts[holder] && !w.repeats(holder.Resource, holder.Group) {
+		if holder := lease.Holder; !starts[holder] && !w.repeats(holder.Resource, holder.Group) {
 			w.plan.Orphans = append(w.plan.Orphans, lease)
 		}
 	}

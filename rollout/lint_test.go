@@ -424,7 +424,7 @@ func lintRows() []lintRow {
 		{code: rollout.LintTargetsUnmatched, why: "two policies govern all", more: other("p", "deployment.name == 'web'", lintLimited(`"limit":1`)) + "," + other("q", "deployment.name != 'web'", `{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1}}`)},
 		{code: rollout.LintPolicyDisabledState, why: "a slot is held under a rule that is switched off", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1`) + `]}`, want: "warning rules[0].resourceConcurrency 0", fleet: func(s *rollout.Snapshot) {
 			record := concurrency.NewRecord("c")
-			record.Leases = []concurrency.Lease{{Pool: "c", Resource: "r1", Group: "target/prod/web", Token: 1, State: concurrency.Active, Since: t0, ProgressAt: t0}}
+			record.Leases = []concurrency.Lease{{Pool: "c", Holder: concurrency.Holder{Resource: "r1", Group: "target/prod/web"}, Token: 1, State: concurrency.Active, Since: t0, ProgressAt: t0}}
 			s.State.Pools = []concurrency.Record{record}
 		}},
 		{code: rollout.LintPolicyDisabledState, why: "records of a bracket that nobody knows any more", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: func(s *rollout.Snapshot) {

@@ -95,9 +95,9 @@ const (
 	poolKeys    = "pool/"
 )
 
-// PoolKey is the store key of a pool's record. A host whose jobs live in the same store reads it, in the transaction that creates a job, to see
+// PoolRecordKey is the store key of a pool's record. A host whose jobs live in the same store reads it, in the transaction that creates a job, to see
 // whether the claims of the start still hold: a planner that was paused in between may have lost them.
-func PoolKey(pool string) string { return textkey.Join("pool", pool) }
+func PoolRecordKey(pool string) string { return textkey.Join("pool", pool) }
 
 func recordKey(r RolloutRecord) string {
 	return textkey.Join("rollout", r.Rule, r.Environment, r.Deployment, r.Version, r.Group)
@@ -135,16 +135,18 @@ func (p *Planner) load(ctx context.Context) (stored, error) {
 	return s, nil
 }
 
+// decodeRollout refuses what no planner wrote: positions would follow from it without anybody noticing.
 func decodeRollout(entry bracket.Entry, list *[]RolloutRecord) error {
 	if err := decode(entry, list); err != nil {
 		return err
 	}
-	record := (*list)[len(*list)-1]
-	if err := record.validate(); err != nil {
-		return err
-	}
-	if recordKey(record) != entry.Key {
+	switch record := (*list)[len(*list)-1]; {
+	case record.Schema != 1:
+		return fmt.Errorf("schema %d is unknown: must be 1", record.Schema)
+	case recordKey(record) != entry.Key:
 		return fmt.Errorf("the record belongs under the key %s", recordKey(record))
+	case record.StartAt.IsZero() || record.Founders < 0:
+		return fmt.Errorf("startAt %v and n0 %d: both must be set", record.StartAt, record.Founders)
 	}
 	return nil
 }
@@ -203,7 +205,7 @@ func (p *Planner) save(ctx context.Context, old stored, next State) error {
 	}
 	for _, record := range next.Pools {
 		if recordChanged(record, old.state.Pools) {
-			if err := put(PoolKey(record.Key), record); err != nil {
+			if err := put(PoolRecordKey(record.Key), record); err != nil {
 				return err
 			}
 		}

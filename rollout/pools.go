@@ -125,12 +125,9 @@ func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
 	}
 	w.diagnose(DiagnosticSelectorError, rule.id, err.Error(), id)
 	verdict := Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: err.Error()}}
-	for e := range w.environments {
-		from, to := w.siblingsIn(int32(e), r)
-		for i := from; i < to; i++ {
-			if w.views.list[w.view[i]].has(rule) {
-				w.held[i] = append(w.held[i], verdict)
-			}
+	for i := range w.targets {
+		if w.targets[i].resource == r && w.views.list[w.view[i]].has(rule) {
+			w.held[int32(i)] = append(w.held[int32(i)], verdict)
 		}
 	}
 }
@@ -200,7 +197,7 @@ func (w *work) pools(result concurrency.Result) {
 		w.plan.Stuck = append(w.plan.Stuck, Stuck{Resource: stuck.Lease.Resource, Group: stuck.Lease.Group, Pool: p.Key, Since: stuck.At})
 		if p.OnStuck == concurrency.Quarantine && stuck.Lease.State == concurrency.Active {
 			// The holder and its token come from the record itself, so they cannot be refused.
-			if record, err := p.Record.Quarantine(stuck.Lease.Holder(), stuck.Lease.Token, reasonStuck); err == nil {
+			if record, err := p.Record.Quarantine(stuck.Lease.Holder, stuck.Lease.Token, reasonStuck); err == nil {
 				p.Record = record
 			}
 		}

@@ -159,7 +159,7 @@ func (v Verification) undecided() bool {
 	return v != "" && v != VerificationPassed && v != VerificationFailed
 }
 
-// JobStatus is the state of a job. Only the statuses listed by [JobStatus.Terminal] are ended; every other one, unknown ones included,
+// JobStatus is the state of a job. Only those of which [JobStatus.Terminal] says so are ended; every other one, unknown ones included,
 // counts as active, so that a status invented tomorrow blocks a start rather than doubling it.
 type JobStatus string
 
@@ -176,14 +176,9 @@ const (
 	JobQueued              JobStatus = "queued"
 )
 
-// Terminal reports whether a job with this status has ended.
-func (s JobStatus) Terminal() bool {
-	switch s {
-	case JobSuccessful, JobFailure, JobCancelled, JobSkipped, JobInvalidAgent, JobInvalidIntegration, JobExternalRunNotFound:
-		return true
-	}
-	return false
-}
+// Terminal reports whether a job with this status has ended, which is what [concurrency.Terminal] says: it has with those from [JobSuccessful] to
+// [JobExternalRunNotFound], and with no other status.
+func (s JobStatus) Terminal() bool { return concurrency.Terminal(string(s)) }
 
 // Approval is one person's word on a version in an environment.
 type Approval struct {

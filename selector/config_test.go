@@ -109,11 +109,11 @@ func TestTypeText(t *testing.T) {
 }
 
 func TestLimitsValidate(t *testing.T) {
-	if err := selector.DefaultLimits().Validate(); err != nil {
+	if err := selector.ExportDefaultLimits().Validate(); err != nil {
 		t.Error(err)
 	}
 	env := newEnv(t, selector.Limits{TextBytes: 10, EstimatedCost: 20_000})
-	want := selector.DefaultLimits()
+	want := selector.ExportDefaultLimits()
 	want.TextBytes, want.EstimatedCost, want.RunCost = 10, 20_000, 20_000
 	if diff := cmp.Diff(want, env.Limits()); diff != "" {
 		t.Error(diff)

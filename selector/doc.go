@@ -5,7 +5,7 @@
 // An [Env] holds the declared variables and the limits. [Env.Compile] turns an expression into a [*Selector], and [Selector.Match] says
 // yes, no, or that a key is missing:
 //
-//	env, err := selector.NewEnv(selector.DefaultSchema(), selector.DefaultLimits())
+//	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 //	sel, err := env.Compile("deployment.metadata['layer'] == 'node' && !('canary' in resource.metadata)")
 //	ok, err := sel.Match(vars)
 //
@@ -29,7 +29,7 @@
 //	I4   What is evaluated natively has the verdict of the CEL library, missing keys and errors included.
 //	I5   Terms are sound: what matches is among the candidates.
 //	I6   Cost is never below the actual cost, for data within the promised sizes.
-//	I7   Compile of a selector's String gives an equal selector.
+//	I7   Compile of a selector's String gives a selector with the same text and the same answers.
 //	I8   A label selector equals its CEL text, in which absent keys are spelled out.
 //	I9   No exported name, and no error, carries a type of the CEL library, and no other package of this module imports it.
 //	I10  Matching natively allocates nothing.

@@ -46,12 +46,6 @@ func (e *Env) NewValues() *Values {
 	return &Values{layout: e.layout, slots: make([]slot, len(e.layout.variables))}
 }
 
-// Schema returns the declared variables, sorted by name; the slice is the caller's.
-func (e *Env) Schema() Schema { return slices.Clone(e.layout.variables) }
-
-// Limits returns the limits in force, defaults filled in.
-func (e *Env) Limits() Limits { return e.limits }
-
 // Matcher is [Env.Compile] for callers that know only the interface: any package can declare this method, and take an Env for it,
 // without importing this one.
 func (e *Env) Matcher(expression string) (Matcher, error) {

@@ -11,7 +11,7 @@ import (
 
 // Compile once, match often. The third answer, a missing key, is the caller's to interpret.
 func Example() {
-	env, err := selector.NewEnv(selector.DefaultSchema(), selector.DefaultLimits())
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
 		panic(err)
 	}
@@ -46,7 +46,7 @@ func Example() {
 
 // Whatever is wrong is found when compiling, with its place and a remedy.
 func ExampleEnv_Compile_errors() {
-	env, err := selector.NewEnv(selector.DefaultSchema(), selector.DefaultLimits())
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
 		panic(err)
 	}

@@ -1,6 +1,8 @@
 package selector
 
 import (
+	"slices"
+
 	"github.com/google/cel-go/cel"
 )
 
@@ -33,3 +35,15 @@ func (s *Selector) ActualCost(e *Env, vars Vars) (uint64, error) {
 
 // Postings is how many postings the index keeps, those in use and those to be used again.
 func (x *Index) Postings() int { return len(x.postings) }
+
+// ExportDefaultLimits are the limits that zero fields stand for.
+func ExportDefaultLimits() Limits { return defaultLimits() }
+
+// Limits returns the limits in force.
+func (e *Env) Limits() Limits { return e.limits }
+
+// Schema returns the declared variables, sorted by name.
+func (e *Env) Schema() Schema { return slices.Clone(e.layout.variables) }
+
+// Len is the number of elements.
+func (x *Index) Len() int { return x.all.n }

@@ -52,9 +52,6 @@ func NewIndex(variables ...string) *Index {
 	}
 }
 
-// Len is the number of elements.
-func (x *Index) Len() int { return x.all.n }
-
 // Put adds element i, or replaces what is known of it. It takes time in proportion to the element's own keys, not to the size of the
 // index. Variables without a value are left out; one of another type than string or map[string]string, and a number that is negative or
 // more than 1048576 above the largest so far, is an error and changes nothing.

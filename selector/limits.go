@@ -25,8 +25,8 @@ type Limits struct {
 	RunCost uint64 `json:"runCost,omitzero"`
 }
 
-// DefaultLimits returns the limits that zero fields stand for.
-func DefaultLimits() Limits {
+// defaultLimits are what zero fields stand for.
+func defaultLimits() Limits {
 	return Limits{
 		TextBytes:     4096,
 		Nodes:         500,
@@ -83,7 +83,7 @@ func (l Limits) Validate() error {
 }
 
 func (l Limits) withDefaults() Limits {
-	d := DefaultLimits()
+	d := defaultLimits()
 	set := func(field *int, value int) {
 		if *field == 0 {
 			*field = value

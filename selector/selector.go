@@ -93,16 +93,9 @@ func (s *Selector) undecided(v verdict, in input) (bool, error) {
 	return false, s.faultOf(in.vars, s.layout.variables[firstFault-v])
 }
 
-// String returns the canonical text of the expression: compiled again in the same [Env], it gives an equal selector.
+// String returns the canonical text of the expression: the same for all spellings of it, and compiled again in the same [Env] it gives a selector
+// with the same text and the same answers.
 func (s *Selector) String() string { return s.text }
-
-// Equal reports whether both selectors are the same expression over the same schema and limits.
-func (s *Selector) Equal(other *Selector) bool {
-	if s == nil || other == nil {
-		return s == other
-	}
-	return s.text == other.text && s.limits == other.limits && (s.layout == other.layout || slices.Equal(s.layout.variables, other.layout.variables))
-}
 
 // Cost returns the bound on the cost of one evaluation, in the units of [Limits], for data within the promised sizes.
 func (s *Selector) Cost() uint64 { return s.cost }

@@ -345,7 +345,7 @@ func TestSharedCases(t *testing.T) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	env, err := selector.NewEnv(selector.DefaultSchema(), selector.DefaultLimits())
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -423,44 +423,6 @@ func TestVariables(t *testing.T) {
 		if got := strings.Join(s.Variables(), " "); got != want {
 			t.Errorf("%s reads %q, want %q", expr, got, want)
 		}
-	}
-}
-
-func TestEqual(t *testing.T) {
-	env, same := newEnv(t, selector.Limits{}), newEnv(t, selector.Limits{TextBytes: 4096})
-	narrow := newEnv(t, selector.Limits{TextBytes: 100})
-	other, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	compile := func(e *selector.Env, text string) *selector.Selector {
-		s, err := e.Compile(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	a := compile(env, "resource.kind=='a'")
-	var none *selector.Selector
-	for _, row := range []struct {
-		b    *selector.Selector
-		want bool
-		why  string
-	}{
-		{a, true, "itself"},
-		{compile(env, ` resource.kind == "a" `), true, "the same expression written otherwise"},
-		{compile(same, "resource.kind == 'a'"), true, "another environment that is the same"},
-		{compile(env, "resource.kind == 'b'"), false, "another expression"},
-		{compile(narrow, "resource.kind == 'a'"), false, "other limits"},
-		{compile(other, "resource.kind == 'a'"), false, "another schema"},
-		{none, false, "none"},
-	} {
-		if a.Equal(row.b) != row.want || row.b != nil && row.b.Equal(a) != row.want {
-			t.Errorf("%s: want %v", row.why, row.want)
-		}
-	}
-	if !none.Equal(nil) || none.Equal(a) {
-		t.Error("none equals only none")
 	}
 }
 
@@ -545,7 +507,7 @@ func TestStringStaysWithinLimits(t *testing.T) {
 		if s.String() != row.out {
 			t.Errorf("%s prints as %s, want %s: %s", row.expr, s, row.out, row.why)
 		}
-		if again, err := env.Compile(s.String()); err != nil || !again.Equal(s) {
+		if again, err := env.Compile(s.String()); err != nil || again.String() != s.String() {
 			t.Errorf("%s: %v, %v", s, again, err)
 		}
 	}

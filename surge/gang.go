@@ -126,14 +126,3 @@ func FreeIndices(used []int, n int) []int {
 	}
 	return free
 }
-
-// Holes returns the absent indices of [0, replicas), ascending; nil if there are none.
-func Holes(slots []Slot, replicas int) []int {
-	var holes []int
-	for i := range replicas {
-		if i >= len(slots) || slots[i] == Absent {
-			holes = append(holes, i)
-		}
-	}
-	return holes
-}

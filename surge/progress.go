@@ -5,11 +5,14 @@ import "time"
 // Progress is what a status shows of an update. It is a projection of the observation and the plan, so nothing has to be
 // stored for it but the start times.
 type Progress struct {
-	UpdatedReplicas   int   `json:"updatedReplicas"`   // base indices that serve at the target; surges never count
-	AvailableReplicas int   `json:"availableReplicas"` // available anywhere, of any revision
-	Replicas          int   `json:"replicas"`          // live anywhere
-	Updating          []int `json:"-"`                 // eligible indices in replacement once the plan is carried out, ascending
-	Updated           []int `json:"-"`                 // the indices behind UpdatedReplicas, ascending
+	UpdatedReplicas   int `json:"updatedReplicas"`   // base indices that serve at the target; surges never count
+	AvailableReplicas int `json:"availableReplicas"` // available anywhere, of any revision
+	Replicas          int `json:"replicas"`          // live anywhere
+
+	// Updating are the eligible indices in replacement once the plan is carried out, and Updated those that serve at the target, which
+	// UpdatedReplicas counts; both ascending. For scaling groups they are readyReplicaIndicesSelectedToUpdate.current and .completed.
+	Updating []int `json:"-"`
+	Updated  []int `json:"-"`
 }
 
 // Project returns the progress of a flat set. A target replica that does not serve is listed as updating: without history a
@@ -71,21 +74,15 @@ func (p Progress) Started(previous []Updating, now time.Time) []Updating {
 	return list
 }
 
-// Selected is the pair of lists that Grove's status shows for pods by name (readyPodsSelectedToUpdate) and for scaling group
-// replicas by index (readyReplicaIndicesSelectedToUpdate).
-type Selected[T any] struct {
-	Current   []T `json:"current,omitempty"`   // in replacement
-	Completed []T `json:"completed,omitempty"` // serving at the target
+// Selected is the pair of lists that Grove's status shows for pods, readyPodsSelectedToUpdate.
+type Selected struct {
+	Current   []string `json:"current,omitempty"`   // in replacement
+	Completed []string `json:"completed,omitempty"` // serving at the target
 }
 
-// Indices returns the selected replicas by index.
-func (p Progress) Indices() Selected[int] {
-	return Selected[int]{Current: p.Updating, Completed: p.Updated}
-}
-
-// Names returns the selected replicas by the names that the caller gives them.
-func (p Progress) Names(name func(index int) string) Selected[string] {
-	var s Selected[string]
+// Names returns Updating and Updated by the names that the caller gives the replicas.
+func (p Progress) Names(name func(index int) string) Selected {
+	var s Selected
 	for _, index := range p.Updating {
 		s.Current = append(s.Current, name(index))
 	}

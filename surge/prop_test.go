@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -106,7 +107,7 @@ func propReference(t *rapid.T, outcomes testseed.Tally) {
 	for _, action := range plan.Actions {
 		outcomes[action.Reason.String()]++
 	}
-	for _, code := range plan.Blocked.Codes() {
+	for _, code := range strings.Fields(plan.Blocked.String()) {
 		outcomes[code]++
 	}
 	if plan.Converged {
@@ -353,7 +354,7 @@ func (u *universe) finish() {
 		}
 		if plan.Converged {
 			u.outcomes["finished"]++
-			if len(surge.Holes(u.real, r.Replicas)) > 0 {
+			if len(holes(u.real, r.Replicas)) > 0 {
 				u.t.Fatalf("holes in %s", surge.FormatSlots(u.real))
 			}
 			for i, slot := range u.real {
@@ -492,4 +493,15 @@ func FuzzParsePodCliqueSet(f *testing.F) {
 			t.Fatalf("%s: %v", data, spec.Validate())
 		}
 	})
+}
+
+// holes are the absent indices of [0, replicas).
+func holes(slots []surge.Slot, replicas int) []int {
+	var list []int
+	for i := range replicas {
+		if i >= len(slots) || slots[i] == surge.Absent {
+			list = append(list, i)
+		}
+	}
+	return list
 }

@@ -173,9 +173,8 @@ func (r *Reason) UnmarshalText(text []byte) error {
 // Has reports whether all reasons of other are in the set.
 func (b Blocked) Has(other Blocked) bool { return b&other == other }
 
-// Codes returns the stable codes of the set in the order of the constants; nil if it is empty. Bits that are none of
-// the constants have none.
-func (b Blocked) Codes() []string {
+// list returns the stable codes of the set in the order of the constants; nil if it is empty.
+func (b Blocked) list() []string {
 	var list []string
 	for bit, code := range b.codes() {
 		if b.Has(1 << bit) {
@@ -185,8 +184,9 @@ func (b Blocked) Codes() []string {
 	return list
 }
 
-// String returns the codes, separated by blanks; empty for the empty set.
-func (b Blocked) String() string { return strings.Join(b.Codes(), " ") }
+// String returns the stable codes in the order of the constants, separated by blanks; empty for the empty set. Bits that are none of the constants
+// have none.
+func (b Blocked) String() string { return strings.Join(b.list(), " ") }
 
 // MarshalJSON returns the list of codes; the empty set is an empty list.
 func (b Blocked) MarshalJSON() ([]byte, error) {
@@ -196,7 +196,7 @@ func (b Blocked) MarshalJSON() ([]byte, error) {
 	if b == 0 {
 		return []byte("[]"), nil
 	}
-	return json.Marshal(b.Codes())
+	return json.Marshal(b.list())
 }
 
 // UnmarshalJSON reads a list of codes in any order; an unknown one is a *[FieldError] and leaves the set unchanged.

@@ -79,7 +79,7 @@ type Clique struct {
 }
 
 // UnmarshalJSON reads a SetSpec strictly: unknown fields, repeated fields and malformed values are errors, all of them
-// reported with their paths; the fault of a limit is a *[concurrency.LimitError]. It does not validate. On error the
+// reported with their paths; the fault of a limit is a *[concurrency.FieldError]. It does not validate. On error the
 // SetSpec is unchanged.
 func (s *SetSpec) UnmarshalJSON(data []byte) error {
 	type plain SetSpec

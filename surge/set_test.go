@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -329,10 +330,10 @@ func TestProgressStarted(t *testing.T) {
 		t.Error("nothing is updating")
 	}
 	data, err = json.Marshal(struct {
-		A surge.Selected[int] `json:"readyReplicaIndicesSelectedToUpdate"`
-		B surge.Selected[int] `json:"empty"`
-	}{A: p.Indices()})
-	if want := `{"readyReplicaIndicesSelectedToUpdate":{"current":[0,1],"completed":[2]},"empty":{}}`; err != nil || string(data) != want {
+		A surge.Selected `json:"readyPodsSelectedToUpdate"`
+		B surge.Selected `json:"empty"`
+	}{A: p.Names(func(index int) string { return "pod-" + strconv.Itoa(index) })})
+	if want := `{"readyPodsSelectedToUpdate":{"current":["pod-0","pod-1"],"completed":["pod-2"]},"empty":{}}`; err != nil || string(data) != want {
 		t.Errorf("got %s, want %s", data, want)
 	}
 	// Surges and what lies above never count, and of the protected ones only those that serve at the target.

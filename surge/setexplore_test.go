@@ -570,7 +570,7 @@ func propSetWalk(t *rapid.T, outcomes testseed.Tally) {
 				if r < e.world.spec.Replicas {
 					want = e.world.spec.Components[c].Replicas
 				}
-				if len(surge.Holes(u.Slots, want)) > 0 || available(u.Slots) != want {
+				if len(holes(u.Slots, want)) > 0 || available(u.Slots) != want {
 					t.Fatalf("%q is the end", s.units)
 				}
 			}

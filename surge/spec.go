@@ -44,7 +44,7 @@ const (
 )
 
 // UnmarshalJSON reads a Spec strictly: unknown fields, repeated fields and malformed values are errors, all of them
-// reported with their paths; the fault of a limit is a *[concurrency.LimitError]. It does not validate. On error the
+// reported with their paths; the fault of a limit is a *[concurrency.FieldError]. It does not validate. On error the
 // Spec is unchanged.
 func (s *Spec) UnmarshalJSON(data []byte) error {
 	type plain Spec

@@ -157,7 +157,7 @@ func TestSpecJSON(t *testing.T) {
 		if !errors.As(err, &at) {
 			t.Errorf("%s: %v has no path", row.doc, err)
 		}
-		var limit *concurrency.LimitError
+		var limit *concurrency.FieldError
 		if strings.Contains(row.want, "count") && !errors.As(err, &limit) {
 			t.Errorf("%s: %v hides the fault of the limit", row.doc, err)
 		}
@@ -366,11 +366,5 @@ func TestIndices(t *testing.T) {
 	}
 	if surge.FreeIndices(nil, 0) != nil || surge.FreeIndices(nil, -1) != nil {
 		t.Error("none are wanted")
-	}
-	if got := surge.Holes(parse(t, ".Nt.n"), 7); sprint(got) != "[0 3 5 6]" {
-		t.Errorf("got %v", got)
-	}
-	if surge.Holes(parse(t, "N."), 1) != nil || surge.Holes(nil, -1) != nil {
-		t.Error("there is no hole")
 	}
 }

@@ -60,7 +60,8 @@ func NewFaultStore(inner bracket.Store, choose func(Call) Fault) *FaultStore {
 	return &FaultStore{inner: inner, choose: choose, oldest: make(map[string]*bracket.Entry)}
 }
 
-// CrashAfter lets n writes through and crashes at the next one: tried for n = 0, 1, 2, … it covers every prefix of the side effects.
+// CrashAfter lets n writes through and crashes at the next one. Tried for n = 0, 1, 2, … until a run ends without [FaultStore.Crashed], it covers
+// every prefix of the side effects.
 func CrashAfter(n int) func(Call) Fault {
 	return func(c Call) Fault {
 		if c.Write >= n && (c.Method == "Save" || c.Method == "Delete") {
@@ -68,13 +69,6 @@ func CrashAfter(n int) func(Call) Fault {
 		}
 		return None
 	}
-}
-
-// Writes returns how many writes were asked for.
-func (f *FaultStore) Writes() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.writes
 }
 
 // Crashed reports whether the client has crashed.

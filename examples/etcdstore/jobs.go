@@ -250,7 +250,7 @@ func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, at time.Time) 
 func (j *Jobs) held(ctx context.Context, start rollout.Start) ([]clientv3.Cmp, error) {
 	conditions := make([]clientv3.Cmp, 0, len(start.Claims)+2)
 	for _, claim := range start.Claims {
-		key := rollout.PoolKey(claim.Pool)
+		key := rollout.PoolRecordKey(claim.Pool)
 		found, err := j.store.client.Get(ctx, j.store.recordKey(key))
 		if err != nil {
 			return nil, err

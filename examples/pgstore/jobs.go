@@ -176,20 +176,20 @@ func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, at time.Time) 
 	}
 	claims := slices.Clone(start.Claims) // locked in the order of their keys, by everybody
 	slices.SortFunc(claims, func(a, b rollout.Claim) int {
-		return strings.Compare(rollout.PoolKey(a.Pool), rollout.PoolKey(b.Pool))
+		return strings.Compare(rollout.PoolRecordKey(a.Pool), rollout.PoolRecordKey(b.Pool))
 	})
 	err = j.transaction(ctx, "dispatch", start.Run, func(ctx context.Context, tx pgx.Tx) error {
 		created = false
 		for _, claim := range claims {
 			record := concurrency.NewRecord(claim.Pool)
 			var value []byte
-			switch err := tx.QueryRow(ctx, `SELECT value FROM tranche_record WHERE key = $1 FOR SHARE`, []byte(rollout.PoolKey(claim.Pool))).Scan(&value); {
+			switch err := tx.QueryRow(ctx, `SELECT value FROM tranche_record WHERE key = $1 FOR SHARE`, []byte(rollout.PoolRecordKey(claim.Pool))).Scan(&value); {
 			case errors.Is(err, pgx.ErrNoRows):
 			case err != nil:
 				return err
 			default:
 				if record, err = concurrency.ParseRecord(value); err != nil {
-					return fmt.Errorf("%s: %w", rollout.PoolKey(claim.Pool), err)
+					return fmt.Errorf("%s: %w", rollout.PoolRecordKey(claim.Pool), err)
 				}
 			}
 			if err := controller.Held(record, start, claim); err != nil {

@@ -111,14 +111,6 @@ func (r *Run) Version() string {
 	return r.plan.version
 }
 
-// StrategyHash is the SHA-256 of the strategy in hexadecimal. Runs of one placement with different hashes must not exist at one time.
-func (r *Run) StrategyHash() string {
-	if r.plan == nil {
-		return ""
-	}
-	return r.plan.hash
-}
-
 // Time is the time of the last step; zero before the first.
 func (r *Run) Time() time.Time {
 	if !r.begun {

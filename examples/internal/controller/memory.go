@@ -152,7 +152,7 @@ func (m *Memory) Dispatch(ctx context.Context, start rollout.Start, at time.Time
 	defer m.mu.Unlock()
 	for _, claim := range start.Claims {
 		record := concurrency.NewRecord(claim.Pool)
-		switch value, _, err := m.records.Load(ctx, rollout.PoolKey(claim.Pool)); {
+		switch value, _, err := m.records.Load(ctx, rollout.PoolRecordKey(claim.Pool)); {
 		case errors.Is(err, bracket.ErrNotFound):
 		case err != nil:
 			return false, err

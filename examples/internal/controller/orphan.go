@@ -54,7 +54,7 @@ func (c *Controller) release(ctx context.Context, turn *Turn, now time.Time) err
 
 // give returns one lease, if it is still the same one.
 func (c *Controller) give(ctx context.Context, orphan concurrency.Lease) error {
-	key := rollout.PoolKey(orphan.Pool)
+	key := rollout.PoolRecordKey(orphan.Pool)
 	value, revision, err := c.Store.Load(ctx, key)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (c *Controller) give(ctx context.Context, orphan concurrency.Lease) error {
 	if err != nil {
 		return err
 	}
-	if record, err = record.Release(orphan.Holder(), orphan.Token); err != nil {
+	if record, err = record.Release(orphan.Holder, orphan.Token); err != nil {
 		return err
 	}
 	if value, err = json.Marshal(record); err != nil {

@@ -136,7 +136,7 @@ func current(jobs []controller.Job) map[rollout.TargetID]controller.Job {
 
 // leases are those that are held now.
 func (s *schedule) leases() []concurrency.Lease {
-	value, _, err := s.db.Store.Load(s.Context(), rollout.PoolKey(poolKey))
+	value, _, err := s.db.Store.Load(s.Context(), rollout.PoolRecordKey(poolKey))
 	if err != nil {
 		return []concurrency.Lease{{Reason: err.Error()}} // not yet written
 	}

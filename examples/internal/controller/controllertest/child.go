@@ -228,7 +228,7 @@ func (s trapStore) List(ctx context.Context, prefix string) ([]bracket.Entry, er
 
 func (s trapStore) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
 	s.at("save")
-	if strings.HasPrefix(key, rollout.PoolKey("")) {
+	if strings.HasPrefix(key, rollout.PoolRecordKey("")) {
 		s.at("claim")
 	}
 	next, err := s.Store.Save(ctx, key, value, revision)

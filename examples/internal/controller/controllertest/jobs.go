@@ -96,14 +96,14 @@ func checkDispatch(t *testing.T, d Driver) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next, err := db.Store.Save(ctx, rollout.PoolKey(pool), value, revision)
+		next, err := db.Store.Save(ctx, rollout.PoolRecordKey(pool), value, revision)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return next
 	}
 	leaseIn := func(pool string, token uint64) concurrency.Lease {
-		return concurrency.Lease{Pool: pool, Resource: holder.Resource, Group: holder.Group, Token: token, Since: at, ProgressAt: at}
+		return concurrency.Lease{Pool: pool, Holder: holder, Token: token, Since: at, ProgressAt: at}
 	}
 	const cluster, zone = "cluster/%", "zone"
 	save(cluster, 0, leaseIn(cluster, 4))

@@ -93,7 +93,7 @@ func normal(t *testing.T, dump controller.Dump) string {
 	t.Helper()
 	dump.Records = slices.Clone(dump.Records)
 	for i, record := range dump.Records {
-		if !strings.HasPrefix(record.Key, rollout.PoolKey("")) {
+		if !strings.HasPrefix(record.Key, rollout.PoolRecordKey("")) {
 			continue
 		}
 		pool, err := concurrency.ParseRecord(record.Value)
