@@ -14,6 +14,7 @@ func (s *step) settle(w *work) {
 	}
 	if failed && !running && !w.holds() {
 		if w.react() {
+			s.vanish(w) // nothing returns to its version where the target is gone
 			s.settle(w)
 			return
 		}

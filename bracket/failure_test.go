@@ -458,6 +458,24 @@ func TestFailure(t *testing.T) {
 			h.step(64)
 			h.want("n1/uncordon@v1")
 		}, "there is nothing left to return, and nothing mixed"},
+		{"a failed target that vanishes while it runs", func(h *host) {
+			h.rule.OnMemberFailure = RollbackMember
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			delete(h.targets, [2]string{"n1", "kubelet"})
+			h.fails("kubelet", 63)
+			h.is(StatusExecuting, "kubelet=cancelled")
+			h.want("n1/uncordon@v1")
+		}, "the step that sees it fail sees as well that there is nothing to return: no rollback is offered that the next step would take back"},
+		{"a target that vanishes before all return", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			delete(h.targets, [2]string{"n1", "containerd"})
+			h.fails("kubelet", 63)
+			h.is(StatusFailed, "kubelet=waiting os=waiting containerd=cancelled")
+			h.want("n1/kubelet@v1!")
+		}, "who returns after it does not wait for it"},
 		{"a resource that is gone", func(h *host) {
 			h.until(60, "n1", "os")
 			h.deleted = []string{"n1"}

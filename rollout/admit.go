@@ -124,44 +124,76 @@ func (w *work) compareIDs(a, b *candidate) int {
 	return cmp.Or(cmp.Compare(ta.resource, tb.resource), cmp.Compare(ta.environment, tb.environment), cmp.Compare(ta.deployment, tb.deployment))
 }
 
-// onePerResource lets one group of a bracket rule begin on a resource, whatever the environment: the one whose turn comes first. Each environment
-// was asked on its own and knows nothing of the others, so it is here that these wait for the end of the execution.
-func (w *work) onePerResource() {
+// admit asks for all candidates at once and turns the answer into starts and waits.
+func (w *work) admit() error {
+	w.takeTurns()
+	result, counted, err := w.ask()
+	for err == nil && w.onePerResource(result) {
+		result, counted, err = w.ask()
+	}
+	if err != nil {
+		return err
+	}
+	w.wake(result.Next)
+	w.starts(result, counted)
+	w.refused(result)
+	w.pools(result)
+	return nil
+}
+
+// onePerResource lets one group of a bracket rule begin on a resource, whatever the environment: of those that got their slots the one whose turn
+// comes first. Each environment was asked on its own and knows nothing of the others, so it is here that these wait for the end of the
+// execution. It reports whether somebody does: then the slots have to be given anew.
+func (w *work) onePerResource(result concurrency.Result) bool {
 	if len(w.environments) < 2 {
-		return
+		return false
 	}
 	type place struct {
 		rule     string
 		resource int32
 	}
-	first := map[place]*pendingResource{}
-	w.turns = slices.DeleteFunc(w.turns, func(k int32) bool {
-		m := w.candidates[k].member
-		if m == nil || m.pending == nil {
-			return false
+	first := map[place]int32{} // index in turns
+	begins := func(turn int32) (at place, own *pendingResource) {
+		if m := w.candidates[w.turns[turn]].member; m != nil && m.pending != nil {
+			return place{m.bracket.id, m.pending.resource}, m.pending
 		}
-		at := place{m.bracket.id, m.pending.resource}
-		if first[at] == nil {
-			first[at] = m.pending
+		return at, nil
+	}
+	for _, admitted := range result.Admitted {
+		if at, own := begins(admitted.Candidate); own != nil {
+			if before, known := first[at]; !known || admitted.Candidate < before {
+				first[at] = admitted.Candidate
+			}
 		}
-		if first[at] == m.pending {
-			return false
+	}
+	waits := map[*pendingResource]bool{}
+	for _, admitted := range result.Admitted {
+		at, own := begins(admitted.Candidate)
+		if own == nil || waits[own] {
+			continue
 		}
+		if _, before := begins(first[at]); own == before {
+			continue
+		}
+		waits[own] = true
+		m := w.candidates[w.turns[admitted.Candidate]].member
 		blockers := []Verdict{{
 			Status: Pending, Reason: Reason(bracket.ReasonQueued), Rule: m.bracket.id,
-			On: []Condition{{Kind: OnExecutionEnd, Rule: m.bracket.id, Resource: w.resources[m.pending.resource].ID}},
+			On: []Condition{{Kind: OnExecutionEnd, Rule: m.bracket.id, Resource: w.resources[own.resource].ID}},
 		}}
-		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
+		for _, run := range m.bracket.runs[own.from:own.to] {
 			w.waitNumber(run.target, run.version, blockers)
 		}
-		return true
+	}
+	w.turns = slices.DeleteFunc(w.turns, func(k int32) bool {
+		m := w.candidates[k].member
+		return m != nil && waits[m.pending]
 	})
+	return len(waits) > 0
 }
 
-// admit asks for all candidates at once and turns the answer into starts and waits.
-func (w *work) admit() error {
-	w.takeTurns()
-	w.onePerResource()
+// ask asks for all candidates in one batch. Which places count only because an override forces a start there is returned, too.
+func (w *work) ask() (result concurrency.Result, counted map[poolPlace]bool, err error) {
 	asked := make([]concurrency.Candidate, len(w.turns))
 	var slab []int32
 	for k, at := range w.turns {
@@ -183,17 +215,14 @@ func (w *work) admit() error {
 			Resource: c.resource, Group: w.group(c), Rank: k, Needs: slab[start:len(slab):len(slab)],
 		}
 	}
-	var result concurrency.Result
-	var counted map[poolPlace]bool
 	given := map[int32]bool{} // forced somewhere, and refused by a pool elsewhere
 	for again := true; again; {
 		var restore func()
-		var err error
 		restore, counted = w.force(asked, given)
 		result, err = concurrency.Plan(w.capacity.snapshot, asked, w.now)
 		restore()
 		if err != nil {
-			return err
+			return result, nil, err
 		}
 		again = false
 		for _, refused := range result.Refused {
@@ -202,11 +231,7 @@ func (w *work) admit() error {
 			}
 		}
 	}
-	w.wake(result.Next)
-	w.starts(result, counted)
-	w.refused(result)
-	w.pools(result)
-	return nil
+	return result, counted, nil
 }
 
 // poolPlace is a resource in a pool.

@@ -20,7 +20,8 @@ type bracketWork struct {
 	former      map[int32]bool    // targets of an open execution that are no members any more, see former.go
 	edges       map[edge]bool     // dependency rules that order members instead of blocking them
 	group       *bracket.Group    // the latest closed one, if it still has to run somewhere
-	needs       [][]int32         // of its members, whatever their versions: numbers of deployments, by number of the deployment
+	needs       [][]memberNeed    // of its members, by number of the deployment
+	unclear     *Verdict          // an expression for the roles has no answer: until it has, no group collects; what is open runs on
 	pending     []pendingResource // resources on which the latest group has still to run
 	runs        []pendingRun      // of all pending resources, in their order
 	started     map[int32]string  // targets of open executions on which a run may start now → version
@@ -48,10 +49,23 @@ type pendingRun struct {
 	version int32 // number; missing if the snapshot no longer holds the version, none for a hook without any
 }
 
+// memberNeed is a member that another one needs.
+type memberNeed struct {
+	deployment int32
+	versions   []string // nil: whatever it runs; else only where it runs one of these afterwards
+}
+
+// ruleIn is a bracket rule in an environment.
+type ruleIn struct{ rule, environment string }
+
 // brackets steps every bracket rule in every environment. An execution belongs to the resource, whatever the environment, so the
 // executions of a rule pass from one environment to the next.
 func (w *work) brackets(s *Snapshot) error {
 	executions := byRule(s.State.Executions)
+	w.groups = make(map[ruleIn]*bracket.GroupRecord, len(s.State.Brackets))
+	for _, record := range s.State.Brackets {
+		w.groups[ruleIn{record.Rule, record.Environment}] = record
+	}
 	live := map[string]bool{}
 	var works []*bracketWork
 	for _, policy := range w.set.policies {
@@ -130,10 +144,8 @@ func byRule(list []*bracket.ExecutionRecord) map[string][]*bracket.ExecutionReco
 func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracket.ExecutionRecord) error {
 	environment := w.environments[b.environment].ID
 	state := bracket.NewState(b.id, environment)
-	for _, record := range s.State.Brackets {
-		if record.Rule == b.id && record.Environment == environment {
-			state.Group = record
-		}
+	if record := w.groups[ruleIn{b.id, environment}]; record != nil {
+		state.Group = record
 	}
 	state.Executions = executions[b.id]
 	observation := bracket.Observation{
@@ -146,7 +158,9 @@ func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracke
 	rule := bracket.Rule{}
 	if b.rule != nil {
 		rule = *b.rule.bracket
-		observation.Members = w.edgesOf(b)
+		if observation.Members = w.edgesOf(b); b.unclear != nil {
+			observation.Members = nil
+		}
 	} else if n := len(state.Group.Closed); n > 0 {
 		rule = state.Group.Closed[n-1].Rule
 	}
@@ -172,9 +186,14 @@ func (w *work) decide(b *bracketWork, executions map[string][]*bracket.Execution
 // plan, and nothing that happens later would make the host look again.
 func (w *work) again(works []*bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
 	ends := func(e bracket.Event) bool { return e.Kind == bracket.ExecutionEnded }
+	last := map[string]int{} // per rule: the last environment in which an execution ended
 	for k, b := range works {
-		freed := slices.ContainsFunc(works[k+1:], func(later *bracketWork) bool { return later.id == b.id && slices.ContainsFunc(later.plan.Events, ends) })
-		if !freed {
+		if slices.ContainsFunc(b.plan.Events, ends) {
+			last[b.id] = k
+		}
+	}
+	for k, b := range works {
+		if last[b.id] <= k {
 			continue
 		}
 		events := b.plan.Events

@@ -387,3 +387,93 @@ func TestDefectEndInAnotherEnvironment(t *testing.T) {
 		t.Errorf("%d ends in %+v", ends, plan.Events)
 	}
 }
+
+// TestDefectRolesUnknown: where an expression for the roles fails, nobody knows that the drain comes first. It used to become one of the mains, and
+// nodes were upgraded beside it.
+func TestDefectRolesUnknown(t *testing.T) {
+	const first = "int(deployment.metadata['phase']) == 0"
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"`+first+`"}}}`))
+	nodes := func() rollout.Snapshot {
+		return fleet(1, "v1", map[string][]string{"drain": {"v1"}, "os": {"v1", "v2"}})
+	}
+	phases := func(s rollout.Snapshot, drain, os map[string]string) rollout.Snapshot {
+		s.Deployments = []rollout.Deployment{{ID: "drain", Metadata: drain}, {ID: "os", Metadata: os}}
+		return s
+	}
+	zero, one := map[string]string{"phase": "0"}, map[string]string{"phase": "1"}
+	typo := phases(nodes(), map[string]string{"phase": "O"}, one)
+	plan := mustPlan(t, set, typo, t0)
+	if got := blockers(plan); len(plan.Start) != 0 || !slices.Equal(got, []string{"r1/os@v2: selector_error"}) || plan.Waiting[0].Blockers[0].On[0].Rule != "b" {
+		t.Errorf("starts %q, waits %q", started(plan), got)
+	}
+	if d := plan.Diagnostics; len(d) != 1 || d[0].Code != rollout.DiagnosticSelectorError || d[0].Example.Deployment != "drain" {
+		t.Errorf("diagnostics %+v", d)
+	}
+	typo.State = plan.State
+	if got := runDown(t, set, pointer(phases(typo, zero, one)), t0); !slices.Equal(got, []string{"r1 drain@v1 bracket", "r1 os@v2 bracket"}) {
+		t.Errorf("the label mended: %q", got)
+	}
+	plan = mustPlan(t, set, phases(nodes(), zero, nil), t0)
+	if d := plan.Diagnostics; !slices.Equal(started(plan), []string{"r1/drain@v1"}) || len(d) != 1 || d[0].Code != rollout.DiagnosticMissingKey || d[0].Example.Deployment != "os" {
+		t.Errorf("a missing key is no match: starts %q, diagnostics %+v", started(plan), d)
+	}
+	open := phases(nodes(), zero, one)
+	carryOut(t, &open, mustPlan(t, set, open, t0), t0, rollout.JobSuccessful)
+	open = phases(open, map[string]string{"phase": "O"}, one)
+	if got := started(mustPlan(t, set, open, t0.Add(time.Minute))); !slices.Equal(got, []string{"r1/os@v2"}) {
+		t.Errorf("what is open has its roles and runs on: %q", got)
+	}
+}
+
+// TestDefectOrderUnknown: a dependency of which an expression fails for one member used to order the others without it.
+func TestDefectOrderUnknown(t *testing.T) {
+	bracketed := func(dependsOn string) *rollout.PolicySet {
+		return compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+			{"id":"d","deploymentDependency":{"dependsOn":"`+dependsOn+`","appliesTo":"deployment.name == 'x'"}}`))
+	}
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "x": {"v1", "v2"}})
+	for i := range s.Deployments {
+		s.Deployments[i].Metadata = map[string]string{"n": []string{"1", "two", "9"}[i]}
+	}
+	plan := mustPlan(t, bracketed("int(deployment.metadata['n']) < 3"), s, t0)
+	if got := blockers(plan); len(plan.Start) != 0 || !slices.Equal(got, []string{"r1/a@v2: bracket_not_due selector_error", "r1/b@v2: bracket_not_due selector_error", "r1/x@v2: bracket_not_due selector_error"}) {
+		t.Errorf("starts %q, waits %q", started(plan), got)
+	}
+	s.Deployments[1].Metadata = nil
+	set := bracketed("int(deployment.metadata['n']) < 3")
+	if plan := mustPlan(t, set, s, t0); len(plan.Diagnostics) != 1 || plan.Diagnostics[0].Code != rollout.DiagnosticMissingKey || plan.Diagnostics[0].Example.Deployment != "b" {
+		t.Errorf("a missing key is no match, and counted: %+v", plan.Diagnostics)
+	}
+	for i := range s.Versions {
+		s.Versions[i].Metadata = map[string]string{"n": map[string]string{"a v1": "1", "a v2": "two", "b v1": "1"}[s.Versions[i].Deployment+" "+s.Versions[i].ID]}
+	}
+	s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "b" && v.ID == "v2" })].Metadata = nil
+	plan = mustPlan(t, bracketed("deployment.name in ['a', 'b'] && int(version.metadata['n']) == 2"), s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2", "r1/b@v2"}) {
+		t.Errorf("starts %q", got)
+	}
+	if on := plan.Waiting[0].Blockers[0].On; plan.Waiting[0].Deployment != "x" || len(on) != 1 || on[0].Kind != rollout.OnMember || on[0].Deployment != "a" {
+		t.Errorf("a version that cannot be judged is waited for, one without the key is not: %v", on)
+	}
+}
+
+// TestDefectPausedEnvironment: an environment whose limit is 0 used to keep the place of a resource from another environment, which then waited for
+// the end of an execution that never began.
+func TestDefectPausedEnvironment(t *testing.T) {
+	s := inEnvironments(fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}}), "staging")
+	set := compile(t, `[{"name":"all","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+			{"resourceConcurrency":{"groupSelector":"true","limit":1}}]},
+		{"name":"paused","selector":"environment.name == 'prod'","rules":[{"id":"pause","resourceConcurrency":{"groupSelector":"resource.name == 'r1'","limit":0}}]}]`)
+	plan := mustPlan(t, set, s, t0)
+	var got []string
+	for _, start := range plan.Start {
+		got = append(got, start.Environment+" "+start.Resource)
+	}
+	for _, w := range plan.Waiting {
+		got = append(got, w.Environment+" "+w.Resource+" "+string(w.Blockers[0].Reason)+" "+w.Blockers[0].Rule)
+	}
+	want := []string{"staging r1", "prod r1 slot_paused pause", "prod r2 slot_full all/resourceConcurrency/0", "staging r2 slot_full all/resourceConcurrency/0"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}

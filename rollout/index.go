@@ -67,6 +67,7 @@ func newIndex(s *Snapshot) (*index, error) {
 	}
 	x.versions = x.indexVersions(&f, s.Versions)
 	x.indexTargets(&f, targets)
+	s.State.validate(&f)
 	x.unavailable = s.Unavailable
 	if !slices.IsSorted(x.unavailable) {
 		x.unavailable = slices.Clone(x.unavailable)

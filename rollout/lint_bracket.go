@@ -122,7 +122,7 @@ func (l *lint) unclosed(f *frame, err error) error {
 			field := "memberRoles"
 			for _, r := range f.view.dependencies {
 				own := bound{deployment: &l.w.deployments[from], environment: &l.w.environments[f.environment]}
-				if (r.appliesTo == nil || ask(r.appliesTo, &own) != no) && l.w.need(r, f.bracketWork, to) != nil {
+				if need, _ := l.w.need(r, f.bracketWork, to); need != nil && (r.appliesTo == nil || ask(r.appliesTo, &own) != no) {
 					rule, field = r, "dependsOn"
 					break
 				}

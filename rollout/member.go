@@ -107,30 +107,46 @@ type edge struct {
 }
 
 // edgesOf lists the members with the dependencies between them. A dependency rule of the bracket's policy that names members orders them and
-// no longer blocks; one that names none stays an ordinary dependency.
+// no longer blocks; one that names none, or of which it cannot be said whether it does, stays an ordinary dependency.
 func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 	numbers := b.deployments
 	members := make([]bracket.Member, len(numbers))
 	for k, d := range numbers {
 		members[k] = bracket.Member{Deployment: w.deployments[d].ID, Role: w.role(b, d)}
-		for _, rule := range b.view.dependencies {
+	}
+	type named struct {
+		deployment int32
+		need       *bracket.ConditionalNeed // nil: whether it is one cannot be said
+	}
+	var list []named
+	for _, rule := range b.view.dependencies {
+		list = list[:0]
+		for _, d := range numbers {
+			if need, failed := w.need(rule, b, d); need != nil || failed {
+				list = append(list, named{d, need})
+			}
+		}
+		for k, d := range numbers {
 			own := bound{deployment: &w.deployments[d], environment: &w.environments[b.environment]}
 			if rule.appliesTo != nil && ask(rule.appliesTo, &own) == no {
 				continue
 			}
-			for _, other := range numbers {
-				if other == d {
-					continue
-				}
-				switch need := w.need(rule, b, other); {
+			orders, failed := false, false
+			for _, other := range list {
+				switch need := other.need; {
+				case other.deployment == d:
 				case need == nil:
+					failed = true
 				case need.Versions == nil:
 					members[k].Needs = append(members[k].Needs, need.Deployment)
-					b.edges[edge{rule, d}] = true
+					orders = true
 				default:
 					members[k].NeedsIf = append(members[k].NeedsIf, *need)
-					b.edges[edge{rule, d}] = true
+					orders = true
 				}
+			}
+			if orders && !failed {
+				b.edges[edge{rule, d}] = true
 			}
 		}
 	}
@@ -138,39 +154,60 @@ func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 }
 
 // need is the edge to a member that a rule names: nil if it does not, without versions if it does so whatever the version. An expression
-// that also reads the resource counts as naming the member on every resource: an order too many does less harm than one too few.
-func (w *work) need(rule *compiledRule, b *bracketWork, d int32) *bracket.ConditionalNeed {
+// that also reads the resource counts as naming the member on every resource, and one that fails on a version as naming that: an order too many does
+// less harm than one too few. It has failed if there is no answer at all.
+func (w *work) need(rule *compiledRule, b *bracketWork, d int32) (_ *bracket.ConditionalNeed, failed bool) {
 	need := &bracket.ConditionalNeed{Deployment: w.deployments[d].ID}
 	at := bound{deployment: &w.deployments[d], environment: &w.environments[b.environment]}
-	switch ask(rule.dependsOn, &at) {
-	case no:
-		return nil
-	case yes:
-		return need
-	}
-	if rule.readsResource {
-		return need
+	switch ok, err := rule.dependsOn.Match(&at); {
+	case err == nil && !ok:
+		return nil, false
+	case err == nil || rule.readsResource:
+		return need, false
+	case !rule.readsVersion:
+		return nil, !w.missesKey(rule.id, err, b, d)
 	}
 	for _, v := range w.versions[d].list {
 		at.version = v
-		if ask(rule.dependsOn, &at) == yes {
+		ok, err := rule.dependsOn.Match(&at)
+		if ok || err != nil && !w.missesKey(rule.id, err, b, d) {
 			need.Versions = append(need.Versions, v.ID)
 		}
 	}
 	if need.Versions == nil {
-		return nil
+		return nil, false
 	}
-	return need
+	return need, false
 }
 
-// role is the declared role of a member; pre wins over post. An expression that fails declares nothing.
+// missesKey reports whether an expression about a member has no answer because a key is missing: that is no match, and counted.
+func (w *work) missesKey(rule string, err error, b *bracketWork, d int32) bool {
+	key, missing := missingKey(err)
+	if missing {
+		w.diagnose(DiagnosticMissingKey, rule, key, TargetID{Environment: w.environments[b.environment].ID, Deployment: w.deployments[d].ID})
+	}
+	return missing
+}
+
+// role is the declared role of a member; pre wins over post. Where an expression fails nobody knows what has to run first: then the bracket
+// collects nothing, see bracketWork.unclear.
 func (w *work) role(b *bracketWork, d int32) bracket.Role {
 	own := bound{deployment: &w.deployments[d]}
-	switch {
-	case b.rule.pre != nil && ask(b.rule.pre, &own) == yes:
-		return bracket.Pre
-	case b.rule.post != nil && ask(b.rule.post, &own) == yes:
-		return bracket.Post
+	for _, declared := range [...]struct {
+		expression Matcher
+		role       bracket.Role
+	}{{b.rule.pre, bracket.Pre}, {b.rule.post, bracket.Post}} {
+		if declared.expression == nil {
+			continue
+		}
+		ok, err := declared.expression.Match(&own)
+		if ok {
+			return declared.role
+		}
+		if err != nil && !w.missesKey(b.id, err, b, d) {
+			w.diagnose(DiagnosticSelectorError, b.id, err.Error(), TargetID{Environment: w.environments[b.environment].ID, Deployment: w.deployments[d].ID})
+			b.unclear = &Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: b.id, On: onConfig(b.id), Data: &Data{Detail: err.Error()}}
+		}
 	}
 	return bracket.Main
 }

@@ -123,15 +123,6 @@ type Event struct {
 	Into        string            `json:"into,omitempty"`     // the group whose execution took this one over
 }
 
-// State is what plans remember between calls: a plain value that goes in and comes out, to be stored as it is or record by record. Its
-// records are immutable: a new State shares those that did not change.
-type State struct {
-	Brackets   []*bracket.GroupRecord     `json:"brackets,omitempty"`   // by rule and environment
-	Executions []*bracket.ExecutionRecord `json:"executions,omitempty"` // by rule and resource
-	Rollouts   []RolloutRecord            `json:"rollouts,omitempty"`   // by rule, environment, deployment, version, group
-	Pools      []concurrency.Record       `json:"pools,omitempty"`      // by key
-}
-
 // Plan decides who may start now and why everybody else waits. It changes nothing: what it would store is in the result.
 //
 // Rules are asked in this order and all blockers are returned: version status, version selectors, approvals, brackets, dependencies,
@@ -256,6 +247,7 @@ type work struct {
 	scopes    map[*Version]*scope
 	asking    bound                        // of scopes
 	rollouts  map[rolloutKey]RolloutRecord // kept and new
+	groups    map[ruleIn]*bracket.GroupRecord
 	capacity  capacity
 	members   []bool // per target: it is a member of a bracket
 

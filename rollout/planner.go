@@ -135,18 +135,16 @@ func (p *Planner) load(ctx context.Context) (stored, error) {
 	return s, nil
 }
 
-// decodeRollout refuses what no planner wrote: positions would follow from it without anybody noticing.
 func decodeRollout(entry bracket.Entry, list *[]RolloutRecord) error {
 	if err := decode(entry, list); err != nil {
 		return err
 	}
-	switch record := (*list)[len(*list)-1]; {
-	case record.Schema != 1:
-		return fmt.Errorf("schema %d is unknown: must be 1", record.Schema)
-	case recordKey(record) != entry.Key:
+	record := (*list)[len(*list)-1]
+	if err := record.validate(); err != nil {
+		return err
+	}
+	if recordKey(record) != entry.Key {
 		return fmt.Errorf("the record belongs under the key %s", recordKey(record))
-	case record.StartAt.IsZero() || record.Founders < 0:
-		return fmt.Errorf("startAt %v and n0 %d: both must be set", record.StartAt, record.Founders)
 	}
 	return nil
 }

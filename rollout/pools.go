@@ -125,9 +125,12 @@ func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
 	}
 	w.diagnose(DiagnosticSelectorError, rule.id, err.Error(), id)
 	verdict := Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: err.Error()}}
-	for i := range w.targets {
-		if w.targets[i].resource == r && w.views.list[w.view[i]].has(rule) {
-			w.held[int32(i)] = append(w.held[int32(i)], verdict)
+	for e := range w.environments {
+		from, to := w.siblingsIn(int32(e), r)
+		for i := from; i < to; i++ {
+			if w.views.list[w.view[i]].has(rule) {
+				w.held[i] = append(w.held[i], verdict)
+			}
 		}
 	}
 }

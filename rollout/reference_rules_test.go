@@ -42,19 +42,21 @@ func (r *reference) override(rule, version string, t rollout.Target) *rollout.Ov
 	return first
 }
 
-// gate asks the rules that look at a version in an environment. since is when the last of those that a rollout starts from was satisfied;
-// private that an override for this very resource took part.
-func (r *reference) gate(t rollout.Target, v rollout.Version, rules []namedRule) (blockers []string, since time.Time, shut, private bool) {
+// gate asks the rules that look at a version in an environment. since is when the last of those that a rollout starts from was satisfied; shut lists
+// those that are not; private says that an override for this very resource took part.
+func (r *reference) gate(t rollout.Target, v rollout.Version, rules []namedRule) (blockers []string, since time.Time, shut []string, private bool) {
 	since = v.CreatedAt
 	if v.Status != rollout.VersionReady {
 		blockers = append(blockers, "version_not_deployable")
 	}
-	for _, rule := range rules {
-		if x := rule.VersionSelector; x != nil && !strings.Contains(x.Selector, "resource.") {
-			if o := r.override(rule.id, v.ID, t); o != nil {
-				private = private || o.Resource != ""
-			} else if b := r.versionSelector(rule, t, v); b != "" {
-				blockers = append(blockers, b)
+	for _, perResource := range []bool{false, true} {
+		for _, rule := range rules {
+			if x := rule.VersionSelector; x != nil && strings.Contains(x.Selector, "resource.") == perResource {
+				if o := r.override(rule.id, v.ID, t); o != nil {
+					private = private || o.Resource != "" && !perResource
+				} else if b := r.versionSelector(rule, t, v); b != "" {
+					blockers = append(blockers, b)
+				}
 			}
 		}
 	}
@@ -80,13 +82,25 @@ func (r *reference) gate(t rollout.Target, v rollout.Version, rules []namedRule)
 				}
 			}
 			if blocker != "" {
-				blockers, shut = append(blockers, blocker), true
+				blockers, shut = append(blockers, blocker), append(shut, blocker)
 			} else {
 				since = later(since, at)
 			}
 		}
 	}
 	return blockers, since, shut, private
+}
+
+// untilOpen is the end of what a rollout says that has not begun: when time alone has opened every gate, or nothing if one needs more than time.
+func untilOpen(shut []string) (text string) {
+	for _, blocker := range shut {
+		words := strings.Fields(blocker)
+		if len(words) < 3 {
+			return ""
+		}
+		text = max(text, " "+words[2]) // in one zone, to the second: texts are in order
+	}
+	return text
 }
 
 func (r *reference) versionSelector(rule namedRule, t rollout.Target, v rollout.Version) string {

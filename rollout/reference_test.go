@@ -543,18 +543,13 @@ type attempt struct {
 func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []namedRule) (blockers []string, due time.Time, position int) {
 	blockers, base, shut, private := r.gate(t, v, rules)
 	due = base
-	if shut {
+	if len(shut) > 0 {
 		due = time.Time{}
 	}
 	overridden := func(rule namedRule) bool { return r.override(rule.id, v.ID, t) != nil }
 	add := func(text string) {
 		if text != "" {
 			blockers = append(blockers, text)
-		}
-	}
-	for _, rule := range rules {
-		if x := rule.VersionSelector; x != nil && strings.Contains(x.Selector, "resource.") && !overridden(rule) {
-			add(r.versionSelector(rule, t, v))
 		}
 	}
 	for _, rule := range rules {
@@ -585,8 +580,8 @@ func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []named
 			due = later(due, later(o.CreatedAt, v.CreatedAt))
 			continue
 		}
-		if shut {
-			add("rollout_not_started " + rule.id)
+		if len(shut) > 0 {
+			add("rollout_not_started " + rule.id + untilOpen(shut))
 			continue
 		}
 		at, p, founders, overflow := r.turn(rule, t, v, base, openings, !private)
@@ -1029,6 +1024,9 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		slices.Sort(keys)
 		return keys
 	}
+	holder := func(a attempt) bool { // in any pool, also in one that it does not need
+		return slices.ContainsFunc(r.keys, func(key string) bool { return r.pools[key].holds(a.t.Resource, a.group) })
+	}
 	admitted := make([]bool, len(asking))
 	take := func(k int) {
 		a := asking[k]
@@ -1038,10 +1036,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 			reason = "rule_not_applicable"
 		}
 		var claims []string
-		for _, key := range needs(a) {
-			held = held || r.pools[key].holds(a.t.Resource, a.group)
-		}
-		if held {
+		if held = holder(a) && len(needs(a)) > 0; held {
 			reason = "slot_held"
 		}
 		for _, key := range needs(a) {
@@ -1065,9 +1060,8 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		for _, key := range needs(a) {
 			p := r.pools[key]
 			free = free && p.active()[a.t.Resource]
-			first[k] = first[k] || p.holds(a.t.Resource, a.group)
 		}
-		first[k] = first[k] || free
+		first[k] = free || holder(a)
 	}
 	for k := range asking {
 		if first[k] {

@@ -148,8 +148,8 @@ func (w *work) follow(b *bracketWork, p *pendingResource) {
 		needs := b.needs[w.targets[run.target].deployment]
 		on := w.slots(len(needs))[:0]
 		for _, need := range needs {
-			if slices.ContainsFunc(runs, func(other pendingRun) bool { return w.targets[other.target].deployment == need }) {
-				on = append(on, Condition{Kind: OnMember, Group: b.group.ID, Resource: resource, Deployment: w.deployments[need].ID})
+			if slices.ContainsFunc(runs, func(other pendingRun) bool { return w.fulfils(other, need) }) {
+				on = append(on, Condition{Kind: OnMember, Group: b.group.ID, Resource: resource, Deployment: w.deployments[need.deployment].ID})
 			}
 		}
 		if len(on) > 0 {
@@ -157,6 +157,12 @@ func (w *work) follow(b *bracketWork, p *pendingResource) {
 		}
 		w.waitNumber(run.target, run.version, w.also(nil, verdict))
 	}
+}
+
+// fulfils reports whether a run is what a member needs.
+func (w *work) fulfils(run pendingRun, need memberNeed) bool {
+	d := w.targets[run.target].deployment
+	return d == need.deployment && (need.versions == nil || run.version >= 0 && slices.Contains(need.versions, w.versions[d].list[run.version].ID))
 }
 
 func (w *work) reportWaits(b *bracketWork, settled settled) {
@@ -302,11 +308,17 @@ func (w *work) newestOf() func(i int32) int32 {
 func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 	t := &w.targets[i]
 	verdict := b.plan.Evaluate(b.state, t.Resource, t.Deployment, w.versions[t.deployment].list[n].ID, w.now)
-	if verdict.Reason.Status() == bracket.Allowed {
+	unasked := b.unclear != nil && verdict.Reason == bracket.ReasonNotApplicable
+	if verdict.Reason.Status() == bracket.Allowed && !unasked {
 		return nil
 	}
 	blockers := slices.Clip(w.refusals(w.gateAt(i, n), i, n))
-	blockers = w.also(blockers, w.verdict(b, verdict, nil))
+	if !unasked {
+		blockers = w.also(blockers, w.verdict(b, verdict, nil))
+	}
+	if b.unclear != nil {
+		blockers = w.also(blockers, *b.unclear)
+	}
 	for _, held := range w.held[i] {
 		blockers = w.also(blockers, held)
 	}

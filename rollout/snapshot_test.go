@@ -1,10 +1,13 @@
 package rollout_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -37,6 +40,24 @@ func TestSnapshotFaults(t *testing.T) {
 		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "targets: r1 / prod / api occurs twice: one entry per release target"},
 		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "resources: an entry has no id: every one needs its own"},
 		{"a resource occurs twice", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }, 1, `resources: the id "r1" occurs twice: ids are unique`},
+		{"the state has two records of a pool, and one would hide the leases of the other", func(s *rollout.Snapshot) {
+			s.State.Pools = []concurrency.Record{concurrency.NewRecord("a"), concurrency.NewRecord("b"), concurrency.NewRecord("a")}
+		}, 1, `state.pools: two records of pool "a": keep the one that was saved last`},
+		{"the state has two records of a bracket", func(s *rollout.Snapshot) {
+			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("b", "prod").Group, bracket.NewState("b", "prod").Group}
+		}, 1, `state.brackets: two records of rule "b" in "prod": keep the one that was saved last`},
+		{"a list of a decoded state holds a null", func(s *rollout.Snapshot) {
+			if err := json.Unmarshal([]byte(`{"brackets":[null],"rollouts":[]}`), &s.State); err != nil {
+				t.Fatal(err)
+			}
+		}, 1, "state.brackets[0]: must not be null"},
+		{"so does the list of executions", func(s *rollout.Snapshot) { s.State.Executions = make([]*bracket.ExecutionRecord, 2) }, 1, "state.executions[0]: must not be null"},
+		{"the record of a rollout is of another release of the library", func(s *rollout.Snapshot) {
+			s.State.Rollouts = []rollout.RolloutRecord{{Schema: 2, Rule: "g", StartAt: t0, Founders: 1}}
+		}, 1, "state.rollouts[0]: schema 2 is unknown: must be 1"},
+		{"a rollout of nobody would make everybody due at once", func(s *rollout.Snapshot) {
+			s.State.Rollouts = []rollout.RolloutRecord{{Schema: 1, Rule: "g", StartAt: t0}, {Schema: 1, Rule: "g", Founders: 1}, {Schema: 1, Rule: "h", StartAt: t0, Founders: -1}}
+		}, 4, "state.rollouts[2]: startAt 2025-01-01 00:00:00 +0000 UTC and n0 -1: both must be set"},
 	} {
 		s := fleet(1, "v1", map[string][]string{"api": {"v1"}, "web": {"v1"}})
 		row.spoil(&s)

@@ -109,16 +109,22 @@ func (w *work) dueOn(b *bracketWork, schedule *schedule, pending *pendingResourc
 }
 
 // needsIn lists whom the members of a group need before they start, by numbers of deployments.
-func (w *work) needsIn(group *bracket.Group) [][]int32 {
-	needs := make([][]int32, len(w.deployments))
-	for _, m := range group.Members {
+func (w *work) needsIn(group *bracket.Group) [][]memberNeed {
+	needs := make([][]memberNeed, len(w.deployments))
+	for k := range group.Members {
+		m := &group.Members[k]
 		d, known := w.deployment(m.Deployment)
 		if !known {
 			continue
 		}
 		for _, id := range m.Needs {
 			if need, known := w.deployment(id); known {
-				needs[d] = append(needs[d], need)
+				needs[d] = append(needs[d], memberNeed{deployment: need})
+			}
+		}
+		for _, only := range m.NeedsIf {
+			if need, known := w.deployment(only.Deployment); known {
+				needs[d] = append(needs[d], memberNeed{need, append([]string{}, only.Versions...)})
 			}
 		}
 	}

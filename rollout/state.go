@@ -1,0 +1,67 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// State is what plans remember between calls: a plain value that goes in and comes out, to be stored as it is or record by record. Its
+// records are immutable: a new State shares those that did not change.
+type State struct {
+	Brackets   []*bracket.GroupRecord     `json:"brackets,omitempty"`   // by rule and environment
+	Executions []*bracket.ExecutionRecord `json:"executions,omitempty"` // by rule and resource
+	Rollouts   []RolloutRecord            `json:"rollouts,omitempty"`   // by rule, environment, deployment, version, group
+	Pools      []concurrency.Record       `json:"pools,omitempty"`      // by key
+}
+
+// validate reports what no plan has left: entries that are nothing, two records of one thing, of which one would be overlooked, and records of
+// rollouts from which no position follows. What is inside the records of brackets and pools their own packages check.
+func (s *State) validate(f *faults) {
+	for i, record := range s.Brackets {
+		if record == nil {
+			f.add(fmt.Sprintf("state.brackets[%d]", i), "must not be null")
+			return // and cannot be compared
+		}
+	}
+	for i, record := range s.Executions {
+		if record == nil {
+			f.add(fmt.Sprintf("state.executions[%d]", i), "must not be null")
+			return
+		}
+	}
+	distinct(f, "state.brackets", s.Brackets, compareGroups, func(r *bracket.GroupRecord) string { return fmt.Sprintf("rule %q in %q", r.Rule, r.Environment) })
+	distinct(f, "state.pools", s.Pools, func(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) }, func(r concurrency.Record) string { return fmt.Sprintf("pool %q", r.Key) })
+	distinct(f, "state.rollouts", s.Rollouts, compareRollouts, recordKey)
+	for i := range s.Rollouts {
+		if err := s.Rollouts[i].validate(); err != nil {
+			f.add(fmt.Sprintf("state.rollouts[%d]", i), "%v", err)
+		}
+	}
+}
+
+// distinct reports records of a list that are of the same thing.
+func distinct[T any](f *faults, path string, list []T, compare func(a, b T) int, name func(T) string) {
+	if !slices.IsSortedFunc(list, compare) {
+		list = slices.SortedFunc(slices.Values(list), compare)
+	}
+	for i := 1; i < len(list); i++ {
+		if compare(list[i-1], list[i]) == 0 {
+			f.add(path, "two records of %s: keep the one that was saved last", name(list[i]))
+		}
+	}
+}
+
+// validate refuses what no planner wrote: positions would follow from it without anybody noticing.
+func (r RolloutRecord) validate() error {
+	switch {
+	case r.Schema != 1:
+		return fmt.Errorf("schema %d is unknown: must be 1", r.Schema)
+	case r.StartAt.IsZero() || r.Founders < 1:
+		return fmt.Errorf("startAt %v and n0 %d: both must be set", r.StartAt, r.Founders)
+	}
+	return nil
+}
