@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/tranche-dev/tranche/bracket"
 )
 
 // cycles refuses dependencies by which deployments wait for one another for ever: deployments of which none could be the first to start
@@ -122,9 +124,10 @@ func (w *work) requirement(rule *compiledRule, e, d int32) requirement {
 }
 
 // Check reports what is wrong with the fleet under these policies before anything is planned: contradictions in the snapshot
-// ([*SnapshotError]), deployments that wait for one another ([*CycleError]), versions that do, and version selectors of dependencies that do
-// not compile. A host calls it when a policy is edited or a version is published. [PolicySet.Plan] refuses the first two; a faulty version
-// does not hold up the rest of the fleet, so there it is a diagnostic and the version waits.
+// ([*SnapshotError]), deployments that wait for one another ([*CycleError]), targets that two brackets claim ([*bracket.OverlapError]) and members
+// that no order fits ([*bracket.RoleError], [*bracket.CycleError]), all of which [PolicySet.Plan] refuses. Versions that wait for one another, and
+// version selectors of dependencies that do not compile, are reported, too: a faulty version does not hold up the rest of the fleet, so
+// in a plan it is a diagnostic and the version waits. A host calls Check when a policy is edited or a version is published.
 func (s *PolicySet) Check(snapshot Snapshot) error {
 	w, err := s.begin(&snapshot, lastInstant())
 	if err != nil {
@@ -147,7 +150,44 @@ func (s *PolicySet) Check(snapshot Snapshot) error {
 	for _, cycle := range w.versionCycles() {
 		f.list = append(f.list, cycle)
 	}
-	return errors.Join(append([]error{w.cycles()}, f.list...)...)
+	return errors.Join(w.cycles(), w.bracketFaults(), errors.Join(f.list...))
+}
+
+// bracketFaults finds what package bracket would refuse of the members, and targets that are members twice: the first of each two brackets.
+func (w *work) bracketFaults() error {
+	var found []error
+	var works []*bracketWork
+	overlaps := map[[2]string]bool{}
+	faulty := map[string]bool{} // by bracket: what is wrong in one environment mostly is in all
+	for _, policy := range w.set.policies {
+		if policy.bracket == nil {
+			continue
+		}
+		for e := range w.environments {
+			b, err := w.membersOf(policy, int32(e), works)
+			var overlap *bracket.OverlapError
+			if errors.As(err, &overlap) {
+				if !overlaps[overlap.Brackets] {
+					found = append(found, err)
+				}
+				overlaps[overlap.Brackets] = true
+				continue
+			}
+			works = append(works, b)
+			if faulty[b.id] || len(b.targets) == 0 {
+				continue
+			}
+			for fault := range leaves(bracket.Check(bracket.Bracket{ID: b.id, Rule: *b.rule.bracket, Members: w.edgesOf(b)})) {
+				var roles *bracket.RoleError
+				var circle *bracket.CycleError
+				if errors.As(fault, &roles) || errors.As(fault, &circle) {
+					found = append(found, fault)
+					faulty[b.id] = true
+				}
+			}
+		}
+	}
+	return errors.Join(found...)
 }
 
 // released is a version of a deployment in the graph of version dependencies.

@@ -124,6 +124,38 @@ func TestCycles(t *testing.T) {
 	}
 }
 
+// TestCheckOfBrackets: what no plan can be made with because of brackets is found before anything is planned, each fault once.
+func TestCheckOfBrackets(t *testing.T) {
+	bracketed := func(name, more string) string {
+		return `{"name":"` + name + `","selector":"true","rules":[{"id":"` + name + `","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"` + more + `}}`
+	}
+	needs := func(who, on string) string {
+		return `,{"deploymentDependency":{"appliesTo":"deployment.name == '` + who + `'","dependsOn":"` + on + `"}}`
+	}
+	for _, row := range []struct{ why, policies, want string }{
+		{"nothing is wrong", bracketed("p", "") + needs("a", "deployment.name == 'b'") + "]}", ""},
+		{"two brackets claim every target", "[" + bracketed("p", "") + "]}," + bracketed("q", "") + "]}]",
+			`bracket: "p" and "q" both bracket deployment "a" on resource "r1": narrow one of their selectors`},
+		{"a hook needs what comes after it", bracketed("p", `,"memberRoles":{"pre":"deployment.name == 'a'"}`) + needs("a", "deployment.name == 'b'") + "]}",
+			`bracket: "p": pre member "a" needs main member "b", which runs after it: change memberRoles or the dependency`},
+		{"members that need each other because of their versions", bracketed("p", "") + needs("a", "deployment.name == 'b' && version.tag == 'v1'") + needs("b", "deployment.name == 'a' && version.tag == 'v1'") + "]}",
+			`bracket: "p": dependency cycle a -> b -> a: remove one of these dependencies`},
+	} {
+		s := inEnvironments(fleet(2, "", map[string][]string{"a": {"v1"}, "b": {"v1"}, "c": {"v1"}}), "staging")
+		set, got := compile(t, row.policies), ""
+		err := set.Check(s)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != row.want {
+			t.Errorf("%s: %v", row.why, err)
+		}
+		if _, refused := set.Plan(s, t0); (refused == nil) != (err == nil) {
+			t.Errorf("%s: Check says %v, Plan %v", row.why, err, refused)
+		}
+	}
+}
+
 // TestDependenciesOfMembers: inside a bracket a rule orders; one that names nobody inside stays a condition, and holds the whole node before
 // its drain.
 func TestDependenciesOfMembers(t *testing.T) {

@@ -172,7 +172,7 @@ const (
 	DiagnosticVersionCycle          DiagnosticCode = "dependency_cycle"        // versions that wait for one another and never start
 	DiagnosticScopeInvalid          DiagnosticCode = "scope_invalid"           // the targetSelector of a version fails
 	DiagnosticScopeMissingKey       DiagnosticCode = "scope_missing_key"       // the targetSelector of a version reads a key that is not there
-	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, or of a bracket
+	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, or of what the snapshot does not hold
 	DiagnosticUnknownRun            DiagnosticCode = "unknown_run"             // a job carries the run id of a group that the state does not know
 )
 

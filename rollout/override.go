@@ -72,11 +72,12 @@ func (w *work) override(list []Override) error {
 		return snapshotErrors(f.list)
 	}
 	w.overrides = map[overrideKey][]*Override{}
+	released := map[string]bool{}
 	for i := range list {
 		o := &list[i]
 		switch rule := w.set.rule(o.Rule); {
 		case !o.ExpiresAt.IsZero() && !w.now.Before(o.ExpiresAt):
-		case rule == nil && w.set.custom(o.Rule) == nil || rule != nil && rule.bracket != nil:
+		case rule == nil && w.set.custom(o.Rule) == nil || rule != nil && rule.bracket != nil || !w.concerns(o, released):
 			w.diagnose(DiagnosticOverrideWithoutEffect, o.Rule, o.ID, TargetID{Resource: o.Resource, Environment: o.Environment})
 			w.wake(o.ExpiresAt) // then it is told no more
 		case w.now.Before(o.CreatedAt):
@@ -97,6 +98,25 @@ func (w *work) override(list []Override) error {
 		slices.SortFunc(list, func(a, b *Override) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID)) })
 	}
 	return nil
+}
+
+// concerns reports whether there is anything that an override names: a version of some deployment, an environment, a resource. released remembers the
+// versions that were looked for.
+func (w *work) concerns(o *Override, released map[string]bool) bool {
+	_, resource := w.resource(o.Resource)
+	_, environment := w.environment(o.Environment)
+	if !resource && o.Resource != "" || !environment && o.Environment != "" {
+		return false
+	}
+	is, asked := released[o.Version]
+	if !asked {
+		is = slices.ContainsFunc(w.versions, func(l versionList) bool {
+			_, known := l.byID[o.Version]
+			return known
+		})
+		released[o.Version] = is
+	}
+	return is
 }
 
 // overridden is the first active override of a rule for a version on a target; nil if there is none. An empty resource asks for overrides that

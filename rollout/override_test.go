@@ -419,6 +419,23 @@ func TestOverrideWithoutEffect(t *testing.T) {
 	if want := []string{"override_without_effect b o-b", "override_without_effect late o-late", "override_without_effect nobody o-nobody"}; !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
 	}
+
+	set = compile(t, policy(`{"id":"c","versionCooldown":{"intervalSeconds":1000000}}`))
+	for _, row := range []struct {
+		why  string
+		own  rollout.Override
+		told int
+	}{
+		{"what it names is there", override("c", only("r1"), in("prod")), 0},
+		{"no deployment has such a version", override("c", func(o *rollout.Override) { o.Version = "v22" }), 1},
+		{"there is no such resource", override("c", only("r11")), 1},
+		{"there is no such environment", override("c", in("Prod")), 1},
+	} {
+		s.Overrides = []rollout.Override{row.own}
+		if plan := mustPlan(t, set, s, t0); len(plan.Diagnostics) != row.told || (len(plan.Start) == 1) == (row.told == 1) {
+			t.Errorf("%s: starts %q, diagnostics %+v", row.why, started(plan), plan.Diagnostics)
+		}
+	}
 }
 
 // TestOverrideFaults: an override without author or reason is refused, and so is one that can never be active.

@@ -144,6 +144,9 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 		w.diagnose(DiagnosticVersionCycle, "", cycle.Error(), TargetID{})
 	}
 	w.openPools(&snapshot)
+	if err := w.capacity.validateForeign(); err != nil {
+		return Plan{}, err
+	}
 	if err := w.brackets(&snapshot); err != nil {
 		return Plan{}, err
 	}

@@ -173,6 +173,15 @@ func (w *work) occupy(s *Snapshot) {
 	}
 }
 
+// validateForeign checks the records that no pool of the plan has; package concurrency checks the others.
+func (c *capacity) validateForeign() error {
+	var f faults
+	for k := range c.foreign {
+		f.under(join("state.pools", fmt.Sprintf("[%q]", c.foreign[k].Key)), c.foreign[k].Validate())
+	}
+	return snapshotErrors(f.list)
+}
+
 // needs appends the pools that a target must have a place in.
 func (w *work) needs(slab []int32, start int, i int32) []int32 {
 	for _, rule := range w.views.list[w.view[i]].concurrency {

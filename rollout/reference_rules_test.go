@@ -544,6 +544,13 @@ func (r *reference) hosted(t rollout.Target, v rollout.Version) string {
 	return text
 }
 
+// concerns reports whether there is what an override names.
+func concerns(s rollout.Snapshot, o rollout.Override) bool {
+	return slices.ContainsFunc(s.Versions, func(v rollout.Version) bool { return v.ID == o.Version }) &&
+		(o.Resource == "" || slices.ContainsFunc(s.Resources, func(r rollout.Resource) bool { return r.ID == o.Resource })) &&
+		(o.Environment == "" || slices.ContainsFunc(s.Environments, func(e rollout.Environment) bool { return e.ID == o.Environment }))
+}
+
 // knows reports whether an override of a rule has any effect.
 func (r *reference) knows(rule string) bool {
 	if rule == "host" {

@@ -887,7 +887,7 @@ func (r *reference) plan(s rollout.Snapshot, now time.Time) outcome {
 	}
 	for _, o := range s.Overrides {
 		switch {
-		case !r.knows(o.Rule):
+		case !r.knows(o.Rule) || !concerns(s, o):
 			r.wake(o.ExpiresAt)
 		case r.now.Before(o.CreatedAt):
 			r.wake(o.CreatedAt)

@@ -43,6 +43,9 @@ func TestSnapshotFaults(t *testing.T) {
 		{"the state has two records of a pool, and one would hide the leases of the other", func(s *rollout.Snapshot) {
 			s.State.Pools = []concurrency.Record{concurrency.NewRecord("a"), concurrency.NewRecord("b"), concurrency.NewRecord("a")}
 		}, 1, `state.pools: two records of pool "a": keep the one that was saved last`},
+		{"the record of a pool that no rule has any more is of another release", func(s *rollout.Snapshot) {
+			s.State.Pools = []concurrency.Record{{Schema: 2, Key: "a", NextToken: 1}}
+		}, 1, `state.pools["a"]: schema: 2: must be 1: written by another release of the library`},
 		{"the state has two records of a bracket", func(s *rollout.Snapshot) {
 			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("b", "prod").Group, bracket.NewState("b", "prod").Group}
 		}, 1, `state.brackets: two records of rule "b" in "prod": keep the one that was saved last`},

@@ -15,24 +15,24 @@ import (
 //go:embed policy.yaml snapshot.yaml before.yaml
 var builtin embed.FS
 
-func readPolicies(named string) (*rollout.PolicySet, error) {
+func readPolicies(named string) (set *rollout.PolicySet, name string, err error) {
 	name, data, err := program.Read(builtin, named, "policy.yaml")
 	if err != nil {
-		return nil, err
+		return nil, name, err
 	}
 	policies, err := rollout.ParsePolicies(data)
 	if err != nil {
-		return nil, &program.InputError{Source: name, Err: err}
+		return nil, name, &program.InputError{Source: name, Err: err}
 	}
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
-		return nil, err
+		return nil, name, err
 	}
-	set, err := rollout.Compile(policies, env, rollout.WithZones(time.LoadLocation))
+	set, err = rollout.Compile(policies, env, rollout.WithZones(time.LoadLocation))
 	if err != nil {
-		return nil, &program.InputError{Source: name, Err: err}
+		return nil, name, &program.InputError{Source: name, Err: err}
 	}
-	return set, nil
+	return set, name, nil
 }
 
 // readSnapshot also returns the name of the file, for faults that only show when it is planned.
@@ -71,29 +71,32 @@ type explained struct {
 // find plans, explains, compares and lints. Faults of all files are found before anything is refused.
 func find(o options) (answer, error) {
 	var a answer
-	set, err := readPolicies(o.policy)
+	set, policyName, err := readPolicies(o.policy)
 	snapshot, name, snapshotErr := readSnapshot(o.snapshot)
-	before, beforeName, beforeSet := snapshot, name, set
+	before, beforeName, beforeSet, beforePolicyName := snapshot, name, set, policyName
 	var beforeErr, beforePolicyErr error
 	if o.before != "" {
 		before, beforeName, beforeErr = readSnapshot(o.before)
 	}
 	if o.beforePolicy != "" {
-		beforeSet, beforePolicyErr = readPolicies(o.beforePolicy)
+		beforeSet, beforePolicyName, beforePolicyErr = readPolicies(o.beforePolicy)
 	}
 	if err := errors.Join(err, snapshotErr, beforeErr, beforePolicyErr); err != nil {
 		return a, err
 	}
 
+	if len(snapshot.Targets) == 0 {
+		return a, program.Wrong(name, "targets: at least one is needed: there is nothing to explain")
+	}
 	plan, err := set.Plan(snapshot, o.now)
 	if err != nil {
-		return a, &program.InputError{Source: name, Err: err}
+		return a, &program.InputError{Source: program.Blame(err, policyName, name), Err: err}
 	}
 	a = answer{Now: plan.Now, Next: plan.Next, Start: plan.Start, Waiting: plan.Waiting, Keep: plan.Keep, Diagnostics: plan.Diagnostics, compared: o.compare}
 	if o.compare {
 		old, err := beforeSet.Plan(before, o.beforeNow)
 		if err != nil {
-			return a, &program.InputError{Source: beforeName, Err: err}
+			return a, &program.InputError{Source: program.Blame(err, beforePolicyName, beforeName), Err: err}
 		}
 		a.Changes = plan.Changes(&old)
 	}

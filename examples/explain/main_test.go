@@ -184,7 +184,9 @@ func TestWrongInput(t *testing.T) {
 		{Why: "contradictions in a snapshot", Args: []string{"-snapshot", "testdata/wrong-snapshot.yaml"}, Faults: []string{
 			`^testdata/wrong-snapshot\.yaml: resources: the id "a" occurs twice`, `versions\[0\]\.deployment: "wep"`, `versions\[1\]\.createdAt: required`, `targets\[0\]\.environment: "prod"|targets: .*"prod"`,
 		}},
-		{Why: "deployments that wait for one another", Args: []string{"-policy", "testdata/cycle.yaml"}, Faults: []string{`db.*report|report.*db`}},
+		{Why: "deployments that wait for one another", Args: []string{"-policy", "testdata/cycle.yaml"}, Faults: []string{`^testdata/cycle\.yaml: .*(db.*report|report.*db)`}},
+		{Why: "two brackets that claim the same targets, before the edit", Args: []string{"-before-policy", "testdata/two-brackets.yaml"}, Faults: []string{`^testdata/two-brackets\.yaml: bracket: .* both bracket deployment "api" on resource "eu-1"`}},
+		{Why: "a snapshot of nothing", Args: []string{"-snapshot", "testdata/empty.yaml"}, Faults: []string{`^testdata/empty\.yaml: targets: at least one`}},
 		{Why: "a target that is not there, and which are", Args: []string{"-target", "eu-2/staging/web"}, Faults: []string{`-target: snapshot\.yaml has no target "eu-2/staging/web": there are eu-2/production/api, eu-2/production/db, eu-2/production/web`}},
 		{Why: "no target at all", Args: []string{"-target", "web"}, Faults: []string{`-target: .*write it as resource/environment/deployment`}},
 		{Why: "both of them", Args: []string{"-now", "noon", "-before-now", "11:00"}, Faults: []string{`^-now: "noon"`, `^-before-now: "11:00"`}},

@@ -89,12 +89,12 @@ func load(o options) (input, error) {
 	if o.why != nil {
 		in.releases.Why = []question{*o.why}
 	}
-	return in, in.validate(o, fleetName, releasesName)
+	return in, in.validate(o, policyName, fleetName, releasesName)
 }
 
-// validate reports every fault of the two files, each under the name of its own.
-func (in *input) validate(o options, fleetName, releasesName string) error {
-	var wrong struct{ fleet, releases []error }
+// validate reports every fault of the files, each under the name of its own. Those of a policy that can be seen without a fleet have been found before.
+func (in *input) validate(o options, policyName, fleetName, releasesName string) error {
+	var wrong struct{ policy, fleet, releases []error }
 	inFleet := func(format string, args ...any) { wrong.fleet = append(wrong.fleet, fmt.Errorf(format, args...)) }
 	inReleases := func(format string, args ...any) { wrong.releases = append(wrong.releases, fmt.Errorf(format, args...)) }
 
@@ -109,6 +109,8 @@ func (in *input) validate(o options, fleetName, releasesName string) error {
 				inFleet("clusters: %s", path.Msg)
 			case errors.As(fault, &path) && strings.HasPrefix(path.Path, "targets"):
 				// It follows from what is said about the lists below.
+			case program.Blame(fault, policyName, fleetName) == policyName:
+				wrong.policy = append(wrong.policy, fault)
 			default:
 				inFleet("%w", fault)
 			}
@@ -201,6 +203,9 @@ func (in *input) validate(o options, fleetName, releasesName string) error {
 		}
 	}
 	var all []error
+	if len(wrong.policy) > 0 {
+		all = append(all, &program.InputError{Source: policyName, Err: errors.Join(wrong.policy...)})
+	}
 	if len(wrong.fleet) > 0 {
 		all = append(all, &program.InputError{Source: fleetName, Err: errors.Join(wrong.fleet...)})
 	}

@@ -139,6 +139,7 @@ func TestWrongInput(t *testing.T) {
 		{Why: "what a host checks when a version is published", Args: []string{"-releases", "releases-typo.yaml"}, Faults: []string{
 			`^releases-typo\.yaml: versions\[2\]\.targetSelector: 1:34: syntax error at AND \(write && for AND\) \(-unchecked plays it all the same\)`,
 		}},
+		{Why: "two brackets that claim the same clusters", Args: []string{"-policy", "testdata/two-brackets.yaml"}, Faults: []string{`^testdata/two-brackets\.yaml: bracket: .* both bracket deployment "checkout" on resource "ap-1"`}},
 		{Why: "a file that is not there", Args: []string{"-fleet", "testdata/none.yaml"}, Faults: []string{`testdata/none\.yaml: no such file`}},
 		{Why: "an unknown answer", Args: []string{"-scope-errors", "ignore"}, Faults: []string{`-scope-errors: "ignore" is unknown`}},
 		{Why: "no instant", Args: []string{"-why", "us-1"}, Faults: []string{`-why: "us-1": write a cluster and an instant`}},

@@ -98,6 +98,12 @@ func (f fleet) validate() error {
 		if c.Environment.ID == "" {
 			fault("clusters[%d].environment.id: is required", i)
 		}
+		for k, other := range f.Clusters[:i] {
+			if e := c.Environment; e.ID == other.Environment.ID && (e.Name != other.Environment.Name || !maps.Equal(e.Metadata, other.Environment.Metadata)) {
+				fault("clusters[%d].environment: %s is another one in clusters[%d]: describe it the same way, or give it an id of its own", i, e.ID, k)
+				break
+			}
+		}
 		if len(c.Resources) == 0 {
 			fault("clusters[%d].resources: at least one is needed", i)
 		}
@@ -160,6 +166,12 @@ func (r releases) validate(f fleet) error {
 		}
 		if o.From.IsZero() || !o.Until.After(o.From) {
 			fault("outages[%d].until: must come after from", i)
+		}
+		for k, other := range r.Outages[:i] {
+			if o.Resource == other.Resource && o.From.Before(other.Until) && other.From.Before(o.Until) {
+				fault("outages[%d]: %s is down at the same time in outages[%d]: make them one", i, o.Resource, k)
+				break
+			}
 		}
 	}
 	for i, c := range f.Clusters {

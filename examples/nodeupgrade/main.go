@@ -18,6 +18,8 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"time"
+	_ "time/tzdata" // policies name zones, and not every machine has them
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/examples/internal/program"
@@ -100,6 +102,9 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := policies.set.Check(world.Fleet); err != nil { // the files of fleet and releases have been checked: it is what the policies make of them
+		return &program.InputError{Source: policies.name, Err: err}
+	}
 	ctx := context.Background()
 	timeline, err := world.Run(ctx)
 	if err != nil {
@@ -131,6 +136,7 @@ func run(args []string, out io.Writer) error {
 
 // policies are a policy file, as read and as compiled.
 type policies struct {
+	name string // of the file
 	list []rollout.Policy
 	set  *rollout.PolicySet
 }
@@ -151,11 +157,11 @@ func readPolicies(o options) (policies, error) {
 	if err != nil {
 		return policies{}, err
 	}
-	set, err := rollout.Compile(list, env)
+	set, err := rollout.Compile(list, env, rollout.WithZones(time.LoadLocation))
 	if err != nil {
 		return policies{}, &program.InputError{Source: name, Err: err}
 	}
-	return policies{list, set}, nil
+	return policies{name, list, set}, nil
 }
 
 // overlap changes the overlap strategy of every bracket, and says whether there is one. A merge relies on the node staying drained.

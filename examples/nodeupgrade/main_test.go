@@ -160,6 +160,16 @@ func TestWrongInput(t *testing.T) {
 			`durations\.node-uncordon: is required`, `versions: containerd-upgrade v1\.7\.2 is missing`, `versions: kubelet-upgrade v1\.29\.1 is missing`,
 			`versions: node-drain v1 is missing`, `versions: node-uncordon v1 is missing`, `versions: os-patch 2026-02 is missing`,
 		}},
+		{Why: "all faults of a fleet", Args: []string{"-fleet", "testdata/wrong-fleet.yaml"}, Faults: []string{
+			`^testdata/wrong-fleet\.yaml: deployments\[1\]\.id: "os-patch"`, `deployments\[2\]\.id: ""`, `clusters\[0\]\.resources\[1\]\.id: "node-1"`, `clusters\[0\]\.runs\.kubelet: there is no such deployment`,
+			`clusters\[1\]\.environment: prod is another one in clusters\[0\]`, `clusters\[1\]\.resources: at least one`, `clusters\[2\]\.environment\.id: is required`, `clusters\[2\]\.resources\[0\]\.id: ""`,
+		}},
+		{Why: "outages that are none, and that overlap", Args: []string{"-releases", "testdata/wrong-outages.yaml"}, Faults: []string{
+			`^testdata/wrong-outages\.yaml: outages\[2\]: node-1 is down at the same time in outages\[0\]`, `outages\[3\]\.until: must come after from`, `outages\[4\]\.resource: the fleet has no resource "node-10"`,
+		}},
+		{Why: "deployments that wait for one another", Args: []string{"-policy", "testdata/cycle.yaml"}, Faults: []string{`^testdata/cycle\.yaml: rollout: dependency cycle: node-drain needs node-uncordon needs node-drain \(rules Circle/deploymentDependency/0, .*: remove`}},
+		{Why: "two brackets that claim the same nodes", Args: []string{"-policy", "testdata/two-brackets.yaml"}, Faults: []string{`^testdata/two-brackets\.yaml: bracket: "evenings/deploymentBracket/0" and "mornings/deploymentBracket/0" both bracket deployment "containerd-upgrade" on resource "node-0": narrow`}},
+		{Why: "a flag without value", Args: []string{"-policy", ""}, Faults: []string{`^-policy: is empty`}},
 		{Why: "a policy is no fleet", Args: []string{"-fleet", "policy.json"}, Faults: []string{`policy\.json: name: `, `policy\.json: selector: `, `policy\.json: rules: `}},
 		{Why: "a broken YAML file", Args: []string{"-policy", "testdata/broken.yaml"}, Faults: []string{`testdata/broken\.yaml: yaml: `}},
 		{Why: "a file that is not there", Args: []string{"-policy", "testdata/none.json"}, Faults: []string{`testdata/none\.json: no such file`}},

@@ -9,6 +9,9 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
 )
 
 // Main runs a program with the arguments of the process. It exits with 2 if a flag or a file is wrong, and with 1 if anything else is.
@@ -48,7 +51,7 @@ func Wrong(source, format string, args ...any) error {
 	return &InputError{Source: source, Err: fmt.Errorf(format, args...)}
 }
 
-// Parse reads the flags and nothing besides: programs take no other arguments, and instead says where their input goes. With -help, the usage is
+// Parse reads the flags and nothing besides: programs take no other arguments, and instead says where their input goes. A flag with an empty value is a fault. With -help, the usage is
 // printed and flag.ErrHelp returned.
 func Parse(flags *flag.FlagSet, args []string, out io.Writer, instead string) error {
 	flags.SetOutput(io.Discard)
@@ -62,5 +65,24 @@ func Parse(flags *flag.FlagSet, args []string, out io.Writer, instead string) er
 	case flags.NArg() > 0:
 		return Wrong(flags.Name(), "unexpected argument %q: %s", flags.Arg(0), instead)
 	}
-	return nil
+	var faults []error
+	flags.Visit(func(f *flag.Flag) { // mostly a variable of a shell that is not set
+		if own, ok := f.Value.(flag.Getter); ok && own.Get() == "" {
+			faults = append(faults, Wrong("-"+f.Name, "is empty: give it a value, or leave it out"))
+		}
+	})
+	return errors.Join(faults...)
+}
+
+// Blame says which file a fault of a fleet under policies is in: that of the policies if they make deployments wait for one another, or claim the same
+// ones twice.
+func Blame(fault error, policies, fleet string) string {
+	var circle *rollout.CycleError
+	var members *bracket.CycleError
+	var roles *bracket.RoleError
+	var twice *bracket.OverlapError
+	if errors.As(fault, &circle) && len(circle.Rules) > 0 || errors.As(fault, &members) || errors.As(fault, &roles) || errors.As(fault, &twice) {
+		return policies
+	}
+	return fleet
 }

@@ -22,10 +22,12 @@ func TestParse(t *testing.T) {
 		{"flags alone", "-n 3", ""},
 		{"a number is no number", "-n x", `p: invalid value "x" for flag -n: parse error (-help lists the flags)`},
 		{"an unknown flag", "-m", "p: flag provided but not defined: -m (-help lists the flags)"},
+		{"an empty value", "-n 3 -f=", `-f: is empty: give it a value, or leave it out`},
 		{"an argument", "-n 3 file.yaml", `p: unexpected argument "file.yaml": files are named with -f`},
 	} {
 		flags := flag.NewFlagSet("p", flag.ContinueOnError)
 		n := flags.Int("n", 0, "a `number`")
+		flags.String("f", "", "a `file`")
 		var out strings.Builder
 		err := program.Parse(flags, strings.Fields(row.args), &out, "files are named with -f")
 		if row.want == "" && (err != nil || *n != 3) || row.want != "" && (err == nil || err.Error() != row.want) || out.Len() > 0 {
