@@ -27,8 +27,8 @@
 //
 //  1. Observe: read the entities, the jobs and the stored state, all in one go. A stale read is harmless, half a read is not.
 //  2. Plan.
-//  3. Commit the starts that will be carried out, any subset of them, and save the state by compare-and-swap: groups, then executions that
-//     ended, then leases, then the other executions. If a save conflicts, begin again at 1.
+//  3. Commit the starts that will be carried out, any subset of them, and save the state by compare-and-swap: as a whole, or record by record,
+//     first groups and rollouts, then executions that ended, then leases, then the other executions. If a save conflicts, begin again at 1.
 //  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries the same id.
 //  5. Sleep until Next, or until something happens: a job ends, a version is published, somebody approves.
 //

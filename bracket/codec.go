@@ -187,7 +187,7 @@ func (f *faults) status(path string, s Status, known ...Status) { enum(f, path, 
 func (f *faults) group(path, id string, g *GroupRecord, want int) int {
 	n := groupNumber(g.Rule, g.Environment, id)
 	if n == 0 || n > g.Number || want > 0 && n != want {
-		f.add(path, "%q is no group of rule %q in environment %q up to number %d", id, g.Rule, g.Environment, g.Number)
+		f.add(path, "%q is not a group of rule %q in environment %q up to number %d", id, g.Rule, g.Environment, g.Number)
 	}
 	return n
 }

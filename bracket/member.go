@@ -15,9 +15,9 @@ type Bracket struct {
 	Targets []Target // only Resource and Deployment are read; nil: overlaps are not checked
 }
 
-// Check reports what [Rule.Validate] cannot see: a bracket without main member, a need that is no member, a dependency against the
-// roles ([*RoleError]), a dependency cycle ([*CycleError]), and a target in two brackets ([*OverlapError]). All faults are joined.
-// Nothing is modified.
+// Check reports what [Rule.Validate] cannot see: a bracket without a main member, a need that is not a member, a dependency against the
+// roles ([*RoleError]), a dependency cycle ([*CycleError]), and a target in two brackets ([*OverlapError]). All faults are joined. Nothing
+// is modified.
 func Check(brackets ...Bracket) error {
 	var faults []error
 	for _, b := range brackets {
@@ -91,7 +91,7 @@ func checkMembers(id string, members []Member, declared bool) error {
 			j, known := at[need]
 			switch {
 			case !known:
-				fault("members[%d]: %q needs %q, which is no member: leave it to an ordinary dependency", i, m.Deployment, need)
+				fault("members[%d]: %q needs %q, which is not a member: leave it to an ordinary dependency", i, m.Deployment, need)
 			case j == i:
 				// a cycle of one, reported below
 			case declared && roleOrder(m.Role) < roleOrder(members[j].Role):

@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 		{"cycle of two", derived, []Member{main("a", "b"), main("b", "a")}, "a -> b -> a", "neither can start"},
 		{"cycle beside a tail", derived, []Member{main("x", "b"), main("c", "b"), main("b", "c")}, "b -> c -> b", "only the members of the cycle are named"},
 		{"cycle through a condition", derived, []Member{{Deployment: "a", NeedsIf: []ConditionalNeed{{"b", []string{"v1"}}}}, main("b", "a")}, "a -> b -> a", "some versions would deadlock"},
-		{"unknown need", derived, []Member{main("a", "z")}, `"a" needs "z", which is no member`, "a typo, or an ordinary dependency"},
+		{"unknown need", derived, []Member{main("a", "z")}, `"a" needs "z", which is not a member`, "a typo, or an ordinary dependency"},
 		{"twice", derived, []Member{main("a"), main("a")}, "listed twice", "whose needs count?"},
 		{"nameless", derived, []Member{main("")}, "must not be empty", "nothing can refer to it"},
 		{"unknown role", declared, []Member{{Deployment: "a", Role: "hook"}}, `"hook" is unknown`, "enums fail closed"},

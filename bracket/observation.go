@@ -140,8 +140,8 @@ type Command struct {
 	Resource string `json:"resource"`
 	// Deployment names the member for retry and skip; empty: every failed member. It must be empty for resolve and abandon.
 	Deployment string    `json:"deployment,omitempty"`
-	By         string    `json:"by,omitempty"` // who decided; not interpreted
-	At         time.Time `json:"at,omitzero"`
+	By         string    `json:"by,omitempty"`     // who decided; not interpreted
+	At         time.Time `json:"at,omitzero"`      // when resolve and abandon take effect, and the order of commands; zero: the now of the Step
 	Reason     string    `json:"reason,omitempty"` // not interpreted
 }
 

@@ -26,8 +26,8 @@ type set struct{ allow, deny []rule }
 const DefaultHorizon = (5*365 + 2) * 24 * time.Hour
 
 // NewCalendar compiles windows. Zones are loaded by load, once each and only here, so a calendar keeps its answers when the zone data of
-// the machine change; pass [time.LoadLocation] to read them there. UTC is known without it, so load may be nil if there is no
-// other zone. Nothing of the windows is retained but their Recurrences.
+// the machine change; pass [time.LoadLocation] to read them there. UTC is known without it, so load may be nil if there is no other zone.
+// Of the windows, only their Recurrences are retained.
 //
 // The error joins every fault of every window, each a *[CalendarError] whose path begins with windows[i].
 func NewCalendar(windows []Window, load func(name string) (*time.Location, error)) (Calendar, error) {
@@ -81,7 +81,7 @@ func (l *zones) zone(name Zone) (*zone, error) {
 	location := time.UTC
 	if name != "" && name != "UTC" {
 		if l.load == nil {
-			return nil, errors.New("only UTC is known here: pass time.LoadLocation, or what loads zones otherwise")
+			return nil, errors.New("only UTC is known here: pass time.LoadLocation, or whatever else loads zones")
 		}
 		var err error
 		if location, err = l.load(string(name)); err != nil {
@@ -127,8 +127,8 @@ func (c Calendar) searches() time.Duration {
 // limit returns the end of a search that begins at t.
 func (c Calendar) limit(t time.Time) time.Time { return earlier(t.Add(c.searches()), never()) }
 
-// Open tells whether the calendar is open at t. It is open at exactly the start of an allow window and closed at exactly its end; deny
-// windows are the other way round.
+// Open tells whether the calendar is open at t. It is open at exactly the start of an allow window and closed at exactly its end; for a
+// deny window it is the other way round.
 func (c Calendar) Open(t time.Time) bool {
 	if !inRange(t) {
 		return false
@@ -185,9 +185,9 @@ func (c Calendar) NextClose(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// AddOpen returns the first open instant u, not before t and in UTC, such that the calendar is open for at least d within [t, u). With d = 0
-// it is [Calendar.NextOpen]. If d runs out exactly at a closing, u is the next opening. The error is [ErrNeverOpen] if there is no such
-// instant within the horizon, or a *[CalendarError] if d is negative or a host's recurrence at fault. For many durations from one start
+// AddOpen returns the first open instant u, not before t and in UTC, such that the calendar is open for at least d within [t, u). With d =
+// 0 it is [Calendar.NextOpen]. If d runs out exactly at a closing, u is the next opening. The error is [ErrNeverOpen] if there is no such
+// instant within the horizon, or a *[CalendarError] if d is negative or a host's recurrence is at fault. For many durations from one start
 // use [Calendar.Walk].
 func (c Calendar) AddOpen(t time.Time, d time.Duration) (time.Time, error) {
 	var buffer [inline]state
@@ -217,9 +217,9 @@ func (c Calendar) OpenBetween(a, b time.Time) (time.Duration, error) {
 	return sum, nil
 }
 
-// NextFit returns the first instant u, not before t and in UTC, such that the calendar is open throughout [u, u+d). With d = 0 it is the first
-// open instant. The error is [ErrNeverFits] if no such stretch begins within the horizon, or a *[CalendarError] if d is negative or a host's
-// recurrence at fault.
+// NextFit returns the first instant u, not before t and in UTC, such that the calendar is open throughout [u, u+d). With d = 0 it is the
+// first open instant. The error is [ErrNeverFits] if no such stretch begins within the horizon, or a *[CalendarError] if d is negative or a
+// host's recurrence is at fault.
 func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 	if d < 0 {
 		return time.Time{}, negative(d)

@@ -1,7 +1,7 @@
 // Package clock tells the time to the shells around the planners, and tells planners when something may happen: [Calendar] knows the
 // windows and freezes of a policy, in the time zones of the people who wrote them.
 //
-// It starts no timer, never sleeps, loads no zone data by itself and reads the machine's clock in [System] only. The planners never see a
+// It starts no timer, never sleeps, loads no zone data by itself, and reads the machine's clock only in [System]. The planners never see a
 // [Clock]: they are given now as an argument, so that the same input gives the same plan. A calendar returns the instant at which looking
 // again can help, and the host waits for it in its own way; tests of hosts that sleep are the job of testing/synctest.
 //
@@ -23,7 +23,7 @@
 // and Last is the first instant after which it is never again before it. Away from changes they are the same.
 //
 //   - A start that the clock skips is First, which is the end of the gap; or, with [GapSkip], there is no occurrence on that day.
-//   - A start that is shown twice is First; or, with [OverlapLast], the second pass, also where the clock is set back to exactly it. There
+//   - A start that is shown twice is First; or, with [OverlapLast], the second pass, even where the clock is set back to exactly that reading. There
 //     are never two occurrences on one day.
 //   - A length in minutes is elapsed time: six hours from 22:00 may end at 03:00 or at 05:00.
 //   - An end by the clock is a reading. An allow window ends as soon as the clock is at or past it; a deny window ends when the

@@ -14,7 +14,7 @@ var (
 	// ErrNeverOpen is returned by [Calendar.NextOpen] and [Calendar.AddOpen]: there is no such instant within the horizon.
 	ErrNeverOpen = errors.New("the calendar does not open")
 	// ErrNeverFits is returned by [Calendar.NextFit]: no open stretch that begins within the horizon is long enough.
-	ErrNeverFits = errors.New("the calendar is never open for so long")
+	ErrNeverFits = errors.New("the calendar is never open for that long")
 )
 
 // CalendarError is one fault of a window, of a question, or of a host's [Recurrence]. Functions that find several report all, joined.

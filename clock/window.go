@@ -14,8 +14,8 @@ import (
 // Window is a recurrence of starts with a length, or a one-off interval; inside it a calendar is open or closed. Exactly one of Weekly,
 // RRule, From with Until, and Recurrence is given. The zero value is not valid.
 //
-// It is a plain struct without decoder of its own, so it can be embedded in a larger one; [ParseWindow] reads one on its own. Occurrences
-// of one window may overlap; the window is their union.
+// It is a plain struct without a decoder of its own, so that it can be embedded in a larger one; [ParseWindow] reads one on its own.
+// Occurrences of one window may overlap; the window is their union.
 type Window struct {
 	// Weekly recurs on days of the week.
 	Weekly *Weekly `json:"weekly,omitempty"`
@@ -26,17 +26,17 @@ type Window struct {
 	// DurationMinutes is the length of an occurrence in elapsed time: 360 are six hours, also across a change of the clock. Required with
 	// RRule and Recurrence, and with Weekly unless that has an end.
 	DurationMinutes Minutes `json:"durationMinutes,omitzero"`
-	// From and Until are the one-off interval [From, Until). The zero time is no instant but an absent one.
+	// From and Until are the one-off interval [From, Until). The zero time means that it is absent.
 	From  time.Time `json:"from,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// Timezone is in which the days and times of Weekly and RRule are read, and in which a Recurrence is asked. Default UTC.
+	// Timezone is the zone in which the days and times of Weekly and RRule are read and a Recurrence is asked. Default UTC.
 	Timezone Zone `json:"timezone,omitzero"`
-	// AllowWindow says what the window does: open inside, if nil or true; closed inside, if false.
+	// AllowWindow says what the calendar is inside the window: open if nil or true, closed if false.
 	AllowWindow *bool `json:"allowWindow,omitempty"`
 	// Anchor fixes the phase of what recurs every second day or week, as a local date and time such as 2025-01-06T09:00, with or without
-	// seconds. An instant of RFC 3339 is accepted, too, and stands for its reading in Timezone. The window recurs before it as well
-	// as after it: to begin at some date, deny what comes before. Required if RRule has an INTERVAL above 1 or no BYHOUR, or a weekly one no
-	// BYDAY, and if Weekly has EveryWeeks above 1.
+	// seconds. An instant of RFC 3339 is accepted too, and stands for its reading in Timezone. The window recurs before it as well as after
+	// it: to begin at some date, deny what comes before. Required if RRule has an INTERVAL above 1 or no BYHOUR, or a weekly one no BYDAY,
+	// and if Weekly has EveryWeeks above 1.
 	Anchor string `json:"anchor,omitzero"`
 	// Gap says what becomes of a start that the clock jumps over. Default forward.
 	Gap Gap `json:"gap,omitzero"`
@@ -82,7 +82,7 @@ const (
 	OverlapLast  Overlap = "last"
 )
 
-// Minutes is a length in minutes, at least 1. The zero value is an absent one; written out in JSON it is an error.
+// Minutes is a length in minutes, at least 1 and at most 292 years. Zero means that it is absent; a zero written out in JSON is an error.
 type Minutes int64
 
 // maxMinutes is what a [time.Duration] holds, 292 years.
@@ -100,7 +100,7 @@ func (m *Minutes) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Weeks is a number of weeks, at least 1. The zero value is an absent one; written out in JSON it is an error.
+// Weeks is a number of weeks, at least 1. Zero means that it is absent; a zero written out in JSON is an error.
 type Weeks int64
 
 // maxInterval bounds intervals far above anything useful and far below what could overflow.
@@ -123,8 +123,8 @@ func count(data []byte) (int64, bool) {
 	return n, json.Unmarshal(data, &n) == nil && n >= 1
 }
 
-// Zone is the name of a time zone in the IANA database, such as Europe/Berlin. The zero value is an absent one; written out in JSON it is an
-// error, because a name that got lost must not mean UTC.
+// Zone is the name of a time zone in the IANA database, such as Europe/Berlin. The zero value means that it is absent; an empty name
+// written out in JSON is an error, because a name that got lost must not mean UTC.
 type Zone string
 
 // UnmarshalText reads any name but the empty one. Whether the zone exists is for [NewCalendar] to find out.

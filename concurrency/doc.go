@@ -22,17 +22,17 @@
 //
 // These invariants hold in every state, and the tests refer to them by number:
 //
-//	I1   After any part of a batch is carried out active ≤ max, or only holders and resources that were disrupted
-//	     already were added.
-//	I2   A holder is never refused, also above the limit, in a paused pool or in an unknown one.
+//	I1   After any part of a batch is carried out, active ≤ max, or nothing was added but holders and resources
+//	     that were disrupted already.
+//	I2   A holder is never refused, not even above the limit, in a paused pool or in an unknown one.
 //	I3   An admitted candidate fits all its pools; without strict a refused one took nothing.
 //	I4   The order of the input changes nothing.
 //	I5   Planning again on what a plan led to admits nothing more that consumes, as long as no holder asked twice.
 //	I6   No lease disappears without release; no plan pre-empts.
 //	I7   With one pool per candidate a higher limit refuses nobody who was admitted. A pool nobody needs changes nothing.
 //	I8   Quarantine adds no more holders than its allowance.
-//	I9   Tokens of a pool strictly increase; of a holder at most one is valid, every other one is refused.
-//	I10  Under any interleaving of planners, claims, crashes and stale snapshots more than max count only if max shrank
+//	I9   The tokens of a pool strictly increase; a holder has at most one that is valid, and every other is refused.
+//	I10  Under any interleaving of planners, claims, crashes and stale snapshots more than max count only if max has shrunk
 //	     since, or by holders.
 //	I11  Every refusal names a pool and an event that can end it.
 //	I12  If every holder ends and limits are at least 1, every candidate is admitted in the end; with strict, in order

@@ -190,11 +190,10 @@ func (r Record) held(h Holder, token uint64) (int, error) {
 
 // Claim returns the record with the lease that a claim of [Plan] asks for.
 //
-// A holder with a lease keeps it, and the record is returned as it is: claiming is re-entrant, and repeating a claim that was
-// cut off is harmless. If its token is not the claim's, the error is [ErrFenced]. A new lease needs a record at the
-// claim's revision, else the error is [ErrConflict]: plan again. The claims of one plan on one record are applied in
-// the order of the plan, any of them may be left out, and the record is written once; a claim with a token below
-// NextToken is [ErrFenced]. [Apply] does all this for a whole plan.
+// A holder with a lease keeps it, and the record is returned as it is: claiming is re-entrant, and repeating a claim that was cut off is
+// harmless. If its token is not the claim's, the error is [ErrFenced]. A new lease needs a record at the claim's revision, else the error
+// is [ErrConflict]: plan again. The claims that one plan makes on one record are applied in the order of the plan, and then the record is
+// written once. Any of them may be left out. A claim with a token below NextToken is [ErrFenced]. [Apply] does all this for a whole plan.
 func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	if i, ok := r.find(h); ok {
 		if held := r.Leases[i].Token; held != c.Token {
@@ -240,9 +239,9 @@ func (r Record) Release(h Holder, token uint64) (Record, error) {
 	return r.with(slices.Concat(r.Leases[:i], r.Leases[i+1:])), nil
 }
 
-// Renew returns the record after progress of the holder (start, heartbeat or end of a run) at the given instant. The
-// newest progress counts, whatever the order of arrival. A quarantined lease becomes active again. A token that is not
-// the lease's, or a lease that is gone, is [ErrFenced].
+// Renew returns the record after progress of the holder (start, heartbeat or end of a run) at the given instant. The newest progress
+// counts, in whatever order reports arrive. A quarantined lease becomes active again. A token that is not the lease's, or a lease that is
+// gone, is [ErrFenced].
 func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 	return r.edit(h, token, func(l *Lease) {
 		l.State, l.Reason = Active, ""
@@ -252,9 +251,8 @@ func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 	})
 }
 
-// Quarantine returns the record with the holder's lease quarantined, for a reason to be shown to people: it is stuck and the
-// rule says so, or its execution was abandoned. The lease goes on counting. A token that is not the lease's, or a lease
-// that is gone, is [ErrFenced].
+// Quarantine returns the record with the holder's lease quarantined, with a reason for people to read: it is stuck and the rule says so, or
+// its execution was abandoned. The lease goes on counting. A token that is not the lease's, or a lease that is gone, is [ErrFenced].
 func (r Record) Quarantine(h Holder, token uint64, reason string) (Record, error) {
 	return r.edit(h, token, func(l *Lease) { l.State, l.Reason = Quarantined, reason })
 }

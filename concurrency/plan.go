@@ -43,13 +43,13 @@ type Claim struct {
 	Token    uint64 // of the present lease for a holder that has one, else a new one
 }
 
-// Refused is a candidate that waits.
+// Refused is a candidate that may not start now.
 type Refused struct {
 	Candidate int32 // index of the candidate
 	Why       int32 // index of the result's Refusals
 }
 
-// Refusal is a pool's no.
+// Refusal is one pool that has no place for a candidate, and why.
 type Refusal struct {
 	Pool   int32 // index of the snapshot's pool
 	Reason Reason

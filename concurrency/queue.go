@@ -10,9 +10,9 @@ import (
 // candidate costs no pass over the fleet. [Queue.Admit] admits exactly whom Plan would admit on the same leases and the
 // same waiting candidates.
 //
-// It knows two kinds of events, a new candidate and the end of a lease. After any other (a limit, a total, an unavailable
-// resource, a stuck lease, a conflict in the store) a new Queue is made, as it is at the start. It forgets no resource that ever had a place: where
-// resources come and go by the million, a new one is made now and then as well. A Queue is for one goroutine.
+// It knows two kinds of events, a new candidate and the end of a lease. After any other change (a limit, a total, an unavailable resource,
+// a stuck lease, a conflict in the store) make a new Queue, as at the start. It forgets no resource that ever had a place: where resources
+// come and go by the million, make a new one now and then, too. A Queue is for one goroutine.
 //
 // Candidates that need the same places wait in one line, and a line that cannot move waits at the pool that refuses it.
 // An event looks only at the lines of the pools in which a place became free, and at the head of each. Lines with a
@@ -58,8 +58,8 @@ func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 // Len returns how many candidates wait.
 func (q *Queue) Len() int { return q.count }
 
-// Add lets a candidate wait and returns its id, which is its own until it is admitted or removed. Needs are kept and must not be
-// modified until then.
+// Add lets a candidate wait and returns its id, which no other candidate has until it is admitted or removed. Its Needs are kept, and must
+// not be modified until then.
 func (q *Queue) Add(c Candidate) (int32, error) {
 	if err := checkCandidates([]Candidate{c}, len(q.ledger.pools)); err != nil {
 		return 0, err

@@ -118,7 +118,7 @@ func (r Rule) validateLimit(fault func(path, value, hint string)) {
 	}
 }
 
-// Max returns the rule's limit, in whichever way it is written; unset if the rule is not valid in this respect.
+// Max returns the rule's limit, however it is written; it is unset if the rule has none that is valid.
 func (r Rule) Max() Limit {
 	valid := true
 	r.validateLimit(func(_, _, _ string) { valid = false })

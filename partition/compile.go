@@ -260,7 +260,7 @@ func (c *Compiled) layOut() error {
 		p.slot, p.member = uint32(words*64), members
 		members += p.count
 		if words += (int(p.count) + 63) / 64; words > math.MaxUint32/64 {
-			return &FieldError{Kind: KindValue, Path: "partitions", Hint: "are too many for so many clusters"}
+			return &FieldError{Kind: KindValue, Path: "partitions", Hint: "are too many for this number of clusters"}
 		}
 	}
 	c.members = make([]uint32, members)

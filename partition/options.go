@@ -16,7 +16,7 @@ type Options struct {
 	Paused    Paused    `json:"paused,omitzero"`    // what a paused cluster counts as
 	Offline   Offline   `json:"offline,omitzero"`   // what an offline cluster counts as
 	Releases  Releases  `json:"releases,omitzero"`  // what limits the update of healthy clusters
-	// MaxPerStep is the most releases of one step over all partitions; 0 is no such limit. It must not be negative.
+	// MaxPerStep is the greatest number of releases in one step, over all partitions; 0 means no such limit. It must not be negative.
 	MaxPerStep int `json:"maxPerStep,omitzero"`
 	// DisplayNameLabel is the label whose value a partition's clusterName is compared with, besides the name of the cluster. Nil means
 	// the constant [DisplayNameLabel], the empty string none.
@@ -26,7 +26,7 @@ type Options struct {
 // Mode says whose decisions are made.
 type Mode string
 
-// The modes; the empty one is Default.
+// The values of Mode; the empty one means Default.
 const (
 	Default         Mode = "default"          // what Fleet's documentation promises
 	FleetController Mode = "fleet_controller" // what Fleet's controller does, oddities included
@@ -35,16 +35,16 @@ const (
 // Leftovers says what becomes of clusters in no manual partition.
 type Leftovers string
 
-// The zero value of Leftovers is ExcludeLeftovers.
+// The values of Leftovers; the empty one means ExcludeLeftovers.
 const (
 	ExcludeLeftovers Leftovers = "exclude" // they are never released, and listed
-	AppendLeftovers  Leftovers = "append"  // they are cut into automatic partitions behind the manual ones
+	AppendLeftovers  Leftovers = "append"  // they are cut into automatic partitions after the manual ones
 )
 
 // Paused says what a paused cluster counts as. It is never released.
 type Paused string
 
-// The zero value of Paused is SkipPaused.
+// The values of Paused; the empty one means SkipPaused.
 const (
 	SkipPaused  Paused = "skip"  // it does not count
 	BlockPaused Paused = "block" // it counts as NotReady until it has the wanted version
@@ -53,7 +53,7 @@ const (
 // Offline says what an offline cluster counts as.
 type Offline string
 
-// The zero value of Offline is CountOffline.
+// The values of Offline; the empty one means CountOffline.
 const (
 	CountOffline   Offline = "count"   // as NotReady, unless it was never released
 	ExcludeOffline Offline = "exclude" // it is held, like a paused one
@@ -62,7 +62,7 @@ const (
 // Releases says what limits the update of healthy clusters.
 type Releases string
 
-// The zero value of Releases is ByBatch.
+// The values of Releases; the empty one means ByBatch.
 const (
 	ByBatch  Releases = "batch"  // only the batch
 	ByBudget Releases = "budget" // also what maxUnavailable leaves, but one cluster if all others are ready

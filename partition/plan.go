@@ -81,7 +81,7 @@ type Step struct {
 	Releases   []Release `json:"releases,omitempty"` // in cluster order, each cluster once
 	Partitions []Status  `json:"partitions"`         // in the order of the rollout, all of them
 	// NotReadyPartitions is how many of the reached partitions are not ready. As soon as it exceeds MaxNotReadyPartitions, the gate
-	// closes: no partition behind is reached.
+	// closes: no partition after that is reached.
 	NotReadyPartitions    int `json:"notReadyPartitions"`
 	MaxNotReadyPartitions int `json:"maxNotReadyPartitions"`
 	ClosedBy              int `json:"closedBy"` // index of the partition that closed the gate; -1 if it is open
@@ -120,7 +120,7 @@ type Status struct {
 	Done        int  `json:"done"`             // up to date and ready
 	Released    int  `json:"released"`         // in this step, by this partition
 	Reached     bool `json:"reached,omitzero"` // it had its turn
-	Ready       bool `json:"ready,omitzero"`   // it does not stand in the way of those behind it
+	Ready       bool `json:"ready,omitzero"`   // it does not stand in the way of those after it
 	// Classes are the members by class after the step, in the default mode.
 	Classes Classes `json:"classes,omitzero"`
 	// Blockers are the first NotReady members, at most three, if so many are NotReady that others wait. In the mode FleetController

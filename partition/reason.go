@@ -76,7 +76,7 @@ func (c Code) row() (codeRow, bool) {
 // String returns the stable text, such as "threshold".
 func (c Code) String() string { row, _ := c.row(); return row.text }
 
-// On returns what can end the wait: one of the constants, or "" for a value that is no code.
+// On returns what can end the wait: one of the constants, or "" for a value that is not a code.
 func (c Code) On() string { row, _ := c.row(); return row.on }
 
 // Status returns "denied" if only a change of the configuration helps, and "pending" otherwise.
@@ -87,7 +87,7 @@ func (c Code) Status() string {
 	return "pending"
 }
 
-// MarshalText returns the stable text; a value that is no code is a *[FieldError].
+// MarshalText returns the stable text; a value that is not a code is a *[FieldError].
 func (c Code) MarshalText() ([]byte, error) {
 	row, ok := c.row()
 	if !ok {
@@ -117,14 +117,14 @@ func (r Reason) String() string {
 	case ClusterOffline:
 		return "the cluster is offline"
 	case Gate:
-		return fmt.Sprintf("partition %d is not reached: partition %d closed the gate, %d not ready of at most %d",
+		return fmt.Sprintf("partition %d is not reached: partition %d closed the gate, %d partitions are not ready, at most %d may be",
 			r.Partition, r.ClosedBy, r.Count, r.Limit)
 	case Threshold:
-		return fmt.Sprintf("partition %d has %d members NotReady of at most %d", r.Partition, r.Count, r.Limit)
+		return fmt.Sprintf("partition %d waits: %d members are NotReady, at most %d may be", r.Partition, r.Count, r.Limit)
 	case Budget:
-		return fmt.Sprintf("partition %d has no room for updates: %d members NotReady of at most %d", r.Partition, r.Count, r.Limit)
+		return fmt.Sprintf("partition %d has no room for updates: %d members are NotReady, at most %d may be", r.Partition, r.Count, r.Limit)
 	case TotalBudget:
-		return fmt.Sprintf("all targets together have no room for updates: %d unavailable of at most %d", r.Count, r.Limit)
+		return fmt.Sprintf("all targets together have no room for updates: %d are unavailable, at most %d may be", r.Count, r.Limit)
 	case StepLimit:
 		return fmt.Sprintf("the step has its %d releases", r.Limit)
 	case Batch:

@@ -38,7 +38,7 @@ type Definition struct {
 	MaxUnavailable IntOrString `json:"maxUnavailable,omitzero"` // the strategy's if absent
 	// ClusterName is the name of the cluster or its display name; more than one cluster may match.
 	ClusterName string `json:"clusterName,omitempty"`
-	// ClusterSelector is about the labels of the cluster; {} matches all, nil is no criterion.
+	// ClusterSelector is about the labels of the cluster; {} matches all, and nil asks for nothing.
 	ClusterSelector *selector.LabelSelector `json:"clusterSelector,omitempty"`
 	// ClusterGroup is the name of a group that the cluster must be in.
 	ClusterGroup string `json:"clusterGroup,omitempty"`
@@ -74,7 +74,7 @@ func (d *Definition) UnmarshalJSON(data []byte) error {
 		ClusterGroupSelector *selector.LabelSelector `json:"clusterGroupSelector"`
 	}
 	if string(data) == "null" {
-		return &strictjson.Error{Msg: "null is no partition: take the entry out"}
+		return &strictjson.Error{Msg: "null is not a partition: remove the entry"}
 	}
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
 		return err // the decoder of the strategy continues its paths
@@ -89,9 +89,9 @@ func (d *Definition) UnmarshalJSON(data []byte) error {
 }
 
 // Validate reports every fault by the rules of the default mode, joined, each a *[FieldError], whatever clusters there are: limits that
-// are none, a maxNew below 1, selectors that Kubernetes would refuse. AutoPartitionSize is not looked at beside manual
-// partitions. [Compile] reports the same, and more if leftovers are appended; in the mode FleetController it reports the
-// first fault that Fleet's controller would meet.
+// cannot be read as one, a maxNew below 1, selectors that Kubernetes would refuse. AutoPartitionSize is not looked at beside manual
+// partitions. [Compile] reports the same, and more if leftovers are appended; in the mode FleetController it reports the first fault that
+// Fleet's controller would meet.
 func (s Strategy) Validate() error { return s.validate(false) }
 
 func (s *Strategy) validate(leftovers bool) error {

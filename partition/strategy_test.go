@@ -57,7 +57,7 @@ func TestDecode(t *testing.T) {
 		{`{"maxUnavailble": "10%"}`, "a misspelt limit must not become no limit", []string{"value maxUnavailble"}},
 		{`{"MaxUnavailable": "10%"}`, "names are exact", []string{"value MaxUnavailable"}},
 		{`{"maxNew": 1, "maxNew": 2}`, "a field given twice", []string{"value maxNew"}},
-		{`{"partitions": [null]}`, "null is no partition", []string{"value partitions[0]"}},
+		{`{"partitions": [null]}`, "null is not a partition", []string{"value partitions[0]"}},
 		{`{"partitions": {}}`, "an object for a list", []string{"value partitions"}},
 		{`{"maxUnavailable": 1.5, "partitions": [{}, {"maxUnavailable": false, "selector": {}, "clusterName": 5}]}`, "all faults are reported",
 			[]string{"value maxUnavailable", "value partitions[1].maxUnavailable", "value partitions[1].selector", "value partitions[1].clusterName"}},

@@ -21,9 +21,9 @@ type Situation struct {
 	Blockers []Verdict `json:"blockers,omitempty"` // why; shared with the plan, do not modify
 }
 
-// Changes returns what the plan says differently from an earlier one, by resource, environment and deployment: who starts now, who waits for
-// something else, or until another time, and for whom nothing is left to do. Facts behind a verdict, such as a count of successes, are not
-// compared. Both plans may be decoded copies. It takes time in proportion to both.
+// Changes returns what the plan says differently from an earlier one, by resource, environment and deployment: who starts now, who waits
+// for something else, or until another time, and for whom nothing is left to do. The facts of a verdict ([Data]), such as a count of
+// successes, are not compared. Both plans may be decoded copies. It takes time in proportion to both.
 func (p *Plan) Changes(before *Plan) []Change {
 	old, now := before.situations(), p.situations()
 	var changes []Change

@@ -13,9 +13,10 @@ type CustomRule interface {
 	// ID names the rule in verdicts and overrides; no rule of a policy may have it.
 	ID() string
 
-	// Judge must be a pure function of its argument: the same candidate gives the same verdict, and nothing but the passing of Verdict.Until
-	// may change it between two plans on the same snapshot. Until is after now, or zero, and a pending verdict without it names an event. What
-	// breaks this, or has no known status, denies with [ReasonCustomInvalid]. Rule may be left empty; the reason is the rule's own code.
+	// Judge must be a pure function of its argument: the same candidate gives the same verdict, and nothing but the passing of
+	// Verdict.Until may change it between two plans on the same snapshot. Until is after now, or zero, and a pending verdict without it
+	// names an event. A verdict that breaks this, or has no known status, denies with [ReasonCustomInvalid]. Rule may be left empty; the
+	// reason is the rule's own code.
 	Judge(candidate Candidate) Verdict
 }
 

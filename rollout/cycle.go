@@ -142,7 +142,7 @@ func (s *PolicySet) Check(snapshot Snapshot) error {
 					f.list = append(f.list, &SnapshotError{Path: at + ".versionSelector", Msg: err.Error()})
 				}
 				if _, known := w.deployment(dependency.Deployment); !known {
-					f.list = append(f.list, &SnapshotError{Path: at + ".deployment", Msg: fmt.Sprintf("%q is no id of deployments", dependency.Deployment)})
+					f.list = append(f.list, &SnapshotError{Path: at + ".deployment", Msg: fmt.Sprintf("%q is not the id of a deployment", dependency.Deployment)})
 				}
 			}
 		}

@@ -34,8 +34,9 @@
 //
 // # Positions
 //
-// A position is a rank by hash, computed once per rollout, so it never depends on the order of the input, and close version ids give different
-// orders. Who joins after the start ranks behind those who were there and moves nobody. The hashes are frozen by golden vectors.
+// A position is a rank by hash, computed once per rollout, so it never depends on the order of the input, and close version ids give
+// different orders. A target that joins after the start ranks after those that were there, and moves none of them. The hashes are frozen by
+// golden vectors.
 //
 // # Invariants
 //
@@ -43,9 +44,9 @@
 //	I2   planning again after any subset of a plan was carried out starts nothing of it twice
 //	I3   no target is given a version older than its current or started one, except by a rollback, which is never rolled back
 //	I4   what a target runs is never cleared
-//	I5   capacity aside, who is allowed stays allowed while time passes inside an open window, but for maximumAgeHours and overrides
+//	I5   capacity aside, whoever is allowed stays so while time passes inside an open window, but for maximumAgeHours and overrides
 //	I6   Next is after now, and between the two the plan stays the same
-//	I7   capacity aside, who joins, leaves or is relabelled makes no allowed target wait
+//	I7   capacity aside, no allowed target waits because another one joins, leaves or is relabelled
 //	I8   due times are monotone in the position, and open instants
 //	I9   the open time between two due times is the difference of their offsets
 //	I10  a waiting target lists every rule that blocks it: without these it would start
@@ -58,9 +59,9 @@
 //
 // # Where the designs are not followed
 //
-// An expression that does not compile is an error, never a policy that silently does not apply. Nothing is cleared when no version may start.
-// Two approval rules of which one is unmet give no start. A slot belongs to (resource, group) and not to a running job. A status that
-// nobody knows is an active job. Backoff and offsets are integers that saturate or fail, and never wrap. A targetSelector that fails reaches
-// nobody, unless [WithScopeErrors] says so. A cooldown is counted per target. The soak of a progression counts from the first success, so a
-// redeployment does not begin it anew. A rollout that closed windows interrupt does not make up for them in a burst.
+// An expression that does not compile is an error, never a policy that silently does not apply. Nothing is cleared when no version may
+// start. Two approval rules, one of them unmet, do not let a version start. A slot belongs to (resource, group) and not to a running job. A
+// status that nobody knows is an active job. Backoff and offsets are integers that saturate or fail, and never wrap. A targetSelector that
+// fails reaches nobody, unless [WithScopeErrors] says so. A cooldown is counted per target. The soak of a progression counts from the first
+// success, so a redeployment does not begin it anew. A rollout that closed windows interrupt does not make up for them in a burst.
 package rollout

@@ -131,7 +131,7 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 		case v.ID == "":
 			f.add(fmt.Sprintf("versions[%d].id", i), "required")
 		case !ok:
-			f.add(fmt.Sprintf("versions[%d].deployment", i), "%q is no id of deployments", v.Deployment)
+			f.add(fmt.Sprintf("versions[%d].deployment", i), "%q is not the id of a deployment", v.Deployment)
 		case v.CreatedAt.IsZero():
 			f.add(fmt.Sprintf("versions[%d].createdAt", i), "required: versions are ordered by it, and rollouts start from it")
 		default:

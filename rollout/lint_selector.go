@@ -114,7 +114,7 @@ func (l *lint) lookAtVersionSelector(rule *compiledRule) {
 		}
 	}
 	if versions > 0 {
-		l.add(at(rule, "selector"), LintSelectorMatchesNothing, SeverityWarning, l.reach[rule.policy], "it lets no version pass that exists", "correct the expression, or publish a version that it matches")
+		l.add(at(rule, "selector"), LintSelectorMatchesNothing, SeverityWarning, l.reach[rule.policy], "no existing version passes it", "correct the expression, or publish a version that it matches")
 	}
 }
 

@@ -125,8 +125,8 @@ type Event struct {
 
 // Plan decides who may start now and why everybody else waits. It changes nothing: what it would store is in the result.
 //
-// Rules are asked in this order and all blockers are returned: version status, version selectors, approvals, brackets, dependencies,
-// gradual rollouts, retries, busy targets; capacity is asked last and only for what passes everything else, in one batch.
+// Rules are asked in the order of the chain in the package documentation, and all that block are returned; capacity is asked last, in one
+// batch, and only for what passes everything else.
 //
 // The error joins one [*SnapshotError] per contradiction in the snapshot, or is a [*CycleError], or one of package bracket or
 // concurrency about the state; then there is no plan. An expression that fails on a target holds that target only, and is in its blockers.

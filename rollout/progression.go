@@ -59,7 +59,7 @@ func (p EnvironmentProgression) Validate() error {
 	}
 	for i, status := range p.SuccessStatuses {
 		if !status.Terminal() {
-			f.add(fmt.Sprintf("successStatuses[%d]", i), "%q is no status of a job that ended", status)
+			f.add(fmt.Sprintf("successStatuses[%d]", i), "%q is not a status of an ended job", status)
 		}
 	}
 	return f.err()

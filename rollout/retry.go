@@ -52,7 +52,7 @@ func (r Retry) Validate() error {
 	for i, status := range r.RetryOnStatuses {
 		at := fmt.Sprintf("retryOnStatuses[%d]", i)
 		if !status.Terminal() {
-			f.add(at, "%q is no status of a job that ended", status)
+			f.add(at, "%q is not a status of an ended job", status)
 		} else if status == JobSuccessful {
 			f.add(at, "%q: a success is never repeated", status)
 		}

@@ -23,7 +23,7 @@ func (r Rollback) Validate() error {
 	for i, status := range r.OnJobStatuses {
 		at := fmt.Sprintf("onJobStatuses[%d]", i)
 		if !status.Terminal() {
-			f.add(at, "%q is no status of a job that ended", status)
+			f.add(at, "%q is not a status of an ended job", status)
 		} else if status == JobSuccessful {
 			f.add(at, "%q: use onVerificationFailure for a job that succeeded and turned out bad", status)
 		}

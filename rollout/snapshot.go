@@ -8,7 +8,8 @@ import (
 )
 
 // Snapshot is everything a plan is made from: what the host knows, all of it from one read, and the state that the last plan left. The
-// order of the lists never matters; sorted input is only faster. A snapshot is not modified and not retained.
+// order of the lists never matters; sorted input is only faster. A snapshot is not modified. A plan refers to the one that it was made
+// from: leave that alone until the plan is committed and explained.
 type Snapshot struct {
 	Resources    []Resource    `json:"resources"`
 	Environments []Environment `json:"environments"`

@@ -9,8 +9,9 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// State is what plans remember between calls: a plain value that goes in and comes out, to be stored as it is or record by record. Its
-// records are immutable: a new State shares those that did not change.
+// State is what plans remember between calls: a plain value that goes in and comes out, to be stored as a whole or record by record, and
+// then in the order that the documentation of the module gives: [Planner] does so. Its records are immutable: a new State shares those that
+// did not change.
 type State struct {
 	Brackets   []*bracket.GroupRecord     `json:"brackets,omitempty"`   // by rule and environment
 	Executions []*bracket.ExecutionRecord `json:"executions,omitempty"` // by rule and resource

@@ -67,7 +67,7 @@ type Verdict struct {
 	Data   *Data       `json:"data,omitempty"` // what the reason needs to be understood; shared, do not modify
 }
 
-// Data holds the facts behind a verdict. Which of them are set follows from the reason.
+// Data holds the facts of a verdict. Which of them are set follows from the reason.
 type Data struct {
 	Position   int      `json:"position"`             // zero-based place in the rollout order
 	Population int      `json:"population,omitempty"` // how many were there when the rollout started

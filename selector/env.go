@@ -56,10 +56,10 @@ func (e *Env) Matcher(expression string) (Matcher, error) {
 	return s, nil
 }
 
-// Compile turns an expression into a selector. The error is a [*CompileError] with the first fault: the text is empty or no CEL, it
-// names something that is not declared, compares values of different types, has a result that is not a bool, asks a map for more than
-// keys, has a regular expression that is invalid or no literal, or exceeds a limit (then errors.Is(err, ErrLimit) as well). It never
-// panics, whatever the text.
+// Compile turns an expression into a selector. The error is a [*CompileError] with the first fault: the text is empty or not CEL, it names
+// something that is not declared, compares values of different types, has a result that is not a bool, asks a map for more than keys, has a
+// regular expression that is invalid or not a literal, or exceeds a limit (then errors.Is(err, ErrLimit) as well). It never panics,
+// whatever the text.
 func (e *Env) Compile(expression string) (*Selector, error) {
 	return e.compile(expression, true)
 }

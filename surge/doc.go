@@ -69,9 +69,9 @@
 //
 // H1 and H2 speak of updates that start from none; and a mixed replica that is scaled away and back in mid-update may be the second.
 //
-// Three things are decided here that Grove's design leaves open. A replica that runs several revisions stays current even if another
-// one has a unit too many, as after a smaller replicas of a component. Below the partition, a replica of which nothing is left comes
-// back at the stable revision. A component that shrinks under ReplicaRecreate loses its extra units only while all its base units serve.
+// Three things are decided here that Grove's design leaves open. A replica that runs several revisions stays current even if another one
+// has a unit too many, as after a component's replicas were lowered. Below the partition, a replica of which nothing is left comes back at
+// the stable revision. A component that shrinks under ReplicaRecreate loses its extra units only while all its base units serve.
 //
 // # Beside other planners
 //

@@ -113,7 +113,7 @@ func (m manifest) spec() (SetSpec, error) {
 			k := slices.IndexFunc(cliques, func(c Clique) bool { return c.Name == name })
 			switch {
 			case k < 0:
-				faults.add(at, strconv.Quote(name), "is no clique of the template")
+				faults.add(at, strconv.Quote(name), "is not a clique of the template")
 			case group[k] != "":
 				faults.add(at, strconv.Quote(name), "is a member of "+group[k]+" already")
 			default:

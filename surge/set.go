@@ -26,8 +26,8 @@ type SetSpec struct {
 // SetUpdateStrategy is the update strategy of a PodCliqueSet.
 type SetUpdateStrategy struct {
 	Type StrategyType `json:"type,omitempty"`
-	// RollingUpdate holds the budgets of ReplicaRecreate, in replicas of the set. Under the type RollingUpdate it can say nothing
-	// but what is the default: MaxUnavailable 1 and MaxSurge 0.
+	// RollingUpdate holds the budgets of ReplicaRecreate, in replicas of the set. Under the type RollingUpdate nothing but the default is
+	// accepted: MaxUnavailable 1 and MaxSurge 0.
 	RollingUpdate UpdateStrategy `json:"rollingUpdate,omitzero"`
 }
 
@@ -41,7 +41,8 @@ const (
 	ReplicaRecreate StrategyType = "ReplicaRecreate"
 )
 
-// UpdateStrategy holds the two budgets; [Spec] says what they mean.
+// UpdateStrategy holds the two budgets, which mean the same as in [Spec], here of the units of a component or of the replicas of a set.
+// Unset, MaxUnavailable is 1 and MaxSurge 0.
 type UpdateStrategy struct {
 	MaxUnavailable concurrency.Limit `json:"maxUnavailable,omitzero"`
 	MaxSurge       concurrency.Limit `json:"maxSurge,omitzero"`
@@ -57,7 +58,8 @@ type Component struct {
 	// UpdateStrategy is nil if the component has none, which is not the same as an empty one: under ReplicaRecreate it must
 	// be nil.
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
-	// Cliques are the members of a scaling group; the planner needs them for nothing but to refuse what they must not carry.
+	// Cliques are the members of a scaling group; the planner plans their group, and reads them only to refuse what a member must not
+	// carry.
 	Cliques []Clique `json:"cliques,omitempty"`
 }
 
@@ -71,9 +73,9 @@ const (
 
 // Clique is a member of a scaling group. One unit of the group is the [Fold] of its cliques.
 type Clique struct {
-	Name         string `json:"name"`
-	Replicas     int    `json:"replicas"`
-	MinAvailable int    `json:"minAvailable,omitempty"`
+	Name         string `json:"name"`                   // unique in the set
+	Replicas     int    `json:"replicas"`               // pods at rest, at most [MaxReplicas]
+	MinAvailable int    `json:"minAvailable,omitempty"` // pods without which a unit does not serve; at most Replicas
 	// UpdateStrategy must be nil: a member is updated with its group. The field exists to be refused with a reason.
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
 }

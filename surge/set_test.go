@@ -404,8 +404,8 @@ func TestParsePodCliqueSet(t *testing.T) {
 		{"budgets under RollingUpdate", `{"spec":{"replicas":4,"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":1}},"template":{}}}`, []string{
 			"spec.updateStrategy.rollingUpdate.maxSurge: 1: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
 		{"counts at their place", `{"spec":{"replicas":-1,"template":{"cliques":[{"name":"a","spec":{"replicas":2,"minAvailable":3}},{"name":"b","replicas":2,"minAvailable":3,"updateStrategy":{"maxUnavailable":3}}],"podCliqueScalingGroups":[{"name":"g","replicas":-1,"cliqueNames":["c"]},{"name":"h","cliqueNames":["d"]}]}}}`, []string{
-			`spec.template.podCliqueScalingGroups[0].cliqueNames[0]: "c": is no clique of the template`,
-			`spec.template.podCliqueScalingGroups[1].cliqueNames[0]: "d": is no clique of the template`,
+			`spec.template.podCliqueScalingGroups[0].cliqueNames[0]: "c": is not a clique of the template`,
+			`spec.template.podCliqueScalingGroups[1].cliqueNames[0]: "d": is not a clique of the template`,
 			"spec.replicas: -1: must not be negative",
 			"spec.template.cliques[0].spec.minAvailable: 3: must be at most replicas, 2",
 			"spec.template.cliques[1].updateStrategy.maxUnavailable: 3: must be at most replicas, 2",

@@ -67,7 +67,7 @@ func parse(args []string, present time.Time, out io.Writer) (options, error) {
 		}
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			faults = append(faults, program.Wrong(name, "%q is no instant: write one such as 2026-03-11T11:00:00Z", text))
+			faults = append(faults, program.Wrong(name, "%q is not an instant: write one such as 2026-03-11T11:00:00Z", text))
 		}
 		return at
 	}

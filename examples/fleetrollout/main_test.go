@@ -73,7 +73,7 @@ func TestRefusals(t *testing.T) {
 		{Why: "a misspelt field", Args: strategy("rolloutStrategy: {maxUnavailble: 1}\n"), Faults: []string{`rolloutStrategy: maxUnavailble: .*maxUnavailable`}},
 		{Why: "half a cluster", Args: strategy("rolloutStrategy: {maxUnavailable: 1.5}\n"), Faults: []string{`maxUnavailable: 1\.5: must be an int`}},
 		{Why: "no cluster", Args: clusters("clusters: [{name: a, count: 0}]\n"), Faults: []string{`clusters\[0\]\.count: must be from 1`}},
-		{Why: "no duration", Args: clusters("clusters: [{name: a, offline: soon}]\n"), Faults: []string{`clusters\[0\]\.offline: "soon" is no positive duration`}},
+		{Why: "no duration", Args: clusters("clusters: [{name: a, offline: soon}]\n"), Faults: []string{`clusters\[0\]\.offline: "soon" is not a positive duration`}},
 		{Why: "a cluster twice", Args: clusters("clusters: [{name: a}, {name: a}]\n"), Faults: []string{`clusters\[1\]: "a": is given as clusters\[0\] already`}},
 		{Why: "a field that clusters do not have", Args: clusters("clusters: [{name: a, state: new}]\n"), Faults: []string{`clusters\[0\]\.state`}},
 	})

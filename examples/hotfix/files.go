@@ -125,7 +125,7 @@ func (in *input) validate(o options, policyName, fleetName, releasesName string)
 	}
 	for i, c := range in.fleet.Clusters {
 		if !slices.ContainsFunc(in.fleet.Environments, func(e rollout.Environment) bool { return e.ID == c.Environment }) {
-			inFleet("clusters[%d].environment: %q is no id of environments", i, c.Environment)
+			inFleet("clusters[%d].environment: %q is not the id of an environment", i, c.Environment)
 		}
 		for _, d := range slices.Sorted(maps.Keys(c.Runs)) {
 			if !in.deploys(d) {

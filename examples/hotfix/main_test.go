@@ -122,7 +122,7 @@ func TestWrongInput(t *testing.T) {
 		}},
 		{Why: "all faults of a fleet", Args: []string{"-fleet", "testdata/wrong-fleet.yaml"}, Faults: []string{
 			`^testdata/wrong-fleet\.yaml: clusters: an entry has no id`, `clusters: the id "a" occurs twice`, `clusters\[0\]\.runs\.checkout: releases\.yaml has no version "9\.9\.9"`,
-			`clusters\[1\]\.environment: "prod" is no id`, `clusters\[2\]\.runs\.cart: there is no such deployment`,
+			`clusters\[1\]\.environment: "prod" is not the id`, `clusters\[2\]\.runs\.cart: there is no such deployment`,
 			`^releases\.yaml: why\[0\]\.resource: .*"eu-1"`, `^releases\.yaml: why\[1\]\.resource: .*"us-1"`, `why\[2\]\.resource`, `why\[3\]\.resource`,
 		}},
 		{Why: "all faults of a releases file", Args: []string{"-releases", "testdata/wrong-releases.yaml"}, Faults: []string{

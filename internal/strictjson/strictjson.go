@@ -137,7 +137,7 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 	case pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		var text string
 		if null {
-			w.fault(path, "null is no value here: leave the field out")
+			w.fault(path, "null is not a value here: leave the field out")
 		} else if err := json.Unmarshal(raw, &text); err != nil {
 			w.fault(path, "must be a string, not %s", kindOf(raw))
 		} else if err := reflect.New(typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
@@ -189,7 +189,7 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 // scalar leaves the decision to encoding/json, so that the two never disagree, and the wording to the caller.
 func (w *walk) scalar(path string, raw json.RawMessage, typ reflect.Type, want string) {
 	if string(raw) == "null" {
-		w.fault(path, "null is no value here: leave the field out")
+		w.fault(path, "null is not a value here: leave the field out")
 	} else if json.Unmarshal(raw, reflect.New(typ).Interface()) != nil {
 		got := kindOf(raw)
 		if got == "a number" {
@@ -228,7 +228,7 @@ func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {
 		quoted, _ := json.Marshal(map[string]bool{name: true})
 		keys := reflect.New(reflect.MapOf(typ.Key(), reflect.TypeFor[bool]()))
 		if err := json.Unmarshal(quoted, keys.Interface()); err != nil {
-			w.fault(at, "%q is no valid key: %v", name, err)
+			w.fault(at, "%q is not a valid key: %v", name, err)
 		}
 		w.value(at, value, typ.Elem())
 	})

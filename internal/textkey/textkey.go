@@ -76,7 +76,7 @@ func unescape(part string) (string, error) {
 		case strings.HasPrefix(part, "2F"):
 			b.WriteByte('/')
 		default:
-			return "", fmt.Errorf("%%%.2s is no escape: only %%25 and %%2F are written", part)
+			return "", fmt.Errorf("%%%.2s is not an escape: only %%25 and %%2F are written", part)
 		}
 		part = part[2:]
 	}

@@ -25,7 +25,7 @@ func (d *decoder) checkStage(k int) {
 	case k < r.current && !s.phase.finished():
 		wrong("phase", "must be Succeeded or Skipped before stage %d, not %s", r.current, s.phase)
 	case k > r.current && s.phase != StagePending:
-		wrong("phase", "must be Pending behind stage %d, not %s", r.current, s.phase)
+		wrong("phase", "must be Pending after stage %d, not %s", r.current, s.phase)
 	case k == r.current && s.phase.finished():
 		wrong("phase", "must be open, not %s: it is the current one", s.phase)
 	}
@@ -82,7 +82,7 @@ func (d *decoder) checkStage(k int) {
 		}
 	}
 	if s.phase == StageSucceeded && (p.waits && !s.elapsed || p.after && s.after != ApprovalApproved) {
-		wrong("phase", "is Succeeded, but a task behind the stage is open")
+		wrong("phase", "is Succeeded, but a task after the stage is open")
 	}
 	if s.isSettled && s.settled > r.time || s.paused < 0 || !s.isSettled && (s.elapsed || s.paused != 0) || s.elapsed && !p.waits {
 		wrong("settled", "must be a time of the past, and nothing of the wait may be there without it")

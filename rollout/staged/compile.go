@@ -21,7 +21,7 @@ const CleanupName = "kubernetes-fleet.io/deleteStage"
 type Fleet struct {
 	// Targets are to be pointed at the version, in any order.
 	Targets []Target `json:"targets,omitempty"`
-	// Leaving are the names of targets that are to be removed behind all stages.
+	// Leaving are the names of targets that are to be removed after all stages.
 	Leaving []string `json:"leaving,omitempty"`
 	// Version is the version that is really used, as observations will name it. Empty means the run's resourceSnapshotIndex.
 	Version string `json:"version,omitempty"`

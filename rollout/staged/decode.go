@@ -89,7 +89,7 @@ func (d *document) run() (*Run, error) {
 	if r.phase.halting() {
 		r.since = c.instant("since", d.Since)
 		if d.Since.IsZero() || r.since > r.time {
-			c.wrong("since", "must be there, and not behind time")
+			c.wrong("since", "must be given, and not after time")
 		}
 	} else if !d.Since.IsZero() {
 		c.wrong("since", "must be left out in phase %s", d.Phase)
@@ -203,7 +203,7 @@ func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *sta
 		v := (*list)[0]
 		*list = (*list)[1:]
 		if v > 0 && origin > never-v || v < 0 && origin < math.MinInt64-v || origin+v > d.run.time {
-			d.wrong(path(field), "has a time behind that of the run")
+			d.wrong(path(field), "has a time after that of the run")
 			return 0, false
 		}
 		return origin + v, true

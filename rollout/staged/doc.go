@@ -2,8 +2,8 @@
 // every other target waits for. It performs no I/O, starts no goroutine, reads no clock, and never changes a run: a step returns the next one.
 //
 // The strategy is that of KubeFleet's staged update, as it is: ordered stages selected by labels, a sliding window of targets in progress
-// within each, an approval before a stage, an approval and a timed wait behind it, and runs that are prepared, started, stopped and
-// resumed. Failure budgets, deadlines and soaks come from the rollout strategies of Open Cluster Management, see [FromOCM].
+// within each, an approval before a stage, an approval and a timed wait after it, and runs that are prepared, started, stopped and resumed.
+// Failure budgets, deadlines and soaks come from the rollout strategies of Open Cluster Management, see [FromOCM].
 //
 //	run, err := staged.Compile(strategy, spec, fleet, options)   // the order is fixed; run.String() is the preview
 //	run, result, err = staged.Step(run, input, now)              // as often as something happens, and at result.Next
@@ -27,7 +27,7 @@
 //  3. Time passes: soaks end, deadlines pass, targets become stuck, the wait is over. Every comparison is now >= instant.
 //  4. Budgets and rejections decide on the phase of the run before anything is started.
 //  5. Only a progressing run goes on, as far as it can: before-task, members that need nothing, free slots, after-tasks, next stage, the
-//     cleanup behind the last one, the outcome.
+//     cleanup after the last one, the outcome.
 //  6. Stopping, failing and cancelling end once every target in progress is stuck or ready, or the grace has passed.
 //
 // # What a run keeps
@@ -52,7 +52,7 @@
 //
 //	     situation                                     KubeFleet                        here
 //	K1   two stages of one name                        share one approval               rejected
-//	K2   no stages; two waits behind a stage           accepted, fails later            rejected
+//	K2   no stages; two waits after a stage            accepted, fails later            rejected
 //	K3   a rejected strategy                           a failed run object              no run
 //	K4   resourceSnapshotIndex added or removed        allowed                          rejected
 //	K5   a stage of N that are all ready               ceil(N/limit) polls of 15 s      one step
@@ -82,11 +82,10 @@
 // # Where the designs are silent
 //
 //   - A progressDeadline is a deadline for becoming ready: it does not end a soak. A target that loses readiness has it again, from its start.
-//   - A wait counts from when the last member was settled, also if that was during a stop or while held. With frozen waits a part of it
-//     that was stopped does not count.
+//   - A wait counts from when the last member was settled, even if that was during a stop or while held. With frozen waits, stopped time does not count.
 //   - Actions are repeated in every phase that is not terminal, Stopped included, while their targets are starting: they may have had their
-//     effect. A stop that must not be followed by an effect is up to whoever carries out the action.
-//   - A target that was removed and comes back is not taken in again, nor is one that went to the cleanup.
+//     effect. A host that must not let anything take effect after a stop has to see to that where it carries out actions.
+//   - A target that was removed and comes back does not join again, nor does one that went to the cleanup.
 //   - A member that starts leaving can be in its stage, settled, and in the cleanup. Its name then means the one in the cleanup; Skip takes it
 //     out of both.
 //   - A change to a state that cannot follow the present one is an error of the whole step.

@@ -28,12 +28,12 @@ const (
 	ReasonHeld        Reason = "held"        // Data.Detail says why: "budget" or "rejected"
 	ReasonStage       Reason = "stage"       // an earlier stage is open: Data.Stage, and Data.Behind says what that one waits for
 	ReasonApproval    Reason = "approval"    // of Data.Stage
-	ReasonWait        Reason = "wait"        // behind Data.Stage, until Until
+	ReasonWait        Reason = "wait"        // after Data.Stage, until Until
 	ReasonRegression  Reason = "regression"  // of Data.Names
 	ReasonSlot        Reason = "slot"        // Data.Allowed are in progress, Data.Names
 )
 
-// Data holds the facts behind a verdict. Which of them are set follows from the reason.
+// Data holds the facts of a verdict. Which of them are set follows from the reason.
 type Data struct {
 	Position int       `json:"position"`          // of the target within its stage, from 0
 	Stage    int       `json:"stage"`             // the stage that is waited for

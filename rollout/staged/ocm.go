@@ -12,7 +12,8 @@ import (
 
 // OCMStrategy is the rolloutStrategy of Open Cluster Management, field by field. It is decoded strictly.
 type OCMStrategy struct {
-	Type                OCMType    `json:"type,omitempty"`
+	Type OCMType `json:"type,omitempty"` // says which of the three counts; the others must be nil
+	// All, Progressive and ProgressivePerGroup are the fields of the type; nil stands for its defaults.
 	All                 *OCMConfig `json:"all,omitempty"`
 	Progressive         *OCMConfig `json:"progressive,omitempty"`
 	ProgressivePerGroup *OCMConfig `json:"progressivePerGroup,omitempty"`
@@ -51,9 +52,9 @@ type MandatoryGroup struct {
 
 // DecisionGroup is a group of clusters as a placement decided on it.
 type DecisionGroup struct {
-	Name     string   `json:"name,omitempty"`
-	Index    int32    `json:"index"`
-	Clusters []string `json:"clusters"`
+	Name     string   `json:"name,omitempty"` // may be empty, or shared by several groups
+	Index    int32    `json:"index"`          // as the placement numbers it
+	Clusters []string `json:"clusters"`       // names; each in one group
 }
 
 // UnmarshalJSON reads the form of Open Cluster Management. All faults are reported, each a *[FieldError].

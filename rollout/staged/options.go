@@ -16,7 +16,7 @@ type Options struct {
 	Unmatched Choice `json:"unmatched,omitempty"`
 	// Overlap: a target that is in two stages. Reject, or First: it belongs to the first.
 	Overlap Choice `json:"overlap,omitempty"`
-	// MissingSortKey: a member without the sorting label. Reject, or Last: behind the others, by name.
+	// MissingSortKey: a member without the sorting label. Reject, or Last: after the others, by name.
 	MissingSortKey Choice `json:"missingSortKey,omitempty"`
 	// Added: a target that appears during the run. Ignore, or Append: it becomes the last member of the first stage that matches it
 	// and has not closed.

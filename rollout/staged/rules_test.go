@@ -146,7 +146,7 @@ func TestRules(t *testing.T) {
 		{why: "of a run, too", strategy: good, run: `{"placement": "p"}`, rule: staged.RuleFormat, path: "placement"},
 		{why: "of the options, too", strategy: good, options: `{"onfailure": "hold"}`, rule: staged.RuleFormat, path: "onfailure"},
 		{why: "another kind of object", strategy: `{"kind": "ConfigMap", "spec": ` + good + `}`, rule: staged.RuleFormat, path: "kind", value: `"ConfigMap"`},
-		{why: "null is no stage", strategy: `{"stages": [null]}`, rule: staged.RuleFormat, path: "stages[0]"},
+		{why: "null is not a stage", strategy: `{"stages": [null]}`, rule: staged.RuleFormat, path: "stages[0]"},
 		{why: "what is wrong inside a whole object", strategy: `{"kind": "StagedUpdateStrategy", "spec": {"stages": [{"name": 1}]}}`, rule: staged.RuleFormat, path: "spec.stages[0].name"},
 	}
 	for _, wait := range []string{"1h30m", "1.5h", "30s", "0.5s", "10m", "0h1m"} {

@@ -134,8 +134,8 @@ type StageStatus struct {
 	// Before and After are the approvals around the stage; ApprovalNone if there is none, or before it is requested.
 	Before      ApprovalState `json:"before"`
 	After       ApprovalState `json:"after"`
-	NeedsBefore bool          `json:"needsBefore,omitempty"`
-	NeedsAfter  bool          `json:"needsAfter,omitempty"`
+	NeedsBefore bool          `json:"needsBefore,omitempty"` // the strategy asks for an approval before the stage
+	NeedsAfter  bool          `json:"needsAfter,omitempty"`  // and after it
 	// Wait is the length of the wait; zero if there is none. WaitFrom is when it started, WaitUntil when it is over: both zero before it
 	// has started, and WaitUntil while a stop freezes it.
 	Wait      time.Duration `json:"wait,omitempty"`

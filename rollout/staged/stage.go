@@ -11,7 +11,7 @@ const (
 	StagePending       StagePhase = "Pending"       // its turn has not come
 	StageWaitingBefore StagePhase = "WaitingBefore" // the approval before it is open
 	StageUpdating      StagePhase = "Updating"      // members start as slots become free
-	StageWaitingAfter  StagePhase = "WaitingAfter"  // all are settled; what is open behind it, if anything, is a task
+	StageWaitingAfter  StagePhase = "WaitingAfter"  // all are settled, and the tasks after it, if any, are open
 	StageSucceeded     StagePhase = "Succeeded"     // closed
 	StageSkipped       StagePhase = "Skipped"       // closed, tasks and all, because it had nobody to update
 	StageFailed        StagePhase = "Failed"        // it was open when the run failed

@@ -107,7 +107,7 @@ func (s *Stage) UnmarshalJSON(data []byte) error {
 		MaxFailures padded `json:"maxFailures"`
 	}
 	if string(data) == "null" {
-		return &strictjson.Error{Msg: "null is no stage: take the entry out"}
+		return &strictjson.Error{Msg: "null is not a stage: remove the entry"}
 	}
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
 		return err // the decoder of the strategy continues its paths

@@ -41,7 +41,7 @@ func (s *Stage) validate(list *faults, i int) {
 			list.add(RuleSelector, inStage(i, "labelSelector"), "", err.Error())
 		}
 		if s.Targets != nil {
-			list.add(RuleSelector, inStage(i, "targets"), "", "must not stand beside labelSelector: keep one of them")
+			list.add(RuleSelector, inStage(i, "targets"), "", "must not be given beside labelSelector: keep one of them")
 		}
 	}
 	listed := make(map[string]bool, len(s.Targets))
@@ -71,7 +71,7 @@ func (s *Stage) validate(list *faults, i int) {
 	for k, t := range s.BeforeStageTasks {
 		at := fmt.Sprintf("%s[%d].", before, k)
 		if t.Type != Approval {
-			list.add(RuleBeforeType, at+"type", quoted(string(t.Type)), "must be Approval: a wait belongs behind the stage before")
+			list.add(RuleBeforeType, at+"type", quoted(string(t.Type)), "must be Approval: a wait belongs after the stage before")
 		}
 		if !t.WaitTime.IsZero() {
 			list.add(RuleBeforeWaitTime, at+"waitTime", quoted(t.WaitTime.String()), "must be left out: an approval does not wait for time")

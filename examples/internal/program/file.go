@@ -64,7 +64,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil || parsed <= 0 {
-		return fmt.Errorf("%q is no positive duration: write one such as 90s or 1h30m", text)
+		return fmt.Errorf("%q is not a positive duration: write one such as 90s or 1h30m", text)
 	}
 	*d = Duration(parsed)
 	return nil

@@ -93,8 +93,8 @@ func TestDecode(t *testing.T) {
 	}
 	for file, want := range map[string]string{
 		"b.yaml": `b.yaml: form: unknown field; did you mean "for"?`,
-		"c.yaml": `c.yaml: for: "-1s" is no positive duration`,
-		"d.yaml": `d.yaml: for: "0s" is no positive duration`,
+		"c.yaml": `c.yaml: for: "-1s" is not a positive duration`,
+		"d.yaml": `d.yaml: for: "0s" is not a positive duration`,
 		"e.yaml": "e.yaml: no such file",
 	} {
 		if _, err := program.Decode(builtin, file, "a.yaml", &into); err == nil || !strings.HasPrefix(err.Error(), want) {

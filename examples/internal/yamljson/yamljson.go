@@ -70,7 +70,7 @@ func plain(value any) (any, error) {
 		return value.Format(time.RFC3339Nano), nil
 	case float64:
 		if text := strconv.FormatFloat(value, 'g', -1, 64); !json.Valid([]byte(text)) {
-			return nil, fmt.Errorf("yaml: %s is no number in JSON", text)
+			return nil, fmt.Errorf("yaml: %s is not a number in JSON", text)
 		}
 		return value, nil
 	default:

@@ -28,7 +28,7 @@ func TestConvertRefuses(t *testing.T) {
 		{"a: 1\na: 2\n", "already defined", "a repeated key would lose one value"},
 		{"a: 1\n---\nb: 2\n", "one document", "a second document would be lost"},
 		{"1: x\n", "not a string", "a number as key"},
-		{"a: .nan\n", "no number in JSON", "not a number"},
+		{"a: .nan\n", "not a number in JSON", "not a number"},
 		{"a: [", "line", "broken text, with its line"},
 	} {
 		got, err := yamljson.Convert([]byte(row.in))
