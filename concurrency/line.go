@@ -242,7 +242,8 @@ func (q *Queue) park(l *line, r Refusal) {
 	heap.Remove(&q.walk.lines, l.at)
 	delete(q.live, l)
 	l.spot = int(r.Pool)
-	if p := &q.ledger.pools[r.Pool]; p.refusal(false) == "" {
+	p := &q.ledger.pools[r.Pool]
+	if takes := slices.Contains(l.needs, r.Pool); !takes || p.refusal(false) == "" { // who takes no place there waits for a key, however full it is
 		l.spot = len(q.ledger.pools) + int(p.family)
 		// All keys are taken: nobody who waits for one is to be seen again in this walk.
 		q.open = slices.DeleteFunc(q.open, func(spot int) bool { return spot == l.spot })

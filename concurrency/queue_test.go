@@ -294,6 +294,16 @@ func TestQueueKeys(t *testing.T) {
 	runQueue(t, families(), []queueStep{waiting,
 		{add: []Candidate{ask("p1", 8, 5, 3)}, want: []string{"p1", "d1"}, why: "the holder makes its zone active without asking for a key, and leaves one place"},
 	})
+	zone := func(key string, limit int) Pool {
+		return Pool{Key: key, Limit: Count(limit), Total: 3, Family: "F", MaxActiveKeys: 1, StuckAfter: time.Hour, OnStuck: Quarantine, QuarantineAllowance: Count(1)}
+	}
+	for _, full := range []int{0, 1} {
+		s := newScene(zone("a", full), zone("b", 1)).lease("a", "a1", "x", 2*time.Hour).running("a1", "x").lease("b", "b1", "g", 0)
+		runQueue(t, s, []queueStep{
+			{add: []Candidate{ask("a1", 2, 0)}, why: "it is down already, and its lease is forgiven: it needs no place but the key, which the other zone has"},
+			{add: []Candidate{ask("b1", 1, 0, 1)}, want: []string{"b1", "a1"}, why: "the holder makes the zone active; that it is full by that, or paused, is nothing to who is down there"},
+		})
+	}
 }
 
 // TestQueueForgetsLines: when nobody waits any more, by admission or removal, no line is left.
