@@ -71,7 +71,17 @@ func (e *edit) observations(list []Observation) {
 	}
 }
 
+// observe takes what one target looks like. A done member that moved on to the cleanup is looked at in its stage as well until the cleanup begins:
+// nothing has changed for it, and what regressed must be able to recover.
 func (e *edit) observe(k, i int, o *Observation) {
+	if e.plan.stages[k].cleanup && e.run.stage(k).phase == StagePending {
+		if home, _ := e.run.home(o.Target); int(home.stage) != k {
+			e.observe(int(home.stage), int(home.member), o)
+			if o.Token != (Token{}) {
+				return // of its start: nothing has been asked for in the cleanup
+			}
+		}
+	}
 	rec, name := e.run.stage(k).tree.at(i)
 	r := *rec
 	if o.Token != (Token{}) && (!r.marks.has(started) || o.Token != e.plan.token(k, &r, name)) {

@@ -47,3 +47,39 @@ func TestRegressions(t *testing.T) {
 		}
 	}
 }
+
+// TestRegressionsOfLeavingTargets: that a done target is to be removed later changes nothing in its stage. What regressed there recovers when it is
+// ready again, or is skipped; otherwise the stage would not close, and the removal that waits behind it would never begin.
+func TestRegressionsOfLeavingTargets(t *testing.T) {
+	stage := all("only", 1)
+	stage.AfterStageTasks = []staged.Task{{Type: staged.Approval}}
+	compiled, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), fleetOf("c1"), staged.Options{LateLeaving: staged.Clean})
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func(version string, health staged.Health, token staged.Token) staged.Input {
+		return staged.Input{Observations: []staged.Observation{{Target: "c1", Version: version, Health: health, Token: token}}}
+	}
+	leaving := staged.Input{Leaving: []string{"c1"}}
+	approve := staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: compiled.Spec().Name, Stage: 0, Side: staged.After}}}
+	run, result := step(t, compiled, staged.Input{}, benchStart)
+	start := result.Actions[0].Token
+	for _, row := range []struct {
+		why    string
+		inputs []staged.Input
+		closes bool
+	}{
+		{"it failed before it was to leave, and is ready again", []staged.Input{see("v2", staged.HealthFailing, staged.Token{}), leaving, see("v2", staged.HealthReady, staged.Token{})}, true},
+		{"what was seen after its start speaks of it", []staged.Input{see("v2", staged.HealthFailing, staged.Token{}), leaving, see("v2", staged.HealthReady, start)}, true},
+		{"it fails afterwards: the version may be to blame", []staged.Input{leaving, see("v2", staged.HealthFailing, staged.Token{})}, false},
+		{"it fails afterwards, and somebody skips it", []staged.Input{leaving, see("v2", staged.HealthFailing, staged.Token{}), {Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}}, true},
+	} {
+		run, _ := step(t, run, see("v2", staged.HealthReady, staged.Token{}), benchStart)
+		for _, in := range append(row.inputs, approve) {
+			run, _ = step(t, run, in, benchStart)
+		}
+		if closes := run.Current() > 0; closes != row.closes {
+			t.Errorf("%s: closes %v\n%s", row.why, closes, run)
+		}
+	}
+}
