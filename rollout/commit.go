@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -102,9 +103,39 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 	if err != nil {
 		return nil, err
 	}
+	own := make([]bool, len(records)) // whose leases belong to this call
 	for _, record := range changed {
 		k, _ := slices.BinarySearchFunc(records, record.Key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
-		records[k] = record
+		records[k], own[k] = record, true
 	}
+	p.again(records, own, candidates, admitted)
 	return records, nil
+}
+
+// again notes in the leases that targets outside brackets held already that they start once more. What was seen before is no proof then that their
+// group has ended: otherwise whoever still sees the old jobs only, under policies or labels by which nothing is left to repeat, would give the slot
+// of a running job away. The nanosecond tells the start from an end at the same instant.
+func (p *Plan) again(records []concurrency.Record, own []bool, candidates []concurrency.Candidate, admitted []concurrency.Admitted) {
+	for _, start := range admitted {
+		c := &candidates[start.Candidate]
+		if !strings.HasPrefix(c.Group, reservedID+"/") {
+			continue
+		}
+		for _, claim := range start.Claims {
+			k := claim.Pool
+			holder := concurrency.Holder{Resource: c.Resource, Group: c.Group}
+			if _, held := p.State.Pools[k].Lease(holder); !held {
+				continue
+			}
+			if !own[k] {
+				records[k].Leases, own[k] = slices.Clone(records[k].Leases), true
+			}
+			at, _ := slices.BinarySearchFunc(records[k].Leases, holder, func(l concurrency.Lease, h concurrency.Holder) int {
+				return cmp.Or(strings.Compare(l.Resource, h.Resource), strings.Compare(l.Group, h.Group))
+			})
+			if lease, seen := &records[k].Leases[at], p.Now.Add(1); lease.ProgressAt.Before(seen) {
+				lease.ProgressAt = seen
+			}
+		}
+	}
 }

@@ -26,8 +26,8 @@ const (
 const reasonStuck = "stuck"
 
 // settle ends the leases whose groups have ended, moves the progress of those whose holders are at work, and lists those that nobody answers
-// for. Only what is proved is released: the end of an execution, an ended job that is younger than the lease, a deleted resource. A
-// lease that was taken a moment ago by another planner has no job yet, and must survive.
+// for. Only what is proved is released: the end of an execution, an ended job that is younger than the lease and the last
+// start under it, a deleted resource. A lease that was taken a moment ago by another planner has no job yet, and must survive.
 func (w *work) settle(s *Snapshot) {
 	c := &w.capacity
 	ended := map[concurrency.Holder]fate{}
@@ -228,7 +228,7 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 				if !single && !strings.HasPrefix(job.Run, prefix) || job.CreatedAt.Before(lease.Since) {
 					continue
 				}
-				fresh = true
+				fresh = fresh || proves(job, lease.ProgressAt)
 				running = running || !job.Status.Terminal()
 				for _, at := range [...]time.Time{job.CreatedAt, job.CompletedAt} {
 					if at.After(w.now) {
@@ -247,6 +247,12 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 		}
 	}
 	return own, progress, running
+}
+
+// proves reports whether the end of a job is not older than the last that was known of a lease. An end that nobody knows the instant of, or that was
+// at once, proves always.
+func proves(job *Job, known time.Time) bool {
+	return !job.CompletedAt.After(job.CreatedAt) || !job.CompletedAt.Before(known)
 }
 
 // finished reports whether a target outside brackets has no job to repeat or to take back, and none that is being verified.

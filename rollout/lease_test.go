@@ -87,6 +87,54 @@ func TestLeases(t *testing.T) {
 	}
 }
 
+// TestLeaseOfAnotherStart: a target is repeated under the lease it has. Whoever sees only the job before, and by a policy that was edited nothing to
+// repeat, does not give the slot of the running one away; its own end does, also at once or at an unknown instant.
+func TestLeaseOfAnotherStart(t *testing.T) {
+	pool := `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`
+	repeats, once := compile(t, policy(pool+`,{"retry":{"maxRetries":1}}`)), compile(t, policy(pool))
+	s := fleet(1, "", map[string][]string{"api": {"v1"}})
+	plan := mustPlan(t, repeats, s, t0)
+	carryOut(t, &s, plan, t0, rollout.JobFailure)
+	first := t0.Add(time.Minute)
+	s.Targets[0].Jobs[0].CompletedAt = first
+	for _, row := range []struct {
+		why    string
+		after  time.Duration     // from the end of the first job to the second start
+		status rollout.JobStatus // of the second job; empty: not seen
+		took   time.Duration
+		held   bool
+	}{
+		{why: "the second job is not seen", after: time.Minute, held: true},
+		{why: "also if it started when the first ended", held: true},
+		{why: "it is at work", status: rollout.JobInProgress, held: true},
+		{why: "it failed", status: rollout.JobFailure, took: time.Second},
+		{why: "it failed at once", status: rollout.JobFailure},
+		{why: "it failed, and nobody knows when", status: rollout.JobFailure, took: -1},
+	} {
+		s, now := s, first.Add(row.after)
+		s.Targets = slices.Clone(s.Targets)
+		plan := mustPlan(t, repeats, s, now)
+		if len(plan.Start) != 1 {
+			t.Fatalf("%s: starts %q", row.why, started(plan))
+		}
+		var err error
+		if s.State, err = plan.Commit(plan.Start, now); err != nil {
+			t.Fatal(err)
+		}
+		if row.status != "" {
+			second := job(plan.Start[0], now, row.status)
+			if second.CompletedAt = (time.Time{}); row.took >= 0 && row.status.Terminal() {
+				second.CompletedAt = now.Add(row.took)
+			}
+			s.Targets[0].Jobs = append(slices.Clone(s.Targets[0].Jobs), second)
+		}
+		plan = mustPlan(t, once, s, now.Add(time.Minute))
+		if got := leases(plan.State); len(got) > 0 != row.held {
+			t.Errorf("%s: holds %q", row.why, got)
+		}
+	}
+}
+
 // TestQuarantineEnds: a holder that makes progress again holds its slot as before, and an allowance lets one more in meanwhile.
 func TestQuarantineEnds(t *testing.T) {
 	s := fleet(2, "", map[string][]string{"api": {"v1"}})

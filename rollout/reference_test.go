@@ -804,7 +804,8 @@ func (r *reference) settle() {
 				fresh := false
 				for _, j := range t.Jobs {
 					if !j.CreatedAt.Before(l.Since) {
-						fresh = true
+						// An end that was seen before the target started once more under its lease says nothing any more.
+						fresh = fresh || !j.CompletedAt.After(j.CreatedAt) || !j.CompletedAt.Before(l.ProgressAt)
 						r.wake(j.CreatedAt) // a job that a clock ahead of ours recorded is progress when its time has come
 						r.wake(j.CompletedAt)
 					}
