@@ -76,7 +76,7 @@ func newIndex(s *Snapshot) (*index, error) {
 	return x, snapshotErrors(f.list)
 }
 
-// SnapshotError is a contradiction in a snapshot, such as an id that occurs twice. Nothing is planned on such a snapshot.
+// SnapshotError is a contradiction in a snapshot, such as an id that occurs twice, or a fault of a [Recording]. Nothing is planned on either.
 type SnapshotError struct {
 	Path string // such as targets[17].resource
 	Msg  string // what is wrong and what to write instead
@@ -220,7 +220,9 @@ func (x *index) locateAll(f *faults) (ordered bool) {
 			}
 		}
 		cursor.find(x, f, t, same)
-		x.observe(f, t)
+		if !cursor.lost { // its deployment may be in no list
+			x.observe(f, t)
+		}
 	}
 	return true
 }

@@ -23,6 +23,10 @@ type Planner struct {
 	Store      bracket.Store
 	Clock      clock.Clock
 	JobCounter concurrency.JobCounter // nil: only leases count, for hosts whose every job comes from a plan
+
+	// Recorder, unless nil, is handed every plan that was saved, before it is returned: for a decision log. It must not change the recording, which
+	// shares its memory with the plan and the host's snapshot, and must not keep it: it encodes what it wants to keep. Policies are left out.
+	Recorder func(Recording)
 }
 
 // attemptsPerPlan bounds how often a plan is made again because somebody else saved first.
@@ -67,6 +71,9 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot) (Plan, error) 
 	}
 	if err := p.save(ctx, stored, plan.State); err != nil {
 		return Plan{}, fmt.Errorf("rollout: save state: %w", err)
+	}
+	if p.Recorder != nil {
+		p.Recorder(Recording{Schema: recordingSchema, Snapshot: snapshot, Plan: plan})
 	}
 	return plan, nil
 }

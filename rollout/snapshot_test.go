@@ -35,6 +35,7 @@ func TestSnapshotFaults(t *testing.T) {
 				s.Targets[k].Environment = "qa"
 			}
 		}, 2, `targets: environment "qa" is not in the list of its kind`},
+		{"a target of a deployment where there is none", func(s *rollout.Snapshot) { s.Deployments, s.Versions = nil, nil }, 2, `targets: deployment "web" is not in the list of its kind`},
 		{"twenty are listed", ghosts(20), 20, `targets: resource "x019" is not in the list of its kind`},
 		{"of more than twenty the rest is counted", ghosts(23), 21, "and 3 more faults"},
 		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "targets: r1 / prod / api occurs twice: one entry per release target"},
