@@ -228,7 +228,7 @@ func (q *question) collects(d, rank int32, role Role) bool {
 	}
 	dep := &q.deployments[d]
 	return rank >= dep.above(q.state.Group.Marks[q.deployment]) && dep.isNew(rank) && rank > q.target.rank() &&
-		q.inScope(q.target, q.candidate)
+		q.inScope(q.target, rank)
 }
 
 // role is the member's role in the latest group, or else now.

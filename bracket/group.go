@@ -75,7 +75,7 @@ func (v *view) viewGroup(g *Group) *groupView {
 // lockFor returns the first lock of the i-th member that is in scope for the target; ok is false if there is none.
 func (g *groupView) lockFor(v *view, i int32, t *target) (l lock, ok bool) {
 	for _, l := range g.members[i].locks {
-		if v.inScope(t, l.id) {
+		if v.inScope(t, l.rank) {
 			return l, true
 		}
 	}

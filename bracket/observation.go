@@ -84,7 +84,7 @@ type Target struct {
 	// OutdatedAt is since when the target needs a new run of the same version, for example because its variables changed; zero: it does not.
 	// A host that never sets it lets such changes bypass the bracket.
 	OutdatedAt time.Time
-	// OutOfScope are the ids of versions that are not meant for this target. A [Plan] refers to the slice.
+	// OutOfScope are the ids of versions that are not meant for this target.
 	OutOfScope []string
 }
 

@@ -28,7 +28,7 @@ type target struct {
 // special is what few targets have.
 type special struct {
 	outdatedAt time.Time
-	outOfScope []string
+	outOfScope []uint64 // bits by rank; nil: every version is in scope
 }
 
 // rank returns the rank of the current version, -1 if it has none.
@@ -60,8 +60,24 @@ func (v *view) outdatedAt(t *target) time.Time {
 	return v.special[t.special-1].outdatedAt
 }
 
-func (v *view) inScope(t *target, version string) bool {
-	return t.special == 0 || !slices.Contains(v.special[t.special-1].outOfScope, version)
+// inScope reports whether the listed version of a rank is meant for the target.
+func (v *view) inScope(t *target, rank int32) bool {
+	if t.special == 0 {
+		return true
+	}
+	out := v.special[t.special-1].outOfScope
+	return out == nil || out[rank/64]&(1<<(rank%64)) == 0
+}
+
+// outOfScope returns the bits of the listed versions among some ids.
+func (d *deployment) outOfScope(ids []string) []uint64 {
+	out := make([]uint64, (len(d.versions)+63)/64)
+	for _, id := range ids {
+		if r, listed := d.rank[id]; listed {
+			out[r/64] |= 1 << (r % 64)
+		}
+	}
+	return out
 }
 
 // addTargets reads the targets and folds what deployments must know of all of them. This is the one pass over the fleet that every Step
@@ -128,7 +144,7 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at, order int) {
 		before = t.Deployment
 		own := target{current: -1}
 		if !t.OutdatedAt.IsZero() || len(t.OutOfScope) > 0 {
-			v.special = append(v.special, special{t.OutdatedAt, t.OutOfScope})
+			v.special = append(v.special, special{outdatedAt: t.OutdatedAt})
 			own.special = int32(len(v.special))
 		}
 		for next < len(v.deployments) && v.deployments[next].id != t.Deployment && v.deployments[next].id < t.Deployment {
@@ -149,9 +165,10 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at, order int) {
 		v.targets = append(v.targets, own)
 		d.targets++
 		if len(t.OutOfScope) > 0 {
+			v.special[own.special-1].outOfScope = d.outOfScope(t.OutOfScope)
 			for r := range d.versions {
 				switch n := &d.versions[r]; {
-				case slices.Contains(t.OutOfScope, n.id):
+				case !v.inScope(&own, int32(r)):
 					n.narrow = true
 				case int32(r) > own.rank():
 					n.wanted = true

@@ -253,6 +253,13 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 		before[k] = pools[k].Record
 	}
 	counted = map[poolPlace]bool{}
+	jobs := map[poolPlace]bool{}
+	for k := range pools {
+		for _, holder := range pools[k].Jobs {
+			jobs[poolPlace{int32(k), holder.Resource}] = true
+		}
+	}
+	taken := map[int32][]concurrency.Lease{} // by pool
 	for k, at := range w.turns {
 		c := &w.candidates[at]
 		c.forced = false
@@ -264,9 +271,7 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 			at := poolPlace{pool, asked[k].Resource}
 			record := &pools[pool].Record
 			first, _ := slices.BinarySearchFunc(record.Leases, at.resource, func(l concurrency.Lease, id string) int { return strings.Compare(l.Resource, id) })
-			down := first < len(record.Leases) && record.Leases[first].Resource == at.resource ||
-				slices.ContainsFunc(pools[pool].Jobs, func(h concurrency.Holder) bool { return h.Resource == at.resource })
-			if down || counted[at] {
+			if first < len(record.Leases) && record.Leases[first].Resource == at.resource || jobs[at] || counted[at] {
 				continue // held already, by this group or another: nobody is refused
 			}
 			counted[at] = true
@@ -274,8 +279,15 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 				Pool: record.Key, Holder: concurrency.Holder{Resource: at.resource, Group: reservedID}, Token: record.NextToken, State: concurrency.Active, Since: w.now, ProgressAt: w.now,
 			}
 			record.NextToken++
-			record.Leases = slices.Insert(slices.Clone(record.Leases), first, lease)
+			taken[pool] = append(taken[pool], lease)
 		}
+	}
+	for pool, leases := range taken {
+		record := &pools[pool].Record
+		record.Leases = slices.Concat(record.Leases, leases)
+		slices.SortFunc(record.Leases, func(a, b concurrency.Lease) int {
+			return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
+		})
 	}
 	return func() {
 		for k := range pools {

@@ -20,16 +20,18 @@ func (w *work) cycles() error {
 	return nil
 }
 
-// requirement is what one rule asks of a deployment: one of the providers, or all.
+// requirement is what one rule asks of a deployment: one of the other providers, or all.
 type requirement struct {
 	rule      *compiledRule
-	providers []int32 // deployment numbers
+	self      int32
+	providers []int32 // deployment numbers; shared, and self may be among them
 	all       bool
 }
 
 func (w *work) deploymentCycle(e int32) error {
 	d := len(w.deployments)
 	requirements := make([][]requirement, d)
+	providers := map[*compiledRule][]int32{}
 	constrained := false
 	for k := range d {
 		targets := w.pairs[int(e)*d+k].targets
@@ -45,7 +47,16 @@ func (w *work) deploymentCycle(e int32) error {
 					continue
 				}
 				asked[rule] = true
-				if r := w.requirement(rule, e, int32(k)); len(r.providers) > 0 {
+				own := bound{deployment: &w.deployments[k], environment: &w.environments[e]}
+				if rule.appliesTo != nil && ask(rule.appliesTo, &own) == no {
+					continue
+				}
+				list, known := providers[rule]
+				if !known {
+					list = w.providersByName(rule, e)
+					providers[rule] = list
+				}
+				if r := (requirement{rule, int32(k), list, rule.dependency.Match == MatchAll}); len(list) > 1 || len(list) == 1 && list[0] != r.self {
 					requirements[k] = append(requirements[k], r)
 					constrained = true
 				}
@@ -83,7 +94,7 @@ func (w *work) deploymentCycle(e int32) error {
 		for _, r := range requirements[k] {
 			if !r.met(startable) {
 				rules = append(rules, r.rule.id)
-				k = r.providers[slices.IndexFunc(r.providers, func(p int32) bool { return !startable[p] })]
+				k = r.providers[slices.IndexFunc(r.providers, func(p int32) bool { return p != r.self && !startable[p] })]
 				break
 			}
 		}
@@ -98,29 +109,25 @@ func (w *work) deploymentCycle(e int32) error {
 
 func (r requirement) met(startable []bool) bool {
 	if r.all {
-		return !slices.ContainsFunc(r.providers, func(p int32) bool { return !startable[p] })
+		return !slices.ContainsFunc(r.providers, func(p int32) bool { return p != r.self && !startable[p] })
 	}
-	return slices.ContainsFunc(r.providers, func(p int32) bool { return startable[p] })
+	return slices.ContainsFunc(r.providers, func(p int32) bool { return p != r.self && startable[p] })
 }
 
-// requirement lists the deployments with targets in the environment that a rule names whatever their version. A rule that looks at
-// versions, or at the resource, can be satisfied by what is there already and makes no circle by itself.
-func (w *work) requirement(rule *compiledRule, e, d int32) requirement {
-	own := bound{deployment: &w.deployments[d], environment: &w.environments[e]}
-	r := requirement{rule: rule, all: rule.dependency.Match == MatchAll}
-	if rule.appliesTo != nil && ask(rule.appliesTo, &own) == no {
-		return r
-	}
+// providersByName lists the deployments with targets in the environment that a rule names whatever their version. A rule that looks at versions, or at
+// the resource, can be satisfied by what is there already and makes no circle by itself.
+func (w *work) providersByName(rule *compiledRule, e int32) []int32 {
+	var list []int32
 	for k := range w.deployments {
-		if int32(k) == d || len(w.pairs[int(e)*len(w.deployments)+k].targets) == 0 {
+		if len(w.pairs[int(e)*len(w.deployments)+k].targets) == 0 {
 			continue
 		}
 		other := bound{deployment: &w.deployments[k], environment: &w.environments[e]}
 		if ask(rule.dependsOn, &other) == yes {
-			r.providers = append(r.providers, int32(k))
+			list = append(list, int32(k))
 		}
 	}
-	return r
+	return list
 }
 
 // Check reports what is wrong with the fleet under these policies before anything is planned: contradictions in the snapshot

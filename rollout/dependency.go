@@ -2,20 +2,29 @@ package rollout
 
 import (
 	"slices"
+	"sort"
 	"strings"
 )
 
-// siblings returns the half-open range of targets that share the resource and the environment of target i.
+// siblings returns the half-open range of targets that share the resource and the environment of target i. There may be as many as deployments.
 func (w *work) siblings(i int32) (from, to int32) {
 	t := &w.targets[i]
-	same := func(k int32) bool {
+	same := func(k int) bool {
 		return w.targets[k].resource == t.resource && w.targets[k].environment == t.environment
 	}
-	for from = i; from > 0 && same(from-1); from-- {
+	low, step := int(i), 1
+	for ; low-step >= 0 && same(low-step); step *= 2 {
+		low -= step
 	}
-	for to = i + 1; int(to) < len(w.targets) && same(to); to++ {
+	before := max(-1, low-step) // is no sibling
+	low = before + 1 + sort.Search(low-before-1, func(k int) bool { return same(before + 1 + k) })
+	high := int(i)
+	for step = 1; high+step < len(w.targets) && same(high+step); step *= 2 {
+		high += step
 	}
-	return from, to
+	after := min(len(w.targets), high+step)
+	high += 1 + sort.Search(after-high-1, func(k int) bool { return !same(high + 1 + k) })
+	return int32(low), int32(high)
 }
 
 // siblingsIn returns the range of targets of a resource in an environment.
@@ -53,6 +62,23 @@ type dependencyKey struct {
 type outcome struct {
 	ok  bool
 	err error
+}
+
+// providersIn lists the deployments of an environment that a dependency rule may name, ascending: those of which it does not say no whatever
+// their version and resource.
+func (w *work) providersIn(rule *compiledRule, environment int32) []int32 {
+	key := dependencyKey{rule: rule, environment: environment}
+	list, known := w.named[key]
+	if !known {
+		for d := range w.deployments {
+			at := bound{deployment: &w.deployments[d], environment: &w.environments[environment]}
+			if len(w.pairs[int(environment)*len(w.deployments)+d].targets) > 0 && ask(rule.dependsOn, &at) != no {
+				list = append(list, int32(d))
+			}
+		}
+		w.named[key] = list
+	}
+	return list
 }
 
 // provider reports whether a dependency rule names the deployment of t at all, whatever version it runs, and whether the version it runs
@@ -178,12 +204,13 @@ func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 	var on []Condition
 	var names []string
 	named, satisfied := 0, 0
-	look := func(from, to int32) error {
-		for k := from; k < to; k++ {
-			other := &w.targets[k]
-			if other.deployment == t.deployment {
+	look := func(environment, from, to int32) error {
+		for _, d := range w.providersIn(rule, environment) {
+			k, there := slices.BinarySearchFunc(w.targets[from:to], d, func(t target, d int32) int { return int(t.deployment - d) })
+			if !there || d == t.deployment {
 				continue
 			}
+			other := &w.targets[from+int32(k)]
 			is, ok, err := w.provider(rule, other)
 			if err != nil {
 				return err
@@ -202,7 +229,7 @@ func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 		return nil
 	}
 	from, to := w.siblings(i)
-	if err := look(from, to); err != nil {
+	if err := look(t.environment, from, to); err != nil {
 		return Verdict{}, false, err
 	}
 	if rule.dependency.AnyEnvironment {
@@ -211,7 +238,7 @@ func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 				continue
 			}
 			from, to := w.siblingsIn(int32(e), t.resource)
-			if err := look(from, to); err != nil {
+			if err := look(int32(e), from, to); err != nil {
 				return Verdict{}, false, err
 			}
 		}

@@ -10,16 +10,17 @@ import (
 type gate struct {
 	view, version int32
 	created       *Version
-	blockers      []Verdict       // by version status, version selector, approval, progression
-	base          time.Time       // the latest instant at which one of them opened, never before the version was created; zero while one is shut
-	shut          []Condition     // what the shut ones wait for
-	opens         time.Time       // when time alone has opened all that are shut; zero if one of them needs more
-	early         int             // how many of blockers come before the approvals
-	asked         []asked         // every rule's answer, for targets that an override lets past one of them
-	perResource   []*compiledRule // version selectors that read the resource: asked per target
-	rollouts      []*rollout      // per gradual rule of the view, made when first needed
-	failed        []error         // per gradual rule: why there is no rollout
-	narrowed      bool            // it is of one target, for which an override opened it: the others' rollout has not started by that
+	blockers      []Verdict          // by version status, version selector, approval, progression
+	base          time.Time          // the latest instant at which one of them opened, never before the version was created; zero while one is shut
+	shut          []Condition        // what the shut ones wait for
+	opens         time.Time          // when time alone has opened all that are shut; zero if one of them needs more
+	early         int                // how many of blockers come before the approvals
+	asked         []asked            // every rule's answer, for targets that an override lets past one of them
+	perResource   []*compiledRule    // version selectors that read the resource: asked per target
+	rollouts      []*rollout         // per gradual rule of the view, made when first needed
+	failed        []error            // per gradual rule: why there is no rollout
+	whole         *gate              // it is of one target, for which an override opened this one: the others' rollout has not started by that
+	aside         map[aside]*rollout // that such gates have, each made once
 }
 
 // asked is what one rule said: since when it is satisfied, or why it is not.
@@ -35,8 +36,13 @@ type asked struct {
 func (w *work) gateOf(i, n int32) *gate {
 	t := &w.targets[i]
 	pair := &w.pairs[w.pairOf(t)]
-	for _, g := range pair.gates {
+	if k := pair.next; k < len(pair.gates) && pair.gates[k].view == w.view[i] && pair.gates[k].version == n {
+		pair.next++
+		return pair.gates[k]
+	}
+	for k, g := range pair.gates {
 		if g.view == w.view[i] && g.version == n {
+			pair.next = k + 1
 			return g
 		}
 	}
@@ -130,7 +136,7 @@ func (w *work) gateAt(i, n int32) *gate {
 		return g
 	}
 	own := *g
-	own.narrowed = true
+	own.whole = g
 	own.rollouts, own.failed = make([]*rollout, len(g.rollouts)), make([]error, len(g.failed))
 	w.sum(&own, t.Environment, t.Resource)
 	return &own

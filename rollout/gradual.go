@@ -39,12 +39,14 @@ type rollout struct {
 	positions  []int32 // by element; see work.element
 	curve      curve
 	timetables map[*hours]*timetable // per calendar
+	dated      bool                  // somebody joined: the positions depend on the start
 }
 
 // timetable is when positions are due in the open time of a calendar.
 type timetable struct {
-	dues []time.Time // by position, up to the first that is never due
-	err  error       // why that one is not; nor are those behind it
+	dues  []time.Time // by position, up to the first that is never due; nil as long as positions are found one by one
+	err   error       // why that one is not; nor are those behind it
+	asked int         // how many were
 }
 
 // due returns when a position may start: the start of the rollout plus the offset of the position, in time that counts only while the windows are
@@ -77,10 +79,49 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 	if g.rollouts[k] == nil && g.failed[k] == nil {
 		version := w.versions[t.deployment].list[g.version].ID
 		key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: version}
-		hash := rule.hash(version, "")
-		g.rollouts[k], g.failed[k] = w.begin(rule, key, hash, g.base, w.population(rule, w.pairOf(t), g.version), !g.narrowed)
+		if _, started := w.rollouts[key]; started && g.whole != nil {
+			return w.rolloutOf(g.whole, k, rule, t) // it goes on for everybody
+		}
+		begin := func(base time.Time, store bool) (*rollout, error) {
+			return w.begin(rule, key, rule.hash(version, ""), base, w.population(rule, w.pairOf(t), g.version), store)
+		}
+		if g.whole == nil {
+			g.rollouts[k], g.failed[k] = begin(g.base, true)
+		} else {
+			g.rollouts[k], g.failed[k] = g.whole.begunAside(k, g.base.UTC(), begin)
+		}
 	}
 	return g.rollouts[k], g.failed[k]
+}
+
+// aside is a rollout of one target alone: of the k-th gradual rule, from an instant on.
+type aside struct {
+	rule int
+	base time.Time // zero: the one that the others are copied from
+}
+
+// begunAside is the rollout of targets for which an override opened the gate at base. There may be as many of them as targets, each with an instant of
+// its own; who is ranked where depends on it only where targets joined later.
+func (g *gate) begunAside(k int, base time.Time, begin func(base time.Time, store bool) (*rollout, error)) (*rollout, error) {
+	if r, known := g.aside[aside{k, base}]; known {
+		return r, nil
+	}
+	first := g.aside[aside{rule: k}]
+	if first == nil || first.dated {
+		r, err := begin(base, false)
+		if err != nil {
+			return nil, err
+		}
+		if g.aside == nil {
+			g.aside = map[aside]*rollout{}
+		}
+		g.aside[aside{k, base}], g.aside[aside{rule: k}] = r, r
+		return r, nil
+	}
+	own := *first
+	own.record.StartAt, own.timetables = base, nil
+	g.aside[aside{k, base}] = &own
+	return &own, nil
 }
 
 // hash is how a gradual rule orders one rollout of a version or of a bracket group.
@@ -159,8 +200,9 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 		keys = hash.of(len(heads), func(k int) string { return w.resources[w.targets[heads[k]].resource].ID }, first.Environment, first.Deployment)
 	}
 	ranks := rank(keys, places, record.StartAt)
+	dated := slices.ContainsFunc(places, func(p place) bool { return !p.joined.IsZero() })
 	if byTarget && len(ranks) == len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets) {
-		return &rollout{record: record, positions: ranks, curve: curve}, nil
+		return &rollout{record: record, positions: ranks, curve: curve, dated: dated}, nil
 	}
 	size := len(w.resources)
 	if byTarget {
@@ -170,7 +212,7 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 	for k, i := range heads {
 		positions[w.element(rule, i)] = ranks[k]
 	}
-	return &rollout{record: record, positions: positions, curve: curve}, nil
+	return &rollout{record: record, positions: positions, curve: curve, dated: dated}, nil
 }
 
 // heads lists the first target of each resource.

@@ -109,6 +109,7 @@ func (o *observedTargets) At(k int) bracket.Target {
 func (w *work) outOfScope(list []string, i int32) []string {
 	t := &w.targets[i]
 	versions := w.versions[t.deployment].list
+	shared := len(list)
 	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
 		perResource := w.gateOf(i, n).perResource
 		if len(perResource) == 0 && !w.scoped[t.deployment] && !w.narrowed {
@@ -123,7 +124,10 @@ func (w *work) outOfScope(list []string, i int32) []string {
 			}
 		}
 		if out {
-			list = append(slices.Clip(list), versions[n].ID)
+			if len(list) == shared {
+				list = slices.Clip(list) // from here on it is its own
+			}
+			list = append(list, versions[n].ID)
 		}
 	}
 	return list

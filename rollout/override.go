@@ -52,7 +52,7 @@ func (o *Override) validate(path string, f *faults) {
 	}
 }
 
-type overrideKey struct{ rule, version string }
+type overrideKey struct{ rule, version, resource string } // resource: empty for all
 
 // override collects the overrides that are active, by rule and version.
 func (w *work) override(list []Override) error {
@@ -84,18 +84,18 @@ func (w *work) override(list []Override) error {
 			w.wake(o.CreatedAt)
 		default:
 			w.wake(o.ExpiresAt)
-			key := overrideKey{o.Rule, o.Version}
+			key := overrideKey{o.Rule, o.Version, o.Resource}
 			w.overrides[key] = append(w.overrides[key], o)
 			if r, known := w.resource(o.Resource); known {
 				if !w.narrowed {
-					w.narrowed, w.named = true, map[int32]bool{}
+					w.narrowed, w.singled = true, map[int32]bool{}
 				}
-				w.named[r] = true
+				w.singled[r] = true
 			}
 		}
 	}
 	for _, list := range w.overrides {
-		slices.SortFunc(list, func(a, b *Override) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID)) })
+		slices.SortFunc(list, (*Override).compare)
 	}
 	return nil
 }
@@ -125,17 +125,29 @@ func (w *work) overridden(rule string, v *Version, environment, resource string)
 	if len(w.overrides) == 0 {
 		return nil
 	}
-	for _, o := range w.overrides[overrideKey{rule, v.ID}] {
-		if (o.Environment == "" || o.Environment == environment) && (o.Resource == "" || o.Resource == resource) {
-			return o
-		}
+	inForce := func(o *Override) bool { return o.Environment == "" || o.Environment == environment }
+	var first *Override
+	list := w.overrides[overrideKey{rule, v.ID, ""}]
+	if k := slices.IndexFunc(list, inForce); k >= 0 {
+		first = list[k]
 	}
-	return nil
+	if resource == "" || !w.narrowed {
+		return first
+	}
+	list = w.overrides[overrideKey{rule, v.ID, resource}]
+	if k := slices.IndexFunc(list, inForce); k >= 0 && (first == nil || list[k].compare(first) < 0) {
+		first = list[k]
+	}
+	return first
+}
+
+func (o *Override) compare(other *Override) int {
+	return cmp.Or(o.CreatedAt.Compare(other.CreatedAt), strings.Compare(o.ID, other.ID))
 }
 
 // namedByOverride is the resource of a target that an active override names, else none.
 func (w *work) namedByOverride(t *target) int32 {
-	if w.narrowed && w.named[t.resource] {
+	if w.narrowed && w.singled[t.resource] {
 		return t.resource
 	}
 	return none

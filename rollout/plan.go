@@ -174,6 +174,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		held:        map[int32][]Verdict{},
 		rollouts:    map[rolloutKey]RolloutRecord{},
 		diagnostics: map[diagnosticKey]*Diagnostic{},
+		named:       map[dependencyKey][]int32{},
 		providers:   map[dependencyKey]answer{},
 		satisfies:   map[dependencyKey]outcome{},
 		compiled:    map[string]compiledText{},
@@ -245,7 +246,7 @@ type work struct {
 	hours     map[overriddenHours]*hours  // that overrides leave
 	meetings  []*meeting
 	narrowed  bool           // one of them names a resource
-	named     map[int32]bool // resources that one of them names
+	singled   map[int32]bool // resources that one of them names
 	scoped    []bool         // per deployment: not every version is for every target
 	scopes    map[*Version]*scope
 	asking    bound                        // of scopes
@@ -254,6 +255,7 @@ type work struct {
 	capacity  capacity
 	members   []bool // per target: it is a member of a bracket
 
+	named     map[dependencyKey][]int32 // by rule and environment
 	providers map[dependencyKey]answer
 	satisfies map[dependencyKey]outcome
 	compiled  map[string]compiledText
@@ -279,6 +281,7 @@ type work struct {
 type pair struct {
 	targets  []int32 // in order of their resources
 	gates    []*gate
+	next     int // in gates: that of the next older version, where all of a target's are asked for one after the other
 	blocking []blocking
 	group    string // lease group of its targets outside brackets
 }

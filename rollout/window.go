@@ -262,15 +262,26 @@ type overriddenHours struct {
 	since time.Time
 }
 
-// open is when a position is due that is so long after the start of the rollout, in open time.
+// open is when a position is due that is so long after the start of the rollout, in open time. All positions have their turns found at once; but what
+// is left of hours where overrides are in force is mostly for one target, and there may be as many of those as targets.
 func (r *rollout) open(position int32, h *hours) (time.Time, error) {
 	to, known := r.timetables[h]
 	if !known {
-		to = r.timetable(h)
+		to = &timetable{}
 		if r.timetables == nil {
 			r.timetables = map[*hours]*timetable{}
 		}
 		r.timetables[h] = to
+	}
+	if to.dues == nil && to.err == nil {
+		if to.asked++; h.before != nil && to.asked < 8 {
+			alone := r.timetable(h, int(position), int(position))
+			if alone.err != nil {
+				return time.Time{}, alone.err
+			}
+			return alone.dues[0], nil
+		}
+		*to = *r.timetable(h, 0, int(slices.Max(r.positions)))
 	}
 	if int(position) < len(to.dues) {
 		return to.dues[position], nil
@@ -278,10 +289,10 @@ func (r *rollout) open(position int32, h *hours) (time.Time, error) {
 	return time.Time{}, to.err
 }
 
-// timetable finds the turns of all positions at once, in one walk over the calendar: offsets are monotone. Where an override took windows away,
-// the time before it counts as it did before: what was closed then is not made up for.
-func (r *rollout) timetable(h *hours) *timetable {
-	to := &timetable{dues: make([]time.Time, slices.Max(r.positions)+1)}
+// timetable finds the turns of the positions from first to last, in one walk over the calendar: offsets are monotone. Where an override took windows
+// away, the time before it counts as it did before: what was closed then is not made up for.
+func (r *rollout) timetable(h *hours, first, last int) *timetable {
+	to := &timetable{dues: make([]time.Time, last-first+1)}
 	walk, start := h.calendar.Walk(r.record.StartAt), r.record.StartAt
 	var earlier *clock.Walk
 	var spent time.Duration
@@ -295,7 +306,7 @@ func (r *rollout) timetable(h *hours) *timetable {
 		earlier, walk = before, h.calendar.Walk(start)
 	}
 	for p := range to.dues {
-		offset, err := r.curve.offset(p)
+		offset, err := r.curve.offset(first + p)
 		if err == nil && earlier != nil && offset <= spent {
 			if to.dues[p], err = earlier.AddOpen(offset); err == nil && to.dues[p].Before(start) {
 				continue

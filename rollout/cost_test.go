@@ -1,0 +1,110 @@
+package rollout_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// counting counts how often expressions are asked.
+type counting struct {
+	*selector.Env
+	asked *int
+}
+
+func (c counting) Matcher(expression string) (rollout.Matcher, error) {
+	s, err := c.Compile(expression)
+	return counted{s, c.asked}, err
+}
+
+type counted struct {
+	*selector.Selector
+	asked *int
+}
+
+func (c counted) Match(vars interface{ Lookup(string) (any, bool) }) (bool, error) {
+	*c.asked++
+	return c.Selector.Match(vars)
+}
+
+// TestCostGrowsWithTheWork: four times as much of anything that a host may have much of costs about four times as much, in bytes and in expressions
+// that are asked. A square would be sixteen times.
+func TestCostGrowsWithTheWork(t *testing.T) {
+	const few, factor = 100, 4
+	members := `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`
+	curve := `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`
+	resources := func(n int) rollout.Snapshot { return fleet(n, "v1", map[string][]string{"api": {"v1", "v2"}}) }
+	deployments := func(n int) rollout.Snapshot {
+		versions := map[string][]string{}
+		for k := range n {
+			versions[fmt.Sprintf("d%d", k)] = []string{"v1", "v2"}
+		}
+		return fleet(2, "v1", versions)
+	}
+	overridden := func(n int) rollout.Snapshot {
+		s := resources(n)
+		for k, r := range s.Resources {
+			at := t0.Add(time.Duration(k))
+			s.Overrides = append(s.Overrides, override("rule", only(r.ID), func(o *rollout.Override) { o.ID, o.CreatedAt = r.ID, at }))
+		}
+		return s
+	}
+	for _, row := range []struct {
+		why   string
+		rules string
+		fleet func(n int) rollout.Snapshot
+	}{
+		{"targets under a curve", curve, resources},
+		{"deployments that depend on one of them", `{"deploymentDependency":{"dependsOn":"deployment.name == 'd0'","appliesTo":"deployment.name != 'd0'"}}`, deployments},
+		{"members of a bracket that depend on one of them", members + `{"deploymentDependency":{"dependsOn":"deployment.name == 'd0'","appliesTo":"deployment.name != 'd0'"}}`, deployments},
+		{"environments of a bracket", members + curve, func(n int) rollout.Snapshot {
+			var more []string
+			for k := range n {
+				more = append(more, fmt.Sprintf("e%d", k))
+			}
+			return inEnvironments(resources(2), more...)
+		}},
+		{"resources that a pool cannot judge", `{"resourceConcurrency":{"groupSelector":"int(resource.metadata['cluster']) == 1","limit":1}}`, resources},
+		{"overrides of an approval", `{"id":"rule","anyApproval":{"minApprovals":1}},` + curve, overridden},
+		{"overrides of a limit", `{"id":"rule","resourceConcurrency":{"groupSelector":"true","limit":1}}`, overridden},
+		{"overrides of a window", `{"id":"rule","deploymentWindow":{"from":"2030-01-01T00:00:00Z","until":"2030-01-02T00:00:00Z"}},` + curve, overridden},
+		{"versions for others", members + curve, func(n int) rollout.Snapshot {
+			s := resources(20)
+			for k := range n {
+				s.Versions = append(s.Versions, rollout.Version{
+					ID: fmt.Sprintf("v3.%d", k), Deployment: "api", Status: rollout.VersionReady, CreatedAt: t0.Add(time.Duration(k)), TargetSelector: "resource.metadata['cluster'] == 'west'",
+				})
+			}
+			return s
+		}},
+	} {
+		parsed, err := rollout.ParsePolicies([]byte(policy(row.rules)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := 0
+		set, err := rollout.Compile(parsed, counting{newEnv(t), &asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost := func(n int) (bytes, expressions float64) {
+			s := row.fleet(n)
+			var before, after runtime.MemStats
+			asked = 0
+			runtime.ReadMemStats(&before)
+			mustPlan(t, set, s, t0.Add(time.Hour))
+			runtime.ReadMemStats(&after)
+			return float64(after.TotalAlloc - before.TotalAlloc), float64(asked)
+		}
+		cost(few) // what is made once
+		bytes, expressions := cost(few)
+		moreBytes, moreExpressions := cost(factor * few)
+		if moreBytes > 2*factor*bytes || moreExpressions > 2*factor*(expressions+few) {
+			t.Errorf("%s: %d times as many take %.1f times the bytes (%.0f and %.0f), and ask %.0f instead of %.0f expressions", row.why, factor, moreBytes/bytes, bytes, moreBytes, moreExpressions, expressions)
+		}
+	}
+}
