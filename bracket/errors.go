@@ -21,6 +21,7 @@ type CycleError struct {
 	Path    []string // deployments; each needs the next one, the last one is the first again
 }
 
+// Error names the members in the order of Path, and the remedy.
 func (e *CycleError) Error() string {
 	return fmt.Sprintf("bracket: %sdependency cycle %s: remove one of these dependencies", named(e.Bracket), strings.Join(e.Path, " -> "))
 }
@@ -28,10 +29,11 @@ func (e *CycleError) Error() string {
 // RoleError reports a dependency that contradicts the roles: a pre that needs a main or a post, or a main that needs a post.
 type RoleError struct {
 	Bracket          string // rule id, if known
-	Deployment, Need string
-	Role, NeedRole   Role
+	Deployment, Need string // the member, and the one that it needs
+	Role, NeedRole   Role   // of the two
 }
 
+// Error names both members with their roles, and the remedy.
 func (e *RoleError) Error() string {
 	return fmt.Sprintf("bracket: %s%s member %q needs %s member %q, which runs after it: change memberRoles or the dependency",
 		named(e.Bracket), e.Role, e.Deployment, e.NeedRole, e.Need)
@@ -43,6 +45,7 @@ type OverlapError struct {
 	Deployment, Resource string    // the first such target; other resources may be claimed twice as well
 }
 
+// Error names both brackets and the target, and the remedy.
 func (e *OverlapError) Error() string {
 	return fmt.Sprintf("bracket: %q and %q both bracket deployment %q on resource %q: narrow one of their selectors",
 		e.Brackets[0], e.Brackets[1], e.Deployment, e.Resource)

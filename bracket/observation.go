@@ -81,8 +81,8 @@ type Target struct {
 	Resource, Deployment string
 	// Current is the version last deployed successfully, empty if there is none.
 	Current string
-	// OutdatedAt is since when the target needs a new run of the same version, for example because its variables changed; zero: it does not.
-	// A host that never sets it lets such changes bypass the bracket.
+	// OutdatedAt is the instant since which the target needs a new run of the same version, for example because its variables changed;
+	// zero: it does not. A host that never sets it lets such changes bypass the bracket.
 	OutdatedAt time.Time
 	// OutOfScope are the ids of versions that are not meant for this target.
 	OutOfScope []string
@@ -124,10 +124,10 @@ type RunFact struct {
 type RunStatus string
 
 const (
-	RunRunning   RunStatus = "running"
-	RunSucceeded RunStatus = "succeeded"
-	RunFailed    RunStatus = "failed"
-	RunLost      RunStatus = "lost" // it will never report; nobody knows what it did
+	RunRunning   RunStatus = "running"   // dispatched, and without an outcome
+	RunSucceeded RunStatus = "succeeded" // the target has the version of the run
+	RunFailed    RunStatus = "failed"    // it ended, and the target may have any version
+	RunLost      RunStatus = "lost"      // it will never report; nobody knows what it did
 )
 
 // Command is an operator's decision about one open execution. It is applied at most once, by its ID, by the first Step that sees both

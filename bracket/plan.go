@@ -73,16 +73,16 @@ type Event struct {
 type EventKind string
 
 const (
-	GroupOpened      EventKind = "group_opened"
-	GroupClosed      EventKind = "group_closed"
-	GroupCancelled   EventKind = "group_cancelled"  // its last new version disappeared, or the rule did
-	GroupSuperseded  EventKind = "group_superseded" // a newer group closed; open executions go on
-	GroupMerged      EventKind = "group_merged"     // into the open execution on Resource
-	ExecutionStarted EventKind = "execution_started"
-	ExecutionEnded   EventKind = "execution_ended"
+	GroupOpened      EventKind = "group_opened"      // a version opened a window
+	GroupClosed      EventKind = "group_closed"      // the window closed, and versions are locked
+	GroupCancelled   EventKind = "group_cancelled"   // its last new version disappeared, or the rule did
+	GroupSuperseded  EventKind = "group_superseded"  // a newer group closed; open executions go on
+	GroupMerged      EventKind = "group_merged"      // into the open execution on Resource
+	ExecutionStarted EventKind = "execution_started" // its first run was committed
+	ExecutionEnded   EventKind = "execution_ended"   // its lease is to be released, or with Quarantine quarantined
 )
 
-// Condition is an event that can end a wait.
+// Condition is an event that can end a wait. Its kind says which fields are set; the others are empty.
 type Condition struct {
 	Kind        ConditionKind
 	Rule        string
@@ -101,39 +101,40 @@ const (
 	OnGroupClose   ConditionKind = "group_close"   // Rule, Environment
 	OnVersion      ConditionKind = "version"       // Deployment
 	OnConfig       ConditionKind = "config"        // Rule: what the host derives the due instant from
-	OnOperator     ConditionKind = "operator"
+	OnOperator     ConditionKind = "operator"      // none: a [Command] is needed
 )
 
-// Reason is a stable code. Codes are part of the compatibility promise.
+// Reason is a stable code. Codes are part of the compatibility promise. [Plan.Evaluate] says when which of them applies.
 type Reason string
 
+// The reasons of verdicts, and of waits where the verdict is pending.
 const (
-	ReasonNotApplicable      Reason = "rule_not_applicable"
-	ReasonRun                Reason = "bracket_run"
-	ReasonInProgress         Reason = "bracket_in_progress"
-	ReasonWaitsForMembers    Reason = "bracket_waits_for_members"
-	ReasonFailedHolding      Reason = "bracket_failed_holding"
-	ReasonCurrent            Reason = "bracket_current"
-	ReasonQueued             Reason = "bracket_queued"
-	ReasonMergeBudget        Reason = "bracket_merge_budget"
-	ReasonNotDue             Reason = "bracket_not_due"
-	ReasonHookWithoutVersion Reason = "bracket_hook_without_version"
-	ReasonEnded              Reason = "bracket_ended"
-	ReasonNextGroup          Reason = "bracket_next_group"
-	ReasonCollecting         Reason = "bracket_collecting"
-	ReasonHookWaitsForMain   Reason = "bracket_hook_waits_for_main"
-	ReasonNoVersion          Reason = "bracket_no_version"
-	ReasonNotLocked          Reason = "bracket_not_locked"
-	ReasonStuck              Reason = "bracket_stuck" // listed in Plan.Stuck; never a verdict
+	ReasonNotApplicable      Reason = "rule_not_applicable"          // allowed: the deployment is not a member
+	ReasonRun                Reason = "bracket_run"                  // allowed: the run may start now
+	ReasonInProgress         Reason = "bracket_in_progress"          // allowed: the run has started
+	ReasonWaitsForMembers    Reason = "bracket_waits_for_members"    // pending: for other members, its own retry, or a run of an older generation
+	ReasonFailedHolding      Reason = "bracket_failed_holding"       // pending: a failure halts the execution
+	ReasonCurrent            Reason = "bracket_current"              // allowed: the target runs the version already
+	ReasonQueued             Reason = "bracket_queued"               // pending: another execution is open on the resource
+	ReasonMergeBudget        Reason = "bracket_merge_budget"         // pending: the same, and only maxMerges prevents a merge
+	ReasonNotDue             Reason = "bracket_not_due"              // pending: the turn of the resource has not come
+	ReasonHookWithoutVersion Reason = "bracket_hook_without_version" // pending: a hook has no version that it could run
+	ReasonEnded              Reason = "bracket_ended"                // denied: the execution of the group ended here
+	ReasonNextGroup          Reason = "bracket_next_group"           // denied: newer than what is locked; it is for the next group
+	ReasonCollecting         Reason = "bracket_collecting"           // pending: the window is open
+	ReasonHookWaitsForMain   Reason = "bracket_hook_waits_for_main"  // pending: a hook runs only around a main member
+	ReasonNoVersion          Reason = "bracket_no_version"           // denied: no version is locked, and the target runs none
+	ReasonNotLocked          Reason = "bracket_not_locked"           // denied: another version is locked
+	ReasonStuck              Reason = "bracket_stuck"                // never a verdict: the runs of [Plan.Stuck]
 )
 
 // VerdictStatus is the answer of a rule about a candidate.
 type VerdictStatus string
 
 const (
-	Allowed VerdictStatus = "allowed"
-	Waiting VerdictStatus = "pending"
-	Denied  VerdictStatus = "denied"
+	Allowed VerdictStatus = "allowed" // the bracket does not stand in the way
+	Waiting VerdictStatus = "pending" // not now: time or an event will change it
+	Denied  VerdictStatus = "denied"  // not this version
 )
 
 // Status returns the status that belongs to the code. An unknown code is denied.

@@ -143,25 +143,25 @@ type Status string
 const (
 	StatusCollecting Status = "collecting" // the group's window is open
 	StatusReady      Status = "ready"      // closed, and nothing has started
-	StatusExecuting  Status = "executing"
-	StatusCompleted  Status = "completed"
-	StatusFailed     Status = "failed"
+	StatusExecuting  Status = "executing"  // a run has started, and not everything has ended
+	StatusCompleted  Status = "completed"  // ended, every member done
+	StatusFailed     Status = "failed"     // a member failed for good
 	StatusSuperseded Status = "superseded" // a newer group closed before this one started, or took it over
-	StatusCancelled  Status = "cancelled"
+	StatusCancelled  Status = "cancelled"  // a group without a new version or without its rule; an execution that was abandoned, or whose resource is gone
 )
 
 // MemberStatus is the status of a member of an execution.
 type MemberStatus string
 
 const (
-	MemberWaiting     MemberStatus = "waiting"
-	MemberRunning     MemberStatus = "running"
-	MemberSucceeded   MemberStatus = "succeeded"
-	MemberSkipped     MemberStatus = "skipped"
-	MemberFailed      MemberStatus = "failed"
-	MemberCancelled   MemberStatus = "cancelled"
-	MemberRollingBack MemberStatus = "rolling_back"
-	MemberRolledBack  MemberStatus = "rolled_back"
+	MemberWaiting     MemberStatus = "waiting"      // for its turn, or for its next attempt
+	MemberRunning     MemberStatus = "running"      // a run is in progress
+	MemberSucceeded   MemberStatus = "succeeded"    // its last run succeeded
+	MemberSkipped     MemberStatus = "skipped"      // it needs no run, or an operator skipped it
+	MemberFailed      MemberStatus = "failed"       // no attempt is left
+	MemberCancelled   MemberStatus = "cancelled"    // it does not run any more: another member failed, or its target is gone
+	MemberRollingBack MemberStatus = "rolling_back" // a run back to From is in progress
+	MemberRolledBack  MemberStatus = "rolled_back"  // that run succeeded
 )
 
 // Role is what a member is for.

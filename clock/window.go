@@ -78,8 +78,8 @@ const (
 type Overlap string
 
 const (
-	OverlapFirst Overlap = "first"
-	OverlapLast  Overlap = "last"
+	OverlapFirst Overlap = "first" // before the clock is set back
+	OverlapLast  Overlap = "last"  // after it
 )
 
 // Minutes is a length in minutes, at least 1 and at most 292 years. Zero means that it is absent; a zero written out in JSON is an error.

@@ -43,8 +43,8 @@ type Lease struct {
 type State uint8
 
 const (
-	Active State = iota
-	Quarantined
+	Active      State = iota // in ordinary use
+	Quarantined              // stuck or abandoned, see [Record.Quarantine]
 )
 
 // String returns the JSON name: "active", "quarantined".

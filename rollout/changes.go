@@ -108,4 +108,5 @@ func (s Situation) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// String returns "target: before -> after".
 func (c Change) String() string { return fmt.Sprintf("%s: %s -> %s", c.TargetID, c.Before, c.After) }

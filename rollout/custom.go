@@ -27,7 +27,7 @@ type Candidate struct {
 	Deployment  *Deployment
 	Version     *Version
 	Target      *Target
-	Now         time.Time
+	Now         time.Time // of the plan
 }
 
 // custom appends what the host's own rules have against version n on target i.

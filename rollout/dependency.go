@@ -317,6 +317,7 @@ type CycleError struct {
 	Rules []string // ids of the rules that make the edges; empty for dependencies of versions
 }
 
+// Error names the deployments in the order of Path, the rules and the remedy.
 func (e *CycleError) Error() string {
 	text := "rollout: dependency cycle: " + strings.Join(append(slices.Clone(e.Path), e.Path[0]), " needs ")
 	if len(e.Rules) > 0 {

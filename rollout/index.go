@@ -82,6 +82,7 @@ type SnapshotError struct {
 	Msg  string // what is wrong and what to write instead
 }
 
+// Error returns "path: message".
 func (e *SnapshotError) Error() string { return e.Path + ": " + e.Msg }
 
 // snapshotErrors reports at most as many faults as a person can read: a fleet of a million may have a million.

@@ -26,9 +26,9 @@ type Severity string
 
 const (
 	// SeverityError: something never starts, or never finishes, as things are. Time does not help, nor does any job that succeeds; a new
-	// configuration, version or entity might, or an [Override]. Slots and executions that are held already are not meant.
+	// configuration, version or entity might, or an [Override]. Slots and executions that are held already do not count.
 	SeverityError Severity = "error"
-	// SeverityWarning: it works, and surely not as somebody expects who reads the policy.
+	// SeverityWarning: it works, but surely not as a reader of the policy expects.
 	SeverityWarning Severity = "warning"
 	// SeverityInfo: worth knowing, and perhaps meant.
 	SeverityInfo Severity = "info"

@@ -12,23 +12,23 @@ import (
 // ExpiresAt; the rule then counts as satisfied at CreatedAt, or when the version was created if that is later, or as soon as it was without the
 // override. What was started under an override stays when it expires. (Policy skips of ctrlplane.)
 //
-// An override of a deployment window that allows stands for that window being open, so other allowing windows of the policy are not in the way
-// either. An override of a concurrency rule starts the target although the pool is full; its lease counts all the same. One of a retry rule lets the
-// attempts before CreatedAt be forgotten. One of a bracket rule has no effect and is a diagnostic: letting a member out of its bracket would
-// drain the resource once more.
+// An override of a deployment window that allows stands for that window being open, so other allowing windows of the policy are not in the
+// way either. An override of a concurrency rule starts the target although the pool is full; its lease counts all the same. One of a retry
+// rule makes it forget the attempts before CreatedAt. One of a bracket rule has no effect and is a diagnostic: letting a member out of its
+// bracket would drain the resource once more.
 type Override struct {
-	ID      string `json:"id"`
-	Rule    string `json:"ruleId"`
-	Version string `json:"versionId"` // where several deployments have a version of this id, all of them are meant
+	ID      string `json:"id"`        // required and unique
+	Rule    string `json:"ruleId"`    // required
+	Version string `json:"versionId"` // required; where several deployments have a version of this id, all of them are meant
 
 	// Environment and Resource narrow it. Empty: every one.
 	Environment string `json:"environmentId,omitempty"`
 	Resource    string `json:"resourceId,omitempty"`
 
-	CreatedAt time.Time `json:"createdAt"`
-	ExpiresAt time.Time `json:"expiresAt,omitzero"` // zero: never
-	CreatedBy string    `json:"createdBy"`
-	Reason    string    `json:"reason"` // required, for those who read the record later; not interpreted
+	CreatedAt time.Time `json:"createdAt"`          // required
+	ExpiresAt time.Time `json:"expiresAt,omitzero"` // after CreatedAt; zero: never
+	CreatedBy string    `json:"createdBy"`          // required, as Reason is, for those who read the record later; not interpreted
+	Reason    string    `json:"reason"`
 }
 
 func (o *Override) validate(path string, f *faults) {

@@ -73,9 +73,9 @@ const (
 
 // Claim is a place in a pool, valid at one revision of the pool's record.
 type Claim struct {
-	Pool     string `json:"pool"`
-	Revision uint64 `json:"revision"`
-	Token    uint64 `json:"token"` // greater than that of every earlier lease of the pool
+	Pool     string `json:"pool"`     // key
+	Revision uint64 `json:"revision"` // of the record that the plan read
+	Token    uint64 `json:"token"`    // of the lease: greater than that of every earlier lease of the pool
 }
 
 // Waiting is a target whose newest candidate may not start now.

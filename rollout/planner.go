@@ -19,9 +19,9 @@ import (
 // can do itself. Several planners may work on one store: every save is conditional, so a decision that was made on stale state is made again.
 // It is safe for concurrent use if its parts are.
 type Planner struct {
-	Policies   *PolicySet
-	Store      bracket.Store
-	Clock      clock.Clock
+	Policies   *PolicySet             // required
+	Store      bracket.Store          // required
+	Clock      clock.Clock            // required; usually [clock.System]
 	JobCounter concurrency.JobCounter // nil: only leases count, for hosts whose every job comes from a plan
 
 	// Recorder, unless nil, is handed every plan that was saved, before it is returned: for a decision log. It must not change the recording, which

@@ -122,6 +122,7 @@ type PolicyError struct {
 	Err  error  // the cause, such as a compile error with its position; nil if Msg says all
 }
 
+// Error returns "path: message: cause", without the parts that are empty.
 func (e *PolicyError) Error() string {
 	if e.Path == "" {
 		return e.Msg
@@ -129,6 +130,7 @@ func (e *PolicyError) Error() string {
 	return e.Path + ": " + e.Msg
 }
 
+// Unwrap returns Err.
 func (e *PolicyError) Unwrap() error { return e.Err }
 
 func decodeErrors(err error) error {
@@ -272,10 +274,10 @@ func (r Rule) validate(path string, f *faults) {
 type RolloutType string
 
 const (
-	Linear           RolloutType = "linear"
-	LinearNormalized RolloutType = "linear-normalized"
-	Exponential      RolloutType = "exponential"
-	Waves            RolloutType = "waves"
+	Linear           RolloutType = "linear"            // one position per interval
+	LinearNormalized RolloutType = "linear-normalized" // all positions within one interval, evenly
+	Exponential      RolloutType = "exponential"       // all positions within one interval, ever closer together
+	Waves            RolloutType = "waves"             // one wave per interval
 )
 
 // OrderKey says what is ranked, and so which targets share a turn.

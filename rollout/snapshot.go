@@ -11,6 +11,8 @@ import (
 // order of the lists never matters; sorted input is only faster. A snapshot is not modified. A plan refers to the one that it was made
 // from: leave that alone until the plan is committed and explained.
 type Snapshot struct {
+	// Ids are unique within each of these lists, those of versions within their deployment, and there is one entry per release target. The resources,
+	// environments and deployments that targets and versions name must be listed; a version that a target runs need not be.
 	Resources    []Resource    `json:"resources"`
 	Environments []Environment `json:"environments"`
 	Deployments  []Deployment  `json:"deployments"`
@@ -50,14 +52,15 @@ type Resource struct {
 	Metadata   map[string]string `json:"metadata,omitempty"`
 }
 
-// Environment is a stage such as staging or prod in which deployments run.
+// Environment is a stage such as staging or prod in which deployments run. ID is unique and never empty; the rest is what selectors see.
 type Environment struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// Deployment is something that has versions: a program, a driver, but also a drain or an uncordon.
+// Deployment is something that has versions: a program, a driver, but also a drain or an uncordon. ID is unique and never empty; the rest is what
+// selectors see.
 type Deployment struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name,omitempty"`
@@ -67,12 +70,12 @@ type Deployment struct {
 
 // Version belongs to one deployment. Versions of a deployment are ordered by CreatedAt, then by ID byte-wise; newer means greater.
 type Version struct {
-	ID         string            `json:"id"` // unique within the deployment
-	Deployment string            `json:"deployment"`
+	ID         string            `json:"id"`         // unique within the deployment
+	Deployment string            `json:"deployment"` // id
 	Name       string            `json:"name,omitempty"`
 	Tag        string            `json:"tag,omitempty"`
 	Status     VersionStatus     `json:"status"`
-	CreatedAt  time.Time         `json:"createdAt"`
+	CreatedAt  time.Time         `json:"createdAt"` // required; after now, the version does not exist yet
 	Metadata   map[string]string `json:"metadata,omitempty"`
 
 	// TargetSelector is CEL on resource, environment, deployment and version: on a target where it is false the version does not exist, for
@@ -101,9 +104,9 @@ const (
 
 // TargetID names a release target: deployment × environment × resource.
 type TargetID struct {
-	Resource    string `json:"resource"`
-	Environment string `json:"environment"`
-	Deployment  string `json:"deployment"`
+	Resource    string `json:"resource"`    // id
+	Environment string `json:"environment"` // id
+	Deployment  string `json:"deployment"`  // id
 }
 
 // Target is a release target as observed.
@@ -118,11 +121,12 @@ type Target struct {
 	// open bracket executions, must be complete: attempts are counted from them.
 	Jobs []Job `json:"jobs,omitempty"`
 
-	// JoinedAt is when the target came into scope; zero means it was always there. It takes its place behind those that were there when
-	// a rollout started.
+	// JoinedAt is when the target came into scope; zero means it was always there. It takes its place after those that were there when a
+	// rollout started.
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
-	// OutdatedAt is since when the target needs a new run of the version it has, for example because its variables changed. Zero: it does not.
+	// OutdatedAt is the instant since which the target needs a new run of the version it has, for example because its variables changed.
+	// Zero: it does not.
 	OutdatedAt time.Time `json:"outdatedAt,omitzero"`
 
 	// Priority moves a target forward among those present at the start of a rollout; higher goes first. A bracket takes the highest of a resource.
@@ -150,9 +154,9 @@ type Job struct {
 type Verification string
 
 const (
-	VerificationRunning Verification = "running"
-	VerificationPassed  Verification = "passed"
-	VerificationFailed  Verification = "failed"
+	VerificationRunning Verification = "running" // not decided
+	VerificationPassed  Verification = "passed"  // the version works on the target
+	VerificationFailed  Verification = "failed"  // it does not: see [Rollback]
 )
 
 // undecided reports whether the job is verified and has neither passed nor failed.
@@ -181,20 +185,21 @@ const (
 // [JobExternalRunNotFound], and with no other status.
 func (s JobStatus) Terminal() bool { return concurrency.Terminal(string(s)) }
 
-// Approval is one person's word on a version in an environment.
+// Approval is one person's word on a version in an environment. Several of one person are one approval, the earliest of them; a rejection does not take
+// it back.
 type Approval struct {
-	Version     string         `json:"version"`
-	Deployment  string         `json:"deployment"`
-	Environment string         `json:"environment"`
-	By          string         `json:"by"`
+	Version     string         `json:"version"`     // id
+	Deployment  string         `json:"deployment"`  // id
+	Environment string         `json:"environment"` // id
+	By          string         `json:"by"`          // who: persons are told apart by this text
 	Status      ApprovalStatus `json:"status"`
-	At          time.Time      `json:"at"`
+	At          time.Time      `json:"at"` // after now, it does not count yet
 }
 
 // ApprovalStatus is what the person said. Anything but [Approved] approves nothing.
 type ApprovalStatus string
 
 const (
-	Approved ApprovalStatus = "approved"
-	Rejected ApprovalStatus = "rejected"
+	Approved ApprovalStatus = "approved" // counts towards minApprovals
+	Rejected ApprovalStatus = "rejected" // counts nothing
 )

@@ -13,8 +13,8 @@ import (
 
 // DeploymentWindow lets jobs start while a window is open, or with allowWindow false while it is closed. The windows of one policy form one
 // calendar, in which the allowing ones are united and the others taken away; several policies must all be open. Gradual rollouts advance in
-// open time only, so what a window interrupts goes on where it stopped. A window is asked for starts alone: what runs when it closes runs on.
-// (Deployment windows of ctrlplane's policy rules; boundaries and time zones as package clock says.)
+// open time only, so what a window interrupts goes on where it stopped. Windows apply to starts only: what is running when one closes runs
+// on. (Deployment windows of ctrlplane's policy rules; boundaries and time zones as package clock says.)
 type DeploymentWindow struct {
 	clock.Window
 

@@ -49,7 +49,7 @@
 //
 // # How it plans
 //
-//  1. Deletions of replicas that serve nobody are free, those of available ones cost one unit each of what is available above the floor.
+//  1. Deletions of replicas that serve nobody are free; those of available ones cost one unit each of what is available above the floor.
 //  2. Free: what is unavailable above the surge range, surges of an old revision that are not available, and outdated base
 //     replicas that are not available, within a window of U+S in replacement at a time; never scheduled ones first. Members of the base
 //     gang do not wait for the window, for everybody else waits for them, and Force lifts it.

@@ -107,9 +107,9 @@ func SetGangs(spec SetSpec, state SetState) []PodGang {
 	return list
 }
 
-// FreeIndices returns the n lowest indices from 0 on that are not in used, ascending. Used may be in any order and hold
-// an index twice; negative entries are no indices. It is what an index tracker must hand out, with one rule: a
-// terminating replica still uses its index. The result is nil if n is not positive.
+// FreeIndices returns the n lowest indices from 0 on that are not in used, ascending. Used may be in any order and hold an index twice;
+// negative entries are ignored. It is what an index tracker must hand out, with one rule: a terminating replica still uses its index. The
+// result is nil if n is not positive.
 func FreeIndices(used []int, n int) []int {
 	if n <= 0 {
 		return nil

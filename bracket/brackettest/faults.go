@@ -20,14 +20,14 @@ var ErrCrashed = errors.New("brackettest: crashed")
 type Fault int
 
 const (
-	None       Fault = iota
-	Stale            // Load or List: answer with the oldest value and revision of each key that this store has seen
-	Lose             // the call never arrives; the answer is ErrInjected
-	LoseAnswer       // the call is carried out; the answer is ErrInjected
-	Conflict         // Save or Delete: the call never arrives; the answer is bracket.ErrConflict
-	Repeat           // Save or Delete: the call arrives twice, and the answer to the second is returned
-	Delay            // Save or Delete: the answer is ErrInjected, and the call arrives only after the next write, or at Restart
-	Crash            // the call never arrives; it and all later ones are answered with ErrCrashed
+	None       Fault = iota // the call is carried out and answered
+	Stale                   // Load or List: answer with the oldest value and revision of each key that this store has seen
+	Lose                    // the call never arrives; the answer is ErrInjected
+	LoseAnswer              // the call is carried out; the answer is ErrInjected
+	Conflict                // Save or Delete: the call never arrives; the answer is bracket.ErrConflict
+	Repeat                  // Save or Delete: the call arrives twice, and the answer to the second is returned
+	Delay                   // Save or Delete: the answer is ErrInjected, and the call arrives only after the next write, or at Restart
+	Crash                   // the call never arrives; it and all later ones are answered with ErrCrashed
 )
 
 // Call is one call of a store method.

@@ -58,10 +58,12 @@ type Violation struct {
 	Err       error     // what was found
 }
 
+// Error names the invariant and the instant, and says what was found.
 func (v *Violation) Error() string {
 	return fmt.Sprintf("rollouttest: invariant %s is broken at %s: %v", v.Invariant, v.At.UTC().Format(time.RFC3339Nano), v.Err)
 }
 
+// Unwrap returns Err.
 func (v *Violation) Unwrap() error { return v.Err }
 
 // Check returns every broken invariant as a joined list of [*Violation], or nil.
