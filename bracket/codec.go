@@ -134,8 +134,8 @@ func (x *Execution) check(f *faults) {
 		if m.Purpose != "" {
 			enum(f, path+".purpose", m.Purpose, Rollback)
 		}
-		if m.Attempt < 0 || m.Generation < 0 || m.Generation > x.Generation {
-			f.add(path, "attempt %d, generation %d: must not be negative, nor newer than the execution", m.Attempt, m.Generation)
+		if m.Attempt < 0 || m.Generation < 0 || m.Generation >= x.Generation {
+			f.add(path, "attempt %d, generation %d: must not be negative, and the generation older than the execution's", m.Attempt, m.Generation)
 		}
 		f.instant(path+".startedAt", m.StartedAt, false)
 		f.instant(path+".endedAt", m.EndedAt, false)

@@ -74,6 +74,9 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"locks":[{"id":"v1.29.2"`, `"locks":[{"id":""`, "closed[0].members[1].locks[0].id", "a version has an id"},
 		{`{"kubelet":{"id":"v1.29.2"`, `{"kubelet":{"id":""`, "marks.kubelet.id", "a version has an id"},
 		{`"closed":[`, `"closed":[null,`, "closed[0]", "a group is missing"},
+		{`"closed":[`, `"closed":[{"id":"node lifecycle/prod/8"},`, "closed[1].id: group 7 must come before group 8", "the last one is the latest"},
+		{`"closed":[`, `"closed":[{"id":"node lifecycle/prod/7"},`, "closed[1].id: group 7 must come before group 7", "a group closes once"},
+		{`"deployment":"drain","role":"pre","needs":[],"locks"`, `"deployment":"kubelet","role":"pre","needs":[],"locks"`, "closed[0].members[1].deployment", "which of the two is meant?"},
 		{`"resource":"node-3"`, `"resource":""`, "resource", "records belong to a resource"},
 		{`"status":"completed"`, `"status":"executing"`, "last.prod.status", "what ended has ended"},
 		{`"endedAt":"2026-03-09T09:20:00Z"`, `"endedAt":"0001-01-01T00:00:00Z"`, "last.prod.endedAt", "what ended has an end"},
@@ -88,9 +91,11 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"role":"main","action"`, `"role":"","action"`, "open.members[1].role", "a stored role is explicit"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":-1`, "open.members[1]", "attempts are counted"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":2`, "open.members[1]", "a run of a generation to come"},
+		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":1`, "open.members[1]", "the present generation is written as none"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"purpose":"deploy"`, "open.members[1].purpose", "only a rollback is written"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"retryAt":"2026-03-11T09:05:00+02:00"`, "open.members[1].retryAt", "times are UTC"},
 		{`"deployment":"drain","role":"pre","action"`, `"deployment":"z","role":"pre","action"`, "open.members[1].deployment", "members are searched in order"},
+		{`"deployment":"drain","role":"pre","action"`, `"deployment":"kubelet","role":"pre","action"`, "open.members[1].deployment", "which of the two is meant?"},
 	}
 	for _, row := range rows {
 		tried := false

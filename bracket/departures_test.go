@@ -291,6 +291,84 @@ func TestDefects(t *testing.T) {
 			h.step(61)
 			h.want("n1/os@v2 n2/containerd@v2 n2/kubelet@v2")
 		}, "decided once, by the version that the other member will run"},
+		{"a dependency on a version of the first member", func(h *host) {
+			h.members[2].NeedsIf = []ConditionalNeed{{"containerd", []string{"v2"}}}
+			h.until(60, "n1", "os")
+			h.succeeds("os", 61)
+			h.want("n1/containerd@v2")
+		}, "in the order of ids it is like any other"},
+		{"marks of members without a new version stay", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.until(60, "n1", "os")
+			h.fails("os", 61) // kubelet and containerd remain at v1
+			h.start()
+			h.succeeds("uncordon", 62)
+			h.publish("os", "v3", 100)
+			end := h.finishAll(160)
+			if h.state.Group.Number != 2 || h.state.Group.Collecting != nil {
+				h.t.Fatal(describe(h.state))
+			}
+			if h.step(end + 100); h.state.Group.Number != 2 || h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+		}, "I15: what a group has locked is not new after the next one either"},
+		{"a target for which other versions are out of scope", func(h *host) {
+			h.versions = h.versions[:5] // v1 of everything
+			h.publish("kubelet", "v3", 0)
+			h.publish("kubelet", "v2", -1)
+			h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{"v3"}
+			h.step(60)
+			h.want("n1/drain@v1")
+			if x := h.state.Group.Closed[0]; x.Members[2].Deployment != "kubelet" || len(x.Members[2].Locks) != 2 {
+				h.t.Error(describe(h.state))
+			}
+		}, "v2 is new for it"},
+		{"a target that runs what is in scope for it", func(h *host) {
+			h.versions = h.versions[:5]
+			h.publish("kubelet", "v2", -1)
+			h.publish("kubelet", "v3", 0)
+			own := h.targets[[2]string{"n1", "kubelet"}]
+			own.Current, own.OutOfScope = "v2", []string{"v3"}
+			if h.step(60); h.state.Group.Number != 0 {
+				h.t.Error(describe(h.state))
+			}
+		}, "I15: nothing is new for anybody"},
+		{"two targets in the wrong order", func(h *host) {
+			h.members = []Member{{Deployment: "os"}}
+			o := h.observation()
+			o.Targets = TargetList{{Resource: "n2", Deployment: "os", Current: "v1"}, {Resource: "n1", Deployment: "os", Current: "v1"}}
+			_, plan, err := Step(h.rule, h.state, o, at(60))
+			if err != nil || describeStarts(plan) != "n1/os@v2 n2/os@v2" {
+				h.t.Errorf("%s, %v", describeStarts(plan), err)
+			}
+		}, "I8: not one of them is enough to tell"},
+		{"a resource that nobody lists", func(h *host) {
+			h.target("n2", "kubelet", "v1")
+			h.step(60)
+			if v := h.evaluate("n9", "kubelet", "v2"); v.Reason != ReasonNotLocked {
+				h.t.Errorf("%+v", v)
+			}
+		}, "what may run on others does not run there"},
+		{"a rule that is deleted before it had a group", func(h *host) {
+			h.gone = true
+			if h.step(60); h.state.Group.Number != 0 || len(h.plan.Events) != 0 {
+				h.t.Errorf("%s %s", describe(h.state), events(h.plan))
+			}
+		}, "there is nothing to cancel"},
+		{"a record without marks", func(h *host) {
+			h.state.Group.Marks = nil
+			h.step(60)
+			if m := h.state.Group.Marks["kubelet"]; m.ID != "v2" {
+				h.t.Errorf("%+v", h.state.Group.Marks)
+			}
+		}, "a host may have written it by hand"},
+		{"nothing to redeploy", func(h *host) {
+			h.rule.UnchangedMemberStrategy = RedeployCurrent
+			h.targets[[2]string{"n1", "containerd"}].Current = ""
+			h.targets[[2]string{"n1", "containerd"}].OutOfScope = []string{"v1", "v2"}
+			h.until(60, "n1", "os")
+			h.is(StatusExecuting, "containerd=skipped")
+		}, "without lock and without current version there is no run"},
 		{"a dependency on a version decides the first start", func(h *host) {
 			h.members = h.members[1:4] // os, kubelet, containerd, without hooks
 			h.members[0].Needs, h.members[1].Needs = nil, nil

@@ -142,18 +142,12 @@ func (g *groupView) index(targets []target, i int32) int {
 // unneeded reports whether nothing that runs on the resource must run before the i-th member.
 func (g *groupView) unneeded(v *view, i int32, targets []target) bool {
 	for _, n := range g.needs[i] {
-		if n.versions == nil {
-			if k := g.index(targets, n.member); k >= 0 {
-				if action, _ := g.plan(v, n.member, &targets[k]); action != ActionSkip {
-					return false
-				}
-			}
+		k := g.index(targets, n.member)
+		if k < 0 {
 			continue
 		}
-		if k := g.index(targets, n.member); k >= 0 {
-			if action, version := g.plan(v, n.member, &targets[k]); action != ActionSkip && slices.Contains(n.versions, version) {
-				return false
-			}
+		if action, version := g.plan(v, n.member, &targets[k]); action != ActionSkip && (n.versions == nil || slices.Contains(n.versions, version)) {
+			return false
 		}
 	}
 	return true
@@ -247,14 +241,9 @@ func (w *work) verdict(k int, h halt, level []int, now time.Time, scratch []int)
 	m := &w.Members[k]
 	blockers, free := w.blockers(k, h, level, scratch)
 	switch {
-	case m.Status == MemberFailed && h == holding, !free && len(blockers) == 0, h == holding:
+	case h == holding, len(blockers) == 0 && (!free || m.Status == MemberFailed):
 		return ReasonFailedHolding, blockers
-	case m.Status == MemberFailed:
-		if len(blockers) == 0 {
-			return ReasonFailedHolding, blockers
-		}
-		return ReasonWaitsForMembers, blockers
-	case free && len(blockers) == 0 && !m.RetryAt.After(now):
+	case len(blockers) == 0 && !m.RetryAt.After(now):
 		return ReasonRun, blockers
 	}
 	return ReasonWaitsForMembers, blockers

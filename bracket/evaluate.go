@@ -68,14 +68,13 @@ func (q *question) answer() Verdict {
 	}
 	now, inNow := slices.BinarySearchFunc(q.members, q.deployment, byDeployment)
 
-	open := q.open()
+	open, opened := q.open(), -1 // the position among the members of the open execution
 	if open != nil {
-		if k := open.member(q.deployment); k >= 0 {
-			if verdict, decided := q.run(open, k); decided {
-				return verdict // rows 2 to 5
-			}
-		} else if !inNow && q.member < 0 {
-			return Verdict{Reason: ReasonNotApplicable}
+		opened = open.member(q.deployment)
+	}
+	if opened >= 0 {
+		if verdict, decided := q.run(open, opened); decided {
+			return verdict // rows 2 to 5
 		}
 	} else if !inNow && q.member < 0 {
 		return Verdict{Reason: ReasonNotApplicable}
@@ -127,7 +126,7 @@ func (q *question) answer() Verdict {
 		return Verdict{Reason: ReasonNextGroup, Group: q.latest.ID, Until: q.after(q.closes)}
 	case inNow && q.collects(d, rank, q.members[now].Role):
 		return Verdict{Reason: ReasonCollecting, Group: q.state.Group.Collecting.ID, Until: q.after(q.closes), On: q.onVersions}
-	case q.role(inNow, now) != Main && (open == nil || open.member(q.deployment) < 0):
+	case q.role(inNow, now) != Main && opened < 0:
 		return Verdict{Reason: ReasonHookWaitsForMain, On: []Condition{{Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
 	case lockRank < 0 && q.target.current == -1:
 		return Verdict{Reason: ReasonNoVersion, Group: q.groupID(), On: []Condition{{Kind: OnVersion, Deployment: q.deployment}}}

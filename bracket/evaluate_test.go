@@ -142,6 +142,53 @@ func TestVerdicts(t *testing.T) {
 			h.targets[[2]string{"n2", "kubelet"}].Current = "v2"
 			h.step(60)
 		}, "os", "v1", ReasonNoVersion, 0, "version os", "nothing is locked for it, and it runs nothing"},
+		{"1 a former member of the group", func(h *host) {
+			h.publish("containerd", "v2", 0)
+			prepared(h)
+			h.step(60)
+			h.members[4].Needs = []string{"kubelet"}
+			h.members = slices.Delete(h.members, 3, 4) // containerd
+			h.step(61)
+		}, "containerd", "v2", ReasonWaitsForMembers, 0, "member drain", "the group has locked it, whatever the rule selects now"},
+		{"12 next group, of the first member", func(h *host) {
+			prepared(h)
+			h.due["n1"] = at(500)
+			h.step(60)
+			h.publish("containerd", "v3", 70)
+			h.step(70)
+		}, "containerd", "v3", ReasonNextGroup, 130, "", "in the order of ids it is like any other"},
+		{"13 collecting beside an execution", func(h *host) {
+			prepared(h)
+			h.until(60, "n1", "uncordon")
+			h.publish("kubelet", "v3", 70)
+			h.step(70)
+		}, "kubelet", "v3", ReasonCollecting, 130, "version", "the execution of the latest group is not what it waits for"},
+		{"16 a newer version of a hook that runs", func(h *host) {
+			prepared(h)
+			h.step(60)
+			h.start()
+			h.publish("drain", "v2", 70)
+			h.step(70)
+		}, "drain", "v2", ReasonNotLocked, 0, "", "it has its main, and another version is locked"},
+		{"16 the lock is older than what runs", func(h *host) {
+			prepared(h)
+			h.publish("os", "v2", 0)
+			h.publish("kubelet", "v3", 61)
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v3"
+			h.step(62)
+		}, "kubelet", "v2", ReasonNotLocked, 0, "", "no group takes a target back"},
+		{"16 unlisted, where the oldest version is locked", func(h *host) {
+			prepared(h)
+			h.targets[[2]string{"n1", "os"}].Current = ""
+			h.due["n1"] = at(500)
+			h.step(60)
+		}, "os", "v0", ReasonNotLocked, 0, "", "something is locked, though the target runs nothing"},
+		{"16 no target", func(h *host) {
+			prepared(h)
+			h.target("n2", "kubelet", "v1")
+			delete(h.targets, [2]string{"n1", "kubelet"})
+			h.step(60)
+		}, "kubelet", "v2", ReasonNotLocked, 0, "", "nothing runs here, and nothing is going to"},
 		{"16 older", func(h *host) {
 			prepared(h)
 			h.publish("kubelet", "v0", -100*24*60)

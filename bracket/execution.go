@@ -1,6 +1,7 @@
 package bracket
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -161,13 +162,14 @@ func (s *step) fold(w *work, commands []Command, facts []RunFact) {
 	}
 	for changed := true; changed && !w.ended; {
 		changed = false
-		for i := 0; i < len(pending) && !w.ended; i++ {
-			if s.command(w, pending[i]) {
-				w.Commands = append(slices.Clone(w.Commands), pending[i].ID)
-				pending = slices.Delete(pending, i, i+1)
-				i--
-				changed = true
+		for i := 0; i < len(pending) && !w.ended; {
+			if !s.command(w, pending[i]) {
+				i++
+				continue
 			}
+			w.Commands = append(slices.Clone(w.Commands), pending[i].ID)
+			pending = slices.Delete(pending, i, i+1)
+			changed = true
 		}
 		for i := range facts {
 			if w.ended {
@@ -308,9 +310,9 @@ func (s *step) end(w *work, status Status, at time.Time, quarantine bool) {
 		}
 	}
 	record := *s.state.Executions[w.record]
-	last := make(map[string]EndedExecution, len(record.Last)+1)
-	for environment, e := range record.Last {
-		last[environment] = e
+	last := maps.Clone(record.Last)
+	if last == nil {
+		last = make(map[string]EndedExecution)
 	}
 	last[w.Environment] = EndedExecution{Group: w.Group, Status: status, Merged: w.Merged, EndedAt: at}
 	record.Last, record.Open = last, nil

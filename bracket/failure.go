@@ -29,7 +29,7 @@ func (s *step) settle(w *work) {
 	}
 	switch {
 	case running:
-	case w.Recovery == "" || w.Recovery == RecoveryRollback && w.rule.OnMemberFailure == RollbackMember:
+	case w.Recovery == "" || w.rule.OnMemberFailure == RollbackMember:
 		// a rolled back member holds the execution open, unless post members may run on a mixed set
 		if !unfinished && (!w.broken() || w.rule.AllowMixedPost) {
 			final := StatusCompleted
@@ -148,9 +148,13 @@ func (w *work) cancelDependants(deployment string) {
 
 // recovered reports whether every rollback is over, so that the post members may run.
 func (w *work) recovered() bool {
-	return !slices.ContainsFunc(w.Members, func(m ExecutionMember) bool {
-		return m.Purpose == Rollback && m.Status != MemberRolledBack && m.Status != MemberCancelled
-	})
+	return !slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.returning() })
+}
+
+// returning reports whether the member is on its way back to the version it had before the execution. One that is cancelled or skipped then has no
+// purpose any more.
+func (m *ExecutionMember) returning() bool {
+	return m.Purpose == Rollback && m.Status != MemberRolledBack
 }
 
 func (w *work) postsDone() bool {
@@ -172,7 +176,7 @@ func (w *work) halted() halt {
 		return holding
 	case w.hasFailed(), w.Recovery != "" && w.rule.OnMemberFailure != RollbackMember:
 		return recovering
-	case w.Recovery != "" && !w.rule.AllowMixedPost && w.broken():
+	case !w.rule.AllowMixedPost && w.broken():
 		return recovering
 	}
 	return goesOn
@@ -195,8 +199,7 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 	case m.Purpose == Rollback:
 		if !mixed { // level by level, the highest first
 			for i := range w.Members {
-				o := &w.Members[i]
-				if o.Purpose == Rollback && level[i] > level[k] && o.Status != MemberRolledBack && o.Status != MemberCancelled {
+				if w.Members[i].returning() && level[i] > level[k] {
 					into = append(into, i)
 				}
 			}
@@ -213,8 +216,7 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 	case h == recovering: // a post member after a failure needs the other post members only
 		for i := range w.Members {
 			o := &w.Members[i]
-			if o.Purpose == Rollback && o.Status != MemberRolledBack && o.Status != MemberCancelled ||
-				o.Role == Post && !o.satisfied() && slices.Contains(m.Needs, o.Deployment) {
+			if o.returning() || o.Role == Post && !o.satisfied() && slices.Contains(m.Needs, o.Deployment) {
 				into = append(into, i)
 			}
 		}

@@ -597,6 +597,102 @@ func TestFailure(t *testing.T) {
 			}
 			h.is(StatusExecuting, "drain=running os=waiting")
 		}, "a success in another group never counts"},
+		{"rollback_all without post members", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.members = h.members[:4]
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			h.want("n1/containerd@v1! n1/kubelet@v1!")
+			h.is(StatusFailed, "os=waiting")
+		}, "it is not over before everybody is back, though nothing follows"},
+		{"rollback_all goes back along the needs", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.members[2].Needs = []string{"containerd"}
+			h.until(60, "n1", "kubelet")
+			h.fails("kubelet", 63)
+			h.want("n1/kubelet@v1!")
+			h.start()
+			h.end("n1", "kubelet", RunSucceeded, 64)
+			h.step(64)
+			h.want("n1/containerd@v1!")
+		}, "what others needed goes back after them"},
+		{"rollback_member stops what waits for its retry", func(h *host) {
+			h.rule.OnMemberFailure = RollbackMember
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunFailed, 62).RetryAt = at(64)
+			h.step(62)
+			h.fails("kubelet", 63)
+			h.want("n1/kubelet@v1!")
+			h.start()
+			h.step(65)
+			h.want("")
+			h.is(StatusFailed, "kubelet=rolling_back containerd=waiting")
+		}, "nothing goes on beside a way back, unless a mixed set is allowed"},
+		{"rollback_member with allowMixedPost lets the others finish, also without post members", func(h *host) {
+			h.rule.OnMemberFailure, h.rule.AllowMixedPost = RollbackMember, true
+			h.members = h.members[:4]
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunFailed, 62).RetryAt = at(70)
+			h.step(62)
+			h.fails("kubelet", 63)
+			h.want("n1/kubelet@v1!")
+			h.start()
+			h.succeeds("kubelet", 64)
+			h.is(StatusFailed, "kubelet=rolled_back containerd=waiting")
+			h.step(70)
+			h.want("n1/containerd@v2")
+		}, "it ends when the last of them has"},
+		{"not stuck without a limit", func(h *host) {
+			h.step(60)
+			h.start()
+			if plan := h.step(10000); len(plan.Stuck) > 0 {
+				h.t.Errorf("%+v", plan.Stuck)
+			}
+		}, "0 is never"},
+		{"waits are listed by level", func(h *host) {
+			h.step(60)
+			h.start()
+			var waits []string
+			for _, w := range h.step(61).Wait {
+				waits = append(waits, w.Deployment)
+			}
+			if got := strings.Join(waits, " "); got != "os containerd kubelet uncordon" {
+				h.t.Error(got)
+			}
+		}, "resource, level, deployment"},
+		{"commands in the order of their instants", func(h *host) {
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			x := h.open("n1")
+			for i, kind := range []CommandKind{Skip, Retry, Retry} { // the first one of kubelet applies, the others of os one after the other
+				h.commands = append(h.commands, Command{ID: []string{"b", "c", "a"}[i], Kind: kind, Group: x.Group, Resource: "n1",
+					Deployment: []string{"kubelet", "os", "os"}[i], At: at(62 + i)})
+			}
+			h.step(65)
+			h.want("n1/os@v2")
+			if len(h.plan.Refused) != 1 || h.plan.Refused[0].ID != "a" {
+				h.t.Errorf("%+v", h.plan.Refused)
+			}
+		}, "what was ordered first applies; what was done already is refused"},
+		{"one resource ends while the group has not begun on another", func(h *host) {
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.due["n2"] = at(500)
+			h.finishAll(60)
+			if h.ended("n1") != StatusCompleted || h.state.Group.Closed[0].Status != StatusExecuting {
+				h.t.Error(describe(h.state))
+			}
+		}, "the group is executing, not ready again"},
+		{"stored needs in a circle", func(h *host) {
+			h.until(60, "n1", "os")
+			x := h.open("n1")
+			x.Members[x.member("kubelet")].Needs = []string{"containerd"}
+			x.Members[x.member("containerd")].Needs = []string{"kubelet"}
+			h.succeeds("os", 61)
+			h.want("")
+		}, "a record that nobody wrote stops its members, not the planner"},
 		{"a run that was committed but never dispatched", func(h *host) {
 			h.step(60)
 			h.start()

@@ -350,21 +350,17 @@ func (d *deployment) locks(c time.Time) []VersionMark {
 
 // retire drops closed groups that are neither the latest nor in use by an open execution.
 func (s *step) retire() {
-	keep := func(i int) bool {
-		closed := s.state.Group.Closed
-		return i == len(closed)-1 || s.inUse(closed[i].ID)
+	closed := s.state.Group.Closed
+	kept := make([]*Group, 0, len(closed))
+	for i, g := range closed {
+		if i == len(closed)-1 || s.inUse(g.ID) {
+			kept = append(kept, g)
+		} else if g.Status != StatusCompleted && g.Status != StatusFailed && g.Status != StatusCancelled {
+			s.event(Event{Kind: GroupSuperseded, Group: g.ID, At: closed[len(closed)-1].ReadyAt, Status: StatusSuperseded})
+		}
 	}
-	for i := 0; i < len(s.state.Group.Closed); i++ {
-		if keep(i) {
-			continue
-		}
-		g := s.changeGroup()
-		old := g.Closed[i]
-		if old.Status != StatusCompleted && old.Status != StatusFailed && old.Status != StatusCancelled {
-			s.event(Event{Kind: GroupSuperseded, Group: old.ID, At: g.Closed[len(g.Closed)-1].ReadyAt, Status: StatusSuperseded})
-		}
-		g.Closed = slices.Delete(slices.Clone(g.Closed), i, i+1)
-		i--
+	if len(kept) < len(closed) {
+		s.changeGroup().Closed = kept
 	}
 }
 

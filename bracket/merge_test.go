@@ -91,6 +91,28 @@ func TestMerge(t *testing.T) {
 			h.want("n1/os@v3")
 			h.is(StatusExecuting, "os=waiting")
 		}, "a fix reaches the node that needs it, under the lease it holds"},
+		{"failed, the first of the members", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "containerd")
+			h.end("n1", "kubelet", RunSucceeded, 61)
+			h.fails("containerd", 61)
+			h.next("containerd@v3")
+			h.step(160)
+			h.merged(true)
+			h.want("n1/containerd@v3")
+		}, "in the order of ids it is like any other"},
+		{"a backoff goes on", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "containerd")
+			h.next("kubelet@v3")
+			h.end("n1", "containerd", RunFailed, 159).RetryAt = at(170)
+			h.end("n1", "kubelet", RunSucceeded, 159)
+			h.step(160)
+			h.merged(true)
+			h.want("n1/kubelet@v3")
+			h.step(170)
+			h.want("n1/containerd@v2 n1/kubelet@v3")
+		}, "the newer group leaves the member alone, so it waits as before"},
 		{"failed with the same version: queued", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")

@@ -216,7 +216,7 @@ func (s State) Changed(since State) (group *GroupRecord, executions []*Execution
 	}
 	old := since.Executions
 	for _, record := range s.Executions {
-		for len(old) > 0 && old[0] != record && old[0].Resource < record.Resource {
+		for len(old) > 0 && old[0].Resource < record.Resource {
 			old = old[1:]
 		}
 		if len(old) > 0 && old[0] == record {

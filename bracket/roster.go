@@ -84,10 +84,10 @@ func (d *deployment) outOfScope(ids []string) []uint64 {
 // pays. It looks up a version only where a target runs another one than its neighbours. Versions must have been added.
 func (v *view) addTargets(group *GroupRecord, list Targets) error {
 	n := list.Len()
-	at, order := v.read(group, list, n)
-	if order == 0 {
-		twice := list.At(at)
-		return fmt.Errorf("bracket: observation.targets: deployment %q on resource %q is listed twice", twice.Deployment, twice.Resource)
+	at, twice := v.read(group, list, n)
+	if twice {
+		t := list.At(at)
+		return fmt.Errorf("bracket: observation.targets: deployment %q on resource %q is listed twice", t.Deployment, t.Resource)
 	}
 	if at == n {
 		return nil
@@ -104,9 +104,8 @@ func compareTargets(a, b Target) int {
 	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Deployment, b.Deployment))
 }
 
-// read is addTargets for n targets in order. It stops at one that is not: order is how that one compares with the one before, 0 if
-// they are the same.
-func (v *view) read(group *GroupRecord, list Targets, n int) (at, order int) {
+// read is addTargets for n targets in order. It stops at one that is not, or that is the same as the one before; at is n if there is none.
+func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool) {
 	var since time.Time
 	if n := len(group.Closed); n > 0 {
 		since = group.Closed[n-1].ReadyAt
@@ -123,7 +122,7 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at, order int) {
 		t := list.At(i)
 		if last := len(v.resources) - 1; last < 0 || t.Resource != v.resources[last] {
 			if last >= 0 && t.Resource < v.resources[last] {
-				return i, -1
+				return i, false
 			}
 			if len(v.resources) == cap(v.resources) {
 				more := 64 // and then in proportion, for most resources have as many targets as those before
@@ -136,10 +135,7 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at, order int) {
 			v.start = append(v.start, int32(i))
 			next = 0
 		} else if t.Deployment <= before {
-			if t.Deployment == before {
-				return i, 0
-			}
-			return i, -1
+			return i, t.Deployment == before
 		}
 		before = t.Deployment
 		own := target{current: -1}
@@ -187,7 +183,7 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at, order int) {
 		slices.SortFunc(d.outdated, time.Time.Compare)
 		d.outdated = slices.CompactFunc(d.outdated, time.Time.Equal)
 	}
-	return n, 1
+	return n, false
 }
 
 // recent are the last versions of one deployment that were looked up.

@@ -107,7 +107,7 @@ func (l *lint) close(f *frame) error {
 
 // unclosed says why members cannot be ordered.
 func (l *lint) unclosed(f *frame, err error) error {
-	for one := range leaves(err) {
+	for _, one := range leaves(err) {
 		var circle *bracket.CycleError
 		var against *bracket.RoleError
 		switch {

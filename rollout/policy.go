@@ -135,7 +135,7 @@ func (e *PolicyError) Unwrap() error { return e.Err }
 
 func decodeErrors(err error) error {
 	var faults []error
-	for one := range leaves(err) {
+	for _, one := range leaves(err) {
 		var fault *strictjson.Error
 		if errors.As(one, &fault) {
 			one = &PolicyError{Path: fault.Path, Msg: fault.Msg, Err: fault.Err}
@@ -145,24 +145,20 @@ func decodeErrors(err error) error {
 	return errors.Join(faults...)
 }
 
-// leaves yields the single errors of a joined one, in order.
-func leaves(err error) func(yield func(error) bool) {
-	return func(yield func(error) bool) { walkErrors(err, yield) }
-}
-
-func walkErrors(err error, yield func(error) bool) bool {
+// leaves returns the single errors of a joined one, in order; none of nil.
+func leaves(err error) []error {
 	if err == nil {
-		return true
+		return nil
 	}
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range list.Unwrap() {
-			if !walkErrors(one, yield) {
-				return false
-			}
-		}
-		return true
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
 	}
-	return yield(err)
+	var list []error
+	for _, one := range joined.Unwrap() {
+		list = append(list, leaves(one)...)
+	}
+	return list
 }
 
 // faults collects the errors of one validation, each under a path.
@@ -176,7 +172,7 @@ func (f *faults) add(path, format string, args ...any) {
 
 // under adds every single error of err below path. An error that knows its own path continues it.
 func (f *faults) under(path string, err error) {
-	for one := range leaves(err) {
+	for _, one := range leaves(err) {
 		at, msg := path, one.Error()
 		if own, ok := pathOf(one); ok && own != "" {
 			msg = msg[min(len(msg), len(own)+len(": ")):]

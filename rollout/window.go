@@ -98,13 +98,13 @@ func (c *compilation) window(path string, r *compiledRule, own DeploymentWindow)
 	calendar, err := clock.NewCalendar([]clock.Window{own.Window}, c.zone)
 	type place struct{ path, hint string }
 	known := map[place]bool{} // faults that Policy.Validate reports: it sees all but those of zones
-	for one := range leaves(own.Window.Validate()) {
+	for _, one := range leaves(own.Window.Validate()) {
 		var fault *clock.CalendarError
 		if errors.As(one, &fault) {
 			known[place{fault.Path, fault.Hint}] = true
 		}
 	}
-	for one := range leaves(err) {
+	for _, one := range leaves(err) {
 		var fault *clock.CalendarError
 		if !errors.As(one, &fault) {
 			c.list = append(c.list, &PolicyError{Path: path, Msg: one.Error(), Err: one})

@@ -1,0 +1,99 @@
+package rollout_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestCheck: what a host is told when a version is published or a policy is edited, all at once. Versions wait for one another only if none of them
+// could be the first.
+func TestCheck(t *testing.T) {
+	needs := func(deployment, version, on, selector string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			for k := range s.Versions {
+				if v := &s.Versions[k]; v.Deployment == deployment && v.ID == version {
+					v.Dependencies = append(slices.Clone(v.Dependencies), rollout.VersionDependency{Deployment: on, VersionSelector: selector})
+				}
+			}
+		}
+	}
+	runs := func(deployment, version string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			for k := range s.Targets {
+				if s.Targets[k].Deployment == deployment {
+					s.Targets[k].Current = version
+				}
+			}
+		}
+	}
+	const v1, v2 = "version.tag == 'v1'", "version.tag == 'v2'"
+	mutual := []func(*rollout.Snapshot){needs("a", "v2", "b", v2), needs("b", "v2", "a", v2)}
+	const circle = "rollout: dependency cycle: a@v2 needs b@v2 needs a@v2: remove one of these dependencies, or narrow it with appliesTo"
+	for _, row := range []struct {
+		why   string
+		rules string
+		spoil []func(*rollout.Snapshot)
+		want  []string
+	}{
+		{"nothing to say", "", nil, nil},
+		{"a line has a first", "", []func(*rollout.Snapshot){needs("a", "v2", "b", v2), needs("b", "v2", "c", v2)}, nil},
+		{"two that wait for each other", "", mutual, []string{circle}},
+		{"three, found once and from the first", "", []func(*rollout.Snapshot){needs("a", "v2", "c", v2), needs("b", "v2", "a", v2), needs("c", "v2", "b", v2)},
+			[]string{"rollout: dependency cycle: a@v2 needs c@v2 needs b@v2 needs a@v2: remove one of these dependencies, or narrow it with appliesTo"}},
+		{"who waits for a circle is not in it", "", append(mutual[:2:2], needs("c", "v2", "a", v2)), []string{circle}},
+		{"two circles", "", append(mutual[:2:2], needs("c", "v2", "d", v2), needs("d", "v2", "c", v2)),
+			[]string{circle, "rollout: dependency cycle: c@v2 needs d@v2 needs c@v2: remove one of these dependencies, or narrow it with appliesTo"}},
+		{"another version will do", "", []func(*rollout.Snapshot){mutual[0], needs("b", "v2", "a", "true")}, nil},
+		{"of two dependencies one that can be met does not help", "", append(mutual[:2:2], needs("a", "v2", "c", v1)), []string{circle}},
+		{"none that is published: tomorrow perhaps", "", []func(*rollout.Snapshot){mutual[0], needs("b", "v2", "a", "version.tag == 'v9'")}, nil},
+		{"what runs anywhere waits for nothing", "", append(mutual[:2:2], func(s *rollout.Snapshot) { s.Targets[1].Current = "v2" }), nil},
+		{"what no target can choose any more", "", append(mutual[:2:2], runs("a", "v3")), nil},
+		{"but one target still can", "", append(mutual[:2:2], func(s *rollout.Snapshot) { s.Targets[0].Current = "v3" }), []string{circle}},
+		{"the oldest version of a deployment that runs nowhere", "", []func(*rollout.Snapshot){runs("a", ""), needs("a", "v1", "b", v2), needs("b", "v2", "a", v1), func(s *rollout.Snapshot) {
+			s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "a" && v.ID != "v1" })
+		}}, []string{"rollout: dependency cycle: a@v1 needs b@v2 needs a@v1: remove one of these dependencies, or narrow it with appliesTo"}},
+		{"a deployment without targets chooses nothing", "", append(mutual[:2:2], func(s *rollout.Snapshot) {
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Deployment == "b" })
+		}), nil},
+		{"a resource may decide, and is not asked", "", []func(*rollout.Snapshot){mutual[0], needs("b", "v2", "a", v2+" || resource.name == 'r2'")}, []string{}},
+		{"a selector that does not compile, and a deployment that nobody knows", "", []func(*rollout.Snapshot){needs("b", "v2", "a", v1), needs("b", "v2", "x", "version.tag ==")}, []string{
+			`versions[b@v2].dependencies[1].versionSelector: `, `versions[b@v2].dependencies[1].deployment: "x" is no id of deployments`,
+		}},
+		{"deployments that wait for one another come first", `{"deploymentDependency":{"appliesTo":"deployment.name == 'c'","dependsOn":"deployment.name == 'd'"}},
+			{"deploymentDependency":{"appliesTo":"deployment.name == 'd'","dependsOn":"deployment.name == 'c'"}}`, mutual, []string{
+			"rollout: dependency cycle: c needs d needs c (rules p/deploymentDependency/0, p/deploymentDependency/1): remove one of these dependencies, or narrow it with appliesTo", circle,
+		}},
+		{"a contradiction in the snapshot is all there is to say", "", append(mutual[:2:2], func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }), []string{
+			`resources: the id "r1" occurs twice: ids are unique`,
+		}},
+	} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2", "v3"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1", "v2"}})
+		for k := range s.Versions { // what is published later is checked now
+			s.Versions[k].CreatedAt = s.Versions[k].CreatedAt.Add(48 * time.Hour)
+		}
+		for _, f := range row.spoil {
+			f(&s)
+		}
+		policies := "[]"
+		if row.rules != "" {
+			policies = policy(row.rules)
+		}
+		err := compile(t, policies).Check(s)
+		list := joined(err)
+		if len(list) != len(row.want) {
+			t.Errorf("%s: %v, want %q", row.why, err, row.want)
+			continue
+		}
+		for k, one := range list {
+			var fault *rollout.SnapshotError
+			var cycle *rollout.CycleError
+			if got := one.Error(); !errors.As(one, &fault) && !errors.As(one, &cycle) || len(got) < len(row.want[k]) || got[:len(row.want[k])] != row.want[k] {
+				t.Errorf("%s: %T %q, want %q", row.why, one, got, row.want[k])
+			}
+		}
+	}
+}

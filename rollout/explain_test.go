@@ -1,0 +1,140 @@
+package rollout_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestExplanationReads: the tree says everything that the data hold, and nothing that they do not.
+func TestExplanationReads(t *testing.T) {
+	now := time.Date(2026, 3, 10, 9, 0, 0, 0, time.FixedZone("", 3600))
+	rule := func(kind, id string, v rollout.Verdict) rollout.RuleVerdict {
+		v.Rule = id
+		return rollout.RuleVerdict{Kind: kind, Verdict: v}
+	}
+	since := rule("anyApproval", "a", rollout.Verdict{Status: rollout.Allowed, Reason: rollout.ReasonAllowed})
+	since.Since = now
+	window := rollout.Verdict{Status: rollout.Pending, Reason: rollout.ReasonWindowClosed, Until: now.Add(2 * time.Hour)}
+	cooldown := rollout.Verdict{Status: rollout.Denied, Reason: rollout.ReasonCooldown, Until: now.Add(time.Hour), Data: &rollout.Data{Names: []string{"v1"}}}
+	shut := rollout.Verdict{Status: rollout.Denied, Reason: rollout.ReasonVersionNotDeployable, On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "api"}}, Data: &rollout.Data{Detail: "paused"}}
+	e := rollout.Explanation{
+		TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}, Now: now,
+		Versions: []rollout.VersionExplanation{
+			{Version: "v3", Tag: "v3", Prospect: rollout.ProspectWaits, Rules: []rollout.RuleVerdict{rule("version", "", shut)}},
+			{Version: "v2", Tag: "2.0", Scoped: true, Prospect: rollout.ProspectWaits, Listed: true, Rules: []rollout.RuleVerdict{since, rule("deploymentWindow", "w", window), rule("versionCooldown", "c", cooldown)}},
+			{Version: "v1", Prospect: rollout.ProspectOutOfScope},
+			{Prospect: rollout.ProspectWaits, Rules: []rollout.RuleVerdict{rule("deploymentBracket", "b", rollout.Verdict{Status: rollout.Pending, Reason: rollout.Reason(bracket.ReasonHookWithoutVersion)})}},
+		},
+	}
+	const versions = `  v3: waits
+    └─ - version                version_not_deployable: paused, waits for a version of api  <- the release
+  v2 (2.0), scoped: waits
+    ├─ + anyApproval            allowed since 2026-03-10T08:00:00Z  [a]
+    ├─ ~ deploymentWindow       window_closed until 2026-03-10T10:00:00Z  [w]  <- time
+    └─ - versionCooldown        cooldown after v1 until 2026-03-10T09:00:00Z  [c]  <- time
+       opens by itself at 2026-03-10T10:00:00Z
+  v1: out of scope
+  without version: waits
+    └─ ~ deploymentBracket      bracket_hook_without_version  [b]
+`
+	if got, want := e.String(), "r1 / prod / api at 2026-03-10T08:00:00Z\n  runs      nothing\n  policies  none\n"+versions; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	e.Current, e.Started, e.Policies, e.Bracket, e.Held = "v1", "v2", []string{"p", "q"}, "b", []rollout.Verdict{{Reason: rollout.ReasonSelectorError}}
+	if got, want := e.String(), "r1 / prod / api at 2026-03-10T08:00:00Z\n  runs      v1\n  begun     v2\n  policies  p, q\n  bracket   b\n  held      selector_error\n"+versions; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+
+	if v := e.Waits(); v != &e.Versions[1] {
+		t.Errorf("the listed one waits: %+v", v)
+	}
+	e.Versions[1].Listed = false
+	if v := e.Waits(); v != &e.Versions[0] {
+		t.Errorf("none is listed, so the newest waits: %+v", v)
+	}
+	e.Versions = e.Versions[2:3]
+	if v := e.Waits(); v != nil {
+		t.Errorf("nobody waits: %+v", v)
+	}
+}
+
+// TestActors: every condition is somebody's to open.
+func TestActors(t *testing.T) {
+	verdict := func(status rollout.Status, until time.Time, kinds ...rollout.ConditionKind) rollout.Verdict {
+		v := rollout.Verdict{Status: status, Until: until}
+		for _, kind := range kinds {
+			v.On = append(v.On, rollout.Condition{Kind: kind})
+		}
+		return v
+	}
+	for _, row := range []struct {
+		why  string
+		in   rollout.Verdict
+		want []rollout.Actor
+	}{
+		{"nobody has to do anything for what is allowed", verdict(rollout.Allowed, t0, rollout.OnOperator), nil},
+		{"time comes first", verdict(rollout.Pending, t0, rollout.OnApproval, rollout.OnVersion, rollout.OnConfig, rollout.OnOperator),
+			[]rollout.Actor{rollout.ActorTime, rollout.ActorApprover, rollout.ActorPublish, rollout.ActorPolicy, rollout.ActorOperator}},
+		{"all that runs is the fleet, said once", verdict(rollout.Denied, time.Time{}, rollout.OnJob, rollout.OnDependency, rollout.OnMember, rollout.OnExecutionEnd, rollout.OnSlot),
+			[]rollout.Actor{rollout.ActorFleet}},
+		{"nothing is known to help", verdict(rollout.Denied, time.Time{}), nil},
+	} {
+		if got := row.in.Actors(); !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
+// TestChangesRead: what changed, in one line per target.
+func TestChangesRead(t *testing.T) {
+	id := func(resource string) rollout.TargetID {
+		return rollout.TargetID{Resource: resource, Environment: "prod", Deployment: "api"}
+	}
+	wait := func(resource, version string, reasons ...rollout.Reason) rollout.Waiting {
+		w := rollout.Waiting{TargetID: id(resource), Version: version}
+		for _, r := range reasons {
+			w.Blockers = append(w.Blockers, rollout.Verdict{Reason: r, Data: &rollout.Data{Attempt: len(version)}})
+		}
+		return w
+	}
+	start := func(resource, version string) rollout.Start {
+		return rollout.Start{TargetID: id(resource), Version: version}
+	}
+	before := rollout.Plan{
+		Waiting: []rollout.Waiting{wait("r2", "v2", rollout.ReasonWindowClosed, rollout.ReasonTargetBusy), wait("r3", "v2", rollout.ReasonWindowClosed), wait("r4", "", rollout.ReasonSelectorError)},
+		Start:   []rollout.Start{start("r1", "v2")},
+	}
+	after := rollout.Plan{
+		Waiting: []rollout.Waiting{wait("r3", "v2", rollout.ReasonWindowClosed), wait("r4", "v2", rollout.ReasonSelectorError), wait("r5", "v3", rollout.ReasonWindowClosed)},
+		Start:   []rollout.Start{start("r2", "v2"), start("r5", "v2")},
+	}
+	for _, row := range []struct {
+		why           string
+		before, after rollout.Plan
+		want          []string
+	}{
+		{"nothing", before, before, nil},
+		{"who started, who starts now, who waits with another version, and who waits for a newer one while an older one starts", before, after, []string{
+			"r1 / prod / api: starts v2 -> nothing to do",
+			"r2 / prod / api: v2 waits: window_closed; target_busy -> starts v2",
+			"r4 / prod / api: waits: selector_error -> v2 waits: selector_error",
+			"r5 / prod / api: nothing to do -> starts v2, v3 waits: window_closed",
+		}},
+		{"all are new", rollout.Plan{}, rollout.Plan{Start: []rollout.Start{start("r1", "v2")}}, []string{"r1 / prod / api: nothing to do -> starts v2"}},
+		{"all are done", rollout.Plan{Start: []rollout.Start{start("r1", "v2")}}, rollout.Plan{}, []string{"r1 / prod / api: starts v2 -> nothing to do"}},
+		{"another version starts", rollout.Plan{Start: []rollout.Start{start("r1", "v2")}}, rollout.Plan{Start: []rollout.Start{start("r1", "v3")}}, []string{"r1 / prod / api: starts v2 -> starts v3"}},
+	} {
+		var got []string
+		for _, c := range row.after.Changes(&row.before) {
+			got = append(got, c.String())
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s:\n%s\nwant\n%s", row.why, strings.Join(got, "\n"), strings.Join(row.want, "\n"))
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package rollout_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestDelay: no attempt number and no base makes a delay negative, or longer than its bound.
+func TestDelay(t *testing.T) {
+	const longest = math.MaxInt64 / int64(time.Second)
+	seconds := func(n int64) *int64 { return &n }
+	exponential := rollout.BackoffExponential
+	for _, row := range []struct {
+		why   string
+		retry rollout.Retry
+		n     int
+		want  time.Duration
+	}{
+		{"linear is the base after every attempt", rollout.Retry{BackoffSeconds: 60}, 5, time.Minute},
+		{"and is bounded, too", rollout.Retry{BackoffSeconds: 60, MaxBackoffSeconds: seconds(30)}, 1, 30 * time.Second},
+		{"exponential begins with the base", rollout.Retry{BackoffSeconds: 60, BackoffStrategy: exponential}, 1, time.Minute},
+		{"and doubles", rollout.Retry{BackoffSeconds: 60, BackoffStrategy: exponential}, 4, 8 * time.Minute},
+		{"up to the bound, at an attempt at which ctrlplane's delay is negative", rollout.Retry{BackoffSeconds: 60, BackoffStrategy: exponential, MaxBackoffSeconds: seconds(3600)}, 27, time.Hour},
+		{"a bound of nothing", rollout.Retry{BackoffSeconds: 60, BackoffStrategy: exponential, MaxBackoffSeconds: seconds(0)}, 3, 0},
+		{"nothing doubled is nothing", rollout.Retry{BackoffStrategy: exponential}, math.MaxInt, 0},
+		{"without a bound the last doubling that fits", rollout.Retry{BackoffSeconds: 1, BackoffStrategy: exponential}, 34, 1 << 33 * time.Second},
+		{"the first that does not", rollout.Retry{BackoffSeconds: 1, BackoffStrategy: exponential}, 35, math.MaxInt64},
+		{"nor any later one", rollout.Retry{BackoffSeconds: 1, BackoffStrategy: exponential}, math.MaxInt, math.MaxInt64},
+		{"the longest base", rollout.Retry{BackoffSeconds: longest, BackoffStrategy: exponential}, 2, math.MaxInt64},
+	} {
+		if got := row.retry.Delay(row.n); got != row.want {
+			t.Errorf("%s: %v, want %v", row.why, got, row.want)
+		}
+	}
+}
+
+// TestRetriesWithoutEnd: the largest numbers that Validate lets through saturate instead of wrapping.
+func TestRetriesWithoutEnd(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobFailure, -5)}
+	for _, row := range []struct {
+		why, fields string
+		until       time.Time
+	}{
+		{"as many attempts as there are numbers", `"maxRetries":9223372036854775807,"backoffSeconds":600`, minute(5)},
+		{"a delay to the end of time", `"maxRetries":1,"backoffSeconds":9223372036`, time.Unix(0, math.MaxInt64)},
+	} {
+		plan := mustPlan(t, compile(t, policy(`{"retry":{`+row.fields+`}}`)), s, t0)
+		if len(plan.Waiting) != 1 || len(plan.Waiting[0].Blockers) != 1 {
+			t.Errorf("%s: waits %q, starts %q", row.why, blockers(plan), started(plan))
+		} else if b := plan.Waiting[0].Blockers[0]; b.Reason != rollout.ReasonRetryBackoff || !b.Until.Equal(row.until) || b.Data.Attempt != 1 || b.Data.Allowed < 2 {
+			t.Errorf("%s: %v (%+v), want until %v", row.why, b, b.Data, row.until)
+		}
+	}
+}
