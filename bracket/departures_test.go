@@ -512,6 +512,7 @@ func TestStepRefusesContradictions(t *testing.T) {
 func TestPendingRuns(t *testing.T) {
 	h := newHost(t, "n1", "n2")
 	h.publish("kubelet", "v2", 0)
+	h.publish("containerd", "v2", 0)
 	h.targets[[2]string{"n2", "uncordon"}].Current = ""
 	h.version("uncordon", "v1").EligibleAt = time.Time{}
 	o := h.observation()
@@ -529,7 +530,7 @@ func TestPendingRuns(t *testing.T) {
 	if _, _, err := Step(h.rule, h.state, o, at(60)); err != nil {
 		t.Fatal(err)
 	}
-	want := "n1/drain@v1(pre run) n1/kubelet@v2(main deploy) n1/uncordon@v1(post run) n2/drain@v1(pre run) n2/kubelet@v2(main deploy) n2/uncordon@(post run)"
+	want := "n1/drain@v1(pre run) n1/containerd@v2(main deploy) n1/kubelet@v2(main deploy) n1/uncordon@v1(post run) n2/drain@v1(pre run) n2/containerd@v2(main deploy) n2/kubelet@v2(main deploy) n2/uncordon@(post run)"
 	if strings.Join(got, " ") != want || calls != 1 {
 		t.Errorf("%v, %d calls\nwant %s", got, calls, want)
 	}

@@ -597,6 +597,44 @@ func TestFailure(t *testing.T) {
 			}
 			h.is(StatusExecuting, "drain=running os=waiting")
 		}, "a success in another group never counts"},
+		{"two first runs that were dispatched and never committed", func(h *host) {
+			h.members = []Member{{Deployment: "containerd"}, {Deployment: "os"}}
+			h.step(60)
+			h.want("n1/containerd@v2 n1/os@v2")
+			for _, s := range h.plan.Start {
+				h.runs[s.Run] = &RunFact{Run: s.Run, Status: RunRunning, StartedAt: at(60)}
+			}
+			again := h.plan.Start[1].Run
+			h.runs[again].Status, h.runs[again].EndedAt, h.runs[again].RetryAt = RunFailed, at(61), at(61)
+			again.Attempt = 2
+			h.runs[again] = &RunFact{Run: again, Status: RunRunning, StartedAt: at(61)}
+			stranger := again
+			stranger.Resource = "n2"
+			h.target("n2", "os", "v1")
+			h.runs[stranger] = &RunFact{Run: stranger, Status: RunRunning, StartedAt: at(61)}
+			plan := h.step(62)
+			h.is(StatusExecuting, "containerd=running os=running")
+			if len(h.state.Executions) != 1 || len(plan.Unknown) != 1 || plan.Unknown[0] != stranger {
+				h.t.Errorf("%v\n%s", plan.Unknown, describe(h.state))
+			}
+		}, "they are of one execution, whose second attempts are known; where nothing began they are not"},
+		{"a first run that was never committed where an earlier group ran", func(h *host) {
+			end := h.finishAll(60)
+			h.publish("os", "v3", 100)
+			if plan := h.step(100); end >= 100 || len(plan.Unknown) > 0 {
+				h.t.Errorf("%v", plan.Unknown)
+			}
+			run := Run{Group: GroupID("rule", "prod", 2), Resource: "n1", Deployment: "drain", Generation: 1, Attempt: 1, Purpose: Deploy}
+			h.runs[run] = &RunFact{Run: run, Status: RunRunning, StartedAt: at(160)}
+			if plan := h.step(101); len(plan.Unknown) != 1 {
+				h.t.Errorf("a run of the group that collects: %v", plan.Unknown)
+			}
+			delete(h.runs, run)
+			h.step(160)
+			h.runs[run] = &RunFact{Run: run, Status: RunRunning, StartedAt: at(160)}
+			h.step(161)
+			h.is(StatusExecuting, "drain=running os=waiting")
+		}, "the old execution is no obstacle, its runs stay known, and a group that collects has none"},
 		{"rollback_all without post members", func(h *host) {
 			h.rule.OnMemberFailure = RollbackAll
 			h.members = h.members[:4]

@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -119,9 +120,13 @@ func (h *host) stepAt(now time.Time) Plan {
 	h.now = now
 	before := h.state
 	o := h.observation()
+	was := describe(before)
 	next, plan, err := Step(h.rule, before, o, now)
 	if err != nil {
 		h.t.Fatalf("%v: %v", now, err)
+	}
+	if is := describe(before); is != was {
+		h.t.Fatalf("the given state was touched:\n%s\n%s", was, is)
 	}
 	again, _, err := Step(h.rule, next, o, now)
 	if err != nil || !reflect.DeepEqual(next, again) {
@@ -301,7 +306,8 @@ func describe(s State) string {
 	}
 	for _, r := range s.Executions {
 		fmt.Fprintf(&b, "%s:", r.Resource)
-		for env, e := range r.Last {
+		for _, env := range slices.Sorted(maps.Keys(r.Last)) {
+			e := r.Last[env]
 			fmt.Fprintf(&b, " last %s %s %s", env, e.Group, e.Status)
 		}
 		if x := r.Open; x != nil {

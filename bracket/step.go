@@ -449,21 +449,7 @@ func (s *step) setStatuses() {
 		return
 	}
 	v := s.view
-	open, waiting := 0, 0
-	records := s.state.Executions
-	for _, p := range v.pending {
-		resource := v.resources[p]
-		for len(records) > 0 && records[0].Resource < resource {
-			records = records[1:]
-		}
-		if len(records) > 0 && records[0].Resource == resource {
-			record := records[0]
-			if record.Open != nil && record.Open.includes(v, v.latest.ID) {
-				continue // merged in this step; one cannot merge and end in the same
-			}
-		}
-		waiting++
-	}
+	open, waiting := 0, len(v.pending) // where the group was merged in this step it is counted twice, and open
 	for i := range s.works {
 		if w := &s.works[i]; !w.ended && w.includes(v, v.latest.ID) {
 			open++

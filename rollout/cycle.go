@@ -184,7 +184,7 @@ func (w *work) bracketFaults() error {
 			if faulty[b.id] || len(b.targets) == 0 {
 				continue
 			}
-			for fault := range leaves(bracket.Check(bracket.Bracket{ID: b.id, Rule: *b.rule.bracket, Members: w.edgesOf(b)})) {
+			for _, fault := range leaves(bracket.Check(bracket.Bracket{ID: b.id, Rule: *b.rule.bracket, Members: w.edgesOf(b)})) {
 				var roles *bracket.RoleError
 				var circle *bracket.CycleError
 				if errors.As(fault, &roles) || errors.As(fault, &circle) {

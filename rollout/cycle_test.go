@@ -61,7 +61,7 @@ func TestCheck(t *testing.T) {
 		}), nil},
 		{"a resource may decide, and is not asked", "", []func(*rollout.Snapshot){mutual[0], needs("b", "v2", "a", v2+" || resource.name == 'r2'")}, []string{}},
 		{"a selector that does not compile, and a deployment that nobody knows", "", []func(*rollout.Snapshot){needs("b", "v2", "a", v1), needs("b", "v2", "x", "version.tag ==")}, []string{
-			`versions[b@v2].dependencies[1].versionSelector: `, `versions[b@v2].dependencies[1].deployment: "x" is no id of deployments`,
+			`versions[b@v2].dependencies[1].versionSelector: `, `versions[b@v2].dependencies[1].deployment: "x" is not the id of a deployment`,
 		}},
 		{"deployments that wait for one another come first", `{"deploymentDependency":{"appliesTo":"deployment.name == 'c'","dependsOn":"deployment.name == 'd'"}},
 			{"deploymentDependency":{"appliesTo":"deployment.name == 'd'","dependsOn":"deployment.name == 'c'"}}`, mutual, []string{

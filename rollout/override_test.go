@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -249,6 +250,62 @@ func TestOverrideOfAWindowInACurve(t *testing.T) {
 	s.Overrides = []rollout.Override{override("w", only(order[2]))}
 	if got, want := dues(t, set, s, start), []string{"06 16:50:00", "06 17:10:00", "07 09:00:00"}; !slices.Equal(got, want) {
 		t.Errorf("due at %q, want %q", got, want)
+	}
+}
+
+// TestOverrideOfAWindowHalfWay: an override that comes while a rollout is interrupted counts from its creation on: what was shut before is not made up
+// for, and who was due keeps the instant and the place.
+func TestOverrideOfAWindowHalfWay(t *testing.T) {
+	const pool = `,{"resourceConcurrency":{"groupSelector":"true","limit":1}}`
+	for _, row := range []struct {
+		why, more, created, now string
+		position                int // of whom the override is for
+		want                    []string
+	}{
+		{"whose turn would have come in shut time has it with the override", "", "2025-01-06T20:00:00Z", "2025-01-06T20:00:00Z", 1, []string{"starts 1", "07 09:10:00"}},
+		{"later turns count from the override on what was left", "", "2025-01-06T20:00:00Z", "2025-01-06T20:00:00Z", 2, []string{"06 20:10:00", "07 09:00:00"}},
+		{"who was due before it keeps the place", pool, "2025-01-06T17:00:01Z", "2025-01-07T09:30:00Z", 0, []string{"starts 0"}},
+		{"the others keep theirs", pool, "2025-01-06T17:00:01Z", "2025-01-07T09:30:00Z", 2, []string{"starts 0"}},
+	} {
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		start := instantOf(t, "2025-01-06T16:50:00Z")
+		s.Versions[1].CreatedAt = start
+		set := compile(t, policy(weekly("w", "09:00", "17:00", "")+`,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`+row.more))
+		first := mustPlan(t, set, s, start)
+		order := orderOf(t, first, 3)
+		s.State.Rollouts = first.State.Rollouts
+		s.Overrides = []rollout.Override{override("w", only(order[row.position]), func(o *rollout.Override) { o.CreatedAt = instantOf(t, row.created) })}
+		plan := mustPlan(t, set, s, instantOf(t, row.now))
+		var got []string
+		for _, start := range plan.Start {
+			got = append(got, fmt.Sprint("starts ", slices.Index(order, start.Resource)))
+		}
+		var dues []time.Time
+		for _, wait := range plan.Waiting {
+			for _, b := range wait.Blockers {
+				if b.Reason == rollout.ReasonRolloutNotDue {
+					dues = append(dues, b.Until)
+				}
+			}
+		}
+		slices.Sort(got)
+		slices.SortFunc(dues, time.Time.Compare)
+		for _, due := range dues {
+			got = append(got, due.Format("02 15:04:05"))
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q, want %q; waits %q", row.why, got, row.want, blockers(plan))
+		}
+	}
+}
+
+// TestOverrideOfAWindowForTheOldest: the oldest version there is can be let past like any other.
+func TestOverrideOfAWindowForTheOldest(t *testing.T) {
+	s := fleet(1, "", map[string][]string{"api": {"v2"}})
+	s.Overrides = []rollout.Override{override("w")}
+	set := compile(t, policy(weekly("w", "09:00", "09:01", `"firstDeploy":"apply"`)))
+	if plan := mustPlan(t, set, s, t0.Add(13*time.Hour)); !slices.Equal(started(plan), []string{"r1/api@v2"}) {
+		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 	}
 }
 

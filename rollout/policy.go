@@ -101,7 +101,7 @@ func (r Rule) Kind() string {
 // ParsePolicies decodes one policy or a list of policies. Unknown fields, fields given twice and values of the wrong type are errors;
 // all of them are reported, each with its path. It does not validate: [Compile] does.
 func ParsePolicies(data []byte) ([]Policy, error) {
-	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '[' {
+	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("[")) {
 		var list []Policy
 		if err := strictjson.Unmarshal(data, &list); err != nil {
 			return nil, decodeErrors(err)

@@ -115,6 +115,9 @@ func TestProgression(t *testing.T) {
 		{"of two environments one is enough", replaced(progress(`"minimumSoakTimeMinutes":5`), either), [][]rollout.Job{nil}, [][]rollout.Job{ok(3)}, 10, "", 8, ""},
 		{"the earlier of two", replaced(progress(""), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{ok(6)}, 10, "", 4, ""},
 		{"too old in one, waiting in the other", replaced(progress(`"maximumAgeHours":1`), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{nil}, 100, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
+		{"said of the one that lacks least", replaced(progress(""), either), [][]rollout.Job{ok(3), nil, nil}, [][]rollout.Job{ok(3), ok(3), nil}, 10, "progression_waiting e 2 of 3; rollout_not_started g", 0, ""},
+		{"whichever comes first", replaced(progress(""), either), [][]rollout.Job{ok(3), ok(3), nil}, [][]rollout.Job{ok(3), nil, nil}, 10, "progression_waiting e 2 of 3; rollout_not_started g", 0, ""},
+		{"and of the first of two that lack the same", replaced(progress(""), either), [][]rollout.Job{ok(3), ok(3), nil}, [][]rollout.Job{nil}, 10, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
 		{"the earlier soak of two", replaced(progress(`"minimumSoakTimeMinutes":30`), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{ok(2)}, 10, "progression_waiting e 1 of 1 until 32; rollout_not_started g until 32", 0, "32"},
 	} {
 		t.Run(row.why, func(t *testing.T) {

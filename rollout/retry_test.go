@@ -37,6 +37,26 @@ func TestDelay(t *testing.T) {
 	}
 }
 
+// TestRetriesOfSeveralRules: the smallest number of retries and the longest delay win, in whichever order they are.
+func TestRetriesOfSeveralRules(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobFailure, -1)}
+	const few, slow, quick = `{"id":"few","retry":{"maxRetries":0}}`, `{"id":"slow","retry":{"maxRetries":5,"backoffSeconds":600}}`, `{"id":"quick","retry":{"maxRetries":5,"backoffSeconds":120}}`
+	for _, row := range []struct{ rules, want string }{
+		{few + "," + slow, "retry_exhausted few"},
+		{slow + "," + few, "retry_exhausted few"},
+		{slow + "," + quick, "retry_backoff slow"},
+		{quick + "," + slow, "retry_backoff slow"},
+	} {
+		plan := mustPlan(t, compile(t, policy(row.rules)), s, t0)
+		if len(plan.Waiting) != 1 || len(plan.Waiting[0].Blockers) != 1 {
+			t.Errorf("%s: waits %q", row.rules, blockers(plan))
+		} else if b := plan.Waiting[0].Blockers[0]; string(b.Reason)+" "+b.Rule != row.want {
+			t.Errorf("%s: %s %s, want %s", row.rules, b.Reason, b.Rule, row.want)
+		}
+	}
+}
+
 // TestRetriesWithoutEnd: the largest numbers that Validate lets through saturate instead of wrapping.
 func TestRetriesWithoutEnd(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})

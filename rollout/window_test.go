@@ -106,6 +106,10 @@ func TestWindow(t *testing.T) {
 			"2025-01-06T11:30:00Z", false, "window_too_short a 06 13:00:00", "2025-01-06T12:00:00Z"},
 		{"what would be too short once the other is open is named, too", policy(weekly("a", "12:00", "13:00", "") + "," + weekly("d", "09:00", "11:00", deny+`,"minimumRemainingMinutes":90`)),
 			"2025-01-06T08:00:00Z", false, "window_closed a; window_too_short d", "2025-01-06T09:00:00Z"},
+		{"in the order of the rules, whatever is the matter with each", policy(weekly("d", "09:00", "11:00", deny+`,"minimumRemainingMinutes":90`) + "," + weekly("a", "12:00", "13:00", "")),
+			"2025-01-06T08:00:00Z", false, "window_too_short d; window_closed a", "2025-01-06T09:00:00Z"},
+		{"just long enough once the other is open", policy(weekly("a", "12:00", "13:00", "") + "," + weekly("d", "09:00", "11:00", deny+`,"minimumRemainingMinutes":60`)),
+			"2025-01-06T08:00:00Z", false, "window_closed a 06 12:00:00", "2025-01-06T08:00:00.000000001Z"},
 		{"the longer of two minima blocks first, and then the other", policy(weekly("w", "09:00", "17:00", `"minimumRemainingMinutes":60`) + "," + weekly("v", "09:00", "17:00", `"minimumRemainingMinutes":30`)),
 			"2025-01-06T16:15:00Z", false, "window_too_short w 07 09:00:00", "2025-01-06T16:30:00.000000001Z"},
 		{"a window that never opens says so", policy(`{"id":"past","deploymentWindow":{"from":"2020-01-01T00:00:00Z","until":"2020-01-02T00:00:00Z"}}`), "2025-01-06T10:00:00Z", false, "window_closed past", ""},
@@ -143,6 +147,14 @@ func TestWindow(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWindowNeverOpensSays: which opening is looked for, and how far.
+func TestWindowNeverOpensSays(t *testing.T) {
+	plan := mustPlan(t, compile(t, policy(weekly("w", "09:00", "17:00", `"minimumRemainingMinutes":500`))), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
+	if b := plan.Waiting[0].Blockers[0]; b.Data == nil || b.Data.Detail != "no opening of 8h20m0s within 5 years" {
+		t.Errorf("%v", b)
 	}
 }
 
