@@ -56,6 +56,34 @@ func TestApprovalOpensTheWindow(t *testing.T) {
 	}
 }
 
+// TestOthersApprovalDelaysNobody: one of two nodes needs an approval besides. The other one's group is the same whether the plan is made in time or long
+// after the approval, which used to count for both.
+func TestOthersApprovalDelaysNobody(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Resources[1].Metadata = map[string]string{"cluster": "west"}
+	set := compile(t, `[{"name":"all","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600,"memberRoles":{}}}]},
+		{"name":"west","selector":"resource.metadata['cluster'] == 'west'","rules":[{"anyApproval":{"minApprovals":1}}]}]`)
+	at := func(minutes int) time.Time { return t0.Add(time.Duration(minutes) * time.Minute) }
+	timely := s
+	for _, step := range []struct {
+		minute int
+		starts []string
+	}{{0, nil}, {10, []string{"r1/api@v2"}}, {60, []string{"r1/api@v2", "r2/api@v2"}}} {
+		if step.minute == 60 {
+			timely.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: at(60)}}
+		}
+		plan := mustPlan(t, set, timely, at(step.minute))
+		if timely.State = plan.State; !slices.Equal(started(plan), step.starts) {
+			t.Errorf("minute %d: starts %q, waits %q", step.minute, started(plan), blockers(plan))
+		}
+	}
+	s.Approvals = timely.Approvals
+	late := mustPlan(t, set, s, at(61))
+	if got := late.State.Brackets[0].Closed[0]; !slices.Equal(started(late), []string{"r1/api@v2", "r2/api@v2"}) || !got.OpenedAt.Equal(t0) || !got.ReadyAt.Equal(at(10)) {
+		t.Errorf("late: starts %q, waits %q, opened %v, closed %v", started(late), blockers(late), got.OpenedAt, got.ReadyAt)
+	}
+}
+
 // TestRetryInsideBracket: attempts count per group, the delay from the end of the attempt, and without a rule the first failure holds the slot.
 func TestRetryInsideBracket(t *testing.T) {
 	for _, row := range []struct {

@@ -42,6 +42,10 @@ func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 
 func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.GroupRecord, []*bracket.ExecutionRecord, error) {
 	groups := slices.Clone(p.State.Brackets)
+	places := make(map[*bracket.GroupRecord]int, len(groups))
+	for k, record := range groups {
+		places[record] = k
+	}
 	executions := byRule(p.State.Executions)
 	for _, b := range p.brackets {
 		var own []bracket.Run
@@ -60,10 +64,8 @@ func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.G
 			return nil, nil, err
 		}
 		executions[b.id] = next.Executions
-		for k, record := range groups {
-			if record == b.state.Group {
-				groups[k] = next.Group
-			}
+		if k, stored := places[b.state.Group]; stored {
+			groups[k] = next.Group
 		}
 	}
 	var all []*bracket.ExecutionRecord
@@ -99,7 +101,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 		candidates = append(candidates, concurrency.Candidate{Resource: start.Resource, Group: start.Group})
 		admitted = append(admitted, own)
 	}
-	changed, err := concurrency.Apply(snapshot, candidates, admitted, now)
+	changed, err := concurrency.Apply(snapshot, candidates, admitted, now.UTC())
 	if err != nil {
 		return nil, err
 	}

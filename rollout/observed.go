@@ -12,7 +12,8 @@ import (
 )
 
 // observed lists the versions of the members with the instant at which their gates opened, and the targets. Where the gates differ from
-// target to target, because other policies govern some of them too, a version that some may have is out of scope for the others.
+// target to target, because other policies govern some of them too, a version that some may have is out of scope for the others, and it is eligible
+// from the instant at which the first may have it: the others' approval, when it comes, delays nobody, and a late plan finds the same groups.
 func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
 	first := map[viewed]int32{} // a target of each kind
 	var kinds []viewed
@@ -55,7 +56,7 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
 				g := w.gateAt(first[kind], int32(number))
 				if len(g.blockers) > 0 {
 					shut = append(shut, kind)
-				} else if g.base.After(observed.EligibleAt) {
+				} else if observed.EligibleAt.IsZero() || g.base.Before(observed.EligibleAt) {
 					observed.EligibleAt = g.base
 				}
 			}

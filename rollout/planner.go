@@ -177,8 +177,12 @@ func (p *Planner) save(ctx context.Context, old stored, next State) error {
 		}
 		return err
 	}
+	groups := make(map[*bracket.GroupRecord]bool, len(old.state.Brackets))
+	for _, record := range old.state.Brackets {
+		groups[record] = true
+	}
 	for _, record := range next.Brackets {
-		if !slices.Contains(old.state.Brackets, record) {
+		if !groups[record] {
 			if err := put(bracket.GroupKey(record.Rule, record.Environment), record); err != nil {
 				return err
 			}
