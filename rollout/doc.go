@@ -30,7 +30,8 @@
 // only its own order, dependencies outside it and busy targets are asked. An [Override] lets one version past one rule for a time.
 //
 // [Plan.Explain] says what every rule thinks of every version of one target, [Plan.Changes] what is different from an earlier plan,
-// [PolicySet.Lint] what can never finish.
+// [PolicySet.Lint] what can never finish. A [Recording] is a plan with all that it was made from, for a log of decisions; [PolicySet.Replay] makes it
+// again, by a later version of this package or under other policies.
 //
 // # Positions
 //

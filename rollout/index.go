@@ -78,12 +78,17 @@ func newIndex(s *Snapshot) (*index, error) {
 
 // SnapshotError is a contradiction in a snapshot, such as an id that occurs twice, or a fault of a [Recording]. Nothing is planned on either.
 type SnapshotError struct {
-	Path string // such as targets[17].resource
+	Path string // such as targets[17].resource; empty for what is no JSON
 	Msg  string // what is wrong and what to write instead
 }
 
-// Error returns "path: message".
-func (e *SnapshotError) Error() string { return e.Path + ": " + e.Msg }
+// Error returns "path: message", or the message alone where there is no path.
+func (e *SnapshotError) Error() string {
+	if e.Path == "" {
+		return e.Msg
+	}
+	return e.Path + ": " + e.Msg
+}
 
 // snapshotErrors reports at most as many faults as a person can read: a fleet of a million may have a million.
 func snapshotErrors(list []error) error {

@@ -85,6 +85,7 @@ func TestParseRecordingErrors(t *testing.T) {
 	const none = `"resources":[],"environments":[],"deployments":[],"versions":[],"targets":[]`
 	for _, row := range []struct{ why, text, want string }{
 		{"no object", `[]`, "must be an object"},
+		{"half a recording", `{"schema":1`, "line 1, column 12: unexpected EOF"},
 		{"another schema may mean anything", `{"schema":2,"snapshot":{` + none + `},` + plan + `}`, "schema: 2 is unknown: must be 1"},
 		{"no schema is none", `{"snapshot":{` + none + `},` + plan + `}`, "schema: 0 is unknown"},
 		{"a plan of no instant cannot be made again", `{"schema":1,"snapshot":{` + none + `},"plan":{}}`, "plan.now: required"},
@@ -96,6 +97,9 @@ func TestParseRecordingErrors(t *testing.T) {
 		if !errors.As(err, &fault) {
 			t.Errorf("%s: %v, want a SnapshotError", row.why, err)
 			continue
+		}
+		if strings.HasPrefix(err.Error(), ":") {
+			t.Errorf("%s: %q begins with a path of nothing", row.why, err)
 		}
 		for _, part := range strings.Split(row.want, "\n") {
 			if !strings.Contains(err.Error(), part) {

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"log"
 	"time"
@@ -53,6 +54,36 @@ func ExamplePlan_Changes() {
 	// Output:
 	// n2 then: v2 waits: rollout_not_due (position 1 of 2) until 2025-01-01T00:10:00Z
 	// n2 now:  starts v2
+}
+
+// ExamplePolicySet_Replay writes a decision to a log, and asks later what another policy would have decided.
+func ExamplePolicySet_Replay() {
+	s := exampleFleet()
+	plan, err := exampleSet(`{"name":"all at once","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":0}}]}`).Plan(s, t0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	line, err := json.Marshal(rollout.Recording{Schema: 1, Snapshot: s, Plan: plan})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	recording, err := rollout.ParseRecording(line)
+	if err != nil {
+		log.Fatal(err)
+	}
+	slowly := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
+	_, changes, err := slowly.Replay(recording)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, change := range changes {
+		fmt.Println(change.Resource, "was:  ", change.Before)
+		fmt.Println(change.Resource, "would:", change.After)
+	}
+	// Output:
+	// n2 was:   starts v2
+	// n2 would: v2 waits: rollout_not_due (position 1 of 2) until 2025-01-01T00:10:00Z
 }
 
 // ExampleOverride lets a hotfix past a freeze, on one node, for an hour.

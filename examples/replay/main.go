@@ -1,0 +1,82 @@
+// Program replay reads a log of decisions, as a host keeps it, and decides again: with the policies that were in force, to see whether this version of
+// the library comes to the same plans, and with others, to see what these would have decided in the same situations.
+//
+//	go run ./examples/replay                                         # is every plan of the log made again as it was?
+//	go run ./examples/replay -policy office-hours.yaml               # what would other policies have said?
+//	go run ./examples/replay -log mine.jsonl -policy mine.yaml       # a log and policies of your own
+//	go run ./examples/replay -record                                 # how a log comes about: play a day and write it
+//	go run ./examples/replay -record -policy office-hours.yaml       # … and the same day under other policies
+//
+// A log has one rollout.Recording per line, in JSON; a host writes it from rollout.Planner.Recorder, or from what it gave to PolicySet.Plan and got
+// back. The log, policies and fleet that are shipped lie in this folder; policies are YAML or JSON. It exits with 2 if a file or a flag is wrong, and
+// says all that is wrong with it.
+package main
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"flag"
+	"io"
+	_ "time/tzdata" // policies name zones, and not every machine has them
+
+	"github.com/tranche-dev/tranche/examples/internal/program"
+)
+
+//go:embed decisions.jsonl policy.yaml office-hours.yaml fleet.yaml
+var builtin embed.FS
+
+func main() { program.Main(run) }
+
+// options are the flags.
+type options struct {
+	log, policy, fleet string
+	record, json       bool
+}
+
+func parse(args []string, out io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("replay", flag.ContinueOnError)
+	flags.StringVar(&o.log, "log", "", "`file` with one recording per line (default: a day of four clusters)")
+	flags.StringVar(&o.policy, "policy", "", "`file` with the policies to decide with, one or a list of them (default: those of each recording)")
+	flags.StringVar(&o.fleet, "fleet", "", "with -record, the `file` of the day that is played (default: that of the log which is shipped)")
+	flags.BoolVar(&o.record, "record", false, "play a day on a virtual clock and print its log")
+	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
+	if err := program.Parse(flags, args, out, "files are named with -log, -policy and -fleet"); err != nil {
+		return o, err
+	}
+	switch {
+	case o.record && o.log != "":
+		return o, program.Wrong("-log", "%q: with -record a log is written and none is read", o.log)
+	case o.record && o.json:
+		return o, program.Wrong("-json", "with -record it is JSON anyway")
+	case !o.record && o.fleet != "":
+		return o, program.Wrong("-fleet", "%q: only with -record, a log has its fleets in it", o.fleet)
+	}
+	return o, nil
+}
+
+func run(args []string, out io.Writer) error {
+	o, err := parse(args, out)
+	if err != nil {
+		return err
+	}
+	if o.record {
+		text, err := record(context.Background(), o)
+		if err == nil {
+			_, err = io.WriteString(out, text)
+		}
+		return err
+	}
+	told, err := replay(o)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(told)
+	}
+	_, err = io.WriteString(out, told.String())
+	return err
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/examples/internal/program"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// verdict is what came out of a log.
+type verdict struct {
+	Log      string     `json:"log"`
+	Policy   string     `json:"policy,omitempty"` // the file that decided; empty: the policies of the recordings
+	Plans    int        `json:"plans"`
+	First    time.Time  `json:"first"` // instant of the first plan
+	Last     time.Time  `json:"last"`
+	Starts   int        `json:"starts"`   // in the log
+	HeldBack int        `json:"heldBack"` // of these, what would not have started then
+	Besides  int        `json:"besides"`  // what would have started then, and did not
+	Differs  []decision `json:"differs,omitempty"`
+}
+
+// decision is a plan that comes out differently.
+type decision struct {
+	Line    int              `json:"line"` // of the log, from 1
+	At      time.Time        `json:"at"`
+	Changes []rollout.Change `json:"changes"`
+}
+
+// replay decides again, line by line.
+func replay(o options) (verdict, error) {
+	name, data, err := readLog(o.log)
+	if err != nil {
+		return verdict{}, err
+	}
+	told := verdict{Log: name, Policy: o.policy}
+	var set *rollout.PolicySet
+	if o.policy != "" {
+		if set, _, err = policies(o.policy); err != nil {
+			return verdict{}, err
+		}
+	}
+	var faults []error
+	line := 0
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, len(data)+1) // a recording may be as long as the log
+	for lines.Scan() {
+		line++
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		if err := told.decide(line, lines.Bytes(), set); err != nil {
+			for _, fault := range strings.Split(err.Error(), "\n") {
+				faults = append(faults, fmt.Errorf("line %d: %s", line, fault))
+			}
+		}
+	}
+	if told.Plans == 0 && len(faults) == 0 {
+		faults = append(faults, errors.New("no recording is in it: a log has one per line"))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return verdict{}, &program.InputError{Source: name, Err: err}
+	}
+	return told, nil
+}
+
+func (v *verdict) decide(line int, data []byte, set *rollout.PolicySet) error {
+	recording, err := rollout.ParseRecording(data)
+	if err != nil {
+		return err
+	}
+	if set == nil {
+		if set, err = compile(recording.Policies); err != nil {
+			return err
+		}
+	}
+	_, changes, err := set.Replay(recording)
+	if err != nil {
+		return err
+	}
+	v.Plans++
+	v.Starts += len(recording.Plan.Start)
+	v.Last = recording.Plan.Now
+	if v.First.IsZero() {
+		v.First = v.Last
+	}
+	for _, change := range changes {
+		if change.Before.Start != "" && change.After.Start != change.Before.Start {
+			v.HeldBack++
+		}
+		if change.After.Start != "" && change.After.Start != change.Before.Start {
+			v.Besides++
+		}
+	}
+	if len(changes) > 0 {
+		v.Differs = append(v.Differs, decision{Line: line, At: recording.Plan.Now, Changes: changes})
+	}
+	return nil
+}
+
+// readLog reads a log from disk, or the one that is built in.
+func readLog(named string) (name string, data []byte, err error) {
+	if named == "" {
+		data, err = builtin.ReadFile("decisions.jsonl")
+		return "decisions.jsonl", data, err
+	}
+	if data, err = os.ReadFile(named); err != nil {
+		var failed *fs.PathError
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return named, nil, &program.InputError{Source: named, Err: err}
+	}
+	return named, data, nil
+}
+
+const layout = "2006-01-02 15:04:05"
+
+// String tells it for people: what differs, once; a plan in which the same targets differ in the same way as in the one before is counted.
+func (v verdict) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d plans from %s to %s, %d starts\n", v.Log, v.Plans, v.First.Format(layout), v.Last.Format(layout), v.Starts)
+	who := cmp.Or(v.Policy, "the policies of the log")
+	if len(v.Differs) == 0 {
+		fmt.Fprintf(&b, "%s: every plan is the same again\n", who)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%s: %d plans come out differently\n", who, len(v.Differs))
+	before := map[rollout.TargetID]string{}
+	for _, d := range v.Differs {
+		var text strings.Builder
+		now := map[rollout.TargetID]string{}
+		for _, change := range d.Changes {
+			own := fmt.Sprintf("    was    %s\n    would  %s\n", change.Before, change.After)
+			now[change.TargetID] = own
+			if before[change.TargetID] != own {
+				fmt.Fprintf(&text, "  %s/%s/%s\n%s", change.Resource, change.Environment, change.Deployment, own)
+			}
+		}
+		before = now
+		if text.Len() > 0 {
+			fmt.Fprintf(&b, "\n%s\n%s", d.At.Format(layout), text.String())
+		}
+	}
+	fmt.Fprintf(&b, "\n%s: %d of %d starts would have been held back, %d others made; each plan stands for itself\n", who, v.HeldBack, v.Starts, v.Besides)
+	return b.String()
+}
