@@ -41,6 +41,10 @@ func TestDependencies(t *testing.T) {
 		{why: "a missing key names nobody", on: "deployment.metadata['x'] == 'y'", runs: map[string]string{"db": "v1"}, want: "dependency_unmatched"},
 		{why: "an expression that fails denies", on: "int(deployment.name) == 1", runs: map[string]string{"db": "v1"}, want: "selector_error"},
 		{why: "so does one that says whom it concerns", rule: `,"appliesTo":"int(deployment.name) == 1"`, on: "true", runs: map[string]string{"db": "v1"}, want: "selector_error"},
+		{why: "nor may it fail elsewhere, where elsewhere counts", rule: `,"anyEnvironment":true`, on: "environment.name == 'prod' || int(deployment.name) == 1", runs: map[string]string{"db": "v1"}, want: "selector_error"},
+		{why: "a dependency of the version that fails denies", on: "true", runs: map[string]string{"db": "v1"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "int(version.tag) == 1"}}, want: "selector_error"},
+		{why: "one that reads a key that is missing is not met", on: "true", runs: map[string]string{"db": "v1"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.metadata['x'] == 'y'"}}, want: "version_dependency_unmet"},
+		{why: "the oldest version of the other will do", on: "true", runs: map[string]string{"db": "v1"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == 'v1'"}}},
 		{why: "a dependency of the version holds", on: "true", runs: map[string]string{"db": "v2"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == 'v2'"}}},
 		{why: "it does not", on: "true", runs: map[string]string{"db": "v1"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == 'v2'"}}, want: "version_dependency_unmet"},
 		{why: "the other runs nothing", on: "true", runs: map[string]string{"cache": "v1"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "true"}}, want: "version_dependency_unmet"},
@@ -83,6 +87,28 @@ func TestDependencies(t *testing.T) {
 		if got != row.want || starts != (row.want == "") {
 			t.Errorf("%s: %q, starts %v, want %q", row.why, got, starts, row.want)
 		}
+	}
+}
+
+// TestDependenciesOfViews: two targets of one deployment that other policies govern wait for others.
+func TestDependenciesOfViews(t *testing.T) {
+	on := func(name, resource, deployment string) string {
+		return `{"name":"` + name + `","selector":"resource.name == '` + resource + `' && deployment.name == 'web'","rules":[{"deploymentDependency":{"dependsOn":"deployment.name == '` + deployment + `'"}}]}`
+	}
+	s := fleet(2, "", map[string][]string{"web": {"v1"}, "db": {"v1"}, "cache": {"v1"}})
+	for k := range s.Targets {
+		if s.Targets[k].Deployment == "cache" {
+			s.Targets[k].Current = "v1"
+		}
+	}
+	for k := range s.Versions {
+		if s.Versions[k].Deployment == "db" {
+			s.Versions[k].Status = rollout.VersionPaused
+		}
+	}
+	plan := mustPlan(t, compile(t, "["+on("p", "r1", "db")+","+on("q", "r2", "cache")+"]"), s, t0)
+	if got, want := blockers(plan), []string{"r1/db@v1: version_not_deployable", "r1/web@v1: dependency_unmet", "r2/db@v1: version_not_deployable"}; !slices.Equal(got, want) || !slices.Equal(started(plan), []string{"r2/web@v1"}) {
+		t.Errorf("starts %q, waits %q, want %q", started(plan), got, want)
 	}
 }
 

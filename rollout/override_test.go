@@ -299,13 +299,14 @@ func TestOverrideOfAWindowHalfWay(t *testing.T) {
 	}
 }
 
-// TestOverrideOfAWindowForTheOldest: the oldest version there is can be let past like any other.
-func TestOverrideOfAWindowForTheOldest(t *testing.T) {
-	s := fleet(1, "", map[string][]string{"api": {"v2"}})
-	s.Overrides = []rollout.Override{override("w")}
-	set := compile(t, policy(weekly("w", "09:00", "09:01", `"firstDeploy":"apply"`)))
-	if plan := mustPlan(t, set, s, t0.Add(13*time.Hour)); !slices.Equal(started(plan), []string{"r1/api@v2"}) {
-		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+// TestOverrideForTheOldest: the oldest version there is can be let past a rule like any other.
+func TestOverrideForTheOldest(t *testing.T) {
+	for _, rule := range []string{weekly("w", "09:00", "09:01", `"firstDeploy":"apply"`), `{"id":"w","deploymentDependency":{"dependsOn":"deployment.name == 'db'"}}`} {
+		s := fleet(1, "", map[string][]string{"api": {"v2"}})
+		s.Overrides = []rollout.Override{override("w")}
+		if plan := mustPlan(t, compile(t, policy(rule)), s, t0.Add(13*time.Hour)); !slices.Equal(started(plan), []string{"r1/api@v2"}) {
+			t.Errorf("%s: starts %q, waits %q", rule, started(plan), blockers(plan))
+		}
 	}
 }
 

@@ -38,6 +38,9 @@ func TestRollback(t *testing.T) {
 			"", "rollback_triggered x"},
 		{"where verification is not asked about it is", onFailure, []rollout.Job{verified(ran("v1", ok, -30), "failed"), ran("v2", failure, -5)}, false, false, "v1 rollback", ""},
 		{"it goes back to the last success, whatever was in between", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", failure, -30), ran("v2", failure, -5)}, false, false, "v0 rollback", ""},
+		{"it goes back to the newest of several", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", ok, -30), ran("v2", failure, -5)}, false, false, "v1 rollback", ""},
+		{"a second attempt is no way back", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("v2", failure, -3)}, false, false, "v1 rollback", ""},
+		{"a job of a version that nobody knows is not the way back", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("gone", rollout.JobCancelled, -4), ran("v1", ok, -3)}, false, false, "", "rollback_triggered x"},
 		{"the way back is under way", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), {Version: "v1", Status: running, CreatedAt: minute(-4)}}, false, false, "", ""},
 		{"it was successful: the version stays denied", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("v1", ok, -3)}, false, false, "", "rollback_triggered x"},
 		{"it failed: it is not tried again, and nothing is taken back twice", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", ok, -30), ran("v2", failure, -5), ran("v1", failure, -3)}, false, false, "", "rollback_failed x"},
@@ -107,6 +110,38 @@ func TestRollbackSaysWhy(t *testing.T) {
 		}
 		if data := plan.Waiting[0].Blockers[0].Data; !slices.Equal(data.Names, row.names) || data.Detail != row.detail {
 			t.Errorf("%s: %+v, want %q and %q", row.why, data, row.names, row.detail)
+		}
+	}
+}
+
+// TestRollbackOfTheOldest: a version that nothing is older than is denied like any other.
+func TestRollbackOfTheOldest(t *testing.T) {
+	s := fleet(1, "", map[string][]string{"api": {"v1"}})
+	s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobFailure, -5)}
+	plan := mustPlan(t, compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"]}},{"retry":{"maxRetries":3}}`)), s, t0)
+	if got := blockers(plan); !slices.Equal(got, []string{"r1/api@v1: rollback_triggered"}) || len(plan.Start) != 0 {
+		t.Errorf("waits %q, starts %q", got, started(plan))
+	}
+}
+
+// TestRollbackAndOutdated: what a target went back to is run again when its variables change, as far as nothing stands in the way.
+func TestRollbackAndOutdated(t *testing.T) {
+	s := fleet(1, "", map[string][]string{"api": {"v0", "v1"}})
+	s.Targets[0].Jobs = []rollout.Job{ran("v0", rollout.JobSuccessful, -30), ran("v1", rollout.JobFailure, -5), ran("v0", rollout.JobSuccessful, -3)}
+	const rules = `{"id":"x","rollback":{"onJobStatuses":["failure"]}}`
+	for _, row := range []struct {
+		why, rules string
+		outdated   int
+		starts     []string
+	}{
+		{"before the way back", rules, -4, nil},
+		{"after it", rules, -1, []string{"r1/api@v0"}},
+		{"while a window is shut", rules + "," + weekly("w", "01:00", "02:00", ""), -1, nil},
+	} {
+		s.Targets[0].OutdatedAt = minute(row.outdated)
+		plan := mustPlan(t, compile(t, policy(row.rules)), s, t0)
+		if got := started(plan); !slices.Equal(got, row.starts) || waits(plan) != "rollback_triggered x" {
+			t.Errorf("%s: starts %q, want %q; waits for %q", row.why, got, row.starts, waits(plan))
 		}
 	}
 }

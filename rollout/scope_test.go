@@ -69,6 +69,15 @@ func TestScope(t *testing.T) {
 	}
 }
 
+// TestScopeOfTheOldest: a start says that its version is scoped, also of the only version there is.
+func TestScopeOfTheOldest(t *testing.T) {
+	s := fleet(1, "", map[string][]string{"api": {"v1"}})
+	s.Versions[0].TargetSelector = "resource.name == 'r1'"
+	if plan := mustPlan(t, compile(t, "[]"), s, t0); len(plan.Start) != 1 || !plan.Start[0].Scoped {
+		t.Errorf("starts %+v", plan.Start)
+	}
+}
+
 // TestScopeBeforeEveryRule: a version out of scope has no verdict, needs no approval, takes no position and wakes nobody.
 func TestScopeBeforeEveryRule(t *testing.T) {
 	s := scoped(toUS)

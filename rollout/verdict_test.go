@@ -43,6 +43,18 @@ func TestVerdictReads(t *testing.T) {
 		{"where it went back to", rollout.Verdict{
 			Reason: rollout.ReasonRollbackTriggered, On: []rollout.Condition{{Kind: rollout.OnOperator}}, Data: &rollout.Data{Names: []string{"v1"}, Detail: "verification failed"},
 		}, "rollback_triggered (back to v1): verification failed, waits for an operator"},
+		{"whose turn it is", rollout.Verdict{
+			Reason: rollout.ReasonRolloutNotDue, Until: noon, Data: &rollout.Data{Position: 3, Population: 10},
+		}, "rollout_not_due (position 3 of 10) until 2026-03-10T12:00:00Z"},
+		{"how often it was tried", rollout.Verdict{
+			Reason: rollout.ReasonRetryExhausted, Data: &rollout.Data{Attempt: 3, Allowed: 3},
+		}, "retry_exhausted (3 of 3 attempts failed)"},
+		{"each event in a few words", rollout.Verdict{Reason: rollout.ReasonAllowed, On: []rollout.Condition{
+			{Kind: rollout.OnJob, Deployment: "web", Resource: "r1"}, {Kind: rollout.OnJob, Deployment: "web", Version: "v2"}, {Kind: rollout.OnMember, Deployment: "web", Resource: "r1"},
+			{Kind: rollout.OnExecutionEnd, Resource: "r1"}, {Kind: rollout.OnGroupClose, Environment: "prod"}, {Kind: rollout.OnSlot, Pool: "east"}, {Kind: rollout.OnVersion, Deployment: "web"},
+			{Kind: rollout.OnConfig}, {Kind: rollout.OnConfig, Pool: "east"}, {Kind: "full_moon"},
+		}}, "allowed, waits for the end of a job of web on r1 or successes of web v2 or web on r1 or the end of the bracket on r1 or the next group in prod or a free slot in east or a version of web" +
+			" or a change of the policy or a change of the limit of east or full_moon"},
 		{"nowhere to go back to", rollout.Verdict{
 			Reason: rollout.ReasonRollbackTriggered, Data: &rollout.Data{Detail: "failure"},
 		}, "rollback_triggered: failure"},
