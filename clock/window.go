@@ -100,7 +100,7 @@ func (m *Minutes) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Weeks is a number of weeks, at least 1. Zero means that it is absent; a zero written out in JSON is an error.
+// Weeks is a number of weeks, from 1 to 1000000. Zero means that it is absent; a zero written out in JSON is an error.
 type Weeks int64
 
 // maxInterval bounds intervals far above anything useful and far below what could overflow.

@@ -63,7 +63,7 @@ func ExamplePolicySet_Plan() {
 	}
 	// Output:
 	// start v2 on n1
-	// n2 waits: rollout_not_due (position 1 of 2) until 2025-01-01T00:10:00Z
+	// n2 waits: rollout_not_due (turn 2 of 2) until 2025-01-01T00:10:00Z
 	// look again at 00:10:00
 }
 

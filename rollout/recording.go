@@ -13,8 +13,8 @@ const recordingSchema = 1
 // decoded years later can be planned again, by a later version of this package or under other policies, and what comes out differently is a
 // list of changes; see [PolicySet.Replay]. A log is one recording per line, in JSON.
 //
-// It is a literal of the host's, made of the values that went into [PolicySet.Plan] and came out of it; [Planner.Recorder] hands them over. Options
-// of [Compile] and rules of the host's own are not part of it.
+// A host makes one of the values that went into [PolicySet.Plan] and came out of it; [Planner.Recorder] hands them over. Options of
+// [Compile] and rules of the host's own are not part of it.
 type Recording struct {
 	Schema int `json:"schema"` // 1
 

@@ -52,7 +52,7 @@ func ExamplePlan_Changes() {
 		fmt.Println(change.Resource, "now: ", change.After)
 	}
 	// Output:
-	// n2 then: v2 waits: rollout_not_due (position 1 of 2) until 2025-01-01T00:10:00Z
+	// n2 then: v2 waits: rollout_not_due (turn 2 of 2) until 2025-01-01T00:10:00Z
 	// n2 now:  starts v2
 }
 
@@ -83,7 +83,7 @@ func ExamplePolicySet_Replay() {
 	}
 	// Output:
 	// n2 was:   starts v2
-	// n2 would: v2 waits: rollout_not_due (position 1 of 2) until 2025-01-01T00:10:00Z
+	// n2 would: v2 waits: rollout_not_due (turn 2 of 2) until 2025-01-01T00:10:00Z
 }
 
 // ExampleOverride lets a hotfix past a freeze, on one node, for an hour.

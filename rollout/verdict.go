@@ -69,7 +69,7 @@ type Verdict struct {
 
 // Data holds the facts of a verdict. Which of them are set follows from the reason.
 type Data struct {
-	Position   int      `json:"position"`             // zero-based place in the rollout order
+	Position   int      `json:"position"`             // zero-based place in the rollout order; the text counts its turn from 1
 	Population int      `json:"population,omitempty"` // how many were there when the rollout started
 	Attempt    int      `json:"attempt,omitempty"`    // attempts made so far
 	Allowed    int      `json:"allowed,omitempty"`    // attempts, approvals or successes that the rule asks for
@@ -170,7 +170,11 @@ func (d *Data) about(reason Reason) string {
 	text := ""
 	switch reason {
 	case ReasonRolloutNotDue, "bracket_not_due":
-		text = fmt.Sprintf(" (position %d of %d)", d.Position, d.Population)
+		// People count from 1. Who joined later has a turn after all that the rollout began with.
+		text = fmt.Sprintf(" (turn %d of %d)", d.Position+1, d.Population)
+		if d.Position >= d.Population {
+			text = fmt.Sprintf(" (turn %d, after the %d at the start)", d.Position+1, d.Population)
+		}
 	case ReasonRetryBackoff, ReasonRetryExhausted:
 		text = fmt.Sprintf(" (%d of %d attempts failed)", d.Attempt, d.Allowed)
 	case ReasonApprovalMissing:

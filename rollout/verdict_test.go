@@ -40,12 +40,18 @@ func TestVerdictReads(t *testing.T) {
 		{"who decided, under which id", rollout.Verdict{
 			Reason: rollout.ReasonOverridden, Until: noon, Data: &rollout.Data{Names: []string{"dana"}, Detail: "INC-7"},
 		}, "overridden by dana: INC-7 until 2026-03-10T12:00:00Z"},
+		{"positions are counted from 0, turns from 1", rollout.Verdict{
+			Reason: rollout.ReasonRolloutNotDue, Until: noon, Data: &rollout.Data{Position: 9, Population: 10},
+		}, "rollout_not_due (turn 10 of 10) until 2026-03-10T12:00:00Z"},
+		{"who joined later is not among those who were counted", rollout.Verdict{
+			Reason: "bracket_not_due", Until: noon, Data: &rollout.Data{Position: 10, Population: 10},
+		}, "bracket_not_due (turn 11, after the 10 at the start) until 2026-03-10T12:00:00Z"},
 		{"where it went back to", rollout.Verdict{
 			Reason: rollout.ReasonRollbackTriggered, On: []rollout.Condition{{Kind: rollout.OnOperator}}, Data: &rollout.Data{Names: []string{"v1"}, Detail: "verification failed"},
 		}, "rollback_triggered (back to v1): verification failed, waits for an operator"},
 		{"whose turn it is", rollout.Verdict{
 			Reason: rollout.ReasonRolloutNotDue, Until: noon, Data: &rollout.Data{Position: 3, Population: 10},
-		}, "rollout_not_due (position 3 of 10) until 2026-03-10T12:00:00Z"},
+		}, "rollout_not_due (turn 4 of 10) until 2026-03-10T12:00:00Z"},
 		{"how often it was tried", rollout.Verdict{
 			Reason: rollout.ReasonRetryExhausted, Data: &rollout.Data{Attempt: 3, Allowed: 3},
 		}, "retry_exhausted (3 of 3 attempts failed)"},
