@@ -28,6 +28,7 @@ type lintRow struct {
 	options rollout.LintOptions
 	horizon time.Duration // default: 30 days
 	want    string
+	says    string // a part of the detail
 }
 
 // lintFleet is what rows begin with: two resources with web, db and cache, all running v1, with a v2 to get.
@@ -215,6 +216,25 @@ func lintRows() []lintRow {
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "it fits into the first three", rules: curve(45*60, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=3","durationMinutes":60,"minimumRemainingMinutes":15}}`},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "only the very instant at which it opens will do", rules: curve(1, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=3","durationMinutes":60,"minimumRemainingMinutes":60}}`,
 			want: "warning rules[0].gradualRollout.timeScaleInterval 6"},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "a weekly hour, and two of curve", rules: curve(2*3600, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=WEEKLY;BYDAY=MO;BYHOUR=3","durationMinutes":60}}`,
+			want: "warning rules[0].gradualRollout.timeScaleInterval 6", says: "every 168h0m0s the windows let jobs start for 1h0m0s at most"},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "every other Monday and every Tuesday: three hours in two weeks",
+			rules: curve(3*3600, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=3","durationMinutes":60,"anchor":"2025-01-06T00:00:00Z"}},{"id":"v","deploymentWindow":{"weekly":{"days":["tue"],"start":"03:00","end":"04:00"}}}`},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "and no more", want: "warning rules[0].gradualRollout.timeScaleInterval 6", says: "every 336h0m0s the windows let jobs start for 3h0m0s at most",
+			rules: curve(3*3600+1, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=3","durationMinutes":60,"anchor":"2025-01-06T00:00:00Z"}},{"id":"v","deploymentWindow":{"weekly":{"days":["tue"],"start":"03:00","end":"04:00"}}}`},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "eight hours over midnight, and eight of curve", rules: curve(8*3600, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=20","durationMinutes":480}}`},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "and a second", rules: curve(8*3600+1, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=20","durationMinutes":480}}`,
+			want: "warning rules[0].gradualRollout.timeScaleInterval 6", says: "a rollout to 2 takes 8h0m1s of open time, and every 24h0m0s the windows let jobs start for 8h0m0s at most"},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "resources are counted, whatever runs on them", rules: curve(41*3600, `,"orderKey":"resource"`) + "," + lintOffice,
+			want: "warning rules[0].gradualRollout.timeScaleInterval 6", says: "a rollout to 2 takes 41h0m0s"},
+		{code: rollout.LintWindowClockChange, why: "the anchor of a recurrence is an instant", horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0", says: "it begins at 2025-03-30 02:30:00, a reading that the clock of Europe/Berlin skips",
+			rules: `{"id":"w","deploymentWindow":{"rrule":"FREQ=WEEKLY;BYDAY=SU;BYHOUR=2;BYMINUTE=30","durationMinutes":60,"timezone":"Europe/Berlin","anchor":"2025-01-05T01:30:00Z"}}`},
+		{code: rollout.LintWindowClockChange, why: "once in spring and once in autumn", rules: lintWeekly(""), horizon: 330 * 24 * hour, want: "info rules[0].deploymentWindow 0", says: "it is taken for the end of the gap, and once more within the horizon"},
+		{code: rollout.LintWindowClockChange, why: "and again next spring", rules: lintWeekly(""), horizon: 500 * 24 * hour, want: "info rules[0].deploymentWindow 0", says: "it is taken for the end of the gap, and 2 times more within the horizon"},
+		{code: rollout.LintWindowClockChange, why: "it ends in the hour that Santiago has twice", horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0", says: "it ends at 2025-04-05 23:30:00, a reading that the clock of America/Santiago shows twice: the first pass is meant",
+			rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sat"],"start":"20:00","end":"23:30"},"timezone":"America/Santiago"}}`},
+		{code: rollout.LintWindowClockChange, why: "so does a freeze, which is to be sure", horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0", says: "the last pass is meant",
+			rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sat"],"start":"20:00","end":"23:30"},"timezone":"America/Santiago","allowWindow":false}}`},
 		{code: rollout.LintWindowClockChange, why: "02:30 is skipped in Berlin on 30 March", rules: lintWeekly(""), horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0"},
 		{code: rollout.LintWindowClockChange, why: "not before April", rules: lintWeekly("")},
 		{code: rollout.LintWindowClockChange, why: "somebody knows", rules: lintWeekly(`,"gap":"skip"`), horizon: 120 * 24 * hour},
@@ -232,17 +252,27 @@ func lintRows() []lintRow {
 		{code: rollout.LintLimitZero, why: "half of 2 is 1", rules: lintLimited(`"limit":"50%","rounding":"floor"`)},
 		{code: rollout.LintLimitZero, why: "nobody is governed by it", more: other("q", "deployment.name == 'nobody'", lintLimited(`"limit":0`)), want: "warning rules[0].resourceConcurrency.limit 0"},
 		{code: rollout.LintLimitZero, why: "whoever is down already starts all the same", rules: lintLimited(`"limit":0`), fleet: func(s *rollout.Snapshot) { s.Unavailable = []string{"r1"} }, want: "error rules[0].resourceConcurrency.limit 3"},
+		{code: rollout.LintLimitZero, why: "so does who holds a slot", rules: lintLimited(`"limit":0`), want: "error rules[0].resourceConcurrency.limit 3", fleet: func(s *rollout.Snapshot) {
+			record := concurrency.NewRecord("c")
+			record.Leases = []concurrency.Lease{{Pool: "c", Holder: concurrency.Holder{Resource: "r1", Group: "target/prod/web"}, Token: 1, State: concurrency.Active, Since: t0, ProgressAt: t0}}
+			s.State.Pools = []concurrency.Record{record}
+		}},
+		{code: rollout.LintLimitZero, why: "and who is seen at work", rules: lintLimited(`"limit":0`), want: "error rules[0].resourceConcurrency.limit 3", fleet: func(s *rollout.Snapshot) {
+			s.Active = map[string][]concurrency.Holder{"c": {{Resource: "r2", Group: "by hand"}}}
+		}},
 		{code: rollout.LintPoolEmpty, why: "no resource is in the west", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.metadata['cluster'] == 'west'","limit":1}}`, want: "warning rules[0].resourceConcurrency.groupSelector 0"},
 		{code: rollout.LintPoolEmpty, why: "one is in the east", rules: `{"id":"c","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}}`},
 		{code: rollout.LintPoolEmpty, why: "it has members, and the policy governs none of them", more: other("q", "resource.name == 'r1'", `{"id":"c","resourceConcurrency":{"groupSelector":"resource.name == 'r2'","limit":1}}`),
 			want: "warning rules[0].resourceConcurrency.groupSelector 0"},
 		{code: rollout.LintCeilExceedsPercent, why: "20 % of 2 is half", rules: lintLimited(`"limit":"20%"`), want: "info rules[0].resourceConcurrency.limit 0"},
+		{code: rollout.LintCeilExceedsPercent, why: "of each alone it is all", rules: lintLimited(`"limit":"20%","groupBy":"resource.name"`), want: "info rules[0].resourceConcurrency.limit 0", says: "in 2 of 2 pools"},
 		{code: rollout.LintCeilExceedsPercent, why: "half of 2 is half", rules: lintLimited(`"limit":"50%"`)},
 		{code: rollout.LintCeilExceedsPercent, why: "a count says what it means", rules: lintLimited(`"limit":1`)},
 		{code: rollout.LintCeilExceedsPercent, why: "all of it is no more than all", rules: lintLimited(`"limit":"150%"`)},
 		{code: rollout.LintPoolsOverlapUnshared, why: "web and db each have a limit of their own", more: other("p", "deployment.name == 'web'", lintLimited(`"limit":1`)) + "," + other("q", "deployment.name == 'db'", `{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1}}`),
 			want: "warning [1].rules[0].resourceConcurrency.groupSelector 4"},
 		{code: rollout.LintPoolsOverlapUnshared, why: "both limit everybody", rules: lintLimited(`"limit":1`) + `,{"id":"e","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}}`, want: "info rules[1].resourceConcurrency.groupSelector 0"},
+		{code: rollout.LintPoolsOverlapUnshared, why: "said of the one with the greater id", rules: `{"id":"e","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}},` + lintLimited(`"limit":1`), want: "info rules[0].resourceConcurrency.groupSelector 0"},
 		{code: rollout.LintPoolsOverlapUnshared, why: "they share a pool", more: other("p", "deployment.name == 'web'", lintLimited(`"limit":1,"sharedPool":"s"`)) + "," + other("q", "deployment.name == 'db'", `{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1,"sharedPool":"s"}}`)},
 		{code: rollout.LintPoolsOverlapUnshared, why: "they have no member in common", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.name == 'r1'","limit":1}},{"id":"e","resourceConcurrency":{"groupSelector":"resource.name == 'r2'","limit":1}}`},
 
@@ -347,6 +377,8 @@ func lintRows() []lintRow {
 				}
 			}
 		}},
+		{code: rollout.LintBracketHookWithoutVersion, why: "a version selector refuses them all", rules: lintImmediate + `,{"id":"v","versionSelector":{"selector":"deployment.name != 'db'"}}`, want: "error rules[0].deploymentBracket 2",
+			fleet: func(s *rollout.Snapshot) { lintEmpty(s, "db") }},
 		{code: rollout.LintBracketHookWithoutVersion, why: "it has one to begin with", rules: lintImmediate, fleet: func(s *rollout.Snapshot) { lintEmpty(s, "db") }},
 		{code: rollout.LintBracketHookWithoutVersion, why: "it runs one", rules: lintImmediate, fleet: func(s *rollout.Snapshot) {
 			for i := range s.Versions {
@@ -359,6 +391,7 @@ func lintRows() []lintRow {
 			want: "error [1].rules[0].deploymentBracket.deploymentSelector 2"},
 		{code: rollout.LintBracketOverlapping, why: "each has a resource of its own", more: other("p", "resource.name == 'r1'", lintImmediate) + "," + other("q", "resource.name == 'r2'", `{"id":"z","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate"}}`)},
 		{code: rollout.LintImmediateStarves, why: "an hour between releases, an hour to the last turn", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour, hour, hour), want: "warning rules[1].gradualRollout.orderSalt 0"},
+		{code: rollout.LintImmediateStarves, why: "ranked by resource it is the same", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource"`), fleet: lintReleased(hour, hour, hour), want: "warning rules[1].gradualRollout.orderSalt 0"},
 		{code: rollout.LintImmediateStarves, why: "a second less", rules: lintImmediate + "," + curve(3599, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour, hour, hour)},
 		{code: rollout.LintImmediateStarves, why: "others are last each time", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket","orderSalt":"group"`), fleet: lintReleased(hour, hour, hour)},
 		{code: rollout.LintImmediateStarves, why: "two releases are no habit", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour)},
@@ -385,6 +418,7 @@ func lintRows() []lintRow {
 		{code: rollout.LintMergeBudgetUnused, why: "an hour between groups, six minutes each, two at once", rules: merging("3600"), options: all(2 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
 		{code: rollout.LintMergeBudgetUnused, why: "one after the other it takes as long as the window", rules: merging("720") + "," + lintLimited(`"limit":1`), options: all(2 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
 		{code: rollout.LintMergeBudgetUnused, why: "a second longer", rules: merging("719") + "," + lintLimited(`"limit":1`), options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "a curve spreads them over an hour", rules: merging("3600") + "," + curve(3600, `,"orderKey":"resource_bracket"`), options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "nobody knows how long web takes", rules: merging("3600"), options: rollout.LintOptions{Durations: map[string]time.Duration{"db": 1, "cache": 1}}},
 		{code: rollout.LintMergeBudgetUnused, why: "a window may keep a group waiting", rules: merging("3600") + "," + lintOffice, options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "nothing is to be merged", rules: lintImmediate, options: all(2 * minute)},
@@ -413,6 +447,7 @@ func lintRows() []lintRow {
 		{code: rollout.LintSelectorMatchesEverything, why: "it says so", rules: lintLimited(`"limit":1`)},
 		{code: rollout.LintSelectorMatchesEverything, why: "all but one", more: other("q", "deployment.name != 'web'", lintLimited(`"limit":1`))},
 		{code: rollout.LintSelectorMatchesEverything, why: "every resource is in the east", rules: `{"id":"c","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}}`, want: "info rules[0].resourceConcurrency.groupSelector 0"},
+		{code: rollout.LintSelectorMatchesEverything, why: "a bracket of whoever is not called wbe", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'wbe'","readinessMode":"immediate"}}`, want: "info rules[0].deploymentBracket.deploymentSelector 0", says: "all 3 deployments"},
 		{code: rollout.LintSelectorUnknownKeys, why: "clustre", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.metadata['clustre'] == 'east'","limit":1}}`, want: "warning rules[0].resourceConcurrency.groupSelector 0"},
 		{code: rollout.LintSelectorUnknownKeys, why: "cluster", rules: `{"id":"c","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}}`},
 		{code: rollout.LintSelectorUnknownKeys, why: "one resource has it", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.metadata['zone'] == 'a'","limit":1}}`, fleet: func(s *rollout.Snapshot) { s.Resources[1].Metadata = map[string]string{"zone": "a"} }},
@@ -429,6 +464,12 @@ func lintRows() []lintRow {
 		}},
 		{code: rollout.LintPolicyDisabledState, why: "records of a bracket that nobody knows any more", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: func(s *rollout.Snapshot) {
 			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("gone", "prod").Group}
+		}},
+		{code: rollout.LintPolicyDisabledState, why: "an execution of one", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: func(s *rollout.Snapshot) {
+			s.State.Executions = []*bracket.ExecutionRecord{{Schema: 1, Rule: "gone", Resource: "r1"}}
+		}},
+		{code: rollout.LintPolicyDisabledState, why: "positions of one", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: func(s *rollout.Snapshot) {
+			s.State.Rollouts = []rollout.RolloutRecord{{Schema: 1, Rule: "gone", Environment: "prod", Deployment: "web", Version: "v2", StartAt: t0, Founders: 2}}
 		}},
 		{code: rollout.LintPolicyDisabledState, why: "records of a rule that is in force", rules: lintImmediate + "," + lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
 			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("b", "prod").Group}
@@ -451,6 +492,9 @@ func TestLint(t *testing.T) {
 		for _, f := range row.lint(t) {
 			if f.Code == row.code {
 				got = append(got, fmt.Sprintf("%s %s %d", f.Severity, f.Path, f.Targets))
+				if !strings.Contains(f.Detail, row.says) {
+					t.Errorf("%s: %q does not say %q", name, f.Detail, row.says)
+				}
 				if f.Detail == "" || f.Fix == "" || f.Targets > 0 && f.Example == (rollout.TargetID{}) {
 					t.Errorf("%s: a finding without detail, fix or example: %+v", name, f)
 				}
@@ -506,6 +550,9 @@ func TestLintErrors(t *testing.T) {
 	}
 	if _, err := set.Lint(s, t0, 1, rollout.LintOptions{Durations: map[string]time.Duration{"web": -1}}); err == nil || !strings.Contains(err.Error(), "durations[web]") {
 		t.Errorf("a negative duration: %v", err)
+	}
+	if _, err := set.Lint(s, t0, 1, rollout.LintOptions{Durations: map[string]time.Duration{"web": 0}}); err != nil {
+		t.Errorf("no time at all: %v", err)
 	}
 	s.Targets = append(s.Targets, s.Targets[0])
 	var fault *rollout.SnapshotError
@@ -575,6 +622,15 @@ func TestFinding(t *testing.T) {
 	const line = "error limit_zero rules[0].resourceConcurrency.limit: a limit of 0 lets none of 2 members start (6 targets, such as r1 / prod / cache); write at least 1 to resume; 0 is a pause"
 	if got := one.String(); got != line {
 		t.Errorf("%s", got)
+	}
+	other := one
+	other.Targets = 1
+	if got := other.String(); !strings.Contains(got, "start (r1 / prod / cache); write") {
+		t.Errorf("of one target: %s", got)
+	}
+	other.Targets, other.Example = 0, rollout.TargetID{}
+	if got := other.String(); !strings.Contains(got, "start; write") {
+		t.Errorf("of none: %s", got)
 	}
 	text, err := json.Marshal(one)
 	const want = `{"code":"limit_zero","severity":"error","policy":"p","rule":"c","path":"rules[0].resourceConcurrency.limit","detail":"a limit of 0 lets none of 2 members start",` +
