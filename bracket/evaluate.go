@@ -10,7 +10,7 @@ import (
 //
 // The first of these that holds decides:
 //
-//	 1  the deployment is no member                                       rule_not_applicable
+//	 1  the deployment is not a member                                    rule_not_applicable
 //	 2  the execution's run with this version may start now               bracket_run
 //	 3  … is in progress                                                  bracket_in_progress
 //	 4  … waits for members, for its retry or for an older generation     bracket_waits_for_members

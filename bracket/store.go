@@ -12,9 +12,9 @@ type Store interface {
 	// Load returns the value of a key and its revision, which is at least 1. A key without value is [ErrNotFound] with revision 0.
 	// The caller owns the returned slice.
 	Load(ctx context.Context, key string) (value []byte, revision int64, err error)
-	// Save replaces the value if the stored revision is the given one, and returns the new revision, which is greater than every
-	// revision the key ever had, also across Delete. Revision 0 means: the key must not exist. Otherwise the error is [ErrConflict]
-	// and nothing changes. After any other error the outcome is unknown: load before saving again. Save keeps no reference to value.
+	// Save replaces the value if the stored revision is the given one, and returns the new revision, which is greater than every revision
+	// the key ever had, also before a Delete. Revision 0 means: the key must not exist. Otherwise the error is [ErrConflict] and nothing
+	// changes. After any other error the outcome is unknown: load before saving again. Save keeps no reference to value.
 	Save(ctx context.Context, key string, value []byte, revision int64) (int64, error)
 	// Delete removes a key if the stored revision is the given one. A key without value is [ErrNotFound], another revision [ErrConflict].
 	Delete(ctx context.Context, key string, revision int64) error

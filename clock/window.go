@@ -23,7 +23,7 @@ type Window struct {
 	// WKST=MO. Without BYHOUR the time of day is the anchor's; without BYMINUTE or BYSECOND that part is the anchor's, or 0 if there is
 	// no anchor; a weekly rule without BYDAY recurs on the anchor's day. Anything else takes a Recurrence.
 	RRule string `json:"rrule,omitzero"`
-	// DurationMinutes is the length of an occurrence in elapsed time: 360 are six hours, also across a change of the clock. Required with
+	// DurationMinutes is the length of an occurrence in elapsed time: 360 is six hours, even across a change of the clock. Required with
 	// RRule and Recurrence, and with Weekly unless that has an end.
 	DurationMinutes Minutes `json:"durationMinutes,omitzero"`
 	// From and Until are the one-off interval [From, Until). The zero time means that it is absent.

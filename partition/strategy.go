@@ -42,8 +42,8 @@ type Definition struct {
 	ClusterSelector *selector.LabelSelector `json:"clusterSelector,omitempty"`
 	// ClusterGroup is the name of a group that the cluster must be in.
 	ClusterGroup string `json:"clusterGroup,omitempty"`
-	// ClusterGroupSelector is about the labels of a group that the cluster must be in. If ClusterGroup is given, too, both must
-	// hold for one group.
+	// ClusterGroupSelector is about the labels of a group that the cluster must be in. If ClusterGroup is given as well, both must hold for
+	// the same group.
 	ClusterGroupSelector *selector.LabelSelector `json:"clusterGroupSelector,omitempty"`
 }
 

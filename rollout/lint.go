@@ -82,8 +82,8 @@ func (f Finding) String() string {
 	return b.String()
 }
 
-// LintCode names a kind of finding. Codes are part of the compatibility promise. Of each the comment says what it means, with the severity,
-// and what mends it.
+// LintCode names a kind of finding. Codes are part of the compatibility promise. The comment at each says what it means, how severe it is
+// and what corrects it.
 type LintCode string
 
 // Windows.

@@ -34,7 +34,7 @@ type Backend interface {
 type Breakable interface {
 	Backend
 
-	// Break lets so many more steps of Active through, and fails every one after them, until mend is called. A step is what may fail by itself: a
+	// Break lets pass more steps of Active through, and fails every one after them, until mend is called. A step is what may fail by itself: a
 	// request, a page, a packet.
 	Break(pass int) (mend func())
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// Forecast runs a world so many times and lets the outcome of every job be drawn from the samples of its deployment: how long past jobs
-// took, and which of them failed or hung. Deployments without samples follow World.Job. What is drawn depends on the seed, the trial and
-// the run alone, so the same call gives the same prediction, and two policies are compared on the same draws.
+// Forecast runs a world as many times as trials says, and draws the outcome of every job from the samples of its deployment: how long past
+// jobs took, and which of them failed or hung. Deployments without samples follow World.Job. What is drawn depends on the seed, the trial
+// and the run alone, so the same call gives the same prediction, and two policies are compared on the same draws.
 //
 // The first trial runs as the world says; the others run it as Pure and trust the planner. Each trial has a store of its own, so World.Store
 // must be nil.
@@ -78,8 +78,8 @@ type Trial struct {
 	Drains   int       `json:"drains,omitempty"` // runs of pre members
 }
 
-// Finish is the instant by which a share q of all trials was done; q is from 0 to 1, 0.5 is the median. Where it falls between two trials it
-// is interpolated. It is false if so many trials never were done.
+// Finish is the instant by which a share q of all trials was done; q is from 0 to 1, 0.5 is the median. Where it falls between two trials
+// it is interpolated. It is false if that share was never reached.
 func (p Prediction) Finish(q float64) (time.Time, bool) {
 	var took []float64
 	for _, trial := range p.Trials {

@@ -25,7 +25,7 @@ type OCMType string
 // The strategies of Open Cluster Management.
 const (
 	OCMAll                 OCMType = "All"                 // all clusters at once
-	OCMProgressive         OCMType = "Progressive"         // so many clusters at a time
+	OCMProgressive         OCMType = "Progressive"         // at most maxConcurrency clusters at a time
 	OCMProgressivePerGroup OCMType = "ProgressivePerGroup" // one decision group at a time
 )
 
