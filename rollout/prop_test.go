@@ -62,7 +62,7 @@ func genFleet(t *rapid.T) rollout.Snapshot {
 	}
 	for k := range between(t, "deployments", 1, 3) {
 		d := rollout.Deployment{ID: string(rune('a' + k)), Name: string(rune('a' + k))}
-		if tier := oneOf(t, "tier", "1", "2", ""); tier != "" {
+		if tier := oneOf(t, "tier", "1", "2", "2", "x", "", ""); tier != "" {
 			d.Metadata = map[string]string{"tier": tier}
 		}
 		s.Deployments = append(s.Deployments, d)
@@ -474,9 +474,11 @@ func genBracket(t *rapid.T, selector, members string) rollout.Policy {
 			rule.UnchangedMemberStrategy = bracket.RequireAll
 		}
 	}
-	switch oneOf(t, "roles", "none", "derived", "declared") {
+	switch oneOf(t, "roles", "none", "derived", "declared", "by tier") {
 	case "none":
 		rule.MemberRoles = &bracket.MemberRoles{}
+	case "by tier": // which some have not, and of some is no number
+		rule.MemberRoles = &bracket.MemberRoles{Pre: "int(deployment.metadata['tier']) == 1"}
 	case "declared":
 		rule.MemberRoles = &bracket.MemberRoles{Pre: "deployment.name == 'a'", Post: "deployment.name == 'c'"}
 	}
@@ -492,7 +494,10 @@ func genBracket(t *rapid.T, selector, members string) rollout.Policy {
 		p.Rules = append(p.Rules, r)
 	}
 	if chance(t, "ordered", 60) {
-		p.Rules = append(p.Rules, rollout.Rule{DeploymentDependency: &rollout.DeploymentDependency{DependsOn: "deployment.name == 'a'", AppliesTo: "deployment.name != 'a'"}})
+		p.Rules = append(p.Rules, rollout.Rule{DeploymentDependency: &rollout.DeploymentDependency{
+			DependsOn: oneOf(t, "order", "deployment.name == 'a'", "deployment.name == 'a'", "deployment.name == 'a' && version.tag != 'v1'", "deployment.name != 'c' && int(deployment.metadata['tier']) == 1"),
+			AppliesTo: "deployment.name != 'a'",
+		}})
 	}
 	return p
 }

@@ -94,6 +94,15 @@ func (s *Step) target(id rollout.TargetID) *rollout.Target {
 	return &s.Snapshot.Targets[k]
 }
 
+// gone are the resources that are proved deleted: targets that are still listed on them are nobody's any more.
+func (s *Step) gone() map[string]bool {
+	gone := make(map[string]bool, len(s.Snapshot.DeletedResources))
+	for _, id := range s.Snapshot.DeletedResources {
+		gone[id] = true
+	}
+	return gone
+}
+
 // current is the version that a target runs, and "" if it runs none.
 func current(t *rollout.Target) string {
 	if t.Current != "" {
@@ -146,6 +155,7 @@ func memberOf(e *bracket.Execution, deployment string) *bracket.ExecutionMember 
 // not believe what the plan says about it.
 func checkLimit(s Step) error {
 	var faults []error
+	gone := s.gone()
 	for _, p := range s.Plan.Pools {
 		in := map[string]bool{}
 		for _, record := range s.Plan.State.Pools {
@@ -164,7 +174,7 @@ func checkLimit(s Step) error {
 		for k := range s.Snapshot.Targets {
 			t := &s.Snapshot.Targets[k]
 			for _, job := range t.Jobs {
-				if !s.Lagging && !job.Status.Terminal() && claims(s.Dispatched[job.Run], p.Key) {
+				if !s.Lagging && !gone[t.Resource] && !job.Status.Terminal() && claims(s.Dispatched[job.Run], p.Key) {
 					in[t.Resource] = true
 				}
 			}
@@ -450,8 +460,14 @@ func checkComplete(s Step) error {
 			said++
 		}
 	}
-	if kept := s.Plan.Keep.Current + s.Plan.Keep.Started; said+kept != len(s.Snapshot.Targets) {
-		return fmt.Errorf("of %d targets %d start or wait and %d are kept", len(s.Snapshot.Targets), said, kept)
+	there, gone := 0, s.gone()
+	for k := range s.Snapshot.Targets {
+		if !gone[s.Snapshot.Targets[k].Resource] {
+			there++
+		}
+	}
+	if kept := s.Plan.Keep.Current + s.Plan.Keep.Started; said+kept != there {
+		return fmt.Errorf("of %d targets %d start or wait and %d are kept", there, said, kept)
 	}
 	return nil
 }

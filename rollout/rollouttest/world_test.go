@@ -259,6 +259,26 @@ func TestJoinLeaveHang(t *testing.T) {
 	}
 }
 
+// TestDeletedWhileListed: a host that proves a node deleted may list its targets for a while. The plan ignores them, and no promise is broken by that.
+func TestDeletedWhileListed(t *testing.T) {
+	t.Parallel()
+	w := rfcWorld(t, 10)
+	w.Changes = []rollouttest.Change{{At: at(2, 9, 2), What: "node-1 is deleted", Do: func(s *rollout.Snapshot) { s.DeletedResources = append(s.DeletedResources, "node-1") }}}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := map[string][]string{}
+	for _, e := range timeline.Entries {
+		if e.Event == bracket.ExecutionEnded {
+			ended[e.Status] = append(ended[e.Status], e.Resource)
+		}
+	}
+	if !slices.Equal(ended[string(bracket.StatusCancelled)], []string{"node-1"}) || len(ended[string(bracket.StatusCompleted)]) != 9 || !timeline.Done {
+		t.Errorf("ended %v, done %t; want node-1 given up, and the slot that it held given to the others", ended, timeline.Done)
+	}
+}
+
 func TestWorldIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
