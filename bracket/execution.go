@@ -238,9 +238,10 @@ func (s *step) command(w *work, c Command) bool {
 	switch c.Kind {
 	case Resolve, Abandon:
 		at := utc(s.view.now)
-		if !c.At.IsZero() {
+		if !c.At.IsZero() && c.At.Before(at) { // another clock may run ahead, or lag: nothing ends in the future, or before it began
 			at = utc(c.At)
 		}
+		at = maxTime(at, w.StartedAt)
 		status := StatusCompleted
 		if c.Kind == Abandon {
 			status = StatusCancelled

@@ -373,6 +373,18 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("%+v", h.plan.Events)
 			}
 		}, "the operator finished by hand"},
+		{"resolve by a clock that runs ahead", func(h *host) {
+			h.until(60, "n1", "os")
+			h.order(Resolve, "n1", "", 90)
+			h.step(75)
+			h.endsAs(StatusCompleted, 75)
+		}, "nothing ends later than now"},
+		{"resolve by a clock that lags", func(h *host) {
+			h.until(60, "n1", "os")
+			h.order(Resolve, "n1", "", 10)
+			h.step(75)
+			h.endsAs(StatusCompleted, 60)
+		}, "nothing ends before it began"},
 		{"abandon", func(h *host) {
 			h.until(60, "n1", "os")
 			h.order(Abandon, "n1", "", 70)
