@@ -73,7 +73,7 @@ func TestCheckOverlap(t *testing.T) {
 		}
 		return b
 	}
-	if err := Check(bracket("x", "n1/a", "n2/b", "n3/a"), bracket("y", "n2/a", "n1/b"), bracket("z")); err != nil {
+	if err := Check(bracket("x", "n1/a", "n2/b", "n3/a"), bracket("y", "n2/a", "n1/b"), bracket("z"), bracket("w", "n9/a")); err != nil {
 		t.Errorf("different deployments on each resource: %v", err)
 	}
 	err := Check(bracket("y", "n3/a", "n2/b", "n1/a"), bracket("x", "n2/a", "n2/b", "n3/a"))

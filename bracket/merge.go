@@ -21,9 +21,6 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 	if w.rule.OverlapStrategy != Merge || b.Rule.OverlapStrategy != Merge || due.IsZero() || due.After(now) || w.Recovery != "" {
 		return queues
 	}
-	if w.resource < 0 {
-		return queues
-	}
 	targets := v.span(w.resource)
 	different := false
 	for k := range w.Members {

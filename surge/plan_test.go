@@ -217,3 +217,13 @@ func TestDiagnose(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingReads: what has nothing to say says so.
+func TestNothingReads(t *testing.T) {
+	if got := (surge.SetResult{Current: -1}).String(); got != "nothing" {
+		t.Errorf("a plan of a set: %q", got)
+	}
+	if got := (surge.Diagnosis{}).String(); got != "not stuck" {
+		t.Errorf("a diagnosis: %q", got)
+	}
+}

@@ -90,7 +90,7 @@ func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + w.Code
 
 // Warnings lists what is legal and remarkable, in a fixed order: BelowMinAvailable (the update itself goes below the
 // base gang's minimum, so whatever acts on a broken minimum must be suspended while it runs), SurgeGated (surges wait for a
-// base gang that the same update takes apart), RoundsToZero (a percentage resolves to nothing), WholeSetDown (all
+// base gang that the same update takes apart), RoundsToZero (a percentage that rounds down resolves to nothing), WholeSetDown (all
 // replicas may be down at once), Fencepost (both budgets resolve to nothing, so one replica may be unavailable).
 func (s Spec) Warnings() []Warning { return s.warnings("", "") }
 
@@ -109,9 +109,6 @@ func (s Spec) warnings(fields, budgets string) []Warning {
 			"surge replicas wait for a base gang of all %d replicas, which maxUnavailable lets the update take apart", r.Replicas)
 	}
 	if r.Replicas > 0 {
-		if v := s.MaxSurge; v.Value() > 0 && v.Of(r.Replicas, concurrency.Ceil) == 0 {
-			add("RoundsToZero", budgets+"maxSurge", "%s of %d is 0", v, r.Replicas)
-		}
 		if v := s.maxUnavailable(); v.Value() > 0 && v.Of(r.Replicas, concurrency.Floor) == 0 {
 			add("RoundsToZero", budgets+"maxUnavailable", "%s of %d is 0", v, r.Replicas)
 		}
