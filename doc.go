@@ -3,14 +3,17 @@
 // It is a library for people who write deployment tools and Kubernetes controllers. They import the packages they need, feed them what they
 // observed, and carry out what comes back. This package holds no code: start with the one that does your job.
 //
-//	rollout        one policy over a fleet, one plan: brackets, concurrency, curves, windows, progression, approvals, retries, rollbacks
-//	rollout/staged stages with approvals and waits around them, as one run that can be stopped and resumed
-//	bracket        several deployments on one resource as a unit: drain once, upgrade everything, uncordon once
-//	concurrency    how many resources may be disrupted at once: limits, pools, slots as leases
-//	selector       what a rule points at: CEL expressions and label selectors, compiled and indexed
-//	partition      Fleet-style partitions with readiness thresholds, as documented and as Fleet's controller does it
-//	surge          rolling updates over numbered replicas that never leave a hole
-//	clock          when something may happen: windows and freezes in time zones; now, for the shells around the planners
+//	rollout             one policy over a fleet, one plan: brackets, concurrency, curves, windows, progression, approvals, retries, rollbacks
+//	rollout/staged      stages with approvals and waits around them, as one run that can be stopped and resumed
+//	rollout/rollouttest a whole rollout on a virtual clock, before it starts: timelines, forecasts, invariants for tests of hosts
+//	bracket             several deployments on one resource as a unit: drain once, upgrade everything, uncordon once
+//	concurrency         how many resources may be disrupted at once: limits, pools, slots as leases
+//	selector            what a rule points at: CEL expressions and label selectors, compiled and indexed
+//	partition           Fleet-style partitions with readiness thresholds, as documented and as Fleet's controller does it
+//	surge               rolling updates over numbered replicas that never leave a hole
+//	clock               when something may happen: windows and freezes in time zones; now, for the shells around the planners
+//
+// Packages bracket/brackettest and concurrency/concurrencytest prove that a host's own store and its own count of jobs keep their promises.
 //
 // # What it never does
 //
