@@ -119,8 +119,16 @@ type machine struct {
 
 func newMachine(t *rapid.T, out testseed.Tally) *machine {
 	m := &machine{T: t, host: *newHost(t, "n1", "n2"), out: out, began: make(map[Run]int), locks: make(map[string]string)}
-	m.rule.ReadinessWindowSeconds = ptr(int64(rapid.IntRange(0, 2).Draw(t, "W") * 60))
-	m.rule.UnchangedMemberStrategy = rapid.SampledFrom([]UnchangedMemberStrategy{SkipUnchanged, RedeployCurrent}).Draw(t, "unchanged")
+	m.rule.ReadinessMode = rapid.SampledFrom([]ReadinessMode{CollectionWindow, CollectionWindow, WaitForAll, Immediate}).Draw(t, "mode")
+	strategies := []UnchangedMemberStrategy{SkipUnchanged, RedeployCurrent}
+	if m.rule.ReadinessWindowSeconds = nil; m.rule.ReadinessMode != Immediate {
+		m.rule.ReadinessWindowSeconds = ptr(int64(rapid.IntRange(0, 2).Draw(t, "W") * 60))
+		strategies = append(strategies, RequireAll)
+	}
+	m.rule.UnchangedMemberStrategy = rapid.SampledFrom(strategies).Draw(t, "unchanged")
+	if rapid.IntRange(0, 3).Draw(t, "hooks once") == 3 {
+		m.rule.HooksIdempotent = ptr(false)
+	}
 	m.rule.OnMemberFailure = rapid.SampledFrom([]OnMemberFailure{Hold, RunPost, RollbackMember, RollbackAll}).Draw(t, "onMemberFailure")
 	if m.rule.OnMemberFailure == RollbackMember {
 		m.rule.AllowMixedPost = rapid.Bool().Draw(t, "mixed")
@@ -408,8 +416,35 @@ func propMachine(out testseed.Tally) func(*rapid.T) {
 				if rapid.IntRange(0, 9).Draw(t, "seldom") > 0 {
 					return
 				}
-				delete(m.targets, [2]string{"n2", rapid.SampledFrom([]string{"os", "kubelet", "drain"}).Draw(t, "deployment")})
+				delete(m.targets, m.anywhere(t))
 				out["vanished"]++
+			},
+			"appear": func(t *rapid.T) {
+				if key := m.anywhere(t); m.targets[key] == nil && !slices.Contains(m.deleted, key[0]) {
+					m.target(key[0], key[1], rapid.SampledFrom([]string{"v1", ""}).Draw(t, "current"))
+					out["appeared"]++
+				}
+			},
+			"outdate": func(t *rapid.T) {
+				if target := m.targets[m.anywhere(t)]; target != nil && rapid.IntRange(0, 3).Draw(t, "seldom") == 0 {
+					target.OutdatedAt = m.now
+					out["outdated"]++
+				}
+			},
+			"scope": func(t *rapid.T) {
+				v := rapid.SampledFrom(m.versions).Draw(t, "version")
+				if target := m.targets[[2]string{rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "resource"), v.Deployment}]; target != nil && v.ID != "v1" && !slices.Contains(target.OutOfScope, v.ID) {
+					target.OutOfScope = append(slices.Clone(target.OutOfScope), v.ID)
+					out["scoped"]++
+				}
+			},
+			"delete": func(t *rapid.T) {
+				if rapid.IntRange(0, 19).Draw(t, "seldom") > 0 || len(m.deleted) > 0 {
+					return
+				}
+				m.deleted = []string{"n2"}
+				maps.DeleteFunc(m.targets, func(key [2]string, _ *Target) bool { return key[0] == "n2" })
+				out["deleted"]++
 			},
 			"wait": func(t *rapid.T) { m.minute += rapid.IntRange(1, 3).Draw(t, "minutes") },
 			"store and load": func(t *rapid.T) {
@@ -418,7 +453,66 @@ func propMachine(out testseed.Tally) func(*rapid.T) {
 			},
 			"": func(t *rapid.T) { m.plans() },
 		})
+		m.calm()
 	}
+}
+
+// anywhere is one of the places for a target.
+func (m *machine) anywhere(t *rapid.T) [2]string {
+	return [2]string{rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "resource"), rapid.SampledFrom([]string{"drain", "os", "kubelet", "containerd", "uncordon"}).Draw(t, "deployment")}
+}
+
+// calm: nothing arrives any more, every run succeeds, everything is due, and an operator resolves what is held. Then everything comes to rest (I16).
+func (m *machine) calm() {
+	for range 60 {
+		m.now = at(m.minute)
+		m.due["n1"], m.due["n2"] = m.now, m.now
+		m.plans()
+		next, err := m.plan.Commit(m.state, m.plan.runs(), m.now)
+		if err != nil {
+			m.Fatal(err)
+		}
+		m.state = next
+		for _, s := range slices.Concat(m.plan.Start, m.plan.Redispatch) {
+			m.dispatch(s)
+		}
+		running, held := m.running(), 0
+		m.minute++
+		m.now = at(m.minute)
+		for _, f := range running {
+			m.succeed(f)
+		}
+		for _, r := range m.state.Executions {
+			if r.Open != nil && r.Open.Status == StatusFailed && len(running) == 0 {
+				m.commands = append(m.commands, Command{ID: fmt.Sprint("c", len(m.commands)), Kind: Resolve, Group: r.Open.Group, Resource: r.Resource, At: m.now})
+				held++
+			}
+		}
+		if len(running)+held > 0 {
+			continue
+		}
+		if !m.plan.Next.IsZero() {
+			m.minute = max(m.minute, int(m.plan.Next.Sub(day0)/time.Minute)+1)
+			continue
+		}
+		for _, r := range m.state.Executions {
+			if r.Open != nil {
+				m.Fatalf("I16: the execution on %s is open for ever\n%swaits %+v", r.Resource, describe(m.state), m.plan.Wait)
+			}
+		}
+		m.out["rest"]++
+		return
+	}
+	m.Fatalf("I16: does not come to rest\n%sstarts %s\nwaits %+v", describe(m.state), describeStarts(m.plan), m.plan.Wait)
+}
+
+// runs lists what the plan starts.
+func (p *Plan) runs() []Run {
+	var runs []Run
+	for _, s := range p.Start {
+		runs = append(runs, s.Run)
+	}
+	return runs
 }
 
 // ends gives a run an outcome, a good one in all but one of so many cases.
@@ -429,14 +523,19 @@ func (m *machine) ends(t *rapid.T, f *RunFact, cases int) {
 		f.Status = rapid.SampledFrom([]RunStatus{RunFailed, RunLost}).Draw(t, "status")
 	}
 	if f.Status == RunSucceeded {
-		if target := m.targets[[2]string{f.Run.Resource, f.Run.Deployment}]; target != nil {
-			target.Current = m.deploys[f.Run]
-		}
+		m.succeed(f)
 		return
 	}
 	m.outcomes++
 	if rapid.Bool().Draw(t, "retry") {
 		f.RetryAt = m.now.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "after")) * time.Minute)
+	}
+}
+
+func (m *machine) succeed(f *RunFact) {
+	f.Status, f.EndedAt = RunSucceeded, m.now
+	if target := m.targets[[2]string{f.Run.Resource, f.Run.Deployment}]; target != nil {
+		target.Current, target.OutdatedAt = m.deploys[f.Run], time.Time{}
 	}
 }
 
@@ -475,7 +574,7 @@ func (m *machine) dispatch(s Start) {
 
 func TestMachine(t *testing.T) {
 	out := testseed.Tally{}
-	out.Check(t, propMachine(out), "started", "redispatched", "adopted", "vanished", "stuck", "group_merged superseded", "execution_ended completed", "execution_ended failed",
+	out.Check(t, propMachine(out), "started", "redispatched", "adopted", "vanished", "appeared", "outdated", "scoped", "deleted", "rest", "stuck", "group_merged superseded", "execution_ended completed", "execution_ended failed",
 		"group_superseded superseded",
 		string(ReasonRun), string(ReasonInProgress), string(ReasonWaitsForMembers), string(ReasonFailedHolding), string(ReasonCurrent), string(ReasonQueued),
 		string(ReasonNotDue), string(ReasonEnded), string(ReasonNextGroup), string(ReasonCollecting), string(ReasonHookWaitsForMain), string(ReasonNotLocked))
