@@ -182,13 +182,16 @@ func invalid(text string) int {
 	return len(text)
 }
 
+// cut is the beginning of a text, which need not be UTF-8, without half a character at its end.
 func cut(text string) string {
-	if len(text) <= 200 {
+	const most = 200
+	if len(text) <= most {
 		return text
 	}
-	end := 200
-	for !utf8.RuneStart(text[end]) {
-		end--
+	for end := most; end > most-utf8.UTFMax; end-- {
+		if utf8.RuneStart(text[end]) {
+			return text[:end]
+		}
 	}
-	return text[:end]
+	return text[:most]
 }

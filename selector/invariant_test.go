@@ -75,7 +75,7 @@ func TestI1CompileNeverPanics(t *testing.T) {
 func FuzzI1Compile(f *testing.F) {
 	for _, text := range []string{"", "true", "resource.kind == 'a' AND flag", "resource.name.matches('(a{1,100})')", "tags.all(x, tags.exists(y, x == y))",
 		"has(resource.metadata['k'])", "{'a': 1}['a'] == 1", "b'\\377' == b''", "1u + 2u == 3u", "resource.metadata[", "((((((((((", "!!!!!!!!!!true", "-----1 == 1",
-		"google.protobuf.Value{null_value: 0} == null", "tags.map(x, x != 'a', x).size() == 1", "'\\U0010ffff' == resource.name", "__result__ == 1", "a.b.c.d.e.f"} {
+		"google.protobuf.Value{null_value: 0} == null", "tags.map(x, x != 'a', x).size() == 1", "'\\U0010ffff' == resource.name", "__result__ == 1", "a.b.c.d.e.f", strings.Repeat("\xbd", 300)} {
 		f.Add(text)
 	}
 	env := newEnv(f, selector.Limits{})

@@ -320,6 +320,28 @@ func TestCompileErrors(t *testing.T) {
 	}
 }
 
+// TestErrorsQuoteTheBeginning: of a long text an error keeps 200 bytes, or what of them is whole characters.
+func TestErrorsQuoteTheBeginning(t *testing.T) {
+	env := newEnv(t, selector.Limits{})
+	for _, row := range []struct {
+		text string
+		want int
+		why  string
+	}{
+		{strings.Repeat("x", 200), 200, "it fits"},
+		{strings.Repeat("x", 201), 200, "every byte is a character"},
+		{"x" + strings.Repeat("é", 200), 199, "a character would be cut"},
+		{"x" + strings.Repeat("\U0001f600", 100), 197, "a longer one, too"},
+		{strings.Repeat("\xbd", 300), 200, "no character begins anywhere"},
+		{"x" + strings.Repeat("\xbd", 300), 200, "nor where it would be cut"},
+	} {
+		var fault *selector.CompileError
+		if _, err := env.Compile(row.text); !errors.As(err, &fault) || fault.Expr != row.text[:row.want] || fault.Error() == "" {
+			t.Errorf("%s: %v, %q", row.why, err, fault.Expr)
+		}
+	}
+}
+
 // TestSharedCases replays what other systems do with some expressions, and where this one differs on purpose.
 func TestSharedCases(t *testing.T) {
 	data, err := os.ReadFile("testdata/cases.json")
