@@ -98,7 +98,9 @@ func (w *work) brackets(s *Snapshot) error {
 		if err := w.step(b, s, executions); err != nil {
 			return err
 		}
-		w.dropFormer(b)
+		if err := w.dropFormer(b, executions); err != nil {
+			return err
+		}
 	}
 	if err := w.again(works, executions); err != nil {
 		return err
@@ -196,12 +198,20 @@ func (w *work) again(works []*bracketWork, executions map[string][]*bracket.Exec
 		if last[b.id] <= k {
 			continue
 		}
-		events := b.plan.Events
 		b.state.Executions = executions[b.id]
-		if err := w.decide(b, executions); err != nil {
+		if err := w.decideAgain(b, executions); err != nil {
 			return err
 		}
-		b.plan.Events = slices.Concat(events, b.plan.Events)
 	}
+	return nil
+}
+
+// decideAgain goes on from where decide came to; what happened until then is told as well.
+func (w *work) decideAgain(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
+	events := b.plan.Events
+	if err := w.decide(b, executions); err != nil {
+		return err
+	}
+	b.plan.Events = slices.Concat(events, b.plan.Events)
 	return nil
 }

@@ -53,13 +53,15 @@ func (w *work) addFormer(b *bracketWork, executions []*bracket.ExecutionRecord) 
 	}
 }
 
-// dropFormer lets go of those whose execution has ended.
-func (w *work) dropFormer(b *bracketWork) {
+// dropFormer lets go of those whose execution has ended. The bracket was asked with them, and the group that comes next on the resource may have them as
+// members too; it begins without them, so the bracket is asked once more.
+func (w *work) dropFormer(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
 	if b.former == nil {
-		return
+		return nil
 	}
 	open := map[int32]bool{}
 	w.openTargets(b, b.state.Executions, func(i int32) { open[i] = true })
+	before := len(b.targets)
 	b.targets = slices.DeleteFunc(b.targets, func(i int32) bool {
 		if !b.former[i] || open[i] {
 			return false
@@ -67,6 +69,11 @@ func (w *work) dropFormer(b *bracketWork) {
 		w.members[i] = false
 		return true
 	})
+	if len(b.targets) == before {
+		return nil
+	}
+	b.observation.Versions, b.observation.Targets = w.observed(b)
+	return w.decideAgain(b, executions)
 }
 
 // runOut keeps of a bracket whose rule is gone what is still open. Targets that have become members of another bracket are reported by that

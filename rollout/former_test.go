@@ -127,3 +127,28 @@ func TestFormerMemberOpensNoGate(t *testing.T) {
 		t.Errorf("approved: starts %q, waits %q", started(plan), blockers(plan))
 	}
 }
+
+// TestFormerMemberOfTheNextGroup: a deployment left the bracket while the execution ran, and after the next group had closed with it. When the execution
+// ends the next one begins without it in the same plan, which says one thing of the target: it is kept.
+func TestFormerMemberOfTheNextGroup(t *testing.T) {
+	rules := func(members string) *rollout.PolicySet {
+		return compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"`+members+`","readinessMode":"immediate","unchangedMemberStrategy":"redeploy_current","memberRoles":{}}}`))
+	}
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
+	carryOut(t, &s, mustPlan(t, rules("true"), s, t0), t0, rollout.JobInProgress)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	s.State = mustPlan(t, rules("true"), s, minute(1)).State
+	for k := range s.Targets {
+		j := &s.Targets[k].Jobs[0]
+		j.Status, j.CompletedAt, s.Targets[k].Current = rollout.JobSuccessful, minute(2), j.Version
+	}
+	left := rules("deployment.name != 'b'")
+	plan := mustPlan(t, left, s, minute(2))
+	if got := started(plan); !slices.Equal(got, []string{"r1/a@v3"}) || len(plan.Waiting) > 0 || plan.Keep.Current != 1 {
+		t.Fatalf("starts %q, waits %q, keeps %+v", got, blockers(plan), plan.Keep)
+	}
+	carryOut(t, &s, plan, minute(2), rollout.JobInProgress)
+	if plan = mustPlan(t, left, s, minute(3)); len(plan.Start)+len(plan.Waiting) > 0 || plan.Keep.Current != 1 || plan.Keep.Started != 1 {
+		t.Errorf("afterwards: starts %q, waits %q, keeps %+v", started(plan), blockers(plan), plan.Keep)
+	}
+}
