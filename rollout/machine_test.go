@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout"
@@ -56,6 +58,31 @@ func machinePolicies(t *rapid.T, env *selector.Env) map[string]*rollout.PolicySe
 		rule.OverlapStrategy, rule.PreparedStatePersists = bracket.Merge, true
 	}
 	limit := oneOf(t, "limit", concurrency.Count(1), concurrency.Count(2), concurrency.Percent(50))
+	var inner, outer []rollout.Rule // what else there may be
+	var more []rollout.Policy
+	if chance(t, "approved", 30) {
+		inner = append(inner, rollout.Rule{AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(1)}})
+	}
+	if chance(t, "windows", 30) {
+		inner = append(inner, rollout.Rule{DeploymentWindow: machineWindow()})
+	}
+	if chance(t, "approved outside", 30) {
+		outer = append(outer, rollout.Rule{AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(1)}})
+	}
+	if chance(t, "progression", 30) {
+		more = append(more, rollout.Policy{Name: "after", Selector: "deployment.id == 'x' && environment.id == 'prod'", Rules: []rollout.Rule{
+			{EnvironmentProgression: &rollout.EnvironmentProgression{DependsOnEnvironmentSelector: "environment.id == 'staging'", MinimumSoakTimeMinutes: 2, MinimumSuccessPercentage: pointer(50.0)}},
+		}})
+	}
+	if chance(t, "windows outside", 30) {
+		outer = append(outer, rollout.Rule{DeploymentWindow: machineWindow()})
+	}
+	if chance(t, "back", 30) {
+		outer = append(outer, rollout.Rule{Rollback: &rollout.Rollback{OnJobStatuses: []rollout.JobStatus{rollout.JobFailure}}})
+	}
+	if chance(t, "cooldown", 30) {
+		outer = append(outer, rollout.Rule{VersionCooldown: &rollout.VersionCooldown{IntervalSeconds: pointer[int64](120)}})
+	}
 	interval := oneOf[int64](t, "interval", 0, 60)
 	make := func(id string, limit concurrency.Limit) []rollout.Policy {
 		pool := func() rollout.Rule {
@@ -66,6 +93,7 @@ func machinePolicies(t *rapid.T, env *selector.Env) map[string]*rollout.PolicySe
 			{GradualRollout: &rollout.GradualRollout{RolloutType: rollout.Linear, TimeScaleInterval: &interval, OrderKey: rollout.OrderByResource}},
 			{DeploymentDependency: &rollout.DeploymentDependency{DependsOn: "deployment.id == 'b'", AppliesTo: "deployment.id == 'c'"}},
 		}}
+		inside.Rules = append(inside.Rules, inner...)
 		if id != "" {
 			own := rule
 			inside.Rules = append(inside.Rules, rollout.Rule{ID: id, DeploymentBracket: &own})
@@ -75,7 +103,8 @@ func machinePolicies(t *rapid.T, env *selector.Env) map[string]*rollout.PolicySe
 			{GradualRollout: &rollout.GradualRollout{RolloutType: rollout.Linear, TimeScaleInterval: pointer[int64](60)}},
 			{DeploymentDependency: &rollout.DeploymentDependency{DependsOn: "deployment.id == 'b'"}},
 		}}
-		return []rollout.Policy{inside, outside}
+		outside.Rules = append(outside.Rules, outer...)
+		return append([]rollout.Policy{inside, outside}, more...)
 	}
 	sets := map[string]*rollout.PolicySet{}
 	for name, policies := range map[string][]rollout.Policy{
@@ -87,6 +116,13 @@ func machinePolicies(t *rapid.T, env *selector.Env) map[string]*rollout.PolicySe
 		}
 	}
 	return sets
+}
+
+// machineWindow is open for three minutes of each ten.
+func machineWindow() *rollout.DeploymentWindow {
+	w := &rollout.DeploymentWindow{FirstDeploy: rollout.FirstDeployApply}
+	w.RRule, w.DurationMinutes = "FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=0,10,20,30,40,50;BYSECOND=0", clock.Minutes(3)
+	return w
 }
 
 func newMachine(t *rapid.T, env *selector.Env, seen testseed.Tally) *machine {
@@ -119,12 +155,44 @@ func (m *machine) newVersion(t *rapid.T) {
 	m.versions++
 	d := oneOf(t, "released", "b", "c", "x", "a")
 	m.s.Versions = append(slices.Clone(m.s.Versions), rollout.Version{ID: fmt.Sprint("v", m.versions), Deployment: d, Status: rollout.VersionReady, CreatedAt: m.now})
+	if chance(t, "scoped", 20) {
+		m.s.Versions[len(m.s.Versions)-1].TargetSelector = oneOf(t, "scope", "resource.id == 'n1'", "environment.id == 'prod'")
+		m.seen["scoped"]++
+	}
 }
 
 func (m *machine) Release(t *rapid.T) {
 	if m.versions < 6 {
 		m.newVersion(t)
 	}
+}
+
+// Approve gives what versions may wait for.
+func (m *machine) Approve(t *rapid.T) {
+	v := oneOf(t, "approved", m.s.Versions...)
+	m.approve(v, oneOf(t, "in", m.s.Environments...).ID)
+}
+
+func (m *machine) approve(v rollout.Version, environment string) {
+	m.s.Approvals = append(slices.Clone(m.s.Approvals), rollout.Approval{Version: v.ID, Deployment: v.Deployment, Environment: environment, By: "ann", Status: rollout.Approved, At: m.now})
+}
+
+// Outdate asks for another run of what a target has.
+func (m *machine) Outdate(t *rapid.T) {
+	if k := uniform(t, "outdated", len(m.s.Targets)); chance(t, "seldom", 30) {
+		m.s.Targets = slices.Clone(m.s.Targets)
+		m.s.Targets[k].OutdatedAt = m.now
+		m.seen["outdated"]++
+	}
+}
+
+// Override lets a version past a rule for a while.
+func (m *machine) Override(t *rapid.T) {
+	v := oneOf(t, "version", m.s.Versions...)
+	m.s.Overrides = append(slices.Clone(m.s.Overrides), rollout.Override{
+		ID: fmt.Sprint("o", len(m.s.Overrides)), Version: v.ID, CreatedAt: m.now, ExpiresAt: m.now.Add(3 * time.Minute), CreatedBy: "ann", Reason: "urgent",
+		Rule: oneOf(t, "rule", "outside/gradualRollout/0", "outside/resourceConcurrency/0", "inside/gradualRollout/0", "outside/retry/0", "outside/deploymentDependency/0"),
+	})
 }
 
 func (m *machine) Advance(t *rapid.T) {
@@ -142,6 +210,19 @@ func (m *machine) Plan(t *rapid.T) {
 }
 
 func (m *machine) PlanAgain(t *rapid.T) { m.planOn(t, m.s, m.revision, 0, false) }
+
+// Work is a while without bad luck: plans are carried out as a whole, and what ends succeeds.
+func (m *machine) Work(t *rapid.T) {
+	for range between(t, "rounds", 1, 4) {
+		m.planOn(t, m.s, m.revision, 0, false)
+		if chance(t, "they end", 70) {
+			m.finish(t, chance(t, "well", 80))
+		}
+		if chance(t, "time passes", 30) {
+			m.now = m.now.Add(time.Minute)
+		}
+	}
+}
 
 // PlanStale plans on what was true a while ago: all of it, and the store refuses; or only what was observed, with the state as it is now.
 func (m *machine) PlanStale(t *rapid.T) {
@@ -382,7 +463,13 @@ func (m *machine) calm(t *rapid.T) {
 			m.s.Deployments[i].Metadata = map[string]string{"in": "yes"}
 		}
 	}
-	for range 400 {
+	for _, v := range m.s.Versions {
+		for _, e := range m.s.Environments {
+			m.approve(v, e.ID)
+		}
+	}
+	idle := 0
+	for range 1000 {
 		plan, err := m.set[m.variant].Plan(m.s, m.now)
 		if err != nil {
 			t.Fatal(err)
@@ -395,13 +482,16 @@ func (m *machine) calm(t *rapid.T) {
 		}
 		finished := m.finish(t, true)
 		if finished > 0 || len(plan.Start) > 0 {
+			idle = 0
 			continue
 		}
-		if !plan.Next.IsZero() {
+		closed := slices.ContainsFunc(blockers(plan), func(s string) bool { return strings.Contains(s, string(rollout.ReasonWindowClosed)) })
+		if idle++; !plan.Next.IsZero() && (idle < 40 || idle < 80 && closed) { // windows open and shut for ever: what waits in the end waits inside them
 			m.now = plan.Next
 			continue
 		}
 		held := 0
+		idle = 0
 		for _, record := range m.s.State.Executions {
 			if record.Open != nil && record.Open.Status == bracket.StatusFailed {
 				held++
@@ -414,7 +504,11 @@ func (m *machine) calm(t *rapid.T) {
 		}
 		m.seen["held"]++
 	}
-	t.Fatal("does not come to rest")
+	plan, err := m.set[m.variant].Plan(m.s, m.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Fatalf("does not come to rest: at %v starts %q, waits %q, next %v, orphans %+v", m.now, started(plan), blockers(plan), plan.Next, plan.Orphans)
 }
 
 // rest checks the end: nobody holds anything, and everybody has the newest version or a reason that only a person can remove.
@@ -433,9 +527,16 @@ func (m *machine) rest(t *rapid.T, plan rollout.Plan) {
 		}
 	}
 	for _, w := range plan.Waiting {
+		if slices.ContainsFunc(w.Blockers, func(b rollout.Verdict) bool {
+			return b.Reason == rollout.ReasonProgressionNoEnvironment || b.Reason == rollout.ReasonProgressionWaiting && b.Until.IsZero()
+		}) {
+			m.seen["waits for staging"]++ // which is not there, or where it failed for good
+			continue
+		}
 		for _, b := range w.Blockers {
 			switch b.Reason {
-			case rollout.ReasonRetryExhausted, "bracket_ended", "bracket_not_locked", "bracket_hook_waits_for_main", rollout.ReasonDependencyUnmet:
+			case rollout.ReasonRetryExhausted, "bracket_ended", "bracket_not_locked", "bracket_hook_waits_for_main", rollout.ReasonDependencyUnmet,
+				rollout.ReasonRollbackTriggered, rollout.ReasonRollbackFailed:
 				m.seen["given up"]++
 			default:
 				if b.Reason != "slot_full" && b.Reason != "bracket_queued" || len(plan.Orphans) == 0 {
@@ -453,8 +554,8 @@ func TestI14Machine(t *testing.T) {
 	seen.Check(t, func(t *rapid.T) {
 		m := newMachine(t, env, seen)
 		t.Repeat(map[string]func(*rapid.T){
-			"": m.Check, "Advance": m.Advance, "Break": m.Break, "Edit": m.Edit, "Finish": m.Finish, "Join": m.Join, "Leave": m.Leave, "Plan": m.Plan, "PlanAgain": m.PlanAgain,
-			"PlanStale": m.PlanStale, "Relabel": m.Relabel, "Release": m.Release,
+			"": m.Check, "Advance": m.Advance, "Approve": m.Approve, "Outdate": m.Outdate, "Override": m.Override, "Break": m.Break, "Edit": m.Edit, "Finish": m.Finish, "Join": m.Join, "Leave": m.Leave, "Plan": m.Plan, "PlanAgain": m.PlanAgain,
+			"PlanStale": m.PlanStale, "Relabel": m.Relabel, "Release": m.Release, "Work": m.Work, "Work on": m.Work,
 		})
 		m.calm(t)
 	}, "rest", "conflict", "stale observation", "crash before dispatch", "dispatched again", "execution_ended", "start alone", "start in bracket",

@@ -892,6 +892,8 @@ func TestI10AllBlockers(t *testing.T) {
 			if _, floor := (&reference{s: &s}).floor(find(s.Targets, func(x rollout.Target) rollout.TargetID { return x.TargetID }, wait.TargetID)); floor == wait.Version {
 				continue // to be repeated, which depends on its jobs and not on rules
 			}
+			// A cooldown refers to the active job: without that it refers to another version, and what it says of this one is another matter.
+			busy := slices.ContainsFunc(wait.Blockers, func(b rollout.Verdict) bool { return b.Reason == rollout.ReasonTargetBusy })
 			var policies []rollout.Policy
 			for _, p := range w.policies {
 				union := slices.ContainsFunc(p.Rules, func(r rollout.Rule) bool {
@@ -899,7 +901,7 @@ func TestI10AllBlockers(t *testing.T) {
 				})
 				p.Rules = slices.DeleteFunc(slices.Clone(p.Rules), func(r rollout.Rule) bool {
 					// The allowing windows of a policy are one: without the one that is open for too short a time the others would be in the way.
-					return named[r.ID] || union && r.DeploymentWindow != nil && allows(namedRule{Rule: r})
+					return named[r.ID] || busy && r.VersionCooldown != nil || union && r.DeploymentWindow != nil && allows(namedRule{Rule: r})
 				})
 				if len(p.Rules) > 0 {
 					policies = append(policies, p)
