@@ -333,6 +333,14 @@ func TestDefects(t *testing.T) {
 				h.t.Error(describe(h.state))
 			}
 		}, "I15: nothing is new for anybody"},
+		{"a member without targets", func(h *host) {
+			h.member("ghost", "uncordon")
+			h.publish("ghost", "v2", 0)
+			h.step(60)
+			if g := h.state.Group.Closed[0]; len(g.Members) != 5 || g.Members[4].Role != Post {
+				h.t.Error(describe(h.state))
+			}
+		}, "it is left out of groups and of the roles that are derived"},
 		{"two targets in the wrong order", func(h *host) {
 			h.members = []Member{{Deployment: "os"}}
 			o := h.observation()

@@ -73,6 +73,12 @@ func TestVerdicts(t *testing.T) {
 			h.step(61)
 		},
 			"drain", "v1", ReasonCurrent, 0, "", "the hook has run"},
+		{"6 current in an execution whose group is forgotten", func(h *host) { prepared(h); forget(h) }, "os", "v1", ReasonCurrent, 0, "", "the host stopped between saving the group and saving the end"},
+		{"15 no version in an execution whose group is forgotten", func(h *host) {
+			prepared(h)
+			h.targets[[2]string{"n1", "os"}].Current = ""
+			forget(h)
+		}, "os", "v9", ReasonQueued, 0, "execution_end", "the execution is not of a group that is known"},
 		{"7 queued", func(h *host) { prepared(h); h.step(60); h.start(); h.publish("kubelet", "v3", 70); h.step(130) }, "kubelet", "v3", ReasonQueued, 0, "execution_end", "group 1 is open here"},
 		{"8 merge budget", func(h *host) {
 			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
@@ -250,6 +256,16 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("no row reaches %s", r)
 		}
 	}
+}
+
+// forget starts the first group and loses its record; the rule selects nobody any more.
+func forget(h *host) {
+	h.step(60)
+	h.start()
+	group := *h.state.Group
+	group.Closed = []*Group{}
+	h.state.Group, h.members = &group, nil
+	h.step(61)
 }
 
 // The status belongs to the code.

@@ -11,6 +11,17 @@ func merging(h *host) {
 	h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
 }
 
+// posts is a rule with merge and os before two post members, of which b needs a.
+func posts(h *host) {
+	merging(h)
+	h.rule.MemberRoles = &MemberRoles{Post: "deployment.name != 'os'"}
+	h.members = []Member{{Deployment: "os"}, {Deployment: "a", Role: Post}, {Deployment: "b", Role: Post, Needs: []string{"a"}}}
+	for _, d := range []string{"a", "b"} {
+		h.publish(d, "v1", -90*24*60)
+		h.target("n1", d, "v1")
+	}
+}
+
 // next publishes versions for a second group, which closes at minute 160.
 func (h *host) next(versions ...string) {
 	for _, v := range versions {
@@ -91,6 +102,39 @@ func TestMerge(t *testing.T) {
 			h.want("n1/os@v3")
 			h.is(StatusExecuting, "os=waiting")
 		}, "a fix reaches the node that needs it, under the lease it holds"},
+		{"members that the newer group does not know keep their order", func(h *host) {
+			posts(h)
+			h.until(60, "n1", "os")
+			h.members = h.members[:1]
+			h.next("os@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/os@v3")
+			h.start()
+			h.succeeds("os", 161)
+			h.want("n1/a@v1")
+		}, "b was frozen to need a"},
+		{"a post, the first of the members", func(h *host) {
+			posts(h)
+			h.until(60, "n1", "os")
+			h.next("os@v3", "a@v3")
+			h.succeeds("os", 160)
+			h.start()
+			h.succeeds("os", 161)
+			h.want("n1/a@v3")
+		}, "in the order of ids it is like any other"},
+		{"a post that has lost its version, the first of the members", func(h *host) {
+			posts(h)
+			h.until(60, "n1", "os")
+			h.version("a", "v1").EligibleAt = time.Time{}
+			h.targets[[2]string{"n1", "a"}].Current = ""
+			h.next("os@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.start()
+			h.succeeds("os", 161)
+			h.want("n1/a@v1")
+		}, "the execution has one for it"},
 		{"failed, the first of the members", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "containerd")
