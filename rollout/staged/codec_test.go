@@ -136,6 +136,8 @@ func TestDamage(t *testing.T) {
 		{"a start too many", `"starts":[0,0,30000000000]`, `"starts":[0,0,30000000000,5]`},
 		{"a start in the future", `"starts":[0,0,30000000000]`, `"starts":[0,0,300000000000000000]`},
 		{"a start that overflows", `"starts":[0,0,30000000000]`, `"starts":[0,0,9223372036854775807]`},
+		{"a start so long ago that its distance is no number", `"starts":[0,0,30000000000]`, `"starts":[0,0,-9223372036854775808]`},
+		{"a start that gets there in steps", `"starts":[0,0,30000000000]`, `"starts":[0,-4600000000000000000,-4600000000000000000]`},
 		{"a first start that is not the first time", `"starts":[0,0,30000000000]`, `"starts":[1,0,30000000000]`},
 		{"no first time", `"from":"2026-03-10T08:00:30Z",`, ``},
 		{"a first time without need", `"states":"3w"`, `"states":"3w","from":"2026-03-10T08:00:30Z"`},

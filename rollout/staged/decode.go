@@ -171,6 +171,9 @@ func (d *decoder) members(stored []storedStage) {
 	}
 }
 
+// longest is how far a time may lie before that of the run: then the distance of any two is a number of nanoseconds.
+const longest = math.MaxInt64 / 2
+
 // stage builds one stage; nil if its columns do not fit together.
 func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *stage {
 	path := func(field string) string { return fmt.Sprintf("stages[%d].%s", k, field) }
@@ -204,6 +207,10 @@ func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *sta
 		*list = (*list)[1:]
 		if v > 0 && origin > never-v || v < 0 && origin < math.MinInt64-v || origin+v > d.run.time {
 			d.wrong(path(field), "has a time after that of the run")
+			return 0, false
+		}
+		if origin+v < max(d.run.time, math.MinInt64+longest)-longest {
+			d.wrong(path(field), "has a time more than 146 years before that of the run")
 			return 0, false
 		}
 		return origin + v, true
