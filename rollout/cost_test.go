@@ -108,3 +108,40 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 		}
 	}
 }
+
+// TestPoliciesOfTenants: a curve and a progression over everybody are worked out once, and not once more for every tenant with a policy of its own; and
+// policies that govern all but one cost what they are, not what all sets on the way to them would be.
+func TestPoliciesOfTenants(t *testing.T) {
+	const nodes = 1000
+	s := inEnvironments(fleet(nodes, "v1", map[string][]string{"api": {"v1", "v2"}}), "staging")
+	for k := range s.Resources {
+		s.Resources[k].Metadata = map[string]string{"tenant": fmt.Sprint(k % 100)}
+	}
+	cost := func(tenants int, selector string) float64 {
+		parsed, err := rollout.ParsePolicies([]byte(policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}},
+			{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'","minimumSuccessPercentage":50}}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range tenants {
+			own := rollout.Rule{VersionCooldown: &rollout.VersionCooldown{IntervalSeconds: pointer[int64](0)}}
+			parsed = append(parsed, rollout.Policy{Name: fmt.Sprint("of ", k), Selector: fmt.Sprintf(selector, k), Rules: []rollout.Rule{own}})
+		}
+		set, err := rollout.Compile(parsed, newEnv(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		mustPlan(t, set, s, t0.Add(time.Hour))
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc - before.TotalAlloc)
+	}
+	cost(1, "resource.metadata['tenant'] == '%d'") // what is made once
+	for _, selector := range []string{"resource.metadata['tenant'] == '%d'", "resource.metadata['tenant'] != '%d'"} {
+		few, many := cost(25, selector), cost(100, selector)
+		if many > 3*few {
+			t.Errorf("%s: 100 tenants take %.1f times the bytes of 25", selector, many/few)
+		}
+	}
+}

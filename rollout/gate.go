@@ -77,8 +77,14 @@ func (w *work) gateOf(i, n int32) *gate {
 		g.asked = append(g.asked, asked{KindApproval, rule.id, at, verdict, true})
 	}
 	for _, rule := range view.progressions {
-		at, verdict := w.progression(rule, t, n)
-		g.asked = append(g.asked, asked{KindProgression, rule.id, at, verdict, true})
+		key := dependencyKey{rule, t.environment, t.deployment, n}
+		own, known := w.passed[key]
+		if !known {
+			at, verdict := w.progression(rule, t, n)
+			own = asked{KindProgression, rule.id, at, verdict, true}
+			w.passed[key] = own
+		}
+		g.asked = append(g.asked, own)
 	}
 	w.sum(g, t.Environment, "")
 	return g

@@ -41,23 +41,50 @@ func newView(policies []*compiledPolicy) *view {
 	return v
 }
 
-// views builds the view of each distinct set of policies once.
+// views builds the view of each distinct set of policies that some target has, once. Sets are found policy by policy, and there may be many more that
+// are only on the way to others.
 type views struct {
-	list  []*view
-	after map[viewStep]int32 // the view that results from adding a policy to a view
+	list []*view
+	sets []policies         // the first is the empty one, and so is the view of the same number
+	with map[viewStep]int32 // the set that results from adding a policy to a set
 }
 
-type viewStep struct{ view, policy int32 }
+// policies is a set of policies: one more than another set.
+type policies struct {
+	from int32
+	last *compiledPolicy
+	view int32 // none: no target has it so far
+}
 
-func (v *views) add(from int32, policy int, p *compiledPolicy) int32 {
-	step := viewStep{from, int32(policy)}
-	to, ok := v.after[step]
+type viewStep struct{ set, policy int32 }
+
+func newViews() views {
+	return views{list: []*view{newView(nil)}, sets: []policies{{from: none}}, with: map[viewStep]int32{}}
+}
+
+func (v *views) add(set int32, policy int, p *compiledPolicy) int32 {
+	step := viewStep{set, int32(policy)}
+	to, ok := v.with[step]
 	if !ok {
-		to = int32(len(v.list))
-		v.list = append(v.list, newView(append(slices.Clip(v.list[from].policies), p)))
-		v.after[step] = to
+		to = int32(len(v.sets))
+		v.sets = append(v.sets, policies{set, p, none})
+		v.with[step] = to
 	}
 	return to
+}
+
+// of is the number of the view of a set.
+func (v *views) of(set int32) int32 {
+	if v.sets[set].view == none {
+		var list []*compiledPolicy
+		for at := set; v.sets[at].last != nil; at = v.sets[at].from {
+			list = append(list, v.sets[at].last)
+		}
+		slices.Reverse(list)
+		v.sets[set].view = int32(len(v.list))
+		v.list = append(v.list, newView(list))
+	}
+	return v.sets[set].view
 }
 
 // answer is what an expression says with some of its entities unbound.
@@ -100,11 +127,12 @@ func missingKey(err error) (string, bool) {
 // govern finds the policies of every target. An expression is asked once per (deployment, environment), and only where that leaves it
 // undecided once per target.
 func (w *work) govern() {
-	w.views = views{list: []*view{newView(nil)}, after: map[viewStep]int32{}}
+	w.views = newViews()
 	w.view = make([]int32, len(w.targets))
 	type pair struct {
 		answers []answer // per policy
 		decided bool
+		set     int32 // of those that govern all
 		view    int32 // if decided
 	}
 	pairs := make([]*pair, len(w.environments)*len(w.deployments))
@@ -121,8 +149,11 @@ func (w *work) govern() {
 				case undecided:
 					p.decided = false
 				case yes:
-					p.view = w.views.add(p.view, k, policy)
+					p.set = w.views.add(p.set, k, policy)
 				}
+			}
+			if p.decided {
+				p.view = w.views.of(p.set)
 			}
 			pairs[at] = p
 		}
@@ -130,6 +161,7 @@ func (w *work) govern() {
 			w.view[i] = p.view
 			continue
 		}
+		set := int32(0)
 		b := bound{resource: &w.resources[t.resource], environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
 		for k, policy := range w.set.policies {
 			governs := p.answers[k] == yes
@@ -142,9 +174,10 @@ func (w *work) govern() {
 				governs = ok
 			}
 			if governs {
-				w.view[i] = w.views.add(w.view[i], k, policy)
+				set = w.views.add(set, k, policy)
 			}
 		}
+		w.view[i] = w.views.of(set)
 	}
 	w.windowed = slices.ContainsFunc(w.views.list, func(v *view) bool { return v.hours != nil || v.firstHours != nil })
 }

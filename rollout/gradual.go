@@ -86,12 +86,45 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 			return w.begin(rule, key, rule.hash(version, ""), base, w.population(rule, w.pairOf(t), g.version), store)
 		}
 		if g.whole == nil {
-			g.rollouts[k], g.failed[k] = begin(g.base, true)
+			g.rollouts[k], g.failed[k] = w.begunBefore(key, g.base.UTC()), nil
+			if g.rollouts[k] == nil {
+				g.rollouts[k], g.failed[k] = begin(g.base, true)
+				w.begun[key] = g.rollouts[k]
+			}
 		} else {
 			g.rollouts[k], g.failed[k] = g.whole.begunAside(k, g.base.UTC(), begin)
 		}
 	}
 	return g.rollouts[k], g.failed[k]
+}
+
+// begunBefore is a rollout that targets under other policies have begun, or are to begin at another instant; nil if it has to be ranked. There may be
+// many such policies, and everybody is ranked together.
+func (w *work) begunBefore(key rolloutKey, base time.Time) *rollout {
+	first := w.begun[key]
+	if first == nil {
+		return nil
+	}
+	record, kept := w.rollouts[key]
+	if !kept {
+		record = first.record
+		record.StartAt = base
+	}
+	if record == first.record {
+		if !kept && !w.now.Before(base) {
+			w.rollouts[key] = record
+		}
+		return first
+	}
+	if first.dated || record.Founders != first.record.Founders {
+		return nil
+	}
+	if !kept && !w.now.Before(base) {
+		w.rollouts[key] = record
+	}
+	own := *first
+	own.record, own.timetables = record, nil
+	return &own
 }
 
 // aside is a rollout of one target alone: of the k-th gradual rule, from an instant on.

@@ -174,6 +174,8 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		held:        map[int32][]Verdict{},
 		rollouts:    map[rolloutKey]RolloutRecord{},
 		diagnostics: map[diagnosticKey]*Diagnostic{},
+		begun:       map[rolloutKey]*rollout{},
+		passed:      map[dependencyKey]asked{},
 		named:       map[dependencyKey][]int32{},
 		providers:   map[dependencyKey]answer{},
 		satisfies:   map[dependencyKey]outcome{},
@@ -251,6 +253,8 @@ type work struct {
 	scopes    map[*Version]*scope
 	asking    bound                        // of scopes
 	rollouts  map[rolloutKey]RolloutRecord // kept and new
+	begun     map[rolloutKey]*rollout      // of versions: the first that was ranked
+	passed    map[dependencyKey]asked      // by progression rules, whatever else governs
 	groups    map[ruleIn]*bracket.GroupRecord
 	capacity  capacity
 	members   []bool // per target: it is a member of a bracket
