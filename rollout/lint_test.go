@@ -131,6 +131,16 @@ func lintLacking(deployment, resource string) func(*rollout.Snapshot) {
 	}
 }
 
+// lintKinds makes the resources of these kinds, as many as there are.
+func lintKinds(kinds ...string) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		*s = fleet(len(kinds), "v1", map[string][]string{"web": {"v1", "v2"}})
+		for i, kind := range kinds {
+			s.Resources[i].Kind = kind
+		}
+	}
+}
+
 // lintScoped makes v2 of web a version for some.
 func lintScoped(selector string) func(*rollout.Snapshot) {
 	return func(s *rollout.Snapshot) {
@@ -264,8 +274,11 @@ func lintRows() []lintRow {
 		{code: rollout.LintPoolEmpty, why: "one is in the east", rules: `{"id":"c","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}}`},
 		{code: rollout.LintPoolEmpty, why: "it has members, and the policy governs none of them", more: other("q", "resource.name == 'r1'", `{"id":"c","resourceConcurrency":{"groupSelector":"resource.name == 'r2'","limit":1}}`),
 			want: "warning rules[0].resourceConcurrency.groupSelector 0"},
-		{code: rollout.LintCeilExceedsPercent, why: "20 % of 2 is half", rules: lintLimited(`"limit":"20%"`), want: "info rules[0].resourceConcurrency.limit 0"},
+		{code: rollout.LintCeilExceedsPercent, why: "20 % of 2 is half", rules: lintLimited(`"limit":"20%"`), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 2, rounded up, is 1, which is 50.0 %"},
+		{code: rollout.LintCeilExceedsPercent, why: "a third and more", rules: lintLimited(`"limit":"20%"`), fleet: lintKinds("a", "a", "a"), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 3, rounded up, is 1, which is 33.3 %"},
 		{code: rollout.LintCeilExceedsPercent, why: "of each alone it is all", rules: lintLimited(`"limit":"20%","groupBy":"resource.name"`), want: "info rules[0].resourceConcurrency.limit 0", says: "in 2 of 2 pools"},
+		{code: rollout.LintCeilExceedsPercent, why: "said of the pool that exceeds it by most, the last", rules: lintLimited(`"limit":"20%","groupBy":"resource.kind"`), fleet: lintKinds("a", "b", "a", "a"), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 1, rounded up, is 1, which is 100.0 %, in 2 of 2 pools"},
+		{code: rollout.LintCeilExceedsPercent, why: "or the first", rules: lintLimited(`"limit":"20%","groupBy":"resource.kind"`), fleet: lintKinds("a", "b", "b", "b"), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 1, rounded up, is 1, which is 100.0 %, in 2 of 2 pools"},
 		{code: rollout.LintCeilExceedsPercent, why: "half of 2 is half", rules: lintLimited(`"limit":"50%"`)},
 		{code: rollout.LintCeilExceedsPercent, why: "a count says what it means", rules: lintLimited(`"limit":1`)},
 		{code: rollout.LintCeilExceedsPercent, why: "all of it is no more than all", rules: lintLimited(`"limit":"150%"`)},

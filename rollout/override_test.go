@@ -256,21 +256,20 @@ func TestOverrideOfAWindowInACurve(t *testing.T) {
 // TestOverrideOfAWindowHalfWay: an override that comes while a rollout is interrupted counts from its creation on: what was shut before is not made up
 // for, and who was due keeps the instant and the place.
 func TestOverrideOfAWindowHalfWay(t *testing.T) {
-	const pool = `,{"resourceConcurrency":{"groupSelector":"true","limit":1}}`
 	for _, row := range []struct {
-		why, more, created, now string
-		position                int // of whom the override is for
-		want                    []string
+		why, curve, created, now string
+		position                 int // of whom the override is for
+		want                     []string
 	}{
-		{"whose turn would have come in shut time has it with the override", "", "2025-01-06T20:00:00Z", "2025-01-06T20:00:00Z", 1, []string{"starts 1", "07 09:10:00"}},
-		{"later turns count from the override on what was left", "", "2025-01-06T20:00:00Z", "2025-01-06T20:00:00Z", 2, []string{"06 20:10:00", "07 09:00:00"}},
-		{"who was due before it keeps the place", pool, "2025-01-06T17:00:01Z", "2025-01-07T09:30:00Z", 0, []string{"starts 0"}},
-		{"the others keep theirs", pool, "2025-01-06T17:00:01Z", "2025-01-07T09:30:00Z", 2, []string{"starts 0"}},
+		{"whose turn would have come in shut time has it with the override", `"timeScaleInterval":600`, "2025-01-06T20:00:00Z", "2025-01-06T20:00:00Z", 1, []string{"starts 1", "07 09:10:00"}},
+		{"later turns count from the override on what was left", `"timeScaleInterval":600`, "2025-01-06T20:00:00Z", "2025-01-06T20:00:00Z", 2, []string{"06 20:10:00", "07 09:00:00"}},
+		{"who was due before it keeps the instant, and so the place", `"timeScaleInterval":300`, "2025-01-06T16:58:00Z", "2025-01-06T16:59:00Z", 0, []string{"starts 0", "07 09:00:00"}},
+		{"and who was not has a turn of its own", `"timeScaleInterval":300`, "2025-01-06T16:58:00Z", "2025-01-06T16:59:00Z", 2, []string{"starts 0", "06 17:00:00"}},
 	} {
 		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
 		start := instantOf(t, "2025-01-06T16:50:00Z")
 		s.Versions[1].CreatedAt = start
-		set := compile(t, policy(weekly("w", "09:00", "17:00", "")+`,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`+row.more))
+		set := compile(t, policy(weekly("w", "09:00", "17:00", "")+`,{"gradualRollout":{"rolloutType":"linear",`+row.curve+`}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
 		first := mustPlan(t, set, s, start)
 		order := orderOf(t, first, 3)
 		s.State.Rollouts = first.State.Rollouts

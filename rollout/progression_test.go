@@ -157,6 +157,26 @@ func TestProgression(t *testing.T) {
 	}
 }
 
+// TestProgressionOfTheDeployment: what another deployment did there does not count.
+func TestProgressionOfTheDeployment(t *testing.T) {
+	s := inEnvironments(fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1", "v2"}, "web": {"v1", "v2"}}), "staging")
+	for k := range s.Targets {
+		if target := &s.Targets[k]; target.Environment == "staging" && target.Deployment == "db" {
+			target.Current, target.Jobs = "", []rollout.Job{ran("v2", rollout.JobSuccessful, -1)}
+		}
+	}
+	plan := mustPlan(t, compile(t, progress("")), s, t0)
+	var got []string
+	for _, start := range plan.Start {
+		if start.Environment == "prod" {
+			got = append(got, start.Deployment)
+		}
+	}
+	if !slices.Equal(got, []string{"db"}) {
+		t.Errorf("starts %q", got)
+	}
+}
+
 func joinedBy(list []string) string {
 	text := ""
 	for k, one := range list {

@@ -40,7 +40,7 @@ func TestRollback(t *testing.T) {
 		{"it goes back to the last success, whatever was in between", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", failure, -30), ran("v2", failure, -5)}, false, false, "v0 rollback", ""},
 		{"it goes back to the newest of several", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", ok, -30), ran("v2", failure, -5)}, false, false, "v1 rollback", ""},
 		{"a second attempt is no way back", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("v2", failure, -3)}, false, false, "v1 rollback", ""},
-		{"a job of a version that nobody knows is not the way back", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("gone", rollout.JobCancelled, -4), ran("v1", ok, -3)}, false, false, "", "rollback_triggered x"},
+		{"a job of a version that nobody knows is not the way back", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("gone", rollout.JobCancelled, -4), ran("v1", failure, -3)}, false, false, "", "rollback_failed x"},
 		{"the way back is under way", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), {Version: "v1", Status: running, CreatedAt: minute(-4)}}, false, false, "", ""},
 		{"it was successful: the version stays denied", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("v1", ok, -3)}, false, false, "", "rollback_triggered x"},
 		{"it failed: it is not tried again, and nothing is taken back twice", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", ok, -30), ran("v2", failure, -5), ran("v1", failure, -3)}, false, false, "", "rollback_failed x"},
