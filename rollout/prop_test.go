@@ -813,24 +813,34 @@ func byTarget(plan rollout.Plan) map[rollout.TargetID]string {
 	return starts
 }
 
-// TestI7JoinersAndLeavers: capacity aside, who comes or goes turns nobody from allowed to waiting. A progression is about shares of what is there, so
-// there a joiner may; it is left out.
+// TestI7JoinersAndLeavers: capacity aside, who comes, goes or gets other labels turns nobody from allowed to waiting. A progression is about shares
+// of what is there, so there a joiner may; it is left out.
 func TestI7JoinersAndLeavers(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindProgression), func(t *rapid.T, w *world) {
 		before := byTarget(w.plan)
 		s := cloneFleet(w.s)
-		s.State.Rollouts = w.plan.State.Rollouts // the order is frozen from the first plan on
-		gone := ""
-		if chance(t, "leaves", 50) {
+		s.State.Rollouts = w.plan.State.Rollouts          // the order is frozen from the first plan on
+		gone, joins := "", later(w.now, minute(0)).Add(1) // after all who are there
+		switch oneOf(t, "what", "leaves", "joins", "relabelled") {
+		case "leaves":
 			gone = oneOf(t, "who", s.Resources...).ID
 			s.Targets = slices.DeleteFunc(s.Targets, func(x rollout.Target) bool { return x.Resource == gone })
 			seen["left"]++
-		} else {
+		case "relabelled":
+			r := &s.Resources[uniform(t, "who", len(s.Resources))]
+			gone, r.Kind, r.Metadata = r.ID, oneOf(t, "now", "Node", "VM"), map[string]string{"zone": oneOf(t, "now in", "a", "b", "c"), "n": oneOf(t, "number", "1", "2", "x")}
+			for k := range s.Targets { // which may bring it into scope, and that is when it joins
+				if s.Targets[k].Resource == gone {
+					s.Targets[k].JoinedAt = joins
+				}
+			}
+			seen["relabelled"]++
+		default:
 			s.Resources = append(s.Resources, rollout.Resource{ID: "a-joiner", Kind: "Node"})
 			for _, e := range s.Environments {
 				for _, d := range s.Deployments {
-					s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "a-joiner", Environment: e.ID, Deployment: d.ID}, JoinedAt: w.now.Add(1), Priority: 9})
+					s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "a-joiner", Environment: e.ID, Deployment: d.ID}, JoinedAt: joins, Priority: 9})
 				}
 			}
 			seen["joined"]++
@@ -849,7 +859,7 @@ func TestI7JoinersAndLeavers(t *testing.T) {
 			}
 			seen["allowed"]++
 		}
-	}, "left", "joined", "allowed")
+	}, "left", "joined", "relabelled", "allowed")
 }
 
 // TestI10AllBlockers: without the rules that a waiting target names, and only those, it is allowed.

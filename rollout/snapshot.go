@@ -130,6 +130,7 @@ type Target struct {
 	OutdatedAt time.Time `json:"outdatedAt,omitzero"`
 
 	// Priority moves a target forward among those present at the start of a rollout; higher goes first. A bracket takes the highest of a resource.
+	// No record keeps it: a host that changes it while a rollout runs changes who is next, for those who have not started yet.
 	Priority int `json:"priority,omitempty"`
 }
 
