@@ -52,7 +52,13 @@ func (o *Override) validate(path string, f *faults) {
 	}
 }
 
-type overrideKey struct{ rule, version, resource string } // resource: empty for all
+type overrideKey struct{ rule, version string }
+
+// inForce are the active overrides of one rule for one version, the first to be created first.
+type inForce struct {
+	all    []*Override            // for every resource
+	single map[string][]*Override // by the one that they name
+}
 
 // override collects the overrides that are active, by rule and version.
 func (w *work) override(list []Override) error {
@@ -71,7 +77,7 @@ func (w *work) override(list []Override) error {
 	if len(f.list) > 0 {
 		return snapshotErrors(f.list)
 	}
-	w.overrides = map[overrideKey][]*Override{}
+	w.overrides = map[overrideKey]*inForce{}
 	released := map[string]bool{}
 	for i := range list {
 		o := &list[i]
@@ -84,8 +90,20 @@ func (w *work) override(list []Override) error {
 			w.wake(o.CreatedAt)
 		default:
 			w.wake(o.ExpiresAt)
-			key := overrideKey{o.Rule, o.Version, o.Resource}
-			w.overrides[key] = append(w.overrides[key], o)
+			key := overrideKey{o.Rule, o.Version}
+			own := w.overrides[key]
+			if own == nil {
+				own = &inForce{}
+				w.overrides[key] = own
+			}
+			if o.Resource == "" {
+				own.all = append(own.all, o)
+				continue
+			}
+			if own.single == nil {
+				own.single = map[string][]*Override{}
+			}
+			own.single[o.Resource] = append(own.single[o.Resource], o)
 			if r, known := w.resource(o.Resource); known {
 				if !w.narrowed {
 					w.narrowed, w.singled = true, map[int32]bool{}
@@ -94,8 +112,11 @@ func (w *work) override(list []Override) error {
 			}
 		}
 	}
-	for _, list := range w.overrides {
-		slices.SortFunc(list, (*Override).compare)
+	for _, own := range w.overrides {
+		slices.SortFunc(own.all, (*Override).compare)
+		for _, list := range own.single {
+			slices.SortFunc(list, (*Override).compare)
+		}
 	}
 	return nil
 }
@@ -125,17 +146,20 @@ func (w *work) overridden(rule string, v *Version, environment, resource string)
 	if len(w.overrides) == 0 {
 		return nil
 	}
-	inForce := func(o *Override) bool { return o.Environment == "" || o.Environment == environment }
-	var first *Override
-	list := w.overrides[overrideKey{rule, v.ID, ""}]
-	if k := slices.IndexFunc(list, inForce); k >= 0 {
-		first = list[k]
+	own := w.overrides[overrideKey{rule, v.ID}]
+	if own == nil {
+		return nil
 	}
-	if resource == "" || !w.narrowed {
+	there := func(o *Override) bool { return o.Environment == "" || o.Environment == environment }
+	var first *Override
+	if k := slices.IndexFunc(own.all, there); k >= 0 {
+		first = own.all[k]
+	}
+	if resource == "" || own.single == nil {
 		return first
 	}
-	list = w.overrides[overrideKey{rule, v.ID, resource}]
-	if k := slices.IndexFunc(list, inForce); k >= 0 && (first == nil || list[k].compare(first) < 0) {
+	list := own.single[resource]
+	if k := slices.IndexFunc(list, there); k >= 0 && (first == nil || list[k].compare(first) < 0) {
 		first = list[k]
 	}
 	return first

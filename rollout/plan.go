@@ -244,8 +244,8 @@ type work struct {
 	windowed  bool                // one of the views has windows
 	held      map[int32][]Verdict // targets that nothing may start on, because an expression failed
 	approvals map[approvalKey][]Approval
-	overrides map[overrideKey][]*Override // that are active
-	hours     map[overriddenHours]*hours  // that overrides leave
+	overrides map[overrideKey]*inForce   // that are active
+	hours     map[overriddenHours]*hours // that overrides leave
 	meetings  []*meeting
 	narrowed  bool           // one of them names a resource
 	singled   map[int32]bool // resources that one of them names
