@@ -13,8 +13,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// longestKey is how long a key may be in JSON, in bytes: YAML reads longer ones only where they are marked as keys, and JSON marks none.
+const longestKey = 1000
+
 // Convert returns the one YAML document in data as JSON. JSON is YAML, so JSON input comes back as an equal document. Keys must be
-// strings; a repeated key, an alias cycle or a second document is an error. Integers keep all their digits; plain dates stay text.
+// strings, of at most 1,000 bytes in JSON; a repeated key, an alias cycle or a second document is an error. Integers keep all their digits; plain dates stay text.
 func Convert(data []byte) ([]byte, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var document yaml.Node
@@ -43,6 +46,9 @@ func plain(value any) (any, error) {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, item := range value {
+			if written, err := json.Marshal(key); err != nil || len(written) > longestKey {
+				return nil, fmt.Errorf("yaml: the key %.40q… is too long: use at most %d bytes", key, longestKey)
+			}
 			converted, err := plain(item)
 			if err != nil {
 				return nil, err

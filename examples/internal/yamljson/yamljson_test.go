@@ -29,6 +29,7 @@ func TestConvertRefuses(t *testing.T) {
 		{"a: 1\n---\nb: 2\n", "one document", "a second document would be lost"},
 		{"1: x\n", "not a string", "a number as key"},
 		{"a: .nan\n", "not a number in JSON", "not a number"},
+		{strings.Repeat("<", 200) + ": 1\n", "too long", "a key that has more bytes in JSON than YAML reads: it would not be read again"},
 		{"a: [", "line", "broken text, with its line"},
 	} {
 		got, err := yamljson.Convert([]byte(row.in))
