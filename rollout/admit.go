@@ -334,7 +334,7 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 	for _, admitted := range result.Admitted {
 		c := &w.candidates[w.turns[admitted.Candidate]]
 		if pool, is := w.borrowed(c, admitted.Claims, counted); is && result.Pools[pool].Active > result.Pools[pool].Max {
-			w.waitFor(c, []Verdict{w.slotVerdict(concurrency.Refusal{Pool: pool, Reason: concurrency.SlotFull})})
+			w.refuse(c, []Verdict{w.slotVerdict(concurrency.Refusal{Pool: pool, Reason: concurrency.SlotFull})})
 			continue
 		}
 		start := Start{Purpose: PurposeDeploy, Reason: Reason(admitted.Reason)}
@@ -394,7 +394,7 @@ func (w *work) refused(result concurrency.Result) {
 				shared[refused.Why] = blockers
 			}
 		}
-		w.waitFor(c, blockers)
+		w.refuse(c, blockers)
 	}
 }
 
@@ -405,8 +405,8 @@ func (w *work) slotVerdict(refusal concurrency.Refusal) Verdict {
 	}
 }
 
-// waitFor says why a candidate that only capacity refuses does not start: all that its execution would run waits with it.
-func (w *work) waitFor(c *candidate, blockers []Verdict) {
+// refuse says why a candidate that only capacity refuses does not start: all that its execution would run waits with it.
+func (w *work) refuse(c *candidate, blockers []Verdict) {
 	if m := c.member; m != nil && m.pending != nil {
 		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
 			w.waitNumber(run.target, run.version, blockers)

@@ -383,20 +383,27 @@ func (w *work) wait(i int32, version string, blockers []Verdict) {
 	w.waitNumber(i, n, blockers)
 }
 
-// waitNumber is wait for a version that is known by its number. The first word about a target counts: it is that of the newest candidate.
+// waitNumber is wait for a version that is known by its number.
 func (w *work) waitNumber(i, version int32, blockers []Verdict) {
-	if w.leaves(i) {
-		return
-	}
-	own := &w.waits[i]
-	if own.blockers != 0 {
-		return
-	}
-	// Targets of one resource mostly wait for the same reasons, one after the other.
+	w.waitFor(i, version, w.list(blockers))
+}
+
+// list keeps blockers in work.blockers and returns one more than their index there. Targets of one resource mostly wait for the same reasons, one
+// after the other: neighbours share an entry.
+func (w *work) list(blockers []Verdict) int32 {
 	if n := len(w.blockers); n == 0 || &w.blockers[n-1][0] != &blockers[0] || len(w.blockers[n-1]) != len(blockers) {
 		w.blockers = push(w.blockers, blockers)
 	}
-	own.version, own.blockers = version, int32(len(w.blockers))
+	return int32(len(w.blockers))
+}
+
+// waitFor is wait for blockers that are listed. The first word about a target counts: it is that of the newest candidate.
+func (w *work) waitFor(i, version, blockers int32) {
+	own := &w.waits[i]
+	if w.leaves(i) || own.blockers != 0 {
+		return
+	}
+	own.version, own.blockers = version, blockers
 	w.waiting++
 }
 

@@ -224,9 +224,9 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 	type like struct{ deployment, current, candidate, view int32 }
 	type said struct {
 		like
-		blockers []Verdict
+		blockers int32 // as in wait
 	}
-	answers := map[like][]Verdict{}
+	answers := map[like]int32{}
 	last := make([]said, len(w.deployments)) // neighbours mostly have the same answer
 	for d := range last {
 		last[d].deployment = none
@@ -266,17 +266,20 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 				blockers, known = answers[alike]
 			}
 			if !known {
-				blockers = w.opinion(b, i, n)
+				blockers = 0
+				if list := w.opinion(b, i, n); list != nil {
+					blockers = w.list(list)
+				}
 			}
 			if shared {
 				answers[alike], *before = blockers, said{alike, blockers}
 			}
 		}
-		if blockers == nil {
+		if blockers == 0 {
 			w.kept(i)
 			continue
 		}
-		w.waitNumber(i, n, blockers)
+		w.waitFor(i, n, blockers)
 	}
 }
 
