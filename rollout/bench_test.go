@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -38,6 +39,17 @@ func benchmarkPlan(b *testing.B, set *rollout.PolicySet, s rollout.Snapshot, now
 		sink = plan
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.Targets)), "ns/target")
+	held := heap()
+	sink = rollout.Plan{}
+	b.ReportMetric(float64(held-heap())/float64(len(s.Targets)), "kept-B/target")
+}
+
+// heap returns the bytes that are in use. What a plan keeps is less without it.
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }
 
 // BenchmarkPlan is a full plan under the node policy of the bracket RFC: while the group collects; when it has just closed and the first node is

@@ -159,6 +159,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 		return Plan{}, err
 	}
 	w.finish()
+	w.release()
 	w.plan.work = w
 	return w.plan, nil
 }
@@ -220,6 +221,14 @@ func (w *work) finish() {
 		}
 	}
 	slices.SortFunc(w.plan.State.Rollouts, compareRollouts)
+}
+
+// release lets go of what only planning needs. The rest stays for as long as the plan does: Commit and Explain read it.
+func (w *work) release() {
+	w.candidates, w.turns = nil, nil
+	for _, b := range w.plan.brackets {
+		b.pending, b.runs, b.plan.Wait = nil, nil, nil
+	}
 }
 
 // needed reports whether a rollout can still place anybody: its version, or its group, exists.
