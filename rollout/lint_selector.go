@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -172,14 +173,12 @@ func (l *lint) lookAtKeys() {
 				continue
 			}
 			if s := w.scopeOf(v); s.err == nil {
-				l.misses(Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}, s.matcher, func(yield func(*bound) bool) {
+				l.misses(Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}, s.matcher, func(meet func(bound)) {
 					for e := range w.environments {
 						for _, i := range w.pairs[e*len(w.deployments)+d].targets {
 							b := w.bound(i)
 							b.version = v
-							if !yield(&b) {
-								return
-							}
+							meet(b)
 						}
 					}
 				})
@@ -188,23 +187,24 @@ func (l *lint) lookAtKeys() {
 	}
 }
 
-// misses evaluates an expression on what it may meet and reports the keys that it misses and that nobody has.
-func (l *lint) misses(f Finding, m Matcher, on func(yield func(*bound) bool)) {
+// misses evaluates an expression on what it may meet and reports the keys that it misses and that nobody has. An expression that is left out, nil,
+// misses nothing.
+func (l *lint) misses(f Finding, m Matcher, all func(meet func(bound))) {
 	if m == nil {
 		return
 	}
 	seen := map[string]bool{}
-	for b := range on {
-		_, err := m.Match(b)
+	all(func(b bound) {
+		_, err := m.Match(&b)
 		text, missing := missingKey(err)
 		if !missing || seen[text] {
-			continue
+			return
 		}
 		seen[text] = true
 		if variable, key, ok := takeKey(text); ok && !l.has(variable, key) {
 			l.unknown(f, variable, key)
 		}
-	}
+	})
 }
 
 func (l *lint) unknown(f Finding, variable, key string) {
@@ -260,81 +260,61 @@ func (l *lint) has(variable, key string) bool {
 	return keys[key]
 }
 
-func (l *lint) onDeployments(yield func(*bound) bool) {
+func (l *lint) onDeployments(meet func(bound)) {
 	for k := range l.w.deployments {
-		if !yield(&bound{deployment: &l.w.deployments[k]}) {
-			return
-		}
+		meet(bound{deployment: &l.w.deployments[k]})
 	}
 }
 
-func (l *lint) onEveryResource(yield func(*bound) bool) {
+func (l *lint) onEveryResource(meet func(bound)) {
 	for k := range l.w.resources {
-		if !yield(&bound{resource: &l.w.resources[k]}) {
-			return
-		}
+		meet(bound{resource: &l.w.resources[k]})
 	}
 }
 
-func (l *lint) onEnvironments(yield func(*bound) bool) {
+func (l *lint) onEnvironments(meet func(bound)) {
 	for k := range l.w.environments {
 		for d := range l.w.deployments {
-			if !yield(&bound{environment: &l.w.environments[k], deployment: &l.w.deployments[d]}) {
-				return
-			}
+			meet(bound{environment: &l.w.environments[k], deployment: &l.w.deployments[d]})
 		}
 	}
 }
 
-// onTargets yields all targets, or those that a rule governs; of those that are alike to the expression only the first.
-func (l *lint) onTargets(m Matcher, rule *compiledRule) func(yield func(*bound) bool) {
-	return func(yield func(*bound) bool) {
-		for i := range l.asked(m, rule) {
-			if b := l.w.bound(i); !yield(&b) {
-				return
-			}
-		}
+// onTargets meets all targets, or those that a rule governs; of those that are alike to the expression only the first.
+func (l *lint) onTargets(m Matcher, rule *compiledRule) func(meet func(bound)) {
+	return func(meet func(bound)) {
+		l.asked(m, rule, func(i int32) { meet(l.w.bound(i)) })
 	}
 }
 
-// onVersions yields the same targets with each version that they run or may get.
-func (l *lint) onVersions(m Matcher, rule *compiledRule) func(yield func(*bound) bool) {
-	return func(yield func(*bound) bool) {
-		for i := range l.asked(m, rule) {
+// onVersions meets the same targets with each version that they run or may get.
+func (l *lint) onVersions(m Matcher, rule *compiledRule) func(meet func(bound)) {
+	return func(meet func(bound)) {
+		l.asked(m, rule, func(i int32) {
 			t := &l.w.targets[i]
-			versions := l.w.versions[t.deployment].list
-			for n := int32(len(versions)) - 1; n >= max(t.current, 0); n-- {
+			for _, v := range l.w.versions[t.deployment].list[max(t.current, 0):] {
 				b := l.w.bound(i)
-				b.version = versions[n]
-				if !yield(&b) {
-					return
-				}
+				b.version = v
+				meet(b)
 			}
-		}
+		})
 	}
 }
 
-// asked yields the targets that an expression has to be asked about, of those that a rule governs or of all.
-func (l *lint) asked(m Matcher, rule *compiledRule) func(yield func(int32) bool) {
-	return func(yield func(int32) bool) {
-		if m == nil {
-			return
+// asked visits the targets that an expression has to be asked about, of those that a rule governs or of all.
+func (l *lint) asked(m Matcher, rule *compiledRule, visit func(int32)) {
+	perResource := reads(m, ofResource)
+	for _, k := range l.kinds {
+		if rule != nil && !l.w.views.list[k.view].has(rule) {
+			continue
 		}
-		perResource := reads(m, ofResource)
-		for _, k := range l.kinds {
-			if rule != nil && !l.w.views.list[k.view].has(rule) {
-				continue
-			}
-			if !perResource {
-				if !yield(k.first) {
-					return
-				}
-				continue
-			}
-			for _, i := range l.w.pairs[k.pair].targets {
-				if l.w.view[i] == k.view && !yield(i) {
-					return
-				}
+		if !perResource {
+			visit(k.first)
+			continue
+		}
+		for _, i := range l.w.pairs[k.pair].targets {
+			if l.w.view[i] == k.view {
+				visit(i)
 			}
 		}
 	}
@@ -357,18 +337,22 @@ func (l *lint) lookAtNames() {
 	}
 }
 
-// leftovers are what is stored for a rule that is in no enabled policy.
+// leftovers are what is stored for a rule, or a shared pool, that is in no enabled policy, and in pools of an enabled one that have no members.
 type leftovers struct {
 	records, open, held int
+	inForce             bool
 }
 
-// lookAtState finds the state of rules that are gone.
+// lookAtState finds the state of rules that are gone, and slots in pools that are.
 func (l *lint) lookAtState() {
 	state := &l.snapshot.State
-	live := map[string]bool{}
+	live, pools := map[string]bool{}, map[string]bool{}
 	for _, p := range l.w.set.policies {
 		for _, rule := range p.rules {
 			live[rule.id] = true
+			if rule.pool != nil {
+				pools[rule.id], pools[cmp.Or(rule.pool.SharedPool, rule.id)] = true, true
+			}
 		}
 	}
 	gone := map[string]*leftovers{}
@@ -395,14 +379,14 @@ func (l *lint) lookAtState() {
 	}
 	for _, record := range l.w.capacity.foreign {
 		name := record.Key
-		if parts, err := textkey.Split(record.Key); err == nil && len(parts) > 0 {
+		if parts, err := textkey.Split(record.Key); err == nil {
 			name = parts[0]
 		}
-		if live[name] && len(record.Leases) == 0 {
+		if pools[name] && len(record.Leases) == 0 {
 			continue // a value of groupBy that nobody has any more
 		}
 		if gone[name] == nil {
-			gone[name] = &leftovers{}
+			gone[name] = &leftovers{inForce: pools[name]}
 		}
 		gone[name].records++
 		gone[name].held += len(record.Leases)
@@ -414,7 +398,10 @@ func (l *lint) lookAtState() {
 
 func (l *lint) leftOver(id string, own leftovers) {
 	f := Finding{Rule: id, Path: "state"}
-	where := "is in no policy"
+	where, back := "is in no policy", "an enabled rule with this id takes them up again"
+	if own.inForce {
+		where, back = "has pools without members", "a resource that comes back into such a pool takes them up again"
+	}
 	for _, p := range l.w.set.disabled {
 		for _, rule := range p.rules {
 			if rule.id == id || rule.pool != nil && rule.pool.SharedPool == id {
@@ -429,5 +416,5 @@ func (l *lint) leftOver(id string, own leftovers) {
 	}
 	l.add(f, LintPolicyDisabledState, severity, reach{},
 		fmt.Sprintf("%q %s, and %d records of it are stored, with %d open executions and %d held slots", id, where, own.records, own.open, own.held),
-		"let open executions end and release what is still held, then delete the records; an enabled rule with this id takes them up again")
+		"let open executions end and release what is still held, then delete the records; "+back)
 }

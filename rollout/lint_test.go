@@ -28,7 +28,7 @@ type lintRow struct {
 	options rollout.LintOptions
 	horizon time.Duration // default: 30 days
 	want    string
-	says    string // a part of the detail
+	says    string // a part of the detail and the fix
 }
 
 // lintFleet is what rows begin with: two resources with web, db and cache, all running v1, with a v2 to get.
@@ -116,6 +116,11 @@ func lintReleased(gaps ...time.Duration) func(*rollout.Snapshot) {
 
 func lintWithStaging(s *rollout.Snapshot) { *s = inEnvironments(*s, "staging") }
 
+func lintWithTiers(s *rollout.Snapshot) {
+	lintWithStaging(s)
+	s.Environments[1].Metadata = map[string]string{"tier": "1"}
+}
+
 // lintEmpty lets nobody run a deployment yet.
 func lintEmpty(s *rollout.Snapshot, deployment string) {
 	for i := range s.Targets {
@@ -137,6 +142,21 @@ func lintKinds(kinds ...string) func(*rollout.Snapshot) {
 		*s = fleet(len(kinds), "v1", map[string][]string{"web": {"v1", "v2"}})
 		for i, kind := range kinds {
 			s.Resources[i].Kind = kind
+		}
+	}
+}
+
+// lintStored is the record of a pool, with a slot that is held or none, and empty ones of others.
+func lintStored(key string, held bool, more ...string) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		record := concurrency.NewRecord(key)
+		if held {
+			record.Leases = []concurrency.Lease{{Pool: key, Holder: concurrency.Holder{Resource: "r1", Group: "target/prod/web"}, Token: 1, State: concurrency.Active, Since: t0, ProgressAt: t0}}
+			record.NextToken = 2
+		}
+		s.State.Pools = append(s.State.Pools, record)
+		for _, key := range more {
+			s.State.Pools = append(s.State.Pools, concurrency.NewRecord(key))
 		}
 	}
 }
@@ -181,10 +201,12 @@ func lintRows() []lintRow {
 		{code: rollout.LintWindowNeverOpens, why: "the end of the horizon is not looked at", rules: `{"id":"w","deploymentWindow":{"from":"2025-01-31T00:00:00Z","until":"2025-02-02T00:00:00Z"}}`, want: "error rules[0].deploymentWindow 6"},
 		{code: rollout.LintWindowNeverOpens, why: "another window of the policy opens", rules: lintPast + `,{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`},
 		{code: rollout.LintWindowNeverOpens, why: "it opens, for an hour less than is asked for", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"},"minimumRemainingMinutes":180}}`,
-			want: "error rules[0].deploymentWindow 6"},
+			want: "error rules[0].deploymentWindow 6", says: `the windows of "p" are never open for the 3h0m0s that minimumRemainingMinutes asks for within 720h0m0s`},
+		{code: rollout.LintWindowNeverOpens, why: "it does not open, for however long", rules: `{"id":"w","deploymentWindow":{"from":"2024-01-01T00:00:00Z","until":"2024-01-02T00:00:00Z","minimumRemainingMinutes":180}}`,
+			want: "error rules[0].deploymentWindow 6", says: `the windows of "p" are never open within 720h0m0s`},
 		{code: rollout.LintWindowNeverOpens, why: "it opens for exactly as long as is asked for", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"},"minimumRemainingMinutes":120}}`},
 		{code: rollout.LintWindowNeverOpens, why: "two policies never meet", rules: lintOffice, more: other("q", "deployment.name == 'web'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`),
-			want: "error [0].rules[0].deploymentWindow 2"},
+			want: "error [0].rules[0].deploymentWindow 2", says: "the windows of p, q are never open together within 720h0m0s"},
 		{code: rollout.LintWindowNeverOpens, why: "two policies meet for an hour", rules: lintOffice, more: other("q", "deployment.name == 'web'", `{"id":"v","deploymentWindow":{"weekly":{"days":["mon"],"start":"16:00","end":"20:00"}}}`)},
 		{code: rollout.LintWindowNeverOpens, why: "members of a bracket whose windows never meet, the hook's among them", want: "error [0].rules[0].deploymentBracket 6", rules: lintImmediate,
 			more: other("q", "deployment.name == 'web'", lintOffice) + "," + other("s", "deployment.name == 'db'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`)},
@@ -192,7 +214,10 @@ func lintRows() []lintRow {
 			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`,
 			more:  other("q", "deployment.name == 'web'", lintOffice) + "," + other("s", "deployment.name == 'db'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`)},
 		{code: rollout.LintFreezeCoversOpenings, why: "a freeze for the whole of the horizon", rules: `{"id":"w","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-03-01T00:00:00Z","allowWindow":false}}`,
-			want: "error rules[0].deploymentWindow 6"},
+			want: "error rules[0].deploymentWindow 6", says: `the closing windows of "p" cover every opening within 720h0m0s`},
+		{code: rollout.LintFreezeCoversOpenings, why: "two freezes, of two policies, leave a day between them", want: "error [0].rules[0].deploymentWindow 6", says: "the closing windows of p, q together cover every opening for the 48h0m0s that minimumRemainingMinutes asks for within 720h0m0s",
+			rules: `{"id":"w","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-15T00:00:00Z","allowWindow":false,"minimumRemainingMinutes":2880}}`,
+			more:  other("q", "true", `{"id":"f","deploymentWindow":{"from":"2025-01-16T00:00:00Z","until":"2025-03-01T00:00:00Z","allowWindow":false}}`)},
 		{code: rollout.LintFreezeCoversOpenings, why: "a freeze that ends within the horizon", rules: `{"id":"w","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-29T00:00:00Z","allowWindow":false}}`},
 		{code: rollout.LintFreezeCoversOpenings, why: "closed whenever it would be open", rules: lintOffice + `,{"id":"f","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri"],"start":"08:00","end":"18:00"},"allowWindow":false}}`,
 			want: "error rules[1].deploymentWindow 6"},
@@ -216,6 +241,25 @@ func lintRows() []lintRow {
 			}},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "41 hours of a week with 40", rules: curve(41*3600, "") + "," + lintOffice, want: "warning rules[0].gradualRollout.timeScaleInterval 6"},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "40 hours of a week with 40", rules: curve(40*3600, "") + "," + lintOffice},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the curve is for web alone", rules: lintOffice, more: other("q", "deployment.name == 'web'", curve(41*3600, "")), want: "warning [1].rules[0].gradualRollout.timeScaleInterval 2"},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the windows are for web alone", rules: curve(41*3600, ""), more: other("q", "deployment.name == 'web'", lintOffice), want: "warning [0].rules[0].gradualRollout.timeScaleInterval 2"},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "who runs nothing yet waits for one window of two, and is counted once", want: "warning rules[0].gradualRollout.timeScaleInterval 6",
+			rules: curve(41*3600, "") + "," + lintOffice + `,{"id":"v","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri"],"start":"09:00","end":"17:00"},"firstDeploy":"apply"}}`,
+			fleet: func(s *rollout.Snapshot) { s.Targets[0].Current = "" }},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "who runs nothing yet waits for no window", rules: curve(41*3600, "") + "," + lintOffice, want: "warning rules[0].gradualRollout.timeScaleInterval 5", fleet: func(s *rollout.Snapshot) { s.Targets[0].Current = "" }},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "that it never opens is another finding", rules: curve(3600, "") + "," + lintPast},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "ten hours of all that is looked at", rules: curve(11*3600, "") + `,{"id":"w","deploymentWindow":{"from":"2025-01-10T00:00:00Z","until":"2025-01-10T10:00:00Z"}}`,
+			want: "warning rules[0].gradualRollout.timeScaleInterval 6", says: "every 720h0m0s the windows let jobs start for 10h0m0s at most"},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "what opens beyond the horizon is not looked at", want: "warning rules[0].gradualRollout.timeScaleInterval 6", says: "every 24h0m0s the windows let jobs start for 1h0m0s at most",
+			rules: curve(2*3600, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=3","durationMinutes":60}},{"id":"v","deploymentWindow":{"from":"2025-03-01T00:00:00Z","until":"2025-03-02T00:00:00Z"}}`},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "weekly, on the day of the anchor", want: "warning rules[0].gradualRollout.timeScaleInterval 6", says: "every 168h0m0s the windows let jobs start for 1h0m0s at most",
+			rules: curve(2*3600, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=WEEKLY;BYHOUR=3","durationMinutes":60,"anchor":"2025-01-06T00:00:00Z"}}`},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "once in four centuries is more than can be counted", want: "warning rules[0].gradualRollout.timeScaleInterval 6", says: "every 2562047h47m16.854775807s the windows let jobs start for 1h0m0s at most",
+			rules: curve(2*3600, "") + `,{"id":"w","deploymentWindow":{"weekly":{"days":["mon"],"start":"03:00","end":"04:00","everyWeeks":20000},"anchor":"2025-01-06T00:00:00Z"}}`},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the resources of the second environment", rules: lintOffice, fleet: lintWithStaging, want: "warning [1].rules[0].gradualRollout.timeScaleInterval 6", says: "a rollout to 2 takes",
+			more: other("q", "environment.name == 'staging'", curve(41*3600, `,"orderKey":"resource"`))},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "an environment without deployments", rules: curve(41*3600, `,"orderKey":"resource"`) + "," + lintOffice,
+			fleet: func(s *rollout.Snapshot) { s.Deployments, s.Versions, s.Targets = nil, nil, nil }},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "one that is always open has no period", rules: curve(400*3600, "")},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "a daily hour, and two of curve", rules: curve(2*3600, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=3","durationMinutes":60}}`,
 			want: "warning rules[0].gradualRollout.timeScaleInterval 6"},
@@ -239,6 +283,11 @@ func lintRows() []lintRow {
 			want: "warning rules[0].gradualRollout.timeScaleInterval 6", says: "a rollout to 2 takes 41h0m0s"},
 		{code: rollout.LintWindowClockChange, why: "the anchor of a recurrence is an instant", horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0", says: "it begins at 2025-03-30 02:30:00, a reading that the clock of Europe/Berlin skips",
 			rules: `{"id":"w","deploymentWindow":{"rrule":"FREQ=WEEKLY;BYDAY=SU;BYHOUR=2;BYMINUTE=30","durationMinutes":60,"timezone":"Europe/Berlin","anchor":"2025-01-05T01:30:00Z"}}`},
+		{code: rollout.LintWindowClockChange, why: "and its time of day is that of its zone", horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0", says: "it begins at 2025-03-30 02:30:00, a reading that the clock of Europe/Berlin skips",
+			rules: `{"id":"w","deploymentWindow":{"rrule":"FREQ=WEEKLY;BYDAY=SU","durationMinutes":60,"timezone":"Europe/Berlin","anchor":"2025-01-05T01:30:00Z"}}`},
+		{code: rollout.LintWindowClockChange, why: "instants are no readings, whatever the zone", horizon: 120 * 24 * hour,
+			rules: `{"id":"w","deploymentWindow":{"from":"2025-03-30T02:30:00Z","until":"2025-03-30T02:45:00Z","timezone":"Europe/Berlin"}}`},
+		{code: rollout.LintWindowClockChange, why: "Tokyo has no changes any more", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:30","end":"04:30"},"timezone":"Asia/Tokyo"}}`, horizon: 330 * 24 * hour},
 		{code: rollout.LintWindowClockChange, why: "once in spring and once in autumn", rules: lintWeekly(""), horizon: 330 * 24 * hour, want: "info rules[0].deploymentWindow 0", says: "it is taken for the end of the gap, and once more within the horizon"},
 		{code: rollout.LintWindowClockChange, why: "and again next spring", rules: lintWeekly(""), horizon: 500 * 24 * hour, want: "info rules[0].deploymentWindow 0", says: "it is taken for the end of the gap, and 2 times more within the horizon"},
 		{code: rollout.LintWindowClockChange, why: "it ends in the hour that Santiago has twice", horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0", says: "it ends at 2025-04-05 23:30:00, a reading that the clock of America/Santiago shows twice: the first pass is meant",
@@ -252,6 +301,9 @@ func lintRows() []lintRow {
 		{code: rollout.LintWindowClockChange, why: "UTC has no changes", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:30","end":"04:30"}}}`, horizon: 330 * 24 * hour},
 		{code: rollout.LintWindowClockChange, why: "Monday is no day of change", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["mon"],"start":"02:30","end":"04:30"},"timezone":"Europe/Berlin"}}`, horizon: 330 * 24 * hour},
 		{code: rollout.LintWindowClockChange, why: "it ends at a reading that is skipped", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"01:00","end":"02:30"},"timezone":"Europe/Berlin"}}`, horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0"},
+		{code: rollout.LintWindowClockChange, why: "it begins before the hour that is skipped, and ends after it", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"01:00","end":"05:00"},"timezone":"Europe/Berlin"}}`, horizon: 330 * 24 * hour},
+		{code: rollout.LintWindowClockChange, why: "a freeze begins in the first of two passes, as an opening does", rules: lintWeekly(`,"gap":"skip","allowWindow":false`), horizon: 330 * 24 * hour, want: "info rules[0].deploymentWindow 0",
+			says: "the first pass is meant; move it to hours that every day has once, or write overlap to say that you know"},
 		{code: rollout.LintWindowClockChange, why: "it ends where the gap begins: the instant is the same", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"01:00","end":"02:00"},"timezone":"Europe/Berlin"}}`, horizon: 120 * 24 * hour},
 		{code: rollout.LintWindowClockChange, why: "an elapsed length has no reading", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"01:00"},"durationMinutes":90,"timezone":"Europe/Berlin"}}`, horizon: 120 * 24 * hour},
 
@@ -454,13 +506,51 @@ func lintRows() []lintRow {
 		{code: rollout.LintSelectorMatchesNothing, why: "a hook that is no member", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'db'"}}}`, want: "warning rules[0].deploymentBracket.memberRoles.pre 0"},
 		{code: rollout.LintSelectorMatchesNothing, why: "no version is called v9", rules: `{"id":"v","versionSelector":{"selector":"version.tag == 'v9'"}}`, want: "warning rules[0].versionSelector.selector 6"},
 		{code: rollout.LintSelectorMatchesNothing, why: "one is called v2", rules: `{"id":"v","versionSelector":{"selector":"version.tag == 'v2'"}}`},
+		{code: rollout.LintSelectorMatchesNothing, why: "what is in a policy for nobody is not looked at", want: "warning selector 0",
+			more: other("q", "deployment.name == 'wbe'", `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate"}}`)},
+		{code: rollout.LintSelectorMatchesNothing, why: "the hooks of a bracket of nobody are not looked at", want: "warning rules[0].deploymentBracket.deploymentSelector 0",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'wbe'","readinessMode":"immediate",` + lintHooks + `}}`},
+		{code: rollout.LintSelectorMatchesNothing, why: "hooks that are members", rules: lintImmediate},
+		{code: rollout.LintSelectorMatchesNothing, why: "db has a v9, and the rule is for web", want: "warning rules[0].versionSelector.selector 2",
+			more: other("q", "deployment.name == 'web'", `{"id":"v","versionSelector":{"selector":"version.tag == 'v9'"}}`),
+			fleet: func(s *rollout.Snapshot) {
+				*s = fleet(2, "v1", map[string][]string{"web": {"v1", "v2"}, "db": {"v1", "v9"}})
+			}},
+		{code: rollout.LintSelectorMatchesNothing, why: "r2 would pass, and the rule is for r1", want: "warning rules[0].versionSelector.selector 3",
+			more: other("q", "resource.name == 'r1'", `{"id":"v","versionSelector":{"selector":"resource.name == 'r2'"}}`)},
+		{code: rollout.LintSelectorMatchesNothing, why: "v2 passes on the second resource", rules: `{"id":"v","versionSelector":{"selector":"version.tag == 'v2' && resource.name == 'r2'"}}`},
+		{code: rollout.LintSelectorMatchesNothing, why: "no version is there to pass", rules: `{"id":"v","versionSelector":{"selector":"version.tag == 'v9'"}}`, fleet: func(s *rollout.Snapshot) {
+			s.Versions = nil
+			lintEmpty(s, "web")
+			lintEmpty(s, "db")
+			lintEmpty(s, "cache")
+		}},
+		{code: rollout.LintSelectorMatchesNothing, why: "a version for nobody that everybody runs", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintScoped("resource.name == 'r3'")(s)
+			for i := range s.Targets {
+				s.Targets[i].Current = "v2"
+			}
+		}},
+		{code: rollout.LintSelectorMatchesNothing, why: "a version for the second environment", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			lintScoped("environment.name == 'staging'")(s)
+		}},
 		{code: rollout.LintSelectorMatchesNothing, why: "a version for nobody", rules: lintLimited(`"limit":1`), fleet: lintScoped("resource.name == 'r3'"), want: "warning versions[web@v2].targetSelector 0"},
 		{code: rollout.LintSelectorMatchesNothing, why: "a version for r2", rules: lintLimited(`"limit":1`), fleet: lintScoped("resource.name == 'r2'")},
 		{code: rollout.LintSelectorMatchesEverything, why: "!= instead of ==", more: other("q", "deployment.name != 'wbe'", lintLimited(`"limit":1`)), want: "info selector 0"},
+		{code: rollout.LintSelectorMatchesEverything, why: "both of two", more: other("q", "deployment.name != 'wbe'", lintLimited(`"limit":1`)), fleet: lintKinds("a", "a"), want: "info selector 0", says: "all 2 targets"},
+		{code: rollout.LintSelectorMatchesEverything, why: "of one it says nothing", more: other("q", "deployment.name == 'web'", lintLimited(`"limit":1`)), fleet: lintKinds("a")},
 		{code: rollout.LintSelectorMatchesEverything, why: "it says so", rules: lintLimited(`"limit":1`)},
 		{code: rollout.LintSelectorMatchesEverything, why: "all but one", more: other("q", "deployment.name != 'web'", lintLimited(`"limit":1`))},
 		{code: rollout.LintSelectorMatchesEverything, why: "every resource is in the east", rules: `{"id":"c","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}}`, want: "info rules[0].resourceConcurrency.groupSelector 0"},
 		{code: rollout.LintSelectorMatchesEverything, why: "a bracket of whoever is not called wbe", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'wbe'","readinessMode":"immediate"}}`, want: "info rules[0].deploymentBracket.deploymentSelector 0", says: "all 3 deployments"},
+		{code: rollout.LintSelectorMatchesEverything, why: "a bracket of both", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'wbe'","readinessMode":"immediate"}}`, want: "info rules[0].deploymentBracket.deploymentSelector 0", says: "all 2 deployments",
+			fleet: func(s *rollout.Snapshot) {
+				*s = fleet(2, "v1", map[string][]string{"web": {"v1", "v2"}, "db": {"v1", "v2"}})
+			}},
+		{code: rollout.LintSelectorMatchesEverything, why: "a bracket of the only one", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate"}}`, fleet: lintKinds("a", "b")},
+		{code: rollout.LintSelectorMatchesEverything, why: "a bracket of two of three", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'web'","readinessMode":"immediate"}}`},
+		{code: rollout.LintSelectorMatchesEverything, why: "a bracket of all says so", rules: lintImmediate},
 		{code: rollout.LintSelectorUnknownKeys, why: "clustre", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.metadata['clustre'] == 'east'","limit":1}}`, want: "warning rules[0].resourceConcurrency.groupSelector 0"},
 		{code: rollout.LintSelectorUnknownKeys, why: "cluster", rules: `{"id":"c","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}}`},
 		{code: rollout.LintSelectorUnknownKeys, why: "one resource has it", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.metadata['zone'] == 'a'","limit":1}}`, fleet: func(s *rollout.Snapshot) { s.Resources[1].Metadata = map[string]string{"zone": "a"} }},
@@ -468,18 +558,68 @@ func lintRows() []lintRow {
 		{code: rollout.LintSelectorUnknownKeys, why: "a policy that asks deployments for their layer", more: other("q", "deployment.metadata['layer'] == 'node'", lintLimited(`"limit":1`)), want: "warning selector 0"},
 		{code: rollout.LintSelectorUnknownKeys, why: "a version that is asked for its channel", rules: `{"id":"v","versionSelector":{"selector":"version.metadata['channel'] == 'stable'"}}`, want: "warning rules[0].versionSelector.selector 0"},
 		{code: rollout.LintSelectorUnknownKeys, why: "an environment that is asked for its tier", fleet: lintWithStaging, rules: lintProgression("x", `"environment.metadata['tier'] == '1'"`, ""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "the last environment has a tier", fleet: lintWithTiers, rules: lintProgression("x", `"environment.metadata['tier'] == '1'"`, "")},
+		{code: rollout.LintSelectorUnknownKeys, why: "only the second environment is asked", fleet: lintWithStaging, rules: lintProgression("x", `"environment.name == 'staging' && environment.metadata['tier'] == '1'"`, ""),
+			want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "a deployment has a layer", more: other("q", "deployment.metadata['layer'] == 'node'", lintLimited(`"limit":1`)), fleet: func(s *rollout.Snapshot) { s.Deployments[2].Metadata = map[string]string{"layer": "node"} }},
+		{code: rollout.LintSelectorUnknownKeys, why: "a version has a channel", rules: `{"id":"v","versionSelector":{"selector":"version.metadata['channel'] == 'stable'"}}`, fleet: func(s *rollout.Snapshot) { s.Versions[0].Metadata = map[string]string{"channel": "stable"} }},
+		{code: rollout.LintSelectorUnknownKeys, why: "the version that it runs is asked, too", rules: `{"id":"v","versionSelector":{"selector":"version.tag == 'v2' || version.metadata['channel'] == 'stable'"}}`, want: "warning rules[0].versionSelector.selector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "only the version that it may get is asked", rules: `{"id":"v","versionSelector":{"selector":"version.tag == 'v1' || version.metadata['channel'] == 'stable'"}}`, want: "warning rules[0].versionSelector.selector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "versions that nobody can get any more are not asked", rules: `{"id":"v","versionSelector":{"selector":"version.tag == 'v2' || version.metadata['channel'] == 'stable'"}}`, fleet: func(s *rollout.Snapshot) {
+			for i := range s.Targets {
+				s.Targets[i].Current = "v2"
+			}
+		}},
+		{code: rollout.LintSelectorUnknownKeys, why: "only the second resource is asked", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.name == 'r2' && resource.metadata['clustre'] == 'east'","limit":1}}`, want: "warning rules[0].resourceConcurrency.groupSelector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "only the second resource of a policy is asked", more: other("q", "resource.name == 'r2' && resource.metadata['clustre'] == 'east'", lintLimited(`"limit":1`)), want: "warning selector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "the members of a bracket, and only the last of them is asked", want: "warning rules[0].deploymentBracket.deploymentSelector 0",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'web' || deployment.metadata['layer'] == 'node'","readinessMode":"immediate"}}`},
+		{code: rollout.LintSelectorUnknownKeys, why: "a hook before", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.metadata['layer'] == 'node'"}}}`,
+			want: "warning rules[0].deploymentBracket.memberRoles.pre 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "a hook after", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"post":"deployment.metadata['layer'] == 'node'"}}}`,
+			want: "warning rules[0].deploymentBracket.memberRoles.post 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "who is waited for", rules: lintDependsOn(`"dependsOn":"deployment.metadata['layer'] == 'node'","appliesTo":"deployment.name == 'web'"`), want: "warning rules[0].deploymentDependency.dependsOn 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "who waits", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.metadata['layer'] == 'node'"`), want: "warning rules[0].deploymentDependency.appliesTo 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "everybody waits", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'"`)},
+		{code: rollout.LintSelectorUnknownKeys, why: "db is asked by nobody: the policy is for web", more: other("q", "deployment.name == 'web'", lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'db' && deployment.metadata['layer'] == 'node'"`))},
+		{code: rollout.LintSelectorUnknownKeys, why: "r2 is asked by nobody: the policy is for r1", more: other("q", "resource.name == 'r1'", lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"resource.name == 'r2' && resource.metadata['zone'] == 'a'"`))},
+		{code: rollout.LintSelectorUnknownKeys, why: "a version for a clustre", rules: lintLimited(`"limit":1`), fleet: lintScoped("resource.name == 'r2' && resource.metadata['clustre'] == 'east'"), want: "warning versions[web@v2].targetSelector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "a version for a cluster", rules: lintLimited(`"limit":1`), fleet: lintScoped("resource.metadata['cluster'] == 'east'")},
+		{code: rollout.LintSelectorUnknownKeys, why: "a version for a tier of the second environment", rules: lintLimited(`"limit":1`), want: "warning versions[web@v2].targetSelector 0", fleet: func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			lintScoped("environment.name == 'staging' && environment.metadata['tier'] == '1'")(s)
+		}},
+		{code: rollout.LintSelectorUnknownKeys, why: "a version that asks for its own channel", rules: lintLimited(`"limit":1`), fleet: lintScoped("version.metadata['channel'] == 'stable'"), want: "warning versions[web@v2].targetSelector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "a version whose expression is none asks for no key", rules: lintLimited(`"limit":1`), fleet: lintScoped("resource.")},
+		{code: rollout.LintSelectorUnknownKeys, why: "grouped by what all have", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['cluster']"}}`},
+		{code: rollout.LintSelectorUnknownKeys, why: "grouped by what is no key", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.kind"}}`},
+		{code: rollout.LintSelectorUnknownKeys, why: "nobody is there to have a key", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']"}}`,
+			fleet: func(s *rollout.Snapshot) { s.Resources, s.Targets = nil, nil }},
 		{code: rollout.LintTargetsUnmatched, why: "nobody governs db and cache", more: other("q", "deployment.name == 'web'", lintLimited(`"limit":1`)), want: "warning targets 4"},
 		{code: rollout.LintTargetsUnmatched, why: "two policies govern all", more: other("p", "deployment.name == 'web'", lintLimited(`"limit":1`)) + "," + other("q", "deployment.name != 'web'", `{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1}}`)},
-		{code: rollout.LintPolicyDisabledState, why: "a slot is held under a rule that is switched off", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1`) + `]}`, want: "warning rules[0].resourceConcurrency 0", fleet: func(s *rollout.Snapshot) {
-			record := concurrency.NewRecord("c")
-			record.Leases = []concurrency.Lease{{Pool: "c", Holder: concurrency.Holder{Resource: "r1", Group: "target/prod/web"}, Token: 1, State: concurrency.Active, Since: t0, ProgressAt: t0}}
-			s.State.Pools = []concurrency.Record{record}
-		}},
+		{code: rollout.LintPolicyDisabledState, why: "a slot is held under a rule that is switched off", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1`) + `]}`, want: "warning rules[0].resourceConcurrency 0", fleet: lintStored("c", true),
+			says: `"c" is in the disabled policy "q", and 1 records of it are stored, with 0 open executions and 1 held slots`},
+		{code: rollout.LintPolicyDisabledState, why: "in the pool of a value", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1,"groupBy":"resource.metadata['cluster']"`) + `]}`,
+			want: "warning rules[0].resourceConcurrency 0", fleet: lintStored("c/east", true)},
+		{code: rollout.LintPolicyDisabledState, why: "in a shared pool", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1,"sharedPool":"s"`) + `]}`, want: "warning rules[0].resourceConcurrency 0", fleet: lintStored("s", true)},
+		{code: rollout.LintPolicyDisabledState, why: "in a pool that no rule shares any more", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1,"sharedPool":"s"`) + `]}`, want: "warning state 0", fleet: lintStored("z", true)},
+		{code: rollout.LintPolicyDisabledState, why: "two empty pools of a rule that is gone", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: lintStored("gone/east", false, "gone/west"),
+			says: `"gone" is in no policy, and 2 records of it are stored, with 0 open executions and 0 held slots`},
+		{code: rollout.LintPolicyDisabledState, why: "a value that no resource has any more", rules: lintLimited(`"limit":1,"groupBy":"resource.metadata['cluster']"`), fleet: lintStored("c/west", false)},
+		{code: rollout.LintPolicyDisabledState, why: "a value of a shared pool that no resource has any more", rules: lintLimited(`"limit":1,"sharedPool":"s","groupBy":"resource.metadata['cluster']"`), fleet: lintStored("s/west", false)},
+		{code: rollout.LintPolicyDisabledState, why: "a value that somebody holds a slot of, and no resource has", rules: lintLimited(`"limit":1,"groupBy":"resource.metadata['cluster']"`), fleet: lintStored("c/west", true),
+			want: "warning state 0", says: `"c" has pools without members, and 1 records of it are stored, with 0 open executions and 1 held slots`},
 		{code: rollout.LintPolicyDisabledState, why: "records of a bracket that nobody knows any more", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: func(s *rollout.Snapshot) {
 			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("gone", "prod").Group}
 		}},
 		{code: rollout.LintPolicyDisabledState, why: "an execution of one", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: func(s *rollout.Snapshot) {
 			s.State.Executions = []*bracket.ExecutionRecord{{Schema: 1, Rule: "gone", Resource: "r1"}}
+		}},
+		{code: rollout.LintPolicyDisabledState, why: "an open execution of one, and the record of its group", rules: lintLimited(`"limit":1`), want: "warning state 0", says: "and 2 records of it are stored, with 1 open executions and 0 held slots", fleet: func(s *rollout.Snapshot) {
+			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("gone", "prod").Group}
+			s.State.Executions = []*bracket.ExecutionRecord{{Schema: 1, Rule: "gone", Resource: "r1", Open: &bracket.Execution{
+				Group: "gone/prod/0", Environment: "prod", Status: bracket.StatusExecuting, Generation: 1, StartedAt: t0,
+			}}}
 		}},
 		{code: rollout.LintPolicyDisabledState, why: "positions of one", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: func(s *rollout.Snapshot) {
 			s.State.Rollouts = []rollout.RolloutRecord{{Schema: 1, Rule: "gone", Environment: "prod", Deployment: "web", Version: "v2", StartAt: t0, Founders: 2}}
@@ -505,8 +645,8 @@ func TestLint(t *testing.T) {
 		for _, f := range row.lint(t) {
 			if f.Code == row.code {
 				got = append(got, fmt.Sprintf("%s %s %d", f.Severity, f.Path, f.Targets))
-				if !strings.Contains(f.Detail, row.says) {
-					t.Errorf("%s: %q does not say %q", name, f.Detail, row.says)
+				if said := f.Detail + "; " + f.Fix; !strings.Contains(said, row.says) {
+					t.Errorf("%s: %q does not say %q", name, said, row.says)
 				}
 				if f.Detail == "" || f.Fix == "" || f.Targets > 0 && f.Example == (rollout.TargetID{}) {
 					t.Errorf("%s: a finding without detail, fix or example: %+v", name, f)

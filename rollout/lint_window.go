@@ -51,7 +51,7 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 		return
 	}
 	stretch := ""
-	if h.longest > 0 && l.fits(h.calendar, 0) {
+	if l.fits(h.calendar, 0) {
 		stretch = fmt.Sprintf(" for the %v that minimumRemainingMinutes asks for", h.longest)
 	}
 	within := fmt.Sprintf("within %v", l.horizon)
@@ -137,10 +137,10 @@ func (l *lint) lookAtCurve(rule *compiledRule, h *hours, founders int) {
 	if !known || length <= offered || !l.fits(h.calendar, h.longest) {
 		return // or it never opens, which is another finding
 	}
-	var concerns reach
-	for _, k := range l.kinds {
-		if view := l.w.views.list[k.view]; view.has(rule) && (view.hours == h || view.firstHours == h) {
-			concerns.merge(k.reach)
+	var concerns reach // who has no current version may wait for others than its neighbours
+	for i := range l.w.targets {
+		if l.w.hoursOf(int32(i), none) == h && l.w.views.list[l.w.view[i]].has(rule) {
+			concerns.add(int32(i))
 		}
 	}
 	l.add(at(rule, "timeScaleInterval"), LintCurveLongerThanWindowPeriod, SeverityWarning, concerns,
@@ -156,14 +156,12 @@ type population struct {
 
 func (l *lint) populations(rule *compiledRule) []population {
 	w := l.w
-	d := int32(len(w.deployments))
 	var all []population
 	switch rule.gradual.OrderKey {
 	case OrderByTarget:
 		for p := range w.pairs {
-			if targets := w.population(rule, int32(p), none); len(targets) > 0 {
-				all = append(all, population{targets, len(targets)})
-			}
+			targets := w.population(rule, int32(p), none)
+			all = append(all, population{targets, len(targets)})
 		}
 	case OrderByBracket:
 		for _, f := range l.frames {
@@ -172,10 +170,9 @@ func (l *lint) populations(rule *compiledRule) []population {
 			}
 		}
 	default:
-		for e := range w.environments {
-			if targets := w.population(rule, int32(e)*d, none); d > 0 && len(targets) > 0 {
-				all = append(all, population{targets, w.resourcesOf(targets)})
-			}
+		for p := 0; p < len(w.pairs); p += len(w.deployments) { // once per environment; without deployments there are no pairs
+			targets := w.population(rule, int32(p), none)
+			all = append(all, population{targets, w.resourcesOf(targets)})
 		}
 	}
 	return all
@@ -270,10 +267,7 @@ func (l *lint) offered(h *hours, period time.Duration) (best time.Duration, know
 	}
 	var sum time.Duration
 	for opens, closes := range h.calendar.Intervals(from, addTime(end, h.longest)) {
-		last := closes.Add(-h.longest)
-		if last.After(end) {
-			last = end
-		}
+		last := closes.Add(-h.longest) // at or before end
 		for opens.Before(last) {
 			for !opens.Before(to) {
 				best, sum = max(best, sum), 0
@@ -329,10 +323,7 @@ func (l *lint) lookAtClock(rule *compiledRule) {
 		t = change
 		_, before := change.Add(-1).In(zone).Zone()
 		_, after := change.In(zone).Zone()
-		if before == after {
-			continue
-		}
-		skipped := after > before
+		skipped := after > before // a change of the name alone skips nothing and shows nothing twice
 		low, high := change.UTC().Add(time.Duration(before)*time.Second), change.UTC().Add(time.Duration(after)*time.Second)
 		which := "skips"
 		if !skipped {
