@@ -30,7 +30,7 @@ type Prospect string
 const (
 	ProspectStarts     Prospect = "starts"       // the plan holds a start of it
 	ProspectWaits      Prospect = "waits"        // at least one rule blocks it
-	ProspectSuperseded Prospect = "superseded"   // nothing blocks it, but a newer one starts
+	ProspectSuperseded Prospect = "superseded"   // nothing blocks it, but a newer one starts, or will as soon as it has its slots
 	ProspectOutOfScope Prospect = "out_of_scope" // its targetSelector, or the bound of scopes, leaves the target out
 	ProspectFuture     Prospect = "future"       // it is created after now
 	ProspectKept       Prospect = "kept"         // the target runs it, or has begun it, and needs no further job
@@ -100,6 +100,9 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 			own.Rules, own.Prospect = w.backRules(i, floor, v.ID, starts)
 		case n == floor && b == nil:
 			own.Rules, own.Prospect = w.floorRules(i, n, starts)
+			if chosen && own.Prospect == ProspectWaits && !own.blocked() {
+				own.Prospect = ProspectSuperseded
+			}
 		case n == floor:
 			own.Rules, own.Prospect = w.memberRules(p, b, i, n, starts)
 			if !starts && !own.blocked() {
@@ -117,11 +120,11 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 		default:
 			own.Rules = w.chain(i, n)
 			own.Prospect = own.outcome(starts, chosen)
-			if starts || own.Prospect == ProspectWaits && !own.blocked() {
+			if !own.blocked() && !chosen { // the first that every rule allows is the one that asks for a slot
 				own.Rules = append(own.Rules, w.slotRules(p, i, v.ID)...)
+				chosen = len(e.Held) == 0
 			}
 		}
-		chosen = chosen || starts
 		e.Versions = append(e.Versions, own)
 	}
 	if b != nil {

@@ -63,6 +63,47 @@ func TestExplanationReads(t *testing.T) {
 	}
 }
 
+// TestExplainTellsWhoIsChosen: the newest version that every rule allows is the one that asks for a slot. Nothing blocks those below it, and they do not
+// wait for anything.
+func TestExplainTellsWhoIsChosen(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why      string
+		rules    string
+		resource string
+		outdated bool
+		want     []string
+	}{
+		{"it has its slot", `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "r1", false, []string{"v3 starts", "v2 superseded", "v1 kept"}},
+		{"it waits for one", `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "r2", false, []string{"v3 waits slot_full", "v2 superseded", "v1 kept"}},
+		{"the version that runs would be due again", `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "r1", true, []string{"v3 starts", "v2 superseded", "v1 superseded"}},
+		{"also while it waits", `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "r2", true, []string{"v3 waits slot_full", "v2 superseded", "v1 superseded"}},
+		{"an older one is chosen", `{"id":"s","versionSelector":{"selector":"version.tag != 'v3'"}}`, "r1", false, []string{"v3 waits selector_no_match", "v2 starts", "v1 kept"}},
+		{"none is", `{"id":"s","versionSelector":{"selector":"version.tag == 'v1'"}}`, "r1", false, []string{"v3 waits selector_no_match", "v2 waits selector_no_match", "v1 kept"}},
+	} {
+		s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
+		if row.outdated {
+			s.Targets[0].OutdatedAt, s.Targets[1].OutdatedAt = t0, t0
+		}
+		plan := mustPlan(t, compile(t, policy(row.rules)), s, t0)
+		e, err := plan.Explain(rollout.TargetID{Resource: row.resource, Environment: "prod", Deployment: "api"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, v := range e.Versions {
+			line := v.Version + " " + string(v.Prospect)
+			for _, b := range v.Blockers() {
+				line += " " + string(b.Reason)
+			}
+			got = append(got, line)
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
 // TestActors: every condition is somebody's to open.
 func TestActors(t *testing.T) {
 	verdict := func(status rollout.Status, until time.Time, kinds ...rollout.ConditionKind) rollout.Verdict {

@@ -19,7 +19,6 @@ const (
 	keep fate = iota
 	release
 	quarantine
-	orphaned
 )
 
 // reasonStuck is why a lease is quarantined that a rule calls stuck. Progress takes it back.
@@ -68,32 +67,31 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 		own := ended[lease.Holder]
 		single := strings.HasPrefix(lease.Group, reservedID+"/")
 		closed := !single && !w.open(lease.Holder)
+		idle := false // nobody is seen to use it, nor will be
 		if deleted[lease.Resource] {
 			own = release
-		} else if own == keep && (timed || single || closed) {
-			var running bool
-			own, became.ProgressAt, running = w.progress(lease)
+		} else if own == quarantine || own == keep && (timed || single || closed) {
+			proved, progress, running := w.progress(lease)
+			became.ProgressAt = progress
 			if running && timed {
 				w.capacity.snapshot.Running = append(w.capacity.snapshot.Running, lease.Holder)
 			}
-			if own == keep && closed && !running {
-				own = orphaned
-				if lease.State == concurrency.Active {
-					own = w.outlived(lease.Holder)
-				}
+			if own == keep {
+				own = proved
 			}
-			if single && own == keep && !running {
-				w.idle = append(w.idle, lease)
+			if own == keep && closed && !running && lease.State == concurrency.Active {
+				own = w.outlived(lease.Holder)
 			}
+			idle = !running && (single || closed)
 			if lease.Reason == reasonStuck && became.ProgressAt.After(lease.ProgressAt) {
 				became.State, became.Reason = concurrency.Active, ""
 			}
 		}
-		switch own {
-		case quarantine:
+		if own == quarantine {
 			became.State, became.Reason = concurrency.Quarantined, "abandoned"
-		case orphaned:
-			w.idle = append(w.idle, lease)
+		}
+		if idle && own != release {
+			w.idle = append(w.idle, became)
 		}
 		if own == release || became != lease {
 			if !changed {
@@ -168,7 +166,7 @@ func (w *work) open(h concurrency.Holder) bool {
 func (w *work) outlived(h concurrency.Holder) fate {
 	rule, environment, number, ok := groupNumber(h.Group)
 	if !ok {
-		return orphaned
+		return keep
 	}
 	atLeast := func(group string) bool {
 		r, e, n, ok := groupNumber(group)
@@ -193,7 +191,7 @@ func (w *work) outlived(h concurrency.Holder) fate {
 			return release
 		}
 	}
-	return orphaned
+	return keep
 }
 
 // groupNumber takes a bracket group's id apart, see [bracket.GroupID].

@@ -169,6 +169,11 @@ func TestAbandonedLease(t *testing.T) {
 	if got := leases(plan.State); len(got) != 1 || !strings.HasSuffix(got[0], "quarantined") || len(plan.Start) != 0 {
 		t.Errorf("holds %q, starts %q", got, started(plan))
 	}
+	saved := s // nothing happens after that, so nobody would look again: the plan that ends the execution says itself that the lease is an orphan
+	saved.State = plan.State
+	if again := mustPlan(t, set, saved, t0.Add(time.Minute)); len(plan.Orphans) != 1 || !slices.Equal(plan.Orphans, again.Orphans) {
+		t.Errorf("orphans %+v, and once that is saved %+v", plan.Orphans, again.Orphans)
+	}
 	stopped := s // between saving the end of the execution and the pool
 	stopped.State = plan.State
 	stopped.State.Pools = s.State.Pools
