@@ -67,6 +67,9 @@ func newIndex(s *Snapshot) (*index, error) {
 	}
 	x.versions = x.indexVersions(&f, s.Versions)
 	x.indexTargets(&f, targets)
+	for i := range s.Approvals {
+		s.Approvals[i].validate(i, &f)
+	}
 	s.State.validate(&f)
 	x.unavailable = s.Unavailable
 	if !slices.IsSorted(x.unavailable) {

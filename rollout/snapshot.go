@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -187,14 +188,27 @@ const (
 func (s JobStatus) Terminal() bool { return concurrency.Terminal(string(s)) }
 
 // Approval is one person's word on a version in an environment. Several of one person are one approval, the earliest of them; a rejection does not take
-// it back.
+// it back. One of a version that does not exist any more is ignored.
 type Approval struct {
-	Version     string         `json:"version"`     // id
-	Deployment  string         `json:"deployment"`  // id
-	Environment string         `json:"environment"` // id
-	By          string         `json:"by"`          // who: persons are told apart by this text
+	Version     string         `json:"version"`     // id, required
+	Deployment  string         `json:"deployment"`  // id of the one that the version belongs to, required
+	Environment string         `json:"environment"` // id, required
+	By          string         `json:"by"`          // who, required: persons are told apart by this text
 	Status      ApprovalStatus `json:"status"`
-	At          time.Time      `json:"at"` // after now, it does not count yet
+	At          time.Time      `json:"at"` // after now, it does not count yet; zero: it counts from the start of the version
+}
+
+func (a *Approval) validate(i int, f *faults) {
+	for _, required := range [...]struct{ field, value, why string }{
+		{"version", a.Version, "which version"},
+		{"deployment", a.Deployment, "the deployment that the version belongs to"},
+		{"environment", a.Environment, "where the version may go"},
+		{"by", a.By, "who says so, since minApprovals counts persons"},
+	} {
+		if required.value == "" {
+			f.add(fmt.Sprintf("approvals[%d].%s", i, required.field), "required: %s", required.why)
+		}
+	}
 }
 
 // ApprovalStatus is what the person said. Anything but [Approved] approves nothing.

@@ -41,6 +41,10 @@ func TestSnapshotFaults(t *testing.T) {
 		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "targets: r1 / prod / api occurs twice: one entry per release target"},
 		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "resources: an entry has no id: every one needs its own"},
 		{"a resource occurs twice", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }, 1, `resources: the id "r1" occurs twice: ids are unique`},
+		{"an approval of no deployment would approve nothing, and nobody would know why", func(s *rollout.Snapshot) {
+			s.Approvals = []rollout.Approval{{Version: "v1", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0}}
+		}, 1, "approvals[0].deployment: required: the deployment that the version belongs to"},
+		{"nor does one that says nothing", func(s *rollout.Snapshot) { s.Approvals = []rollout.Approval{{}} }, 4, "approvals[0].by: required: who says so, since minApprovals counts persons"},
 		{"the state has two records of a pool, and one would hide the leases of the other", func(s *rollout.Snapshot) {
 			s.State.Pools = []concurrency.Record{concurrency.NewRecord("a"), concurrency.NewRecord("b"), concurrency.NewRecord("a")}
 		}, 1, `state.pools: two records of pool "a": keep the one that was saved last`},
