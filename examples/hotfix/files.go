@@ -103,7 +103,7 @@ func (in *input) validate(o options, policyName, fleetName, releasesName string)
 		for _, fault := range flatten(err) {
 			var path *rollout.SnapshotError
 			switch {
-			case errors.As(fault, &path) && (strings.HasPrefix(path.Path, "versions") || strings.HasPrefix(path.Path, "overrides")):
+			case errors.As(fault, &path) && slices.ContainsFunc([]string{"versions", "approvals", "overrides"}, func(list string) bool { return strings.HasPrefix(path.Path, list) }):
 				inReleases("%w", fault)
 			case errors.As(fault, &path) && strings.HasPrefix(path.Path, "resources"):
 				inFleet("clusters: %s", path.Msg)
@@ -156,14 +156,11 @@ func (in *input) validate(o options, policyName, fleetName, releasesName string)
 	}
 	for i, a := range in.releases.Approvals {
 		at := fmt.Sprintf("approvals[%d]", i)
-		if !in.has(a.Deployment, a.Version) {
+		if a.Deployment != "" && a.Version != "" && !in.has(a.Deployment, a.Version) {
 			inReleases("%s.version: %q has no version %q", at, a.Deployment, a.Version)
 		}
-		if !slices.ContainsFunc(in.fleet.Environments, func(e rollout.Environment) bool { return e.ID == a.Environment }) {
+		if a.Environment != "" && !slices.ContainsFunc(in.fleet.Environments, func(e rollout.Environment) bool { return e.ID == a.Environment }) {
 			inReleases("%s.environment: %s has no environment %q", at, fleetName, a.Environment)
-		}
-		if a.By == "" {
-			inReleases("%s.by: is required: who approves", at)
 		}
 		if a.Status != rollout.Approved && a.Status != rollout.Rejected {
 			inReleases("%s.status: %q is unknown: use %s or %s", at, a.Status, rollout.Approved, rollout.Rejected)

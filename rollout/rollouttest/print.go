@@ -14,20 +14,22 @@ import (
 // String is [Timeline.Trace], followed by [Timeline.Summary].
 func (t Timeline) String() string { return t.Trace() + t.Summary() }
 
-// Trace tells what happened in order, one line per entry, under a line per day; instants are in UTC. Targets that wait for the same reasons
-// share a line.
+// Trace tells what happened in order, one line per entry, under a line per day; instants are in UTC. Targets that begin to wait at one instant
+// for the same reasons share a line.
 func (t Timeline) Trace() string {
 	var b strings.Builder
 	day := ""
-	for i := 0; i < len(t.Entries); {
-		n := t.together(i)
-		at := t.Entries[i].At.UTC()
+	for entries := t.Entries; len(entries) > 0; {
+		at := entries[0].At.UTC()
 		if d := at.Format("2006-01-02"); d != day {
 			day = d
 			fmt.Fprintf(&b, "%s\n", d)
 		}
-		fmt.Fprintf(&b, "  %s  %s\n", at.Format("15:04:05"), describe(t.Entries[i:i+n]))
-		i += n
+		n := together(entries)
+		for _, same := range alike(entries[:n]) {
+			fmt.Fprintf(&b, "  %s  %s\n", at.Format("15:04:05"), describe(same))
+		}
+		entries = entries[n:]
 	}
 	return b.String()
 }
@@ -75,28 +77,41 @@ func more(n int) string {
 	return fmt.Sprintf(" and %d more", n)
 }
 
-// together returns how many entries from i on are told in one line: waits of one instant for the same reasons.
-func (t Timeline) together(i int) int {
+// together returns how many entries from the first on are waits that begin at one instant; 1 if the first one is none.
+func together(entries []Entry) int {
 	n := 1
-	if t.Entries[i].Kind != Wait {
-		return n
-	}
-	own := waitText(t.Entries[i])
-	for i+n < len(t.Entries) {
-		next := t.Entries[i+n]
-		if next.Kind != Wait || !next.At.Equal(t.Entries[i].At) || waitText(next) != own {
-			break
-		}
+	for entries[0].Kind == Wait && n < len(entries) && entries[n].Kind == Wait && entries[n].At.Equal(entries[0].At) {
 		n++
 	}
 	return n
 }
 
-// waitText is what a wait says, apart from whom it is about.
+// alike divides entries into those that are told in one line: waits for the same reasons, in the order of the first of each.
+func alike(entries []Entry) [][]Entry {
+	if len(entries) == 1 {
+		return [][]Entry{entries}
+	}
+	var groups [][]Entry
+	known := map[string]int{}
+	for _, e := range entries {
+		text := waitText(e)
+		k, seen := known[text]
+		if !seen {
+			k = len(groups)
+			known[text], groups = k, append(groups, nil)
+		}
+		groups[k] = append(groups[k], e)
+	}
+	return groups
+}
+
+// waitText is what a wait says, apart from whom it is about. What several rules say in the same words is said once.
 func waitText(e Entry) string {
-	texts := make([]string, len(e.Blockers))
-	for i, v := range e.Blockers {
-		texts[i] = verdictText(v, e.Deployment)
+	var texts []string
+	for _, v := range e.Blockers {
+		if text := verdictText(v, e.Deployment); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
 	}
 	text := strings.Join(texts, "; ")
 	if n := len(e.Holders); n > 0 {

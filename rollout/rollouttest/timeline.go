@@ -101,6 +101,7 @@ type recorder struct {
 	waits    map[rollout.TargetID]string // what was said last
 	last     []rollout.Waiting
 	seen     time.Time // the last instant at which everything was said
+	stirred  time.Time // the last at which anything but waits was said
 	running  []string
 	stuck    map[rollout.Stuck]bool
 	roles    map[string]member          // of dispatched runs
@@ -116,7 +117,7 @@ type member struct {
 }
 
 func (r *recorder) begin(start time.Time) {
-	r.timeline.Start = start
+	r.timeline.Start, r.stirred = start, start
 	r.waits = map[rollout.TargetID]string{}
 	r.stuck = map[rollout.Stuck]bool{}
 	r.roles = map[string]member{}
@@ -125,7 +126,12 @@ func (r *recorder) begin(start time.Time) {
 	r.pres = map[[2]string]int{}
 }
 
-func (r *recorder) entry(e Entry) { r.timeline.Entries = append(r.timeline.Entries, e) }
+func (r *recorder) entry(e Entry) {
+	r.timeline.Entries = append(r.timeline.Entries, e)
+	if e.Kind != Wait && e.At.After(r.stirred) {
+		r.stirred = e.At
+	}
+}
 
 // observe records what every plan tells: what happened in the brackets, who is stuck, how full the pools are.
 func (r *recorder) observe(plan *rollout.Plan) {

@@ -27,7 +27,8 @@ type World struct {
 	// Start is the instant of the first plan. Zero: when the oldest version was created.
 	Start time.Time
 
-	// End is the instant after which nothing is done any more. Zero: the world goes on until nothing can happen in it.
+	// End is the instant after which nothing is done any more. Zero: the world goes on until nothing can happen in it. Windows that open and close for
+	// nobody but targets that wait for an approval, an operator or another event which never comes are nothing.
 	End time.Time
 
 	// Changes are everything else that happens, in any order; those of one instant happen in the order of the list.
@@ -317,7 +318,7 @@ func (r *running) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if wake.IsZero() {
+		if wake.IsZero() || r.atRest(&plan) {
 			return nil
 		}
 		if !r.End.IsZero() && wake.After(r.End) {

@@ -362,3 +362,36 @@ func TestForecast(t *testing.T) {
 		t.Error("no trials, no error")
 	}
 }
+
+// TestTraceTellsLikeWaitsTogether: who begins to wait at one instant for the same reasons shares a line, whoever is listed between them, and
+// what two rules say in the same words is said once.
+func TestTraceTellsLikeWaitsTogether(t *testing.T) {
+	t.Parallel()
+	wait := func(resource, deployment string, reasons ...rollout.Reason) rollouttest.Entry {
+		e := rollouttest.Entry{At: at(1, 9, 0), Kind: rollouttest.Wait, Resource: resource, Deployment: deployment, Version: "v2"}
+		for _, reason := range reasons {
+			e.Blockers = append(e.Blockers, rollout.Verdict{Status: rollout.Pending, Reason: reason, Until: at(1, 10, 0)})
+		}
+		return e
+	}
+	timeline := rollouttest.Timeline{Entries: []rollouttest.Entry{
+		wait("r1", "api", rollout.ReasonWindowClosed, rollout.ReasonWindowClosed),
+		wait("r1", "web", rollout.ReasonCooldown),
+		wait("r2", "api", rollout.ReasonWindowClosed),
+		wait("r2", "web", rollout.ReasonCooldown),
+		{At: at(1, 9, 0), Kind: rollouttest.Arrival, Note: "somebody speaks"},
+		wait("r3", "api", rollout.ReasonWindowClosed),
+		{At: at(2, 9, 0), Kind: rollouttest.Arrival, Note: "and again"},
+	}}
+	const want = `2026-03-10
+  09:00:00  r1, r2: api v2: window_closed until 2026-03-10 10:00:00
+  09:00:00  r1, r2: web v2: cooldown until 2026-03-10 10:00:00
+  09:00:00  somebody speaks
+  09:00:00  r3: api v2: window_closed until 2026-03-10 10:00:00
+2026-03-11
+  09:00:00  and again
+`
+	if diff := cmp.Diff(want, timeline.Trace()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,78 @@
+package rollouttest
+
+import (
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// stuckWithin is how long a world with something held is watched after the last thing that happened: what is held may be called stuck, which no wait
+// announces.
+const stuckWithin = 31 * 24 * time.Hour
+
+// atRest reports whether nothing can happen any more although the planner would go on waking its host: windows open and close for ever, for
+// targets that wait for somebody who does not come. Nobody starts by time alone who has a blocker that time does not open, and of the others only
+// windows come again.
+func (r *running) atRest(plan *rollout.Plan) bool {
+	if len(plan.Waiting) == 0 || len(r.arrivals)+len(r.ends) > 0 || r.holds(plan) && plan.Now.Sub(r.stirred) < stuckWithin {
+		return false
+	}
+	for i := range r.fleet.Targets {
+		if r.fleet.Targets[i].OutdatedAt.After(plan.Now) {
+			return false
+		}
+	}
+	for k := range plan.Waiting {
+		explanation, err := plan.Explain(plan.Waiting[k].TargetID)
+		if err != nil || opens(&explanation) {
+			return false // a planner that does not explain itself is followed to the end
+		}
+	}
+	return true
+}
+
+// holds reports whether anybody has a slot, an execution or a job, or collects: all of these may change by time alone while nobody waits for it.
+func (r *running) holds(plan *rollout.Plan) bool {
+	for _, record := range plan.State.Pools {
+		if len(record.Leases) > 0 {
+			return true
+		}
+	}
+	for _, record := range plan.State.Executions {
+		if record.Open != nil {
+			return true
+		}
+	}
+	for _, record := range plan.State.Brackets {
+		if record.Collecting != nil {
+			return true
+		}
+	}
+	return len(r.recorder.running) > 0
+}
+
+// opens reports whether time alone can do more for a target than open and close its windows.
+func opens(e *rollout.Explanation) bool {
+	for k := range e.Versions {
+		v := &e.Versions[k]
+		if v.Prospect == rollout.ProspectFuture {
+			return true
+		}
+		if v.Prospect != rollout.ProspectWaits {
+			continue
+		}
+		shut := len(e.Held) > 0
+		for _, rule := range v.Blockers() {
+			switch {
+			case rule.Until.IsZero():
+				shut = true
+			case rule.Kind != rollout.KindWindow:
+				return true
+			}
+		}
+		if !shut {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,114 @@
+package rollouttest_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
+)
+
+// TestWorldsWithWindowsEnd: windows come again for ever, and a plan's Next with them. A world in which they open for nobody is over all the same, and
+// one in which they will open for somebody is not.
+func TestWorldsWithWindowsEnd(t *testing.T) {
+	t.Parallel()
+	const daily = `{"deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0","durationMinutes":480}}`
+	fails := func(rollout.Start, int) rollouttest.Outcome {
+		return rollouttest.Outcome{After: time.Minute, Status: rollout.JobFailure}
+	}
+	for _, row := range []struct {
+		why    string
+		rules  string
+		edit   func(*rollouttest.World)
+		starts []string
+		stuck  int
+		most   int // plans
+	}{
+		{why: "an approval that nobody gives", rules: daily + `,{"anyApproval":{"minApprovals":1}}`, most: 1},
+		{why: "attempts are used up", rules: daily + `,{"retry":{"maxRetries":1,"backoffSeconds":86400}}`,
+			edit:   func(w *rollouttest.World) { w.Job = fails },
+			starts: []string{"r1 v2 at 2026-03-10 09:00", "r2 v2 at 2026-03-10 09:00", "r1 v2 at 2026-03-11 09:01", "r2 v2 at 2026-03-11 09:01"}, most: 14},
+		{why: "a deployment that is not there", rules: daily + `,{"deploymentDependency":{"dependsOn":"deployment.name == 'web'"}}`, most: 1},
+		{why: "a cooldown is told to its end, although an approval is missing as well", most: 20,
+			rules: daily + `,{"anyApproval":{"minApprovals":1}},{"versionCooldown":{"intervalSeconds":2592000}}`},
+		{why: "a window that opens once in thirty weeks",
+			rules:  `{"deploymentWindow":{"rrule":"FREQ=WEEKLY;INTERVAL=30;BYDAY=MO;BYHOUR=9;BYMINUTE=0;BYSECOND=0","durationMinutes":60,"anchor":"2026-03-02T09:00:00Z"}}`,
+			starts: []string{"r1 v2 at 2026-09-28 09:00", "r2 v2 at 2026-09-28 09:00"}, most: 4},
+		{why: "the newest version is not deployable, and the one before waits for the window", rules: daily,
+			edit: func(w *rollouttest.World) {
+				w.Fleet.Versions = append(w.Fleet.Versions, rollout.Version{ID: "v3", Deployment: "api", Status: "building", CreatedAt: at(1, 0, 0)})
+			},
+			starts: []string{"r1 v2 at 2026-03-10 09:00", "r2 v2 at 2026-03-10 09:00"}, most: 5},
+		{why: "a target needs another run in a few days, while the other one waits for its approval",
+			rules: daily + `,{"anyApproval":{"minApprovals":1}}`,
+			edit: func(w *rollouttest.World) {
+				w.Fleet.Targets[0].Current, w.Fleet.Targets[0].OutdatedAt = "v2", at(4, 0, 0)
+			},
+			starts: []string{"r1 v2 at 2026-03-13 09:00"}, most: 13},
+		{why: "a version is published in a few days", rules: daily + `,{"versionSelector":{"selector":"version.id != 'v2'"}}`,
+			edit: func(w *rollouttest.World) {
+				w.Fleet.Versions = append(w.Fleet.Versions, version("api", "v3", at(4, 12, 0)))
+			},
+			starts: []string{"r1 v3 at 2026-03-13 12:00", "r2 v3 at 2026-03-13 12:00"}, most: 14},
+		{why: "a job hangs, and after ten days its slot is called stuck", stuck: 1, most: 90,
+			rules: daily + `,{"resourceConcurrency":{"limitType":"count","limitValue":1,"groupSelector":"true","stuckAfterSeconds":864000}}`,
+			edit: func(w *rollouttest.World) {
+				w.Job = func(rollout.Start, int) rollouttest.Outcome {
+					return rollouttest.Outcome{Status: rollout.JobInProgress}
+				}
+			},
+			starts: []string{"r1 v2 at 2026-03-10 09:00"}},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			t.Parallel()
+			w := rollouttest.World{
+				Policies: compiled(t, fmt.Sprintf(`[{"name":"p","selector":"true","rules":[%s]}]`, row.rules)), Start: at(1, 0, 0),
+				Fleet: rollout.Snapshot{
+					Environments: []rollout.Environment{{ID: "prod"}}, Deployments: []rollout.Deployment{{ID: "api", Name: "api"}},
+					Versions: []rollout.Version{version("api", "v1", at(-20, 0, 0)), version("api", "v2", at(0, 23, 0))},
+				},
+			}
+			for _, id := range []string{"r1", "r2"} {
+				w.Fleet.Resources = append(w.Fleet.Resources, rollout.Resource{ID: id})
+				w.Fleet.Targets = append(w.Fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "api"}, Current: "v1"})
+			}
+			if row.edit != nil {
+				row.edit(&w)
+			}
+			plans := 0
+			w.Plan = pure(w.Policies, func(*rollout.Plan) {
+				if plans++; plans > 1000 {
+					panic("the world goes on for ever")
+				}
+			})
+			timeline, err := w.Run(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var starts []string
+			stuck := 0
+			for _, e := range timeline.Entries {
+				switch e.Kind {
+				case rollouttest.Start:
+					starts = append(starts, fmt.Sprintf("%s %s at %s", e.Resource, e.Version, e.At.Format("2006-01-02 15:04")))
+				case rollouttest.Stuck:
+					stuck++
+				}
+			}
+			if diff := cmp.Diff(row.starts, starts); diff != "" {
+				t.Errorf("starts (-want +got):\n%s", diff)
+			}
+			if stuck != row.stuck || plans > row.most || timeline.CutOff {
+				t.Errorf("%d stuck, want %d; %d plans, want at most %d; cut off: %t", stuck, row.stuck, plans, row.most, timeline.CutOff)
+			}
+			if waits := slices.ContainsFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Kind == rollouttest.Wait }); !waits {
+				t.Error("nobody waited")
+			}
+		})
+	}
+}
