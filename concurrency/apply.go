@@ -27,11 +27,15 @@ func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now tim
 				return nil, fmt.Errorf("concurrency: a start of %s names pool %d of %d: the snapshot must be that of the plan", c.Resource, claim.Pool, len(added))
 			}
 			p := &snapshot.Pools[claim.Pool]
-			if held, ok := p.Record.Lease(Holder{c.Resource, c.Group}); ok && held.Token == claim.Token {
+			held, ok := p.Record.Lease(Holder{c.Resource, c.Group})
+			if ok && held.Token == claim.Token {
 				continue
 			}
 			if claim.Revision != p.Record.Revision {
 				return nil, fmt.Errorf("%w: pool %s is at revision %d, the start of %s %s was planned at %d", ErrConflict, p.Key, p.Record.Revision, c.Resource, c.Group, claim.Revision)
+			}
+			if ok {
+				return nil, fmt.Errorf("%w: %s %s holds pool %s with token %d, not %d", ErrFenced, c.Resource, c.Group, p.Key, held.Token, claim.Token)
 			}
 			added[claim.Pool] = append(added[claim.Pool], Lease{Pool: p.Key, Holder: Holder{c.Resource, c.Group}, Token: claim.Token, Since: now, ProgressAt: now})
 		}

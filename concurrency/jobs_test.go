@@ -1,6 +1,8 @@
 package concurrency_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -13,6 +15,21 @@ func TestMemoryJobs(t *testing.T) {
 
 func TestMemoryJobsRefuses(t *testing.T) {
 	var m concurrency.MemoryJobs
+	job := concurrency.Job{ID: "1", Resource: "n1", Group: "g", Status: "inProgress"}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := errors.Join(m.SetPool(t.Context(), "p", []string{"n1"}), m.PutJob(t.Context(), job)); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.SetPool(gone, "p", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a pool is set for nobody: %v", err)
+	}
+	if err := m.PutJob(gone, concurrency.Job{ID: "1", Resource: "n1", Status: "successful"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a job is put for nobody: %v", err)
+	}
+	if holders, err := m.Active(t.Context(), "p"); err != nil || len(holders) != 1 {
+		t.Errorf("what was cancelled was written: %v, %v", holders, err)
+	}
 	for _, job := range []concurrency.Job{{ID: "1"}, {Resource: "n1"}} {
 		if m.PutJob(t.Context(), job) == nil {
 			t.Errorf("%+v must be refused", job)

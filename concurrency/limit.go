@@ -185,10 +185,7 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	}
 	if len(text) > 0 && text[0] == '"' {
 		var s string
-		if err := json.Unmarshal(data, &s); err != nil {
-			return &FieldError{Value: text, Hint: hintLimit}
-		}
-		if !strings.HasSuffix(s, "%") {
+		if err := json.Unmarshal(data, &s); err != nil || !strings.HasSuffix(s, "%") {
 			return &FieldError{Value: text, Hint: hintLimit}
 		}
 		text = s

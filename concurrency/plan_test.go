@@ -47,6 +47,21 @@ func (s *scene) lease(pool, resource, group string, age time.Duration) *scene {
 	return s
 }
 
+// quarantined puts the resources' leases of group g into quarantine.
+func (s *scene) quarantined(pool string, resources ...string) *scene {
+	p := s.pool(pool)
+	for _, resource := range resources {
+		h := Holder{resource, "g"}
+		lease, _ := p.Record.Lease(h)
+		r, err := p.Record.Quarantine(h, lease.Token, "stuck")
+		if err != nil {
+			panic(err)
+		}
+		p.Record = r
+	}
+	return s
+}
+
 func (s *scene) unavailable(pool, resource string) *scene {
 	s.pool(pool).Unavailable = append(s.pool(pool).Unavailable, resource)
 	return s
@@ -156,6 +171,20 @@ func TestPlanRows(t *testing.T) {
 			[]string{"a1 slot_free", "b1 b:slot_keys_full", "a2 a:slot_full"}, "one node in one zone at a time, and no second zone before the first is quiet"},
 		{"zones, two", zones(2).lease("a", "a1", "g", 0).ask("b1", "g", "b").ask("c1", "g", "c"),
 			[]string{"b1 slot_free", "c1 c:slot_keys_full"}, "two zones may be active; the batch opens the second"},
+		{"zones, two of one candidate", func() *scene {
+			s := zones(2)
+			for i := range s.Pools {
+				s.Pools[i].Limit = Count(2)
+			}
+			return s
+		}().lease("a", "a1", "g", 0).ask("ab", "g", "a", "b").ask("bc", "g", "b", "c").ask("ac", "g", "a", "c"),
+			[]string{"ab slot_free", "bc c:slot_keys_full", "ac a:slot_full c:slot_keys_full"}, "a zone that is active already costs a candidate no key, and one key is enough for the other"},
+		{"zones, unknown", func() *scene {
+			s := zones(1)
+			s.Pools[0] = Pool{Key: "a", Unknown: true, Family: "zones", MaxActiveKeys: 3, Strict: true}
+			return s
+		}().ask("a1", "g", "a").ask("b1", "g", "b").ask("c1", "g", "c"),
+			[]string{"b1 slot_free", "a1 a:pool_unknown", "c1 c:slot_keys_full"}, "of an unknown pool nothing but the key is looked at, the number of keys included"},
 		{"zones, unavailable", zones(1).unavailable("c", "c9").ask("a1", "g", "a").ask("c9", "g", "c"),
 			[]string{"c9 slot_already_down", "a1 a:slot_keys_full"}, "a zone with a dead node is an active one"},
 		{"rollback", newScene(ten(Count(1))).lease("nodes", "n1", "g", 0).ask("n1", "g", "nodes"),
@@ -199,6 +228,18 @@ func TestPlanRows(t *testing.T) {
 			return s
 		}().ask("n2", "g", "nodes"),
 			[]string{"n2 slot_free"}, "only members count; leaving a pool by label is an observation, unlike vanishing"},
+		{"departed and back", func() *scene {
+			s := newScene(ten(Count(1))).lease("nodes", "n1", "g", 0)
+			s.Pools[0].Departed = []string{"n1"}
+			return s
+		}().ask("n1", "g", "nodes").ask("n2", "g", "nodes"),
+			[]string{"n1 slot_held", "n2 nodes:slot_full"}, "who needs the pool is a member: its lease counts again"},
+		{"oldest is down", newScene(stuck(1, Hold)).lease("nodes", "n1", "g", time.Hour).lease("nodes", "n2", "g", 2*time.Hour).quarantined("nodes", "n1", "n2").unavailable("nodes", "n2").ask("n3", "g", "nodes"),
+			[]string{"n3 nodes:slot_full"}, "the allowance is spent on the oldest lease, whose resource is down all the same; the younger one counts"},
+		{"youngest is down", newScene(stuck(1, Hold)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", time.Hour).quarantined("nodes", "n1", "n2").unavailable("nodes", "n2").ask("n3", "g", "nodes"),
+			[]string{"n3 slot_free"}, "the oldest lease is covered, and the other resource is down"},
+		{"two as old", newScene(stuck(1, Hold)).lease("nodes", "n2", "g", time.Hour).lease("nodes", "n1", "g", time.Hour).quarantined("nodes", "n1", "n2").unavailable("nodes", "n1").ask("n3", "g", "nodes"),
+			[]string{"n3 nodes:slot_full"}, "of two that are as old the allowance goes to the resource that comes first, which is down"},
 		{"quarantined holder", newScene(stuck(0, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).running("n1", "g").ask("n1", "g", "nodes"),
 			[]string{"n1 slot_held"}, "quarantine does not lock the holder out of its own slot"},
 		{"fix for a forgiven one", func() *scene {
@@ -321,6 +362,7 @@ func TestApplyRefuses(t *testing.T) {
 	s := newScene(ten(Count(9))).ask("n1", "g", "nodes")
 	start := func(c Claim) []Admitted { return []Admitted{{0, SlotFree, []Claim{c}}} }
 	later := newScene(ten(Count(9))).lease("nodes", "n9", "g", 0)
+	held := newScene(ten(Count(9))).lease("nodes", "n1", "g", 0)
 	full := newScene(ten(Count(9)))
 	full.Pools[0].Record.NextToken = math.MaxUint64
 	for _, c := range []struct {
@@ -334,6 +376,8 @@ func TestApplyRefuses(t *testing.T) {
 		{"negative candidate", s.Snapshot, []Admitted{{Candidate: -1}}, nil, "no candidate"},
 		{"pool", s.Snapshot, start(Claim{Pool: 1}), nil, "snapshot of another plan"},
 		{"negative pool", s.Snapshot, start(Claim{Pool: -1}), nil, "no pool"},
+		{"no token", s.Snapshot, start(Claim{}), ErrFenced, "tokens begin at 1"},
+		{"another token", held.Snapshot, start(Claim{Token: 2}), ErrFenced, "the holder has a lease: a second one would make a record that nobody can read"},
 		{"revision", s.Snapshot, start(Claim{Revision: 3, Token: 1}), ErrConflict, "the record changed"},
 		{"token", later.Snapshot, start(Claim{Token: 1}), ErrFenced, "the token was issued to somebody else"},
 		{"last token", full.Snapshot, start(Claim{Token: math.MaxUint64}), nil, "no token can follow"},
@@ -369,7 +413,7 @@ func TestSummaries(t *testing.T) {
 // TestNext: between now and Next the plan is the same, and at Next it is another.
 func TestNext(t *testing.T) {
 	s := newScene(stuck(1, Quarantine), Pool{Key: "other", Limit: Count(1), Total: 1, StuckAfter: 2 * time.Hour}).
-		lease("nodes", "n1", "g", 30*time.Minute).lease("nodes", "n2", "g", 20*time.Minute).lease("other", "n1", "g", 0).
+		lease("nodes", "n1", "g", 20*time.Minute).lease("nodes", "n2", "g", 30*time.Minute).lease("other", "n1", "g", 0).
 		running("n1", "g").running("n2", "g").ask("n3", "g", "nodes")
 	r := s.plan(t)
 	if want := epoch.Add(30 * time.Minute); !r.Next.Equal(want) {

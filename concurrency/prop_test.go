@@ -21,6 +21,7 @@ func drawSnapshot(t *rapid.T, now time.Time) Snapshot {
 	small := func(label string, n int) int { return rapid.IntRange(0, n).Draw(t, label) }
 	resource := rapid.SampledFrom([]string{"n0", "n1", "n2", "n3", "n4"})
 	group := rapid.SampledFrom([]string{"a", "b"})
+	keys := map[string]int{"f": 1 + small("keys of f", 1), "g": 1}
 	for i := range 1 + small("pools", 3) {
 		p := Pool{Key: fmt.Sprintf("p%d", 9-i), Total: 5, Limit: Count(rapid.SampledFrom([]int{1, 2, 1, 2, 3, 0}).Draw(t, "limit")), Strict: rapid.Bool().Draw(t, "strict")}
 		if small("percent", 3) == 0 {
@@ -30,7 +31,8 @@ func drawSnapshot(t *rapid.T, now time.Time) Snapshot {
 			p.Unknown = true
 		}
 		if rapid.Bool().Draw(t, "family") {
-			p.Family, p.MaxActiveKeys = rapid.SampledFrom([]string{"f", "f", "g"}).Draw(t, "of"), 1
+			p.Family = rapid.SampledFrom([]string{"f", "f", "g"}).Draw(t, "of")
+			p.MaxActiveKeys = keys[p.Family]
 		}
 		p.OnStuck = OnStuck(small("onStuck", 1))
 		p.StuckAfter = time.Duration(small("stuckAfter", 1)) * 3 * time.Minute
