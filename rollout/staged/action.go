@@ -54,8 +54,12 @@ func (t Token) String() string {
 	return textkey.Join(t.Run, strconv.Itoa(t.Stage), t.Target, strconv.Itoa(t.Attempt), string(t.Kind))
 }
 
-// ApprovalName is what KubeFleet calls the approval request on one side of a stage.
+// ApprovalName is what KubeFleet calls the approval request on one side of a stage. Objects cannot be named after the cleanup, so that it is
+// delete-stage there, which is no name of another stage.
 func ApprovalName(run string, side Side, stage string) string {
+	if stage == CleanupName {
+		stage = "delete-stage"
+	}
 	return run + "-" + string(side) + "-" + stage
 }
 

@@ -47,7 +47,7 @@ func (d *decoder) checkStage(k int) {
 		}
 	case StageUpdating, StageWaitingAfter, StageSucceeded:
 		opened = true
-		if p.before && s.before != ApprovalApproved {
+		if p.before && s.before != ApprovalApproved && (anyStarted || !nobody(p, s)) {
 			wrong("before", "must be approved, not %s", s.before)
 		}
 	case StageSkipped:

@@ -143,8 +143,9 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 		})
 	}
 	c := options.Cleanup
+	_, gated := task(strategy.DeleteStage.BeforeStageTasks, Approval)
 	p.stages = append(p.stages, stagePlan{
-		name: CleanupName, cleanup: true, limit: orLimit(c.MaxConcurrency, concurrency.Percent(100)), budget: orLimit(c.MaxFailures, concurrency.Count(0)),
+		name: CleanupName, cleanup: true, before: gated, limit: orLimit(c.MaxConcurrency, concurrency.Percent(100)), budget: orLimit(c.MaxFailures, concurrency.Count(0)),
 		timing: timing{deadline: c.ProgressDeadline.length(never), stuckAfter: stuckAfter},
 	})
 	if options.Added == Append {

@@ -12,6 +12,74 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
+// TestApprovalBeforeTheCleanup: the deleteStage of a strategy, which KubeFleet has since 2026.
+func TestApprovalBeforeTheCleanup(t *testing.T) {
+	gated := staged.Strategy{Stages: []staged.Stage{all("st", 1)}, DeleteStage: staged.DeleteStage{BeforeStageTasks: []staged.Task{{Type: staged.Approval}}}}
+	yes := staged.Command{Kind: staged.CommandApprove, Run: "run", Stage: 1, Side: staged.Before}
+	asked := func(s *scene, times int) *scene {
+		t.Helper()
+		n := 0
+		for _, a := range s.result.Actions {
+			if a.Kind == staged.RequestApproval {
+				n++
+				if a.Name != "run-before-delete-stage" || a.Stage != 1 || a.Side != staged.Before {
+					t.Errorf("%+v", a)
+				}
+			}
+		}
+		if n != times {
+			t.Errorf("asked %d times, want %d: %v", n, times, s.result.Actions)
+		}
+		return s
+	}
+	ended := func(s *scene, phase staged.Phase) {
+		t.Helper()
+		if s.run.Phase() != phase {
+			t.Errorf("want %s: %s", phase, s.run)
+		}
+	}
+	t.Run("nothing is removed before somebody says yes, and then everything", func(t *testing.T) {
+		s := asked(newScene(t, gated, staged.Options{}, []string{"c1"}, "d1", "d2"), 0)
+		s.step(staged.Input{Commands: []staged.Command{yes}}) // too early
+		asked(s.see(staged.HealthReady, "c1").want(staged.PhaseWaiting, "c1 done, d1, d2"), 1).left(0)
+		if v, ok := s.run.Explain("d1"); !ok || v.Reason != staged.ReasonApproval || v.On[0].Name != "run-before-delete-stage" {
+			t.Error(v)
+		}
+		asked(s.after(time.Hour).step(staged.Input{}), 1)
+		s.step(staged.Input{Commands: []staged.Command{yes}}).want(staged.PhaseProgressing, "c1 done, d1 starting, d2 starting")
+		ended(asked(s.step(staged.Input{Removed: []string{"d1", "d2"}}), 0), staged.PhaseSucceeded)
+	})
+	t.Run("nobody is asked if there is nothing to remove", func(t *testing.T) {
+		ended(newScene(t, gated, staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1"), staged.PhaseSucceeded)
+		s := newScene(t, gated, staged.Options{}, []string{"c1"}, "d1").step(staged.Input{Removed: []string{"d1"}})
+		ended(s.see(staged.HealthReady, "c1"), staged.PhaseSucceeded)
+	})
+	t.Run("nor any longer once the last one has gone by itself", func(t *testing.T) {
+		s := asked(newScene(t, gated, staged.Options{}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1"), 1)
+		asked(s.step(staged.Input{Removed: []string{"d1"}}).want(staged.PhaseWaiting, "c1 done, d1 done, d2"), 1)
+		ended(asked(s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "d2"}}}), 0), staged.PhasePartiallySucceeded)
+	})
+	t.Run("a stop there is immediate, and an answer meanwhile counts afterwards", func(t *testing.T) {
+		s := newScene(t, gated, staged.Options{}, []string{"c1"}, "d1").see(staged.HealthReady, "c1").step(staged.Input{State: staged.StateStop})
+		s.want(staged.PhaseStopped, "c1 done, d1").step(staged.Input{Commands: []staged.Command{yes}}).want(staged.PhaseStopped, "c1 done, d1")
+		s.step(staged.Input{State: staged.StateRun}).want(staged.PhaseProgressing, "c1 done, d1 starting")
+	})
+	t.Run("who says no ends the run, or holds it", func(t *testing.T) {
+		no := staged.Input{Commands: []staged.Command{{Kind: staged.CommandReject, Run: "run", Stage: 1, Side: staged.Before}}}
+		ended(newScene(t, gated, staged.Options{}, []string{"c1"}, "d1").see(staged.HealthReady, "c1").step(no), staged.PhaseFailed)
+		s := newScene(t, gated, staged.Options{OnReject: staged.Hold}, []string{"c1"}, "d1").see(staged.HealthReady, "c1").step(no)
+		s.want(staged.PhaseHeld, "c1 done, d1").step(staged.Input{Commands: []staged.Command{yes}}).want(staged.PhaseProgressing, "c1 done, d1 starting")
+	})
+	t.Run("what was put up for approval does not grow", func(t *testing.T) {
+		options := staged.Options{LateLeaving: staged.Clean}
+		s := newScene(t, gated, options, []string{"c1"}, "d1").step(staged.Input{Leaving: []string{"d2"}}).see(staged.HealthReady, "c1")
+		s.want(staged.PhaseWaiting, "c1 done, d1, d2").step(staged.Input{Leaving: []string{"d3"}}).want(staged.PhaseWaiting, "c1 done, d1, d2")
+		if e := s.result.Events; len(e) != 1 || e[0].Reason != staged.ReasonTooLate {
+			t.Error(e)
+		}
+	})
+}
+
 // scene is a run and what is needed to talk to it.
 type scene struct {
 	t      *testing.T
@@ -272,6 +340,31 @@ func TestComingFromKubeFleet(t *testing.T) {
 		}
 		s = newScene(t, one, staged.Options{}, nil, "d1").step(staged.Input{Removed: []string{"d1"}})
 		if s.run.Phase() != staged.PhaseSucceeded {
+			t.Error(s.run)
+		}
+	})
+	t.Run("K26 an approval before it is asked for is ignored", func(t *testing.T) {
+		st := all("next", 1)
+		st.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 1), st}}, staged.Options{Overlap: staged.First, VerifyDone: staged.Never}, []string{"c1"})
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Stage: 1, Side: staged.Before}}})
+		if e := s.result.Events; len(e) != 1 || e[0].Reason != staged.ReasonNotRequested {
+			t.Error(e)
+		}
+	})
+	t.Run("K27 a wait with a leading zero and a key that no label has are rejected", func(t *testing.T) {
+		if _, err := staged.ParseDuration("01h"); err == nil {
+			t.Error("01h is a wait")
+		}
+		st := all("st", 1)
+		st.SortingLabelKey = "no key"
+		if got := rules(staged.Strategy{Stages: []staged.Stage{st}}.Validate()); !slices.Equal(got, []staged.Rule{staged.RuleSortKey}) {
+			t.Error(got)
+		}
+	})
+	t.Run("K28 what is gone before its turn is done at once", func(t *testing.T) {
+		s := newScene(t, one, staged.Options{}, []string{"c1"}, "d1", "d2").step(staged.Input{Removed: []string{"d2"}})
+		if d, _ := s.run.Target("d2"); s.run.Current() != 0 || d.State != staged.Done {
 			t.Error(s.run)
 		}
 	})

@@ -57,7 +57,7 @@
 //	K4   resourceSnapshotIndex added or removed        allowed                          rejected
 //	K5   a stage of N that are all ready               ceil(N/limit) polls of 15 s      one step
 //	K6   targets that are at the version already       a slot and a poll each           done in one step, without slot
-//	K7   at the version, but not ready                 never started, never stuck       started like any other
+//	K7   at the version, but failing                   never started, never stuck       started like any other
 //	K8   the pass that fails the run                   still starts targets             starts nothing
 //	K9   a failing target                              slot for ever, slows polling     progressDeadline, Skip
 //	K10  stuck                                         state of the run, after 5m       mark of the target, at stuckAfter
@@ -76,6 +76,9 @@
 //	K23  concurrent runs with other strategies         not checked                      Conflicts
 //	K24  time of a wait                                of a condition, to the second    its own, to the nanosecond
 //	K25  status of a run                               415 bytes per cluster            under 60 bytes per target
+//	K26  an approval before it is asked for            counts                           ignored
+//	K27  waitTime 01h; sortingLabelKey that is no key  accepted                         rejected
+//	K28  a leaving target that is gone before its turn recorded in its turn             done at once
 //
 // Where KubeFleet's document and its code differ, the document holds: see K14 and K17.
 //
@@ -88,6 +91,8 @@
 //   - A target that was removed and comes back does not join again, nor does one that went to the cleanup.
 //   - A member that starts leaving can be in its stage, settled, and in the cleanup. Its name then means the one in the cleanup; Skip takes it
 //     out of both.
+//   - A regressed target that goes away for good is not ready again: it keeps blocking until it is skipped, since whoever deletes what the
+//     new version broke should say so.
 //   - A change to a state that cannot follow the present one is an error of the whole step.
 //   - What happens to targets in a run that failed or was cancelled while they were soaking or stuck is not followed: they stay in progress.
 //

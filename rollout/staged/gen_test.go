@@ -63,6 +63,9 @@ func genStrategy(t *rapid.T) staged.Strategy {
 		}
 		s.Stages = append(s.Stages, stage)
 	}
+	if rapid.Bool().Draw(t, "deleteStage") {
+		s.DeleteStage.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
+	}
 	return s
 }
 

@@ -23,7 +23,8 @@ type Options struct {
 	Added Choice `json:"added,omitempty"`
 	// Removed: a target that disappears or starts leaving before it is settled. Skip, or Fail: it counts as a failure.
 	Removed Choice `json:"removed,omitempty"`
-	// LateLeaving: a target that starts leaving during the run. Ignore, or Clean: it joins the cleanup unless that has begun.
+	// LateLeaving: a target that starts leaving during the run. Ignore, or Clean: it joins the cleanup unless that has begun
+	// or its approval is asked for.
 	LateLeaving Choice `json:"lateLeaving,omitempty"`
 	// WaitDuringStop: does stopped time count towards a wait. Count, or Freeze: it is added to the end.
 	WaitDuringStop Choice `json:"waitDuringStop,omitempty"`

@@ -413,7 +413,7 @@ func TestI11RoundTrip(t *testing.T) {
 }
 
 // TestI10Liveness: from any state a history leads to, a run whose targets become ready, whose approvals are given and whose state is Run
-// ends; out of Held lead Skip, Approve or Cancel.
+// ends; out of Held lead Skip, Approve or Cancel. A target that regressed and is gone never becomes ready, and has to be skipped.
 func TestI10Liveness(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -436,6 +436,9 @@ func TestI10Liveness(t *testing.T) {
 					if run.Phase() == staged.PhaseHeld && (target.State == staged.Failed || target.State == staged.TimedOut) {
 						in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandSkip, Target: target.Name})
 						seen["skipped out of Held"]++
+					}
+					if at, _ := run.Target(target.Name); target.Regressed && at.Stage != target.Stage && at.State.Settled() { // it went to the cleanup and is gone
+						in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandSkip, Target: target.Name})
 					}
 				}
 				for side, state := range map[staged.Side]staged.ApprovalState{staged.Before: s.Before, staged.After: s.After} {

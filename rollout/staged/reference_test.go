@@ -73,6 +73,7 @@ func newReference(run *staged.Run, strategy staged.Strategy, options staged.Opti
 			if c.MaxFailures.IsZero() {
 				st.def.MaxFailures = concurrency.Count(0)
 			}
+			st.def.BeforeStageTasks = strategy.DeleteStage.BeforeStageTasks
 		case s.Index < len(strategy.Stages):
 			st.def = strategy.Stages[s.Index]
 		default:
@@ -543,7 +544,7 @@ func (r *reference) advance() {
 			switch {
 			case s.has(staged.Removed, staged.Skipped) == len(s.members):
 				s.phase = staged.StageSkipped
-			case before:
+			case before && !(s.cleanup && s.unsettled() == 0):
 				s.phase, s.before = staged.StageWaitingBefore, staged.ApprovalRequested
 			default:
 				s.phase = staged.StageUpdating
@@ -551,8 +552,11 @@ func (r *reference) advance() {
 			r.noteAll()
 		case staged.StageWaitingBefore:
 			if s.before != staged.ApprovalApproved {
-				r.phase = staged.PhaseWaiting
-				return
+				if !s.cleanup || s.unsettled() > 0 {
+					r.phase = staged.PhaseWaiting
+					return
+				}
+				s.before = staged.ApprovalNone
 			}
 			s.phase = staged.StageUpdating
 			r.noteAll()
@@ -630,7 +634,11 @@ func (r *reference) actions() (list []staged.Action) {
 		}
 		for _, side := range []staged.Side{staged.Before, staged.After} {
 			if side == staged.Before && s.before == staged.ApprovalRequested || side == staged.After && s.after == staged.ApprovalRequested {
-				list = append(list, staged.Action{Kind: staged.RequestApproval, Stage: k, Run: r.id, Side: side, Name: strings.Join([]string{r.name, string(side), s.def.Name}, "-")})
+				of := s.def.Name
+				if s.cleanup {
+					of = "delete-stage"
+				}
+				list = append(list, staged.Action{Kind: staged.RequestApproval, Stage: k, Run: r.id, Side: side, Name: strings.Join([]string{r.name, string(side), of}, "-")})
 			}
 		}
 	}

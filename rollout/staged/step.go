@@ -360,7 +360,7 @@ func (e *edit) advanceStage(k int) bool {
 			e.run.current++
 			return true
 		}
-		if p.before {
+		if p.before && !nobody(p, s) {
 			s = e.enter(k, StageWaitingBefore)
 			s.before = ApprovalRequested
 			e.event(Event{Kind: EventApproval, Stage: k, Side: Before, To: string(ApprovalRequested)})
@@ -371,7 +371,10 @@ func (e *edit) advanceStage(k int) bool {
 	}
 	if s.phase == StageWaitingBefore {
 		if s.before != ApprovalApproved {
-			return false
+			if !nobody(p, s) {
+				return false
+			}
+			e.stage(k).before = ApprovalNone // it was asked for, and is not needed any more
 		}
 		s = e.enter(k, StageUpdating)
 		e.note(s)
@@ -397,6 +400,9 @@ func (e *edit) advanceStage(k int) bool {
 	e.run.current++
 	return true
 }
+
+// nobody reports whether a cleanup has nothing left to remove: no approval is asked for what has gone by itself.
+func nobody(p *stagePlan, s *stage) bool { return p.cleanup && s.unsettled() == 0 }
 
 // closes reports whether everything behind a stage that waits is done.
 func (r *Run) closes(k int) bool {

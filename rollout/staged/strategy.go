@@ -28,6 +28,8 @@ type Strategy struct {
 	// ProgressDeadline and MinSuccessTime hold for every stage that does not set its own.
 	ProgressDeadline Duration `json:"progressDeadline,omitzero"`
 	MinSuccessTime   Duration `json:"minSuccessTime,omitzero"`
+	// DeleteStage is about the cleanup, the removal of leaving targets behind all stages; how it proceeds is decided by [Options].
+	DeleteStage DeleteStage `json:"deleteStage,omitzero"`
 
 	// groups is set for stages made of decision groups, of which there may be any number.
 	groups bool
@@ -56,6 +58,13 @@ type Stage struct {
 	BeforeStageTasks []Task `json:"beforeStageTasks,omitempty"`
 	// AfterStageTasks run side by side once all members are settled: at most one Approval and one TimedWait.
 	AfterStageTasks []Task `json:"afterStageTasks,omitempty"`
+}
+
+// DeleteStage is what a strategy says about the cleanup.
+type DeleteStage struct {
+	// BeforeStageTasks must be closed before anything is removed: at most one Approval. It is asked for once the last stage is closed,
+	// and not at all if nothing is left to be removed by then. As KubeFleet has it (kubefleet-dev/kubefleet#746).
+	BeforeStageTasks []Task `json:"beforeStageTasks,omitempty"`
 }
 
 // Task is a gate before or after a stage.
@@ -153,6 +162,7 @@ func objectOf(data []byte, kinds ...string) (object, error) {
 // clone returns a copy that shares nothing with s.
 func (s Strategy) clone() Strategy {
 	s.Stages = slices.Clone(s.Stages)
+	s.DeleteStage.BeforeStageTasks = slices.Clone(s.DeleteStage.BeforeStageTasks)
 	for i := range s.Stages {
 		stage := &s.Stages[i]
 		stage.Targets = slices.Clone(stage.Targets)

@@ -30,6 +30,7 @@ func (s Strategy) Validate() error {
 		}
 		stage.validate(&list, i)
 	}
+	beforeTasks(&list, "deleteStage.beforeStageTasks", s.DeleteStage.BeforeStageTasks)
 	limit(&list, RuleRunMaxFailures, "maxFailures", s.MaxFailures, 0)
 	durations(&list, RuleDuration, "", s.ProgressDeadline, s.MinSuccessTime)
 	return list.err()
@@ -64,19 +65,7 @@ func (s *Stage) validate(list *faults, i int) {
 	limit(list, RuleMaxFailures, inStage(i, "maxFailures"), s.MaxFailures, 0)
 	durations(list, RuleDuration, inStage(i, ""), s.ProgressDeadline, s.MinSuccessTime)
 
-	before := inStage(i, "beforeStageTasks")
-	if n := len(s.BeforeStageTasks); n > 1 {
-		list.add(RuleBeforeCount, before, strconv.Itoa(n), "must be at most one task")
-	}
-	for k, t := range s.BeforeStageTasks {
-		at := fmt.Sprintf("%s[%d].", before, k)
-		if t.Type != Approval {
-			list.add(RuleBeforeType, at+"type", quoted(string(t.Type)), "must be Approval: a wait belongs after the stage before")
-		}
-		if !t.WaitTime.IsZero() {
-			list.add(RuleBeforeWaitTime, at+"waitTime", quoted(t.WaitTime.String()), "must be left out: an approval does not wait for time")
-		}
-	}
+	beforeTasks(list, inStage(i, "beforeStageTasks"), s.BeforeStageTasks)
 	after := inStage(i, "afterStageTasks")
 	if n := len(s.AfterStageTasks); n > 2 {
 		list.add(RuleAfterCount, after, strconv.Itoa(n), "must be at most two tasks")
@@ -99,6 +88,22 @@ func (s *Stage) validate(list *faults, i int) {
 			list.add(RuleWaitTime, at+"waitTime", quoted(t.WaitTime.String()), "must be more than zero")
 		case t.Type == Approval && !t.WaitTime.IsZero():
 			list.add(RuleWaitTimeForbidden, at+"waitTime", quoted(t.WaitTime.String()), "must be left out for an Approval: add a TimedWait beside it")
+		}
+	}
+}
+
+// beforeTasks checks what must be closed before a stage or the cleanup.
+func beforeTasks(list *faults, path string, tasks []Task) {
+	if n := len(tasks); n > 1 {
+		list.add(RuleBeforeCount, path, strconv.Itoa(n), "must be at most one task")
+	}
+	for k, t := range tasks {
+		at := fmt.Sprintf("%s[%d].", path, k)
+		if t.Type != Approval {
+			list.add(RuleBeforeType, at+"type", quoted(string(t.Type)), "must be Approval: a wait belongs after the stage before")
+		}
+		if !t.WaitTime.IsZero() {
+			list.add(RuleBeforeWaitTime, at+"waitTime", quoted(t.WaitTime.String()), "must be left out: an approval does not wait for time")
 		}
 	}
 }
