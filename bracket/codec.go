@@ -1,11 +1,8 @@
 package bracket
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -18,14 +15,14 @@ func (r *GroupRecord) UnmarshalJSON(data []byte) error {
 	type plain GroupRecord
 	var decoded plain
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return err
+		return decodeErrors(err)
 	}
 	var f faults
 	g := GroupRecord(decoded)
 	f.schema(g.Schema)
 	f.text("rule", g.Rule)
 	if g.Number < 0 {
-		f.add("number", "%d is negative", g.Number)
+		f.add("number", CodeOutOfRange, g.Number, "must not be negative")
 	}
 	for id, mark := range g.Marks {
 		f.mark("marks."+id, mark)
@@ -38,17 +35,17 @@ func (r *GroupRecord) UnmarshalJSON(data []byte) error {
 	for i, c := range g.Closed {
 		path := fmt.Sprintf("closed[%d]", i)
 		if c == nil {
-			f.add(path, "must not be null")
+			f.add(path, CodeRequired, nil, "must not be null")
 			continue
 		}
 		n := f.group(path+".id", c.ID, &g, 0)
 		if n > 0 && n <= last {
-			f.add(path+".id", "group %d must come before group %d", n, last)
+			f.add(path+".id", CodeConflict, c.ID, "must come before group %d", last)
 		}
 		last = n
 		c.check(&f, path)
 	}
-	if err := f.err(); err != nil {
+	if err := f.sorted(); err != nil {
 		return err
 	}
 	*r = g
@@ -61,15 +58,13 @@ func (g *Group) check(f *faults, path string) {
 	f.status(path+".status", g.Status, StatusReady, StatusExecuting, StatusCompleted, StatusFailed, StatusCancelled)
 	enum(f, path+".strategy", g.Strategy, SkipUnchanged, RedeployCurrent, RequireAll)
 	g.Rule = g.Rule.WithDefaults()
-	if err := g.Rule.Validate(); err != nil {
-		f.add(path+".rule", "%v", err)
-	}
+	f.under(path+".rule", g.Rule.Validate())
 	for i, m := range g.Members {
 		path := fmt.Sprintf("%s.members[%d]", path, i)
 		f.text(path+".deployment", m.Deployment)
 		enum(f, path+".role", m.Role, Pre, Main, Post)
 		if i > 0 && m.Deployment <= g.Members[i-1].Deployment {
-			f.add(path+".deployment", "%q must come after %q, once", m.Deployment, g.Members[i-1].Deployment)
+			f.add(path+".deployment", CodeConflict, m.Deployment, "must come after %q, once", g.Members[i-1].Deployment)
 		}
 		for k, l := range m.Locks {
 			f.mark(fmt.Sprintf("%s.locks[%d]", path, k), l)
@@ -82,7 +77,7 @@ func (r *ExecutionRecord) UnmarshalJSON(data []byte) error {
 	type plain ExecutionRecord
 	var decoded plain
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return err
+		return decodeErrors(err)
 	}
 	var f faults
 	e := ExecutionRecord(decoded)
@@ -98,7 +93,7 @@ func (r *ExecutionRecord) UnmarshalJSON(data []byte) error {
 	if e.Open != nil {
 		e.Open.check(&f)
 	}
-	if err := f.err(); err != nil {
+	if err := f.sorted(); err != nil {
 		return err
 	}
 	*r = e
@@ -111,31 +106,26 @@ func (x *Execution) check(f *faults) {
 	f.instant("open.startedAt", x.StartedAt, true)
 	if x.Rule != nil {
 		rule := x.Rule.WithDefaults()
-		if x.Rule = &rule; rule.Validate() != nil {
-			f.add("open.rule", "%v", rule.Validate())
-		}
+		x.Rule = &rule
+		f.under("open.rule", rule.Validate())
 	}
-	if x.Recovery != "" {
-		enum(f, "open.recovery", x.Recovery, RecoveryPost, RecoveryRollback)
-	}
+	oneOf(f, "open.recovery", x.Recovery, RecoveryPost, RecoveryRollback)
 	if x.Generation != 1+len(x.Merged) {
-		f.add("open.generation", "%d does not follow from %d merges", x.Generation, len(x.Merged))
+		f.add("open.generation", CodeConflict, x.Generation, "must be 1 more than the %d merges", len(x.Merged))
 	}
 	for i, m := range x.Members {
 		path := fmt.Sprintf("open.members[%d]", i)
 		f.text(path+".deployment", m.Deployment)
 		if i > 0 && m.Deployment <= x.Members[i-1].Deployment {
-			f.add(path+".deployment", "%q must come after %q, once", m.Deployment, x.Members[i-1].Deployment)
+			f.add(path+".deployment", CodeConflict, m.Deployment, "must come after %q, once", x.Members[i-1].Deployment)
 		}
 		enum(f, path+".role", m.Role, Pre, Main, Post)
 		enum(f, path+".action", m.Action, ActionDeploy, ActionRedeploy, ActionSkip, ActionRun)
 		enum(f, path+".status", m.Status, MemberWaiting, MemberRunning, MemberSucceeded, MemberSkipped, MemberFailed, MemberCancelled,
 			MemberRollingBack, MemberRolledBack)
-		if m.Purpose != "" {
-			enum(f, path+".purpose", m.Purpose, Rollback)
-		}
+		oneOf(f, path+".purpose", m.Purpose, Rollback)
 		if m.Attempt < 0 || m.Generation < 0 || m.Generation >= x.Generation {
-			f.add(path, "attempt %d, generation %d: must not be negative, and the generation older than the execution's", m.Attempt, m.Generation)
+			f.add(path, CodeOutOfRange, nil, "attempt %d and generation %d must not be negative, and the generation older than the execution's", m.Attempt, m.Generation)
 		}
 		f.instant(path+".startedAt", m.StartedAt, false)
 		f.instant(path+".endedAt", m.EndedAt, false)
@@ -143,36 +133,23 @@ func (x *Execution) check(f *faults) {
 	}
 }
 
-// faults collects what is wrong with a record.
-type faults []error
-
-func (f *faults) add(path, format string, args ...any) {
-	*f = append(*f, &strictjson.Error{Path: path, Msg: fmt.Sprintf(format, args...)})
-}
-
-// err joins the faults in an order that does not depend on maps.
-func (f faults) err() error {
-	sortErrors(f)
-	return errors.Join(f...)
-}
-
 func (f *faults) schema(n int) {
 	if n != schema {
-		f.add("schema", "%d is unknown: must be %d; a newer release wrote this record", n, schema)
+		f.add("schema", CodeUnknownValue, n, "must be %d: written by another release of the library", schema)
 	}
 }
 
 func (f *faults) text(path, value string) {
 	if value == "" {
-		f.add(path, "must not be empty")
+		f.add(path, CodeRequired, nil, "must not be empty")
 	}
 }
 
 func (f *faults) instant(path string, at time.Time, required bool) {
 	if _, offset := at.Zone(); offset != 0 {
-		f.add(path, "%s must be in UTC", at.Format(time.RFC3339Nano))
+		f.add(path, CodeType, at.Format(time.RFC3339Nano), "must be in UTC")
 	} else if required && at.IsZero() {
-		f.add(path, "must be set")
+		f.add(path, CodeRequired, nil, "must be set")
 	}
 }
 
@@ -187,7 +164,7 @@ func (f *faults) status(path string, s Status, known ...Status) { enum(f, path, 
 func (f *faults) group(path, id string, g *GroupRecord, want int) int {
 	n := groupNumber(g.Rule, g.Environment, id)
 	if n == 0 || n > g.Number || want > 0 && n != want {
-		f.add(path, "%q is not a group of rule %q in environment %q up to number %d", id, g.Rule, g.Environment, g.Number)
+		f.add(path, CodeUnknownValue, id, "must be a group of rule %q in environment %q up to number %d", g.Rule, g.Environment, g.Number)
 	}
 	return n
 }
@@ -203,17 +180,4 @@ func groupNumber(rule, environment, id string) int {
 		return 0
 	}
 	return n
-}
-
-func enum[T ~string](f *faults, path string, value T, known ...T) {
-	for _, k := range known {
-		if value == k {
-			return
-		}
-	}
-	f.add(path, "%q is unknown: must be one of %q", string(value), known)
-}
-
-func sortErrors(list []error) {
-	slices.SortStableFunc(list, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 }

@@ -74,8 +74,8 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"locks":[{"id":"v1.29.2"`, `"locks":[{"id":""`, "closed[0].members[1].locks[0].id", "a version has an id"},
 		{`{"kubelet":{"id":"v1.29.2"`, `{"kubelet":{"id":""`, "marks.kubelet.id", "a version has an id"},
 		{`"closed":[`, `"closed":[null,`, "closed[0]", "a group is missing"},
-		{`"closed":[`, `"closed":[{"id":"node lifecycle/prod/8"},`, "closed[1].id: group 7 must come before group 8", "the last one is the latest"},
-		{`"closed":[`, `"closed":[{"id":"node lifecycle/prod/7"},`, "closed[1].id: group 7 must come before group 7", "a group closes once"},
+		{`"closed":[`, `"closed":[{"id":"node lifecycle/prod/8"},`, "closed[1].id: \"node lifecycle/prod/7\": must come before group 8", "the last one is the latest"},
+		{`"closed":[`, `"closed":[{"id":"node lifecycle/prod/7"},`, "closed[1].id: \"node lifecycle/prod/7\": must come before group 7", "a group closes once"},
 		{`"deployment":"drain","role":"pre","needs":[],"locks"`, `"deployment":"kubelet","role":"pre","needs":[],"locks"`, "closed[0].members[1].deployment", "which of the two is meant?"},
 		{`"resource":"node-3"`, `"resource":""`, "resource", "records belong to a resource"},
 		{`"status":"completed"`, `"status":"executing"`, "last.prod.status", "what ended has ended"},
@@ -114,6 +114,7 @@ func TestRecordsRefuse(t *testing.T) {
 				continue
 			}
 			tried = true
+			faultsOf(t, err)
 			if err == nil || !strings.Contains(err.Error(), row.fault) || row.why == "" {
 				t.Errorf("%s: %v, want a fault of %s", row.new, err, row.fault)
 			}

@@ -3,7 +3,10 @@ package bracket
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 var (
@@ -14,6 +17,91 @@ var (
 	// ErrStale is returned by [Plan.Commit] for a run that the plan does not offer in the given state: plan again.
 	ErrStale = errors.New("bracket: run is not offered by this plan and state")
 )
+
+// FieldError is one fault of a rule, a stored record, or what is given to [Check] or [Step]. Where all faults are reported they are
+// joined: errors.As finds the first.
+type FieldError struct {
+	Path  string // the field, such as readinessWindowSeconds; empty if it is the value itself
+	Code  Code   // what kind of fault it is
+	Value string // the offending value as it was written; empty if the place itself is the fault
+	Hint  string // what is wrong with it, and what to write instead; for people, it may change
+}
+
+// Error returns "path: value: hint", without the parts that are empty.
+func (e *FieldError) Error() string {
+	return strictjson.Text(e.Path, e.Value, e.Hint)
+}
+
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
+type Code string
+
+// The kinds of faults.
+const (
+	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
+	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
+	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice, or something is listed twice
+	CodeType         Code = strictjson.CodeType         // the value has another type, or a form that its type does not have
+	CodeRequired     Code = "required"                  // a value is missing
+	CodeUnknownValue Code = "unknown_value"             // it is none of the values that the field can have, or names nothing that is there
+	CodeOutOfRange   Code = "out_of_range"              // a number is too small or too large
+	CodeConflict     Code = "conflict"                  // it contradicts another field, or the order that a list has
+)
+
+func fault(path string, code Code, value any, format string, args ...any) *FieldError {
+	return &FieldError{Path: path, Code: code, Value: strictjson.Value(value), Hint: fmt.Sprintf(format, args...)}
+}
+
+// faults collects what is wrong.
+type faults []error
+
+func (f *faults) add(path string, code Code, value any, format string, args ...any) {
+	*f = append(*f, fault(path, code, value, format, args...))
+}
+
+// under adds the faults of a part, whose paths continue the given one.
+func (f *faults) under(path string, err error) {
+	for _, fault := range strictjson.Faults(err) {
+		*f = append(*f, &FieldError{Path: strictjson.Path(path, fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
+	}
+}
+
+func (f faults) err() error { return errors.Join(f...) }
+
+// sorted joins the faults in an order that does not depend on maps.
+func (f faults) sorted() error {
+	sortErrors(f)
+	return errors.Join(f...)
+}
+
+func sortErrors(list []error) {
+	slices.SortStableFunc(list, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+}
+
+// decodeErrors turns what the strict decoder reports into FieldErrors.
+func decodeErrors(err error) error {
+	var f faults
+	f.under("", err)
+	return f.err()
+}
+
+// oneOf passes an absent value: it stands for the default.
+func oneOf[T ~string](f *faults, path string, value T, known ...T) {
+	if value != "" {
+		enum(f, path, value, known...)
+	}
+}
+
+func enum[T ~string](f *faults, path string, value T, known ...T) {
+	if !slices.Contains(known, value) {
+		f.add(path, CodeUnknownValue, value, "must be one of %q", known)
+	}
+}
+
+func (f *faults) seconds(path string, value int64) {
+	if value < 0 || value > maxSeconds {
+		f.add(path, CodeOutOfRange, value, "must be from 0 to %d seconds, 10 years", int64(maxSeconds))
+	}
+}
 
 // CycleError reports members that need each other, so that none of them could ever start.
 type CycleError struct {

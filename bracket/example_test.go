@@ -71,8 +71,8 @@ func ExampleRule_Validate() {
 	fmt.Println(rule.Validate())
 	// Output:
 	// <nil>
-	// readinessWindowSeconds: -1 is negative: must be 0 to 316224000 seconds
-	// preparedStatePersists: must be true with overlapStrategy merge: a merged group relies on the pre members of an earlier one
+	// readinessWindowSeconds: -1: must be from 0 to 316224000 seconds, 10 years
+	// preparedStatePersists: false: must be true with overlapStrategy merge: a merged group relies on the pre members of an earlier one
 }
 
 // Dependencies that could never be met are found before anything runs.

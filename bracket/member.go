@@ -23,7 +23,7 @@ func Check(brackets ...Bracket) error {
 	for _, b := range brackets {
 		err := checkMembers(b.ID, b.Members, b.Rule.MemberRoles != nil)
 		if err == nil && !hasMain(b) {
-			err = fmt.Errorf("bracket: %sno main member: nothing would ever open a group; widen deploymentSelector or narrow memberRoles", named(b.ID))
+			err = fault(inBracket(b.ID, "members"), CodeRequired, nil, "at least one main member, or nothing would ever open a group: widen deploymentSelector or narrow memberRoles")
 		}
 		faults = append(faults, err)
 	}
@@ -70,20 +70,18 @@ func firstCommon(a, b []Target) *Target {
 
 // checkMembers reports every fault of the members and of the edges between them.
 func checkMembers(id string, members []Member, declared bool) error {
-	var faults []error
-	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("bracket: %s%s", named(id), fmt.Sprintf(format, args...)))
-	}
+	var f faults
+	path := func(i int, field string) string { return inBracket(id, fmt.Sprintf("members[%d].%s", i, field)) }
 	at := make(map[string]int, len(members))
 	for i, m := range members {
 		if m.Deployment == "" {
-			fault("members[%d]: deployment must not be empty", i)
+			f.add(path(i, "deployment"), CodeRequired, nil, "must not be empty")
 		} else if _, twice := at[m.Deployment]; twice {
-			fault("members[%d]: deployment %q is listed twice", i, m.Deployment)
+			f.add(path(i, "deployment"), CodeDuplicate, m.Deployment, "is listed twice")
 		}
 		at[m.Deployment] = i
 		if declared && m.Role != "" && m.Role != Pre && m.Role != Main && m.Role != Post {
-			fault("members[%d].role: %q is unknown: must be pre, main or post", i, m.Role)
+			f.add(path(i, "role"), CodeUnknownValue, m.Role, "must be pre, main or post")
 		}
 	}
 	for i, m := range members {
@@ -91,19 +89,26 @@ func checkMembers(id string, members []Member, declared bool) error {
 			j, known := at[need]
 			switch {
 			case !known:
-				fault("members[%d]: %q needs %q, which is not a member: leave it to an ordinary dependency", i, m.Deployment, need)
+				f.add(path(i, "needs"), CodeUnknownValue, need, "is not a member, and %q needs it: leave it to an ordinary dependency", m.Deployment)
 			case j == i:
 				// a cycle of one, reported below
 			case declared && roleOrder(m.Role) < roleOrder(members[j].Role):
-				faults = append(faults, &RoleError{id, m.Deployment, need, orMain(m.Role), orMain(members[j].Role)})
+				f = append(f, &RoleError{id, m.Deployment, need, orMain(m.Role), orMain(members[j].Role)})
 			}
 		}
 	}
 	if cycle := findCycle(members, at); cycle != nil {
-		faults = append(faults, &CycleError{id, cycle})
+		f = append(f, &CycleError{id, cycle})
 	}
-	sortErrors(faults)
-	return errors.Join(faults...)
+	return f.sorted()
+}
+
+// inBracket is the path of a field of a bracket among several; of the only one where no id is known.
+func inBracket(id, field string) string {
+	if id == "" {
+		return field
+	}
+	return fmt.Sprintf("brackets[%q].%s", id, field)
 }
 
 func needsOf(m Member) func(yield func(string) bool) {

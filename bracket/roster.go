@@ -2,7 +2,6 @@ package bracket
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -87,7 +86,7 @@ func (v *view) addTargets(group *GroupRecord, list Targets) error {
 	at, twice := v.read(group, list, n)
 	if twice {
 		t := list.At(at)
-		return fmt.Errorf("bracket: observation.targets: deployment %q on resource %q is listed twice", t.Deployment, t.Resource)
+		return fault("observation.targets", CodeDuplicate, nil, "deployment %q on resource %q is listed twice", t.Deployment, t.Resource)
 	}
 	if at == n {
 		return nil

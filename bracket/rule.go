@@ -1,9 +1,6 @@
 package bracket
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
@@ -104,20 +101,6 @@ const (
 	AllMembers    RollbackStrategy = "all_members"     // rollback_all
 )
 
-// RuleError is one fault of a rule.
-type RuleError struct {
-	Path string // field relative to the rule, such as "readinessWindowSeconds"; empty for the rule as a whole
-	Msg  string // what is wrong and what to write instead
-}
-
-// Error returns "path: message".
-func (e *RuleError) Error() string {
-	if e.Path == "" {
-		return e.Msg
-	}
-	return e.Path + ": " + e.Msg
-}
-
 // maxSeconds is 10 years: longer windows are mistyped, and every sum of two of them with an instant stays far from overflow.
 const maxSeconds = 10 * 366 * 24 * 60 * 60
 
@@ -166,76 +149,54 @@ func copied[T any](p *T, absent T) *T {
 	return &absent
 }
 
-// Validate reports every fault as a joined list of [*RuleError], in the order of the fields, or nil. It does not compile expressions.
+// Validate reports every fault of the rule, joined, each a *[FieldError], in the order of the fields. It does not compile
+// expressions.
 func (r Rule) Validate() error {
-	var faults []error
-	fault := func(path, format string, args ...any) {
-		faults = append(faults, &RuleError{Path: path, Msg: fmt.Sprintf(format, args...)})
-	}
+	var f faults
 	if r.DeploymentSelector == "" {
-		fault("deploymentSelector", `must be an expression that selects the members; "true" selects every deployment of the policy`)
+		f.add("deploymentSelector", CodeRequired, nil, `is required: an expression that selects the members; "true" selects every deployment of the policy`)
 	}
-	oneOf(fault, "readinessMode", r.ReadinessMode, CollectionWindow, WaitForAll, Immediate)
+	oneOf(&f, "readinessMode", r.ReadinessMode, CollectionWindow, WaitForAll, Immediate)
 	window := r.ReadinessWindowSeconds
 	switch {
 	case window == nil && r.ReadinessMode != Immediate:
-		fault("readinessWindowSeconds", "is required unless readinessMode is immediate; 0 closes the window at once")
-	case window != nil && *window < 0:
-		fault("readinessWindowSeconds", "%d is negative: must be 0 to %d seconds", *window, int64(maxSeconds))
-	case window != nil && *window > maxSeconds:
-		fault("readinessWindowSeconds", "%d is more than 10 years: must be 0 to %d seconds", *window, int64(maxSeconds))
+		f.add("readinessWindowSeconds", CodeRequired, nil, "is required unless readinessMode is immediate; 0 closes the window at once")
+	case window != nil && (*window < 0 || *window > maxSeconds):
+		f.seconds("readinessWindowSeconds", *window)
 	case window != nil && *window > 0 && r.ReadinessMode == Immediate:
-		fault("readinessWindowSeconds", "must be absent or 0 with readinessMode immediate, which has no window")
+		f.add("readinessWindowSeconds", CodeConflict, *window, "must be absent or 0 with readinessMode immediate, which has no window")
 	}
-	oneOf(fault, "unchangedMemberStrategy", r.UnchangedMemberStrategy, SkipUnchanged, RedeployCurrent, RequireAll)
+	oneOf(&f, "unchangedMemberStrategy", r.UnchangedMemberStrategy, SkipUnchanged, RedeployCurrent, RequireAll)
 	if r.ReadinessMode == Immediate && r.UnchangedMemberStrategy == RequireAll {
-		fault("unchangedMemberStrategy", "require_all contradicts readinessMode immediate: use wait_for_all with a window")
+		f.add("unchangedMemberStrategy", CodeConflict, RequireAll, "contradicts readinessMode immediate: use wait_for_all with a window")
 	}
-	oneOf(fault, "overlapStrategy", r.OverlapStrategy, Queue, Merge)
-	oneOf(fault, "triggerOn", r.TriggerOn, Eligible, Published)
-	seconds(fault, "requireAllTimeoutSeconds", r.RequireAllTimeoutSeconds)
+	oneOf(&f, "overlapStrategy", r.OverlapStrategy, Queue, Merge)
+	oneOf(&f, "triggerOn", r.TriggerOn, Eligible, Published)
+	f.seconds("requireAllTimeoutSeconds", r.RequireAllTimeoutSeconds)
 	collects := r.ReadinessMode == "" || r.ReadinessMode == CollectionWindow
-	if r.RequireAllTimeoutSeconds != 0 && !(collects && r.UnchangedMemberStrategy == RequireAll) {
-		fault("requireAllTimeoutSeconds", "must be 0 unless readinessMode is collection_window and unchangedMemberStrategy is require_all")
+	if timeout := r.RequireAllTimeoutSeconds; timeout != 0 && !(collects && r.UnchangedMemberStrategy == RequireAll) {
+		f.add("requireAllTimeoutSeconds", CodeConflict, timeout, "must be 0 unless readinessMode is collection_window and unchangedMemberStrategy is require_all")
 	}
-	oneOf(fault, "onMemberFailure", r.OnMemberFailure, Hold, RunPost, RollbackMember, RollbackAll)
-	oneOf(fault, "rollbackStrategy", r.RollbackStrategy, HaltAndNotify, Individual, AllMembers)
+	oneOf(&f, "onMemberFailure", r.OnMemberFailure, Hold, RunPost, RollbackMember, RollbackAll)
+	oneOf(&f, "rollbackStrategy", r.RollbackStrategy, HaltAndNotify, Individual, AllMembers)
 	if r.OnMemberFailure != "" && r.RollbackStrategy != "" {
-		fault("rollbackStrategy", "must be absent beside onMemberFailure, which it is another name for")
+		f.add("rollbackStrategy", CodeConflict, r.RollbackStrategy, "must be absent beside onMemberFailure, which it is another name for")
 	}
 	if r.AllowMixedPost && r.OnMemberFailure != RollbackMember && r.RollbackStrategy != Individual {
-		fault("allowMixedPost", "must be false unless onMemberFailure is rollback_member")
+		f.add("allowMixedPost", CodeConflict, true, "must be false unless onMemberFailure is rollback_member")
 	}
-	seconds(fault, "stuckAfterSeconds", r.StuckAfterSeconds)
+	f.seconds("stuckAfterSeconds", r.StuckAfterSeconds)
 	if r.OverlapStrategy == Merge && !r.PreparedStatePersists {
-		fault("preparedStatePersists", "must be true with overlapStrategy merge: a merged group relies on the pre members of an earlier one")
+		f.add("preparedStatePersists", CodeConflict, false, "must be true with overlapStrategy merge: a merged group relies on the pre members of an earlier one")
 	}
 	switch {
 	case r.MaxMerges == nil:
 	case r.OverlapStrategy != Merge:
-		fault("maxMerges", "must be absent unless overlapStrategy is merge")
+		f.add("maxMerges", CodeConflict, *r.MaxMerges, "must be absent unless overlapStrategy is merge")
 	case *r.MaxMerges < 1:
-		fault("maxMerges", "%d is too small: must be at least 1; use overlapStrategy queue to merge nothing", *r.MaxMerges)
+		f.add("maxMerges", CodeOutOfRange, *r.MaxMerges, "must be at least 1; use overlapStrategy queue to merge nothing")
 	}
-	return errors.Join(faults...)
-}
-
-func oneOf[T ~string](fault func(string, string, ...any), path string, value T, known ...T) {
-	if value == "" {
-		return // absent: the default
-	}
-	for _, k := range known {
-		if value == k {
-			return
-		}
-	}
-	fault(path, "%q is unknown: must be one of %q", string(value), known)
-}
-
-func seconds(fault func(string, string, ...any), path string, value int64) {
-	if value < 0 || value > maxSeconds {
-		fault(path, "%d is out of range: must be 0 to %d seconds", value, int64(maxSeconds))
-	}
+	return f.err()
 }
 
 // hooksIdempotent and maxMerges read their fields with the defaults, so that a rule that was put together by hand does no harm.
@@ -248,13 +209,13 @@ func (r *Rule) maxMerges() int {
 	return *r.MaxMerges
 }
 
-// UnmarshalJSON decodes a rule strictly: unknown fields, fields given twice and wrong types are errors, all reported at once, with
-// their paths. Values are checked by [Rule.Validate].
+// UnmarshalJSON decodes a rule strictly: unknown fields, fields given twice and values of the wrong type are errors. All faults are
+// reported, joined, each a *[FieldError]; the rule is then unchanged. Values are checked by [Rule.Validate].
 func (r *Rule) UnmarshalJSON(data []byte) error {
 	type plain Rule
 	var decoded plain
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return err
+		return decodeErrors(err)
 	}
 	*r = Rule(decoded)
 	return nil

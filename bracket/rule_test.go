@@ -2,9 +2,7 @@ package bracket
 
 import (
 	"encoding/json"
-	"errors"
 	"reflect"
-	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -17,45 +15,46 @@ func TestRuleValidate(t *testing.T) {
 	rows := []struct {
 		name   string
 		change func(*Rule)
-		faults string // paths, in order
+		faults string // code and path of each, in order
 		why    string
 	}{
 		{"complete", func(r *Rule) {}, "", "the smallest valid rule"},
-		{"zero", func(r *Rule) { *r = Rule{} }, "deploymentSelector readinessWindowSeconds", "nothing is guessed"},
+		{"zero", func(r *Rule) { *r = Rule{} }, "required deploymentSelector, required readinessWindowSeconds", "nothing is guessed"},
 		{"zero window", func(r *Rule) { *r.ReadinessWindowSeconds = 0 }, "", "0 is a window that closes at once"},
-		{"negative window", func(r *Rule) { *r.ReadinessWindowSeconds = -1 }, "readinessWindowSeconds", "a window cannot end before it starts"},
+		{"negative window", func(r *Rule) { *r.ReadinessWindowSeconds = -1 }, "out_of_range readinessWindowSeconds", "a window cannot end before it starts"},
 		{"10 years", func(r *Rule) { *r.ReadinessWindowSeconds = maxSeconds }, "", "the bound itself is allowed"},
-		{"longer", func(r *Rule) { *r.ReadinessWindowSeconds = maxSeconds + 1 }, "readinessWindowSeconds", "such a number is mistyped, and sums would overflow one day"},
+		{"longer", func(r *Rule) { *r.ReadinessWindowSeconds = maxSeconds + 1 }, "out_of_range readinessWindowSeconds", "such a number is mistyped, and sums would overflow one day"},
 		{"immediate", func(r *Rule) { r.ReadinessMode, r.ReadinessWindowSeconds = Immediate, nil }, "", "no window needed"},
 		{"immediate, window 0", func(r *Rule) { r.ReadinessMode, *r.ReadinessWindowSeconds = Immediate, 0 }, "", "0 says the same"},
-		{"immediate, window", func(r *Rule) { r.ReadinessMode = Immediate }, "readinessWindowSeconds", "the window would be ignored in silence"},
+		{"immediate, window", func(r *Rule) { r.ReadinessMode = Immediate }, "conflict readinessWindowSeconds", "the window would be ignored in silence"},
 		{"immediate, require_all", func(r *Rule) {
 			r.ReadinessMode, r.ReadinessWindowSeconds, r.UnchangedMemberStrategy = Immediate, nil, RequireAll
-		}, "unchangedMemberStrategy", "nothing waits, and everything is required"},
+		}, "conflict unchangedMemberStrategy", "nothing waits, and everything is required"},
 		{"timeout", func(r *Rule) { r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = RequireAll, 5 }, "", "what it is for"},
 		{"timeout, mode written", func(r *Rule) {
 			r.ReadinessMode, r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = CollectionWindow, RequireAll, 5
 		}, "", "the default mode written out"},
 		{"timeout, other mode", func(r *Rule) {
 			r.ReadinessMode, r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = WaitForAll, RequireAll, 5
-		}, "requireAllTimeoutSeconds", "wait_for_all has its window"},
-		{"timeout, other strategy", func(r *Rule) { r.RequireAllTimeoutSeconds = 5 }, "requireAllTimeoutSeconds", "nothing is required"},
-		{"negative timeout", func(r *Rule) { r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = RequireAll, -5 }, "requireAllTimeoutSeconds", "as for the window"},
-		{"long timeout", func(r *Rule) { r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = RequireAll, maxSeconds+1 }, "requireAllTimeoutSeconds", "as for the window"},
+		}, "conflict requireAllTimeoutSeconds", "wait_for_all has its window"},
+		{"timeout, other strategy", func(r *Rule) { r.RequireAllTimeoutSeconds = 5 }, "conflict requireAllTimeoutSeconds", "nothing is required"},
+		{"negative timeout", func(r *Rule) { r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = RequireAll, -5 }, "out_of_range requireAllTimeoutSeconds", "as for the window"},
+		{"long timeout", func(r *Rule) { r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = RequireAll, maxSeconds+1 }, "out_of_range requireAllTimeoutSeconds", "as for the window"},
 		{"longest timeout", func(r *Rule) { r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = RequireAll, maxSeconds }, "", "the bound itself is allowed"},
 		{"merge", func(r *Rule) { r.OverlapStrategy, r.PreparedStatePersists, r.MaxMerges = Merge, true, ptr(3) }, "", "what it is for"},
-		{"merge, state gone", func(r *Rule) { r.OverlapStrategy = Merge }, "preparedStatePersists", "the merged group would run on a resource that nobody prepared"},
-		{"no merges", func(r *Rule) { r.OverlapStrategy, r.PreparedStatePersists, r.MaxMerges = Merge, true, ptr(0) }, "maxMerges", "that is queue"},
+		{"merge, state gone", func(r *Rule) { r.OverlapStrategy = Merge }, "conflict preparedStatePersists", "the merged group would run on a resource that nobody prepared"},
+		{"no merges", func(r *Rule) { r.OverlapStrategy, r.PreparedStatePersists, r.MaxMerges = Merge, true, ptr(0) }, "out_of_range maxMerges", "that is queue"},
 		{"one merge", func(r *Rule) { r.OverlapStrategy, r.PreparedStatePersists, r.MaxMerges = Merge, true, ptr(1) }, "", "the smallest number"},
-		{"merges with queue", func(r *Rule) { r.MaxMerges = ptr(1) }, "maxMerges", "it would be ignored in silence"},
-		{"both names", func(r *Rule) { r.OnMemberFailure, r.RollbackStrategy = Hold, HaltAndNotify }, "rollbackStrategy", "which one counts?"},
+		{"merges with queue", func(r *Rule) { r.MaxMerges = ptr(1) }, "conflict maxMerges", "it would be ignored in silence"},
+		{"both names", func(r *Rule) { r.OnMemberFailure, r.RollbackStrategy = Hold, HaltAndNotify }, "conflict rollbackStrategy", "which one counts?"},
 		{"mixed post", func(r *Rule) { r.OnMemberFailure, r.AllowMixedPost = RollbackMember, true }, "", "what it is for"},
 		{"mixed post, alias", func(r *Rule) { r.RollbackStrategy, r.AllowMixedPost = Individual, true }, "", "the same by its other name"},
-		{"mixed post, hold", func(r *Rule) { r.AllowMixedPost = true }, "allowMixedPost", "no other strategy leaves a mixed set"},
-		{"negative stuck", func(r *Rule) { r.StuckAfterSeconds = -1 }, "stuckAfterSeconds", "0 is off, a negative number is a mistake"},
+		{"mixed post, hold", func(r *Rule) { r.AllowMixedPost = true }, "conflict allowMixedPost", "no other strategy leaves a mixed set"},
+		{"negative stuck", func(r *Rule) { r.StuckAfterSeconds = -1 }, "out_of_range stuckAfterSeconds", "0 is off, a negative number is a mistake"},
 		{"enums", func(r *Rule) {
 			r.ReadinessMode, r.UnchangedMemberStrategy, r.OverlapStrategy, r.TriggerOn, r.OnMemberFailure, r.RollbackStrategy = "a", "b", "c", "d", "e", "f"
-		}, "readinessMode unchangedMemberStrategy overlapStrategy triggerOn onMemberFailure rollbackStrategy rollbackStrategy", "all faults at once"},
+		}, "unknown_value readinessMode, unknown_value unchangedMemberStrategy, unknown_value overlapStrategy, unknown_value triggerOn, " +
+			"unknown_value onMemberFailure, unknown_value rollbackStrategy, conflict rollbackStrategy", "all faults at once"},
 	}
 	names := make(map[string]bool)
 	for _, row := range rows {
@@ -66,18 +65,8 @@ func TestRuleValidate(t *testing.T) {
 			names[row.name] = true
 			r := ok()
 			row.change(&r)
-			var paths []string
 			err := r.Validate()
-			if joined, ok := err.(interface{ Unwrap() []error }); ok {
-				for _, one := range joined.Unwrap() {
-					var fault *RuleError
-					if !errors.As(one, &fault) || fault.Msg == "" || one.Error() != fault.Path+": "+fault.Msg {
-						t.Fatalf("%v is no RuleError with a message", one)
-					}
-					paths = append(paths, fault.Path)
-				}
-			}
-			if got := strings.Join(paths, " "); got != row.faults {
+			if got := faultsOf(t, err); got != row.faults {
 				t.Errorf("faults of %q, want %q: %v", got, row.faults, err)
 			}
 			if err == nil {
@@ -132,19 +121,20 @@ func TestRuleJSON(t *testing.T) {
 	if diff := gocmp.Diff(full, back); err != nil || diff != "" {
 		t.Errorf("%v -want +got\n%s", err, diff)
 	}
-	for _, row := range []struct{ text, fault, why string }{
-		{`{"deploymentSelector":"true","readinesMode":"immediate"}`, "readinesMode", "a typo must not fall back to a default"},
-		{`{"deploymentSelector":"true","deploymentSelector":"false"}`, "deploymentSelector", "which one counts?"},
-		{`{"readinessWindowSeconds":"86400"}`, "readinessWindowSeconds", "a text is no number"},
-		{`{"readinessWindowSeconds":1.5}`, "readinessWindowSeconds", "whole seconds"},
-		{`{"readinessWindowSeconds":99999999999999999999}`, "readinessWindowSeconds", "overflow is an error, never a wrap"},
-		{`{"memberRoles":{"pre":"true","main":"true"}}`, "memberRoles.main", "unknown fields below as well"},
-		{`[]`, "", "not an object"},
-		{`{"DeploymentSelector":"true"}`, "DeploymentSelector", "names match exactly"},
+	for _, row := range []struct{ text, faults, why string }{
+		{`{"deploymentSelector":"true","readinesMode":"immediate"}`, "unknown_field readinesMode", "a typo must not fall back to a default"},
+		{`{"deploymentSelector":"true","deploymentSelector":"false"}`, "duplicate deploymentSelector", "which one counts?"},
+		{`{"readinessWindowSeconds":"86400"}`, "type readinessWindowSeconds", "a text is no number"},
+		{`{"readinessWindowSeconds":1.5}`, "type readinessWindowSeconds", "whole seconds"},
+		{`{"readinessWindowSeconds":99999999999999999999}`, "type readinessWindowSeconds", "overflow is an error, never a wrap"},
+		{`{"memberRoles":{"pre":"true","main":"true"}}`, "unknown_field memberRoles.main", "unknown fields below as well"},
+		{`[]`, "type ", "not an object"},
+		{`{"DeploymentSelector":"true"}`, "unknown_field DeploymentSelector", "names match exactly"},
 	} {
 		var r Rule
-		if err := json.Unmarshal([]byte(row.text), &r); err == nil || !strings.Contains(err.Error(), row.fault) || row.why == "" {
-			t.Errorf("%s: %v, want a fault of %s", row.text, err, row.fault)
+		err := json.Unmarshal([]byte(row.text), &r)
+		if got := faultsOf(t, err); got != row.faults || row.why == "" {
+			t.Errorf("%s: faults %q, want %q: %v", row.text, got, row.faults, err)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package bracket
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -38,7 +37,9 @@ type step struct {
 func Step(rule Rule, state State, observation Observation, now time.Time) (State, Plan, error) {
 	fail := func(err error) (State, Plan, error) { return state, Plan{}, err }
 	if err := rule.Validate(); err != nil && !observation.RuleDeleted {
-		return fail(fmt.Errorf("bracket: invalid rule: %w", err))
+		var f faults
+		f.under("rule", err)
+		return fail(f.err())
 	}
 	if err := checkState(state); err != nil {
 		return fail(err)
@@ -78,16 +79,16 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 func checkState(state State) error {
 	g := state.Group
 	if g == nil {
-		return errors.New("bracket: state has no group record: start with NewState")
+		return fault("state.group", CodeRequired, nil, "is required: start with NewState")
 	}
 	for i, record := range state.Executions {
 		switch {
 		case record == nil:
-			return fmt.Errorf("bracket: state.executions[%d] is nil", i)
+			return fault(fmt.Sprintf("state.executions[%d]", i), CodeRequired, nil, "must not be nil")
 		case i > 0 && record.Resource <= state.Executions[i-1].Resource:
-			return fmt.Errorf("bracket: state.executions[%d]: resource %q must come after %q, once", i, record.Resource, state.Executions[i-1].Resource)
+			return fault(fmt.Sprintf("state.executions[%d].resource", i), CodeConflict, record.Resource, "must come after %q, once", state.Executions[i-1].Resource)
 		case record.Rule != g.Rule:
-			return fmt.Errorf("bracket: state.executions[%d]: rule %q is not %q", i, record.Rule, g.Rule)
+			return fault(fmt.Sprintf("state.executions[%d].rule", i), CodeConflict, record.Rule, "must be %q, as in the group record", g.Rule)
 		}
 	}
 	return nil
@@ -366,7 +367,7 @@ func (s *step) findPending(due func(Pending) []time.Time) error {
 		return runs
 	}})
 	if len(v.due) != len(names) {
-		return fmt.Errorf("bracket: observation.due returned %d instants for %d resources: must return one for each", len(v.due), len(names))
+		return fault("observation.due", CodeOutOfRange, nil, "returned %d instants for %d resources: must return one for each", len(v.due), len(names))
 	}
 	return nil
 }

@@ -127,13 +127,13 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 	}
 	var equal int
 	if v.runs, equal = sortedCopy(o.Runs, func(a, b RunFact) int { return compareRuns(&a.Run, &b.Run) }); equal >= 0 {
-		return nil, fmt.Errorf("bracket: observation.runs: run %s is listed twice", v.runs[equal].Run)
+		return nil, fault("observation.runs", CodeDuplicate, v.runs[equal].Run, "is listed twice")
 	}
 	for _, f := range v.runs {
 		switch f.Status {
 		case RunRunning, RunSucceeded, RunFailed, RunLost:
 		default:
-			return nil, fmt.Errorf("bracket: observation.runs: run %s: status %q is unknown: must be running, succeeded, failed or lost", f.Run, f.Status)
+			return nil, fault("observation.runs", CodeUnknownValue, f.Status, "is the status of %s: must be running, succeeded, failed or lost", f.Run)
 		}
 	}
 	if err := v.addCommands(o.Commands); err != nil {
@@ -177,7 +177,7 @@ func (v *view) find(id string) int32 {
 func (v *view) addVersions(versions []Version) error {
 	for i, o := range versions {
 		if o.CreatedAt.IsZero() || o.ID == "" {
-			return fmt.Errorf("bracket: observation.versions[%d]: id and createdAt of a version of %q must be set", i, o.Deployment)
+			return fault(fmt.Sprintf("observation.versions[%d]", i), CodeRequired, nil, "id and createdAt of a version of %q must be set", o.Deployment)
 		}
 		d := v.find(o.Deployment)
 		if d < 0 {
@@ -198,7 +198,7 @@ func (v *view) addVersions(versions []Version) error {
 		d.rank = make(map[string]int32, len(d.versions))
 		for r, n := range d.versions {
 			if _, twice := d.rank[n.id]; twice {
-				return fmt.Errorf("bracket: observation.versions: version %q of %q is listed twice", n.id, d.id)
+				return fault("observation.versions", CodeDuplicate, n.id, "is listed twice for %q", d.id)
 			}
 			d.rank[n.id] = int32(r)
 		}
@@ -208,23 +208,21 @@ func (v *view) addVersions(versions []Version) error {
 
 func (v *view) addCommands(commands []Command) error {
 	for i, c := range commands {
-		fault := func(format string, args ...any) error {
-			return fmt.Errorf("bracket: observation.commands[%d] (%q): %s", i, c.ID, fmt.Sprintf(format, args...))
-		}
+		at := fmt.Sprintf("observation.commands[%d]", i)
 		switch {
 		case c.ID == "":
-			return fault("id must not be empty")
+			return fault(at+".id", CodeRequired, nil, "must not be empty")
 		case c.Group == "" || c.Resource == "":
-			return fault("group and resource must name the execution")
+			return fault(at, CodeRequired, nil, "group and resource must name the execution of command %q", c.ID)
 		}
 		switch c.Kind {
 		case Retry, Skip:
 		case Resolve, Abandon:
 			if c.Deployment != "" {
-				return fault("deployment must be empty: %s concerns the whole execution", c.Kind)
+				return fault(at+".deployment", CodeConflict, c.Deployment, "must be empty: %s concerns the whole execution", c.Kind)
 			}
 		default:
-			return fault("kind %q is unknown: must be retry, skip, resolve or abandon", c.Kind)
+			return fault(at+".kind", CodeUnknownValue, c.Kind, "must be retry, skip, resolve or abandon")
 		}
 	}
 	ids := make([]string, len(commands))
@@ -232,7 +230,7 @@ func (v *view) addCommands(commands []Command) error {
 		ids[i] = c.ID
 	}
 	if sorted, twice := sortedCopy(ids, strings.Compare); twice >= 0 {
-		return fmt.Errorf("bracket: observation.commands: id %q is listed twice", sorted[twice])
+		return fault("observation.commands", CodeDuplicate, sorted[twice], "is the id of two commands")
 	}
 	v.commands, _ = sortedCopy(commands, func(a, b Command) int {
 		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group), a.At.Compare(b.At), strings.Compare(a.ID, b.ID))

@@ -29,7 +29,7 @@ const DefaultHorizon = (5*365 + 2) * 24 * time.Hour
 // the machine change; pass [time.LoadLocation] to read them there. UTC is known without it, so load may be nil if there is no other zone.
 // Of the windows, only their Recurrences are retained.
 //
-// The error joins every fault of every window, each a *[CalendarError] whose path begins with windows[i].
+// The error joins every fault of every window, each a *[FieldError] whose path begins with windows[i].
 func NewCalendar(windows []Window, load func(name string) (*time.Location, error)) (Calendar, error) {
 	zones := zones{load: load, known: map[Zone]*zone{}}
 	var all set
@@ -55,7 +55,7 @@ func (w Window) compile(zones *zones, f *faults) rule {
 	s := w.schedule(f)
 	z, err := zones.zone(w.Timezone)
 	if err != nil && w.Timezone != "Local" { // which is reported already
-		f.add("timezone", CodeTimezoneUnknown, "%q: %v", string(w.Timezone), err)
+		f.add("timezone", CodeTimezoneUnknown, w.Timezone, "%v", err)
 	}
 	switch {
 	case len(f.list) > 0:
@@ -187,7 +187,7 @@ func (c Calendar) NextClose(t time.Time) time.Time {
 
 // AddOpen returns the first open instant u, not before t and in UTC, such that the calendar is open for at least d within [t, u). With d =
 // 0 it is [Calendar.NextOpen]. If d runs out exactly at a closing, u is the next opening. The error is [ErrNeverOpen] if there is no such
-// instant within the horizon, or a *[CalendarError] if d is negative or a host's recurrence is at fault. For many durations from one start
+// instant within the horizon, or a *[FieldError] if d is negative or a host's recurrence is at fault. For many durations from one start
 // use [Calendar.Walk].
 func (c Calendar) AddOpen(t time.Time, d time.Duration) (time.Time, error) {
 	var buffer [inline]state
@@ -198,7 +198,7 @@ func (c Calendar) AddOpen(t time.Time, d time.Duration) (time.Time, error) {
 }
 
 // OpenBetween returns how long the calendar is open within [a, b); 0 if b is not after a. It looks at all of that range, whatever the
-// horizon. The error is a *[CalendarError]: the sum exceeds a [time.Duration], 292 years, or a host's recurrence is at fault.
+// horizon. The error is a *[FieldError]: the sum exceeds a [time.Duration], 292 years, or a host's recurrence is at fault.
 func (c Calendar) OpenBetween(a, b time.Time) (time.Duration, error) {
 	var sum time.Duration
 	overflow := false
@@ -209,7 +209,7 @@ func (c Calendar) OpenBetween(a, b time.Time) (time.Duration, error) {
 		return !overflow
 	})
 	if overflow {
-		err = &CalendarError{Path: "b", Code: CodeDurationInvalid, Hint: "open for more than 292 years since a: ask about a shorter range"}
+		err = &FieldError{Path: "b", Code: CodeDurationInvalid, Value: stamp(b), Hint: "open for more than 292 years since a: ask about a shorter range"}
 	}
 	if err != nil {
 		return 0, err
@@ -218,7 +218,7 @@ func (c Calendar) OpenBetween(a, b time.Time) (time.Duration, error) {
 }
 
 // NextFit returns the first instant u, not before t and in UTC, such that the calendar is open throughout [u, u+d). With d = 0 it is the
-// first open instant. The error is [ErrNeverFits] if no such stretch begins within the horizon, or a *[CalendarError] if d is negative or a
+// first open instant. The error is [ErrNeverFits] if no such stretch begins within the horizon, or a *[FieldError] if d is negative or a
 // host's recurrence is at fault.
 func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 	if d < 0 {

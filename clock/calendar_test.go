@@ -221,7 +221,7 @@ func TestSharedCases(t *testing.T) {
 			}
 			if want.Error != "" {
 				w.DurationMinutes = 60
-				var bad *clock.CalendarError
+				var bad *clock.FieldError
 				if err := w.Validate(); !errors.As(err, &bad) || bad.Path != want.Error {
 					t.Errorf("Validate() = %v, want an error at %s", err, want.Error)
 				}
@@ -435,7 +435,7 @@ func TestOpenBetween(t *testing.T) {
 			t.Errorf("OpenBetween(%s, %s) = %v, %v, want %v: %s", row.a, row.b, got, err, row.want, row.why)
 		}
 	}
-	var bad *clock.CalendarError
+	var bad *clock.FieldError
 	if got, err := (clock.Calendar{}).OpenBetween(time.Time{}, at("2025-01-06T00:00:00Z")); got != 0 || !errors.As(err, &bad) || bad.Code != clock.CodeDurationInvalid {
 		t.Errorf("2024 years are %v, %v: a sum that no Duration holds must be an error", got, err)
 	}
@@ -452,7 +452,7 @@ func TestNegativeDurations(t *testing.T) {
 	_, walk := c.Walk(now).AddOpen(-1)
 	_, fit := c.NextFit(now, -1)
 	for _, err := range []error{add, walk, fit} {
-		var bad *clock.CalendarError
+		var bad *clock.FieldError
 		if !errors.As(err, &bad) || bad.Code != clock.CodeDurationInvalid || bad.Path != "d" {
 			t.Errorf("a negative duration gives %v", err)
 		}

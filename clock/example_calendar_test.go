@@ -89,10 +89,10 @@ func ExampleParseWindow() {
 	_, err := clock.ParseWindow([]byte(`{"rrule": "FREQ=MONTHLY;BYHOUR=25", "timezone": "Europe/Berlin", "gap": "later"}`))
 	fmt.Println(err)
 	// Output:
-	// gap: must be forward or skip, not "later"
+	// gap: "later": must be forward or skip
 	// durationMinutes: is required with rrule, at least 1
-	// rrule: FREQ must be DAILY or WEEKLY, not MONTHLY: pass a Recurrence for it
-	// rrule: BYHOUR must list numbers from 0 to 23, not "25"
+	// rrule: "FREQ=MONTHLY": FREQ must be DAILY or WEEKLY: pass a Recurrence for it
+	// rrule: "25": BYHOUR must list numbers from 0 to 23
 }
 
 // monthEnd starts on the last day of every month, which no rrule of the subset can say.

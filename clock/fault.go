@@ -17,21 +17,24 @@ var (
 	ErrNeverFits = errors.New("the calendar is never open for that long")
 )
 
-// CalendarError is one fault of a window, of a question, or of a host's [Recurrence]. Functions that find several report all, joined.
-type CalendarError struct {
-	Path string // the field, such as windows[1].weekly.start; empty if it is the value itself
-	Code Code
-	Hint string // what is wrong and what to write instead; for people, it may change
+// FieldError is one fault of a window, of a question, or of a host's [Recurrence]. Where all faults are reported they are joined:
+// errors.As finds the first.
+type FieldError struct {
+	Path  string // the field, such as windows[1].weekly.start; empty if it is the value itself
+	Code  Code   // what kind of fault it is
+	Value string // the offending value as it was written; empty if the place itself is the fault
+	Hint  string // what is wrong with it, and what to write instead; for people, it may change
 }
 
-// Error returns "path: hint".
-func (e *CalendarError) Error() string {
-	return strictjson.Text(e.Path, e.Hint)
+// Error returns "path: value: hint", without the parts that are empty.
+func (e *FieldError) Error() string {
+	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
-// Code is the kind of a fault; codes do not change.
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
 type Code string
 
+// The kinds of faults.
 const (
 	CodeTimezoneUnknown       Code = "timezone_unknown"       // there is no such zone, or the host could not load it
 	CodeTimeInvalid           Code = "time_invalid"           // a time of day, a date or an instant cannot be read or lies outside the years 1 to 9999
@@ -49,9 +52,9 @@ type faults struct {
 	list   []error
 }
 
-func (f *faults) add(field string, code Code, format string, args ...any) {
+func (f *faults) add(field string, code Code, value any, format string, args ...any) {
 	path := strings.TrimSuffix(f.prefix+field, ".") // a fault of the window itself has no field
-	f.list = append(f.list, &CalendarError{Path: path, Code: code, Hint: fmt.Sprintf(format, args...)})
+	f.list = append(f.list, &FieldError{Path: path, Code: code, Value: strictjson.Value(value), Hint: fmt.Sprintf(format, args...)})
 }
 
 func (f *faults) err() error { return errors.Join(f.list...) }

@@ -12,7 +12,7 @@ import (
 	"github.com/tranche-dev/tranche/clock"
 )
 
-// codes fails unless every error of the tree is a *CalendarError with a known code.
+// codes fails unless every error of the tree is a *FieldError with a known code.
 func codes(t *testing.T, err error) {
 	t.Helper()
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
@@ -21,9 +21,9 @@ func codes(t *testing.T, err error) {
 		}
 		return
 	}
-	var bad *clock.CalendarError
+	var bad *clock.FieldError
 	if !errors.As(err, &bad) || bad.Hint == "" {
-		t.Fatalf("%v is no *CalendarError", err)
+		t.Fatalf("%v is no *FieldError", err)
 	}
 	switch bad.Code {
 	case clock.CodeTimezoneUnknown, clock.CodeTimeInvalid, clock.CodeDayInvalid, clock.CodeDurationInvalid, clock.CodeAnchorRequired,

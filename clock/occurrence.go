@@ -270,7 +270,7 @@ func (h hosted) at(t time.Time) (bool, time.Time, error) {
 }
 
 func (h hosted) fault(format string, after, start time.Time) error {
-	return &CalendarError{Path: h.path, Code: CodeRecurrenceInvalid, Hint: fmt.Sprintf(format, stamp(after), stamp(start))}
+	return &FieldError{Path: h.path, Code: CodeRecurrenceInvalid, Hint: fmt.Sprintf(format, stamp(after), stamp(start))}
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -19,20 +19,20 @@ type pattern struct {
 // parseRecurrence reads the supported subset of RFC 5545 section 3.3.10. As there, letter case and the order of the parts mean nothing.
 func parseRecurrence(text string, f *faults) pattern {
 	p := pattern{interval: 1}
-	add := func(code Code, format string, args ...any) { f.add("rrule", code, format, args...) }
+	add := func(code Code, value, format string, args ...any) { f.add("rrule", code, value, format, args...) }
 	if name, _, found := strings.Cut(text, ":"); found {
-		add(CodeRecurrenceInvalid, "must begin with FREQ=, without %q: only the rule is given here, and the anchor takes the place of DTSTART", name+":")
+		add(CodeRecurrenceInvalid, name+":", "must begin with FREQ=: only the rule is given here, and the anchor takes the place of DTSTART")
 		return p
 	}
 	var seen []string
 	for part := range strings.SplitSeq(strings.ToUpper(text), ";") {
 		name, value, ok := strings.Cut(part, "=")
 		if !ok || name == "" || value == "" {
-			add(CodeRecurrenceInvalid, "%q must be NAME=VALUE; parts are separated by semicolons", part)
+			add(CodeRecurrenceInvalid, part, "must be NAME=VALUE; parts are separated by semicolons")
 			continue
 		}
 		if slices.Contains(seen, name) {
-			add(CodeRecurrenceInvalid, "%s is given twice", name)
+			add(CodeRecurrenceInvalid, part, "%s is given twice", name)
 			continue
 		}
 		seen = append(seen, name)
@@ -40,12 +40,12 @@ func parseRecurrence(text string, f *faults) pattern {
 		case "FREQ":
 			p.weekly = value == "WEEKLY"
 			if !p.weekly && value != "DAILY" {
-				add(CodeRecurrenceUnsupported, "FREQ must be DAILY or WEEKLY, not %s: pass a Recurrence for it", value)
+				add(CodeRecurrenceUnsupported, part, "FREQ must be DAILY or WEEKLY: pass a Recurrence for it")
 			}
 		case "INTERVAL":
 			n, ok := number(value, maxInterval)
 			if !ok || n == 0 {
-				add(CodeRecurrenceInvalid, "INTERVAL must be from 1 to %d, not %s", maxInterval, value)
+				add(CodeRecurrenceInvalid, part, "INTERVAL must be from 1 to %d", maxInterval)
 			} else {
 				p.interval = n
 			}
@@ -54,9 +54,9 @@ func parseRecurrence(text string, f *faults) pattern {
 				bit := weekdayNamed(name, "MOTUWETHFRSASU", 2)
 				switch {
 				case bit == 0 && len(name) > 2 && weekdayNamed(name[len(name)-2:], "MOTUWETHFRSASU", 2) != 0 && ordinal(name[:len(name)-2]):
-					add(CodeRecurrenceUnsupported, "BYDAY=%s counts within a month: pass a Recurrence for it", name)
+					add(CodeRecurrenceUnsupported, name, "BYDAY counts within a month: pass a Recurrence for it")
 				case bit == 0:
-					add(CodeDayInvalid, "BYDAY must list MO, TU, WE, TH, FR, SA or SU, not %q", name)
+					add(CodeDayInvalid, name, "BYDAY must list MO, TU, WE, TH, FR, SA or SU")
 				}
 				p.days |= bit
 			}
@@ -68,16 +68,16 @@ func parseRecurrence(text string, f *faults) pattern {
 			p.seconds = numbers(name, value, 59, f)
 		case "WKST":
 			if weekdayNamed(value, "MOTUWETHFRSASU", 2) == 0 {
-				add(CodeRecurrenceInvalid, "WKST must be MO, not %s", value)
+				add(CodeRecurrenceInvalid, part, "WKST must be MO")
 			} else if value != "MO" {
-				add(CodeRecurrenceUnsupported, "WKST must be MO, not %s: pass a Recurrence for it", value)
+				add(CodeRecurrenceUnsupported, part, "WKST must be MO: pass a Recurrence for it")
 			}
 		default:
-			add(CodeRecurrenceUnsupported, "%s is not supported: pass a Recurrence for it", name)
+			add(CodeRecurrenceUnsupported, part, "%s is not supported: pass a Recurrence for it", name)
 		}
 	}
 	if !slices.Contains(seen, "FREQ") {
-		add(CodeRecurrenceInvalid, "FREQ=DAILY or FREQ=WEEKLY is required")
+		add(CodeRecurrenceInvalid, text, "FREQ=DAILY or FREQ=WEEKLY is required")
 	}
 	return p
 }
@@ -87,7 +87,7 @@ func numbers(name, value string, limit int64, f *faults) []int64 {
 	for item := range strings.SplitSeq(value, ",") {
 		n, ok := number(item, limit)
 		if !ok {
-			f.add("rrule", CodeRecurrenceInvalid, "%s must list numbers from 0 to %d, not %q", name, limit, item)
+			f.add("rrule", CodeRecurrenceInvalid, item, "%s must list numbers from 0 to %d", name, limit)
 		}
 		list = append(list, n)
 	}
@@ -133,7 +133,7 @@ func parseAnchor(text string, f *faults) anchor {
 	if at.UnmarshalText([]byte(text)) == nil && at.Nanosecond() == 0 && inRange(at) {
 		return anchor{given: true, absolute: true, seconds: at.Unix()}
 	}
-	f.add("anchor", CodeTimeInvalid, "must be a local date and time, such as 2025-01-06T09:00 or 2025-01-06T09:00:00, not %q", text)
+	f.add("anchor", CodeTimeInvalid, text, "must be a local date and time, such as 2025-01-06T09:00 or 2025-01-06T09:00:00")
 	return anchor{given: true}
 }
 
@@ -162,7 +162,7 @@ func (s *schedule) requireAnchor(f *faults) {
 		{s.pattern.weekly && s.pattern.days == 0, "there is no BYDAY, so something must say the day"},
 	} {
 		if need.open {
-			f.add("anchor", CodeAnchorRequired, "is required, a local date and time such as 2025-01-06T09:00: %s", need.what)
+			f.add("anchor", CodeAnchorRequired, nil, "is required, a local date and time such as 2025-01-06T09:00: %s", need.what)
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (s *schedule) repeated(z *zone, f *faults) *repeated {
 	r.phase = floorMod(date, r.interval)
 	// Intervals prime to 7 reach every weekday; the others only ever the anchor's.
 	if r.interval%week == 0 && r.days>>weekday(date)&1 == 0 {
-		f.add("rrule", CodeEmptyWindow, "INTERVAL=%d days from the anchor never reaches a day of BYDAY: move the anchor or use FREQ=WEEKLY", r.interval)
+		f.add("rrule", CodeEmptyWindow, nil, "INTERVAL=%d days from the anchor never reaches a day of BYDAY: move the anchor or use FREQ=WEEKLY", r.interval)
 	}
 	return r
 }

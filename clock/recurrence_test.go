@@ -80,7 +80,7 @@ func TestHostRecurrenceAtFault(t *testing.T) {
 				c := calendar(t, always, of(20), of(50))
 				faulty := func(what string, err error) {
 					t.Helper()
-					var bad *clock.CalendarError
+					var bad *clock.FieldError
 					if !errors.As(err, &bad) || bad.Code != clock.CodeRecurrenceInvalid || bad.Path != "windows[1].recurrence" && bad.Path != "windows[2].recurrence" {
 						t.Errorf("%s, allow %v: %v, want recurrence_invalid", what, allow, err)
 					}

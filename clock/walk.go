@@ -69,7 +69,7 @@ func (p *pass) look(k *cursor) {
 }
 
 func negative(d time.Duration) error {
-	return &CalendarError{Path: "d", Code: CodeDurationInvalid, Hint: fmt.Sprintf("must not be negative, as %v is", d)}
+	return &FieldError{Path: "d", Code: CodeDurationInvalid, Value: d.String(), Hint: "must not be negative"}
 }
 
 // inline is the number of windows up to which a single question allocates nothing.

@@ -2,7 +2,6 @@ package clock
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -93,7 +92,7 @@ func (m *Minutes) UnmarshalJSON(data []byte) error {
 	var f faults
 	n, ok := count(data)
 	if !ok || Minutes(n) > maxMinutes {
-		f.add("", CodeDurationInvalid, "must be a whole number of minutes from 1 to %d, not %s", maxMinutes, data)
+		f.add("", CodeDurationInvalid, plain(data), "must be a whole number of minutes from 1 to %d", maxMinutes)
 		return f.err()
 	}
 	*m = Minutes(n)
@@ -111,12 +110,17 @@ func (w *Weeks) UnmarshalJSON(data []byte) error {
 	var f faults
 	n, ok := count(data)
 	if !ok || n > maxInterval {
-		f.add("", CodeRecurrenceInvalid, "must be a whole number of weeks from 1 to %d, not %s", maxInterval, data)
+		f.add("", CodeRecurrenceInvalid, plain(data), "must be a whole number of weeks from 1 to %d", maxInterval)
 		return f.err()
 	}
 	*w = Weeks(n)
 	return nil
 }
+
+// plain is a value that is printed as it stands in the document.
+type plain []byte
+
+func (p plain) String() string { return string(p) }
 
 func count(data []byte) (int64, bool) {
 	var n int64
@@ -131,14 +135,14 @@ type Zone string
 func (z *Zone) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		var f faults
-		f.add("", CodeTimezoneUnknown, "must not be empty: name a zone, or leave the field out for UTC")
+		f.add("", CodeTimezoneUnknown, nil, "must not be empty: name a zone, or leave the field out for UTC")
 		return f.err()
 	}
 	*z = Zone(text)
 	return nil
 }
 
-// ParseWindow reads the JSON form of a window, strictly, and validates it. All faults are reported, joined, each a *[CalendarError].
+// ParseWindow reads the JSON form of a window, strictly, and validates it. All faults are reported, joined, each a *[FieldError].
 func ParseWindow(data []byte) (Window, error) {
 	var w Window
 	if err := strictjson.Unmarshal(data, &w); err != nil {
@@ -154,29 +158,23 @@ func ParseWindow(data []byte) (Window, error) {
 
 // decoding turns the faults of a document into those of a window.
 func (f *faults) decoding(err error) {
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range list.Unwrap() {
-			f.decoding(one)
+	for _, fault := range strictjson.Faults(err) {
+		code := CodeRecurrenceInvalid
+		switch field, _, _ := strings.Cut(fault.Path, "["); field {
+		case "from", "until", "anchor", "weekly.start", "weekly.end":
+			code = CodeTimeInvalid
+		case "weekly.days":
+			code = CodeDayInvalid
+		case "durationMinutes":
+			code = CodeDurationInvalid
+		case "timezone":
+			code = CodeTimezoneUnknown
 		}
-		return
+		f.list = append(f.list, &FieldError{Path: f.prefix + fault.Path, Code: code, Value: fault.Value, Hint: fault.Hint})
 	}
-	bad := &strictjson.Error{Msg: err.Error()}
-	errors.As(err, &bad)
-	code := CodeRecurrenceInvalid
-	switch field, _, _ := strings.Cut(bad.Path, "["); field {
-	case "from", "until", "anchor", "weekly.start", "weekly.end":
-		code = CodeTimeInvalid
-	case "weekly.days":
-		code = CodeDayInvalid
-	case "durationMinutes":
-		code = CodeDurationInvalid
-	case "timezone":
-		code = CodeTimezoneUnknown
-	}
-	f.add(bad.Path, code, "%s", bad.Msg)
 }
 
-// Validate reports every fault of the window that can be seen without zone data, joined, each a *[CalendarError] whose path begins at the
+// Validate reports every fault of the window that can be seen without zone data, joined, each a *[FieldError] whose path begins at the
 // window. [NewCalendar] finds the others: a zone that does not exist, and days that no phase reaches if the anchor is given as an instant.
 func (w Window) Validate() error {
 	var f faults
@@ -199,25 +197,25 @@ func (w Window) schedule(f *faults) schedule {
 	}
 	switch {
 	case shapes == 0:
-		f.add("", CodeEmptyWindow, "nothing says when the window is: give weekly, rrule, or from and until")
+		f.add("", CodeEmptyWindow, nil, "nothing says when the window is: give weekly, rrule, or from and until")
 	case shapes > 1:
-		f.add("", CodeRecurrenceInvalid, "only one of weekly, rrule, from with until, and a recurrence can be given: write several windows instead")
+		f.add("", CodeRecurrenceInvalid, nil, "only one of weekly, rrule, from with until, and a recurrence can be given: write several windows instead")
 	}
 	if w.DurationMinutes < 0 || w.DurationMinutes > maxMinutes {
-		f.add("durationMinutes", CodeDurationInvalid, "must be from 1 to %d, not %d", maxMinutes, w.DurationMinutes)
+		f.add("durationMinutes", CodeDurationInvalid, w.DurationMinutes, "must be from 1 to %d", maxMinutes)
 	}
 	if w.Timezone == "Local" {
-		f.add("timezone", CodeTimezoneUnknown, "Local differs from machine to machine: name a zone, such as Europe/Berlin")
+		f.add("timezone", CodeTimezoneUnknown, w.Timezone, "differs from machine to machine: name a zone, such as Europe/Berlin")
 	}
 	switch w.Gap {
 	case "", GapForward, GapSkip:
 	default:
-		f.add("gap", CodeRecurrenceInvalid, "must be %s or %s, not %q", GapForward, GapSkip, string(w.Gap))
+		f.add("gap", CodeRecurrenceInvalid, w.Gap, "must be %s or %s", GapForward, GapSkip)
 	}
 	switch w.Overlap {
 	case "", OverlapFirst, OverlapLast:
 	default:
-		f.add("overlap", CodeRecurrenceInvalid, "must be %s or %s, not %q", OverlapFirst, OverlapLast, string(w.Overlap))
+		f.add("overlap", CodeRecurrenceInvalid, w.Overlap, "must be %s or %s", OverlapFirst, OverlapLast)
 	}
 	s := schedule{
 		length: int64(w.DurationMinutes) * 60,
@@ -232,14 +230,14 @@ func (w Window) schedule(f *faults) schedule {
 		w.once(f)
 	}
 	if w.Recurrence != nil && w.DurationMinutes == 0 {
-		f.add("durationMinutes", CodeDurationInvalid, "is required with a recurrence, at least 1")
+		f.add("durationMinutes", CodeDurationInvalid, nil, "is required with a recurrence, at least 1")
 	}
 	if w.Weekly != nil {
 		w.Weekly.schedule(&s, w.DurationMinutes > 0, f)
 	}
 	if w.RRule != "" {
 		if w.DurationMinutes == 0 {
-			f.add("durationMinutes", CodeDurationInvalid, "is required with rrule, at least 1")
+			f.add("durationMinutes", CodeDurationInvalid, nil, "is required with rrule, at least 1")
 		}
 		s.readings = true
 		s.pattern = parseRecurrence(w.RRule, f)
@@ -262,11 +260,11 @@ func (w Window) meaningless(f *faults) {
 		given bool
 	}{{"anchor", w.Anchor != ""}, {"gap", w.Gap != ""}, {"overlap", w.Overlap != ""}} {
 		if field.given {
-			f.add(field.name, CodeRecurrenceInvalid, "means nothing beside %s: leave it out", shape)
+			f.add(field.name, CodeRecurrenceInvalid, nil, "means nothing beside %s: leave it out", shape)
 		}
 	}
 	if w.Recurrence == nil && w.DurationMinutes > 0 {
-		f.add("durationMinutes", CodeDurationInvalid, "means nothing beside from and until: leave it out")
+		f.add("durationMinutes", CodeDurationInvalid, w.DurationMinutes, "means nothing beside from and until: leave it out")
 	}
 }
 
@@ -276,13 +274,13 @@ func (w Window) once(f *faults) {
 		at   time.Time
 	}{{"from", w.From}, {"until", w.Until}} {
 		if bound.at.IsZero() {
-			f.add(bound.name, CodeTimeInvalid, "is required: a one-off window needs both ends")
+			f.add(bound.name, CodeTimeInvalid, nil, "is required: a one-off window needs both ends")
 		} else if !inRange(bound.at) {
-			f.add(bound.name, CodeTimeInvalid, "must lie in the years 1 to 9999, not %s", stamp(bound.at))
+			f.add(bound.name, CodeTimeInvalid, stamp(bound.at), "must lie in the years 1 to 9999")
 		}
 	}
 	if !w.From.IsZero() && !w.Until.IsZero() && !w.From.Before(w.Until) {
-		f.add("until", CodeEmptyWindow, "must be after from, %s, not %s", stamp(w.From), stamp(w.Until))
+		f.add("until", CodeEmptyWindow, stamp(w.Until), "must be after from, %s", stamp(w.From))
 	}
 }
 
@@ -296,38 +294,38 @@ func (w *Weekly) schedule(s *schedule, hasDuration bool, f *faults) {
 	s.readings = true
 	s.pattern = pattern{weekly: true, interval: max(1, int64(w.EveryWeeks))}
 	if w.EveryWeeks < 0 || w.EveryWeeks > maxInterval {
-		f.add("weekly.everyWeeks", CodeRecurrenceInvalid, "must be from 1 to %d, not %d", maxInterval, w.EveryWeeks)
+		f.add("weekly.everyWeeks", CodeRecurrenceInvalid, w.EveryWeeks, "must be from 1 to %d", maxInterval)
 	}
 	if len(w.Days) == 0 {
-		f.add("weekly.days", CodeEmptyWindow, "must name at least one day, such as mon")
+		f.add("weekly.days", CodeEmptyWindow, nil, "must name at least one day, such as mon")
 	}
 	for i, name := range w.Days {
 		bit := weekdayNamed(name, "montuewedthufrisatsun", 3)
 		if bit == 0 {
-			f.add(fmt.Sprintf("weekly.days[%d]", i), CodeDayInvalid, "must be mon, tue, wed, thu, fri, sat or sun, not %q", name)
+			f.add(fmt.Sprintf("weekly.days[%d]", i), CodeDayInvalid, name, "must be mon, tue, wed, thu, fri, sat or sun")
 		}
 		s.pattern.days |= bit
 	}
 	start, ok := timeOfDay(w.Start)
 	if !ok || start == day {
-		f.add("weekly.start", CodeTimeInvalid, "must be a time from 00:00 to 23:59:59, HH:MM or HH:MM:SS, not %q", w.Start)
+		f.add("weekly.start", CodeTimeInvalid, w.Start, "must be a time from 00:00 to 23:59:59, HH:MM or HH:MM:SS")
 	}
 	s.pattern.hours, s.pattern.minutes, s.pattern.seconds = []int64{start / 3600}, []int64{start / 60 % 60}, []int64{start % 60}
 	switch {
 	case w.End != "" && hasDuration:
-		f.add("durationMinutes", CodeDurationInvalid, "the window has an end, too: weekly.end is a reading of the clock, durationMinutes is elapsed time; keep one")
+		f.add("durationMinutes", CodeDurationInvalid, nil, "the window has an end, too: weekly.end is a reading of the clock, durationMinutes is elapsed time; keep one")
 	case w.End == "" && !hasDuration:
-		f.add("weekly.end", CodeDurationInvalid, "is required, or else durationMinutes, at least 1")
+		f.add("weekly.end", CodeDurationInvalid, nil, "is required, or else durationMinutes, at least 1")
 	case w.End != "":
 		if s.end, ok = timeOfDay(w.End); !ok {
-			f.add("weekly.end", CodeTimeInvalid, "must be a time from 00:00 to 24:00, HH:MM or HH:MM:SS, not %q", w.End)
+			f.add("weekly.end", CodeTimeInvalid, w.End, "must be a time from 00:00 to 24:00, HH:MM or HH:MM:SS")
 		}
 		if s.end <= start {
 			s.end += day
 		}
 	}
 	if s.pattern.interval > 1 && s.anchor.missing() {
-		f.add("anchor", CodeAnchorRequired, "is required with weekly.everyWeeks above 1, to say which weeks count: give a local date and time, such as 2025-01-06T09:00")
+		f.add("anchor", CodeAnchorRequired, nil, "is required with weekly.everyWeeks above 1, to say which weeks count: give a local date and time, such as 2025-01-06T09:00")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// found lists the faults of an error as "path code", in order, and fails if one is not a CalendarError with a hint.
+// found lists the faults of an error as "path code", in order, and fails if one is not a FieldError with a hint.
 func found(t *testing.T, err error) []string {
 	t.Helper()
 	list := []string{}
@@ -25,9 +25,9 @@ func found(t *testing.T, err error) []string {
 		t.Fatalf("%v is a %T, not a joined error", err, err)
 	}
 	for _, one := range joined.Unwrap() {
-		bad, ok := one.(*clock.CalendarError)
+		bad, ok := one.(*clock.FieldError)
 		if !ok || bad.Hint == "" || !strings.Contains(bad.Error(), bad.Hint) || !strings.HasPrefix(bad.Error(), bad.Path) {
-			t.Fatalf("%v is a %T, want a *CalendarError that prints its path and its hint", one, one)
+			t.Fatalf("%v is a %T, want a *FieldError that prints its path and its hint", one, one)
 		}
 		list = append(list, bad.Path+" "+string(bad.Code))
 	}
@@ -208,8 +208,8 @@ func TestEmbedding(t *testing.T) {
 		t.Errorf("%s, %v", again, err)
 	}
 	err = strictjson.Unmarshal([]byte(`{"durationMinutes":0,"timezone":"","firstdeploy":"apply"}`), &r)
-	var first *clock.CalendarError
+	var first *clock.FieldError
 	if !errors.As(err, &first) || first.Code != clock.CodeDurationInvalid || strings.Count(err.Error(), "\n") != 2 {
-		t.Errorf("three faults, the first a *CalendarError: %v", err)
+		t.Errorf("three faults, the first a *FieldError: %v", err)
 	}
 }

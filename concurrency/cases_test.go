@@ -158,9 +158,7 @@ func askCase(t *testing.T, c sharedCase) {
 	}
 	p.Unavailable = decode[[]string](t, c.Input["unavailable"])
 	if c.Input["onStuck"] != nil {
-		if err := p.OnStuck.UnmarshalText([]byte(decode[string](t, c.Input["onStuck"]))); err != nil {
-			t.Fatal(err)
-		}
+		p.OnStuck = decode[OnStuck](t, c.Input["onStuck"])
 		p.StuckAfter = time.Duration(decode[int](t, c.Input["stuckAfterSeconds"])) * time.Second
 		p.QuarantineAllowance = Count(decode[int](t, c.Input["quarantineAllowance"]))
 	}

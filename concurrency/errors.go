@@ -2,6 +2,7 @@ package concurrency
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
@@ -16,11 +17,13 @@ var (
 	ErrFenced = errors.New("concurrency: token of a lost lease")
 )
 
-// FieldError is a fault in configuration: a limit, a rounding or a field of a rule.
+// FieldError is one fault of a rule, a limit, a record, or what is given to [Plan]. Where all faults are reported they are
+// joined: errors.As finds the first.
 type FieldError struct {
-	Path  string // field, relative to the value that was validated; empty if it is the value itself
-	Value string // the offending value as it was written, or "unset"
-	Hint  string // what to write instead
+	Path  string // the field, such as leases[2].token; empty if it is the value itself
+	Code  Code   // what kind of fault it is
+	Value string // the offending value as it was written; empty if the place itself is the fault
+	Hint  string // what is wrong with it, and what to write instead; for people, it may change
 }
 
 // Error returns "path: value: hint", without the parts that are empty.
@@ -28,9 +31,49 @@ func (e *FieldError) Error() string {
 	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
+type Code string
+
+// The kinds of faults.
+const (
+	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
+	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
+	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice, or what must be unique is not
+	CodeType         Code = strictjson.CodeType         // the value has another type, or a form that its type does not have
+	CodeRequired     Code = "required"                  // a value is missing
+	CodeUnknownValue Code = "unknown_value"             // it is none of the values that the field can have
+	CodeOutOfRange   Code = "out_of_range"              // a number, a count or an index is too small or too large
+	CodeConflict     Code = "conflict"                  // it contradicts another field
+)
+
+// faults collects what is wrong, each below a prefix.
+type faults []error
+
+func (f *faults) add(path string, code Code, value any, format string, args ...any) {
+	*f = append(*f, &FieldError{Path: path, Code: code, Value: strictjson.Value(value), Hint: fmt.Sprintf(format, args...)})
+}
+
+// under adds the faults of a part, whose paths continue the given one.
+func (f *faults) under(path string, err error) {
+	for _, fault := range strictjson.Faults(err) {
+		*f = append(*f, &FieldError{Path: strictjson.Path(path, fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
+	}
+}
+
+func (f faults) err() error { return errors.Join(f...) }
+
+// decoded turns what the strict decoder reports into FieldErrors; nil stays nil.
+func decoded(err error) error {
+	var f faults
+	f.under("", err)
+	return f.err()
+}
+
 const (
 	hintCount    = "must be a whole number from 0 to 2147483647"
 	hintPercent  = `must be a whole percentage from 0% to 1000%, such as 20%`
 	hintLimit    = `must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`
 	hintRounding = `must be "ceil", "floor" or "floor_min_1"`
+	hintOnStuck  = `must be "hold" or "quarantine"`
+	hintState    = `must be "active" or "quarantined"`
 )

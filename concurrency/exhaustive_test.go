@@ -153,7 +153,7 @@ func (w *world) record(pool int) Record {
 	for _, m := range members[pool] {
 		if s := w.leases[pool][m]; s != noLease {
 			h := worldHolder(m)
-			l := Lease{Pool: r.Key, Holder: h, Token: 10 + uint64(m), Since: epoch, ProgressAt: epoch}
+			l := Lease{Pool: r.Key, Holder: h, Token: 10 + uint64(m), State: Active, Since: epoch, ProgressAt: epoch}
 			if s == quarantinedLease {
 				l.State, l.Reason = Quarantined, "stuck"
 			}

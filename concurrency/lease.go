@@ -2,11 +2,9 @@ package concurrency
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -40,44 +38,12 @@ type Lease struct {
 }
 
 // State is the state of a lease. Both states count, except for the quarantined leases that a pool's allowance covers.
-type State uint8
+type State string
 
 const (
-	Active      State = iota // in ordinary use
-	Quarantined              // stuck or abandoned, see [Record.Quarantine]
+	Active      State = "active"      // in ordinary use
+	Quarantined State = "quarantined" // stuck or abandoned, see [Record.Quarantine]
 )
-
-// String returns the JSON name: "active", "quarantined".
-func (s State) String() string {
-	switch s {
-	case Active:
-		return "active"
-	case Quarantined:
-		return "quarantined"
-	}
-	return "State(" + strconv.Itoa(int(s)) + ")"
-}
-
-const hintState = `must be "active" or "quarantined"`
-
-// MarshalText returns the JSON name; an unknown value is a *[FieldError].
-func (s State) MarshalText() ([]byte, error) {
-	if s > Quarantined {
-		return nil, &FieldError{Value: s.String(), Hint: hintState}
-	}
-	return []byte(s.String()), nil
-}
-
-// UnmarshalText reads the JSON name; an unknown one is a *[FieldError] and leaves the value unchanged.
-func (s *State) UnmarshalText(text []byte) error {
-	for v := Active; v <= Quarantined; v++ {
-		if v.String() == string(text) {
-			*s = v
-			return nil
-		}
-	}
-	return &FieldError{Value: strconv.Quote(string(text)), Hint: hintState}
-}
 
 // schema is the version of the stored form of a record.
 const schema = 1
@@ -102,11 +68,12 @@ func NewRecord(key string) Record {
 	return Record{Schema: schema, Key: key, NextToken: 1, Leases: []Lease{}}
 }
 
-// ParseRecord decodes a stored record and validates it. Unknown fields and schemas are errors, and all faults are reported.
+// ParseRecord decodes a stored record and validates it. Unknown fields and schemas are errors. All faults are reported, joined,
+// each a *[FieldError].
 func ParseRecord(data []byte) (Record, error) {
 	var r Record
 	if err := strictjson.Unmarshal(data, &r); err != nil {
-		return Record{}, err
+		return Record{}, decoded(err)
 	}
 	if err := r.Validate(); err != nil {
 		return Record{}, err
@@ -114,44 +81,45 @@ func ParseRecord(data []byte) (Record, error) {
 	return r, nil
 }
 
-// Validate returns all faults of the record, joined: what it says is contradictory, or it was written by something else.
+// Validate reports every fault of the record, joined, each a *[FieldError]: what it says is contradictory, or it was written by
+// something else.
 func (r Record) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	var f faults
 	if r.Schema != schema {
-		fault("schema: %d: must be %d: written by another release of the library", r.Schema, schema)
+		f.add("schema", CodeUnknownValue, r.Schema, "must be %d: written by another release of the library", schema)
 	}
 	if r.Key == "" {
-		fault("key: is required")
+		f.add("key", CodeRequired, nil, "is required")
 	}
 	if r.NextToken == 0 {
-		fault("nextToken: 0: must be at least 1 and greater than every token issued")
+		f.add("nextToken", CodeOutOfRange, 0, "must be at least 1 and greater than every token issued")
 	}
 	var tokens map[uint64]int
 	if len(r.Leases) > 0 {
 		tokens = make(map[uint64]int, len(r.Leases))
 	}
 	for i, l := range r.Leases {
+		at := func(field string) string { return fmt.Sprintf("leases[%d].%s", i, field) }
 		if l.Pool != r.Key {
-			fault("leases[%d].pool: %q: must be the record's key %q", i, l.Pool, r.Key)
+			f.add(at("pool"), CodeConflict, l.Pool, "must be the record's key %q", r.Key)
 		}
 		if l.Resource == "" {
-			fault("leases[%d].resource: is required", i)
+			f.add(at("resource"), CodeRequired, nil, "is required")
 		}
 		if l.Token == 0 || l.Token >= r.NextToken {
-			fault("leases[%d].token: %d: must be from 1 to below nextToken %d", i, l.Token, r.NextToken)
+			f.add(at("token"), CodeOutOfRange, l.Token, "must be from 1 to below nextToken %d", r.NextToken)
 		} else if other, taken := tokens[l.Token]; taken {
-			fault("leases[%d].token: %d: is also the token of leases[%d]", i, l.Token, other)
+			f.add(at("token"), CodeDuplicate, l.Token, "is also the token of leases[%d]", other)
 		}
 		tokens[l.Token] = i
-		if l.State > Quarantined {
-			fault("leases[%d].state: %v: %s", i, l.State, hintState)
+		if l.State != Active && l.State != Quarantined {
+			f.add(at("state"), CodeUnknownValue, l.State, hintState)
 		}
 		if i > 0 && r.Leases[i-1].Holder.compare(l.Holder) >= 0 {
-			fault("leases[%d]: %s %s: leases must be in ascending order of resource and group, one per holder", i, l.Resource, l.Group)
+			f.add(fmt.Sprintf("leases[%d]", i), CodeConflict, nil, "%s %s: leases must be in ascending order of resource and group, one per holder", l.Resource, l.Group)
 		}
 	}
-	return errors.Join(faults...)
+	return f.err()
 }
 
 // Lease returns the holder's lease, and whether there is one. It is a binary search.
@@ -207,7 +175,7 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	if c.Token < r.NextToken {
 		return r, fmt.Errorf("%w: pool %s issued token %d already", ErrFenced, r.Key, c.Token)
 	}
-	return r.claim([]Lease{{Pool: r.Key, Holder: h, Token: c.Token, Since: now, ProgressAt: now}})
+	return r.claim([]Lease{{Pool: r.Key, Holder: h, Token: c.Token, State: Active, Since: now, ProgressAt: now}})
 }
 
 // claim adds leases of holders that have none, in the order of their tokens; it takes the slice over.

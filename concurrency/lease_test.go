@@ -3,6 +3,7 @@ package concurrency
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -180,25 +181,25 @@ func TestRecordJSON(t *testing.T) {
 		want []string
 		why  string
 	}{
-		{`{"schema":2,"key":"","revision":0,"nextToken":0,"leases":[]}`, []string{"schema: 2", "key", "nextToken"}, "all faults at once"},
-		{`{"schema":1,"key":"p","revision":0,"nextToken":1,"leases":[],"extra":1}`, []string{"extra"}, "unknown field"},
-		{`{"schema":1,"key":"p","revision":-1,"nextToken":1,"leases":[]}`, []string{"revision"}, "negative revision"},
-		{lease(strings.Replace(good, `"pool":"p"`, `"pool":"q"`, 1)), []string{"leases[0].pool"}, "lease of another pool"},
-		{lease(strings.Replace(good, `"n1"`, `""`, 1)), []string{"leases[0].resource"}, "nobody's lease"},
-		{lease(strings.Replace(good, `"token":1`, `"token":9`, 1)), []string{"leases[0].token: 9"}, "a token that is to be issued yet"},
-		{lease(strings.Replace(good, `"token":1`, `"token":0`, 1)), []string{"leases[0].token: 0"}, "no token"},
-		{lease(strings.Replace(good, `"active"`, `"stuck"`, 1)), []string{"leases[0].state"}, "unknown state"},
-		{lease(good + "," + strings.Replace(good, `"n1"`, `"n2"`, 1)), []string{"leases[1].token: 1: is also"}, "one token twice"},
-		{lease(good + "," + strings.Replace(good, `"token":1`, `"token":2`, 1)), []string{"leases[1]: n1 a"}, "one holder twice"},
-		{lease(good + "," + strings.Replace(strings.Replace(good, `"token":1`, `"token":2`, 1), `"n1"`, `"n0"`, 1)), []string{"leases[1]: n0 a"}, "out of order"},
-		{``, []string{"the document is empty"}, "nothing"},
+		{`{"schema":2,"key":"","revision":0,"nextToken":0,"leases":[]}`, []string{"unknown_value schema: 2", "required key", "out_of_range nextToken: 0"}, "all faults at once"},
+		{`{"schema":1,"key":"p","revision":0,"nextToken":1,"leases":[],"extra":1}`, []string{"unknown_field extra"}, "unknown field"},
+		{`{"schema":1,"key":"p","revision":-1,"nextToken":1,"leases":[]}`, []string{"type revision"}, "negative revision"},
+		{lease(strings.Replace(good, `"pool":"p"`, `"pool":"q"`, 1)), []string{`conflict leases[0].pool: "q"`}, "lease of another pool"},
+		{lease(strings.Replace(good, `"n1"`, `""`, 1)), []string{"required leases[0].resource"}, "nobody's lease"},
+		{lease(strings.Replace(good, `"token":1`, `"token":9`, 1)), []string{"out_of_range leases[0].token: 9"}, "a token that is to be issued yet"},
+		{lease(strings.Replace(good, `"token":1`, `"token":0`, 1)), []string{"out_of_range leases[0].token: 0"}, "no token"},
+		{lease(strings.Replace(good, `"active"`, `"stuck"`, 1)), []string{`unknown_value leases[0].state: "stuck"`}, "unknown state"},
+		{lease(good + "," + strings.Replace(good, `"n1"`, `"n2"`, 1)), []string{"duplicate leases[1].token: 1: is also"}, "one token twice"},
+		{lease(good + "," + strings.Replace(good, `"token":1`, `"token":2`, 1)), []string{"conflict leases[1]: n1 a"}, "one holder twice"},
+		{lease(good + "," + strings.Replace(strings.Replace(good, `"token":1`, `"token":2`, 1), `"n1"`, `"n0"`, 1)), []string{"conflict leases[1]: n0 a"}, "out of order"},
+		{``, []string{"syntax the document is empty"}, "nothing"},
 	} {
 		got, err := ParseRecord([]byte(c.text))
 		if err == nil {
 			t.Errorf("%s: no error", c.why)
 			continue
 		}
-		lines := strings.Split(err.Error(), "\n")
+		lines := faultsOf(t, err)
 		if len(lines) != len(c.want) || got.Key != "" {
 			t.Errorf("%s: %q", c.why, lines)
 			continue
@@ -209,26 +210,11 @@ func TestRecordJSON(t *testing.T) {
 			}
 		}
 	}
-	bad := issue(t, NewRecord("p"), Holder{"n1", "a"}, epoch)
-	bad.Leases[0].State = 7
-	if err := bad.Validate(); err == nil || !strings.HasPrefix(err.Error(), "leases[0].state: State(7)") {
-		t.Error(err)
-	}
-}
-
-func TestStateText(t *testing.T) {
-	for s, want := range map[State]string{Active: "active", Quarantined: "quarantined"} {
-		text, err := s.MarshalText()
-		back := State(9)
-		if err2 := back.UnmarshalText(text); err != nil || err2 != nil || back != s || string(text) != want || s.String() != want {
-			t.Errorf("%v: %s %v %v", s, text, err, err2)
+	for _, unknown := range []State{"", "Active", "stuck"} {
+		bad := issue(t, NewRecord("p"), Holder{"n1", "a"}, epoch)
+		bad.Leases[0].State = unknown
+		if err := bad.Validate(); err == nil || err.Error() != fmt.Sprintf("leases[0].state: %q: %s", unknown, hintState) {
+			t.Errorf("the state of a lease is never guessed: %v", err)
 		}
-	}
-	s := Quarantined
-	if _, err := State(2).MarshalText(); !isLimitError(err) || State(2).String() != "State(2)" {
-		t.Error(err)
-	}
-	if err := s.UnmarshalText([]byte("Active")); !isLimitError(err) || s != Quarantined {
-		t.Error(err, s)
 	}
 }

@@ -61,13 +61,13 @@ func ParseLimit(text string) (Limit, error) {
 	if digits, ok := strings.CutSuffix(text, "%"); ok {
 		n, ok := parseDigits(digits, maxPercent)
 		if !ok {
-			return Limit{}, &FieldError{Value: strconv.Quote(text), Hint: hintPercent}
+			return Limit{}, &FieldError{Code: CodeType, Value: strconv.Quote(text), Hint: hintPercent}
 		}
 		return Limit{value: n, kind: percent}, nil
 	}
 	n, ok := parseDigits(text, maxCount)
 	if !ok {
-		return Limit{}, &FieldError{Value: strconv.Quote(text), Hint: hintLimit}
+		return Limit{}, &FieldError{Code: CodeType, Value: strconv.Quote(text), Hint: hintLimit}
 	}
 	return Limit{value: n, kind: count}, nil
 }
@@ -109,7 +109,7 @@ func (l Limit) Of(total int, r Rounding) int {
 	}
 	n, rest := bits.Div64(hi, lo, 100)
 	switch {
-	case r == Ceil && rest > 0, r == FloorMin1 && n == 0:
+	case (r == Ceil || r == "") && rest > 0, r == FloorMin1 && n == 0:
 		n++
 	}
 	return int(min(n, math.MaxInt))
@@ -127,7 +127,7 @@ func (l Limit) Value() int { return int(l.value) }
 // Validate refuses an unset limit with a *[FieldError]; every other value that can exist is valid.
 func (l Limit) Validate() error {
 	if l.kind == unset {
-		return &FieldError{Value: "unset", Hint: hintLimit + "; write 0 to pause, or leave the whole rule out for no limit"}
+		return &FieldError{Code: CodeRequired, Hint: "is required: " + hintLimit + "; write 0 to pause, or leave the whole rule out for no limit"}
 	}
 	return nil
 }
@@ -186,62 +186,32 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	if len(text) > 0 && text[0] == '"' {
 		var s string
 		if err := json.Unmarshal(data, &s); err != nil || !strings.HasSuffix(s, "%") {
-			return &FieldError{Value: text, Hint: hintLimit}
+			return &FieldError{Code: CodeType, Value: text, Hint: hintLimit}
 		}
 		text = s
 	} else if strings.HasSuffix(text, "%") {
-		return &FieldError{Value: text, Hint: hintLimit}
+		return &FieldError{Code: CodeType, Value: text, Hint: hintLimit}
 	}
 	v, err := ParseLimit(text)
 	if err != nil {
-		return &FieldError{Value: string(data), Hint: hintLimit}
+		return &FieldError{Code: CodeType, Value: string(data), Hint: hintLimit}
 	}
 	*l = v
 	return nil
 }
 
-// Rounding says what becomes of a fraction when a percentage is turned into a count. It has no influence on a count.
-// The zero value is [Ceil], the rounding of resource concurrency in the bracket RFC.
-type Rounding uint8
+// Rounding says what becomes of a fraction when a percentage is turned into a count. It has no influence on a count. Empty is
+// ceil, the rounding of resource concurrency in the bracket RFC.
+type Rounding string
 
 const (
 	// Ceil rounds up: 20 % of 3 is 1. Resource concurrency rounds this way, as does surge in Kubernetes.
-	Ceil Rounding = iota
+	Ceil Rounding = "ceil"
 	// Floor rounds down: 20 % of 3 is 0. Unavailability in Kubernetes rounds this way.
-	Floor
+	Floor Rounding = "floor"
 	// FloorMin1 rounds down, but to at least 1 unless the percentage or the total is 0. KubeFleet's stages, Argo CD's
 	// progressive sync and Rancher Fleet's partitions round this way.
-	FloorMin1
+	FloorMin1 Rounding = "floor_min_1"
 )
 
-// String returns the JSON name: "ceil", "floor", "floor_min_1".
-func (r Rounding) String() string {
-	switch r {
-	case Ceil:
-		return "ceil"
-	case Floor:
-		return "floor"
-	case FloorMin1:
-		return "floor_min_1"
-	}
-	return "Rounding(" + strconv.Itoa(int(r)) + ")"
-}
-
-// MarshalText returns the JSON name; an unknown value is a *[FieldError].
-func (r Rounding) MarshalText() ([]byte, error) {
-	if r > FloorMin1 {
-		return nil, &FieldError{Value: r.String(), Hint: hintRounding}
-	}
-	return []byte(r.String()), nil
-}
-
-// UnmarshalText reads the JSON name; an unknown one is a *[FieldError] and leaves the rounding unchanged.
-func (r *Rounding) UnmarshalText(text []byte) error {
-	for v := Ceil; v <= FloorMin1; v++ {
-		if v.String() == string(text) {
-			*r = v
-			return nil
-		}
-	}
-	return &FieldError{Value: strconv.Quote(string(text)), Hint: hintRounding}
-}
+func (r Rounding) known() bool { return r == "" || r == Ceil || r == Floor || r == FloorMin1 }

@@ -97,28 +97,29 @@ const maxFaults = 10
 
 // checkCandidates reports what is wrong with candidates that need some of so many pools.
 func checkCandidates(candidates []Candidate, pools int) error {
-	var faults []error
+	var f faults
 	for i := range candidates {
 		c := &candidates[i]
 		if c.valid(pools) {
 			continue
 		}
 		for k, p := range c.Needs {
+			at := fmt.Sprintf("candidates[%d].needs[%d]", i, k)
 			switch {
 			case uint(p) >= uint(pools):
-				faults = append(faults, fmt.Errorf("concurrency: candidates[%d].needs[%d]: %d: must be an index of the %d pools; a pool without record is one with Unknown set", i, k, p, pools))
+				f.add(at, CodeOutOfRange, p, "must be an index of the %d pools; a pool without record is one with Unknown set", pools)
 			case slices.Contains(c.Needs[:k], p):
-				faults = append(faults, fmt.Errorf("concurrency: candidates[%d].needs[%d]: %d: is listed twice", i, k, p))
+				f.add(at, CodeDuplicate, p, "is listed twice")
 			}
 		}
 		if c.Resource == "" {
-			faults = append(faults, fmt.Errorf("concurrency: candidates[%d].resource: is required", i))
+			f.add(fmt.Sprintf("candidates[%d].resource", i), CodeRequired, nil, "is required")
 		}
-		if len(faults) >= maxFaults {
+		if len(f) >= maxFaults {
 			break
 		}
 	}
-	return errors.Join(faults...)
+	return f.err()
 }
 
 // valid reports whether the candidate has a resource, and needs pools that there are, each once.

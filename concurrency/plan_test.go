@@ -444,33 +444,33 @@ func TestPlanInputFaults(t *testing.T) {
 		candidates []Candidate
 		want       []string
 	}{
-		{"key", []Pool{edit(func(p *Pool) { p.Key = "" })}, nil, []string{"pools[0].key"}},
-		{"same key", []Pool{good(), good()}, nil, []string{`pools[1].key: "p": is also the key of pools[0]`}},
-		{"limit", []Pool{edit(func(p *Pool) { p.Limit = Limit{} })}, nil, []string{"pools[0].limit: unset"}},
-		{"rounding", []Pool{edit(func(p *Pool) { p.Rounding = 9 })}, nil, []string{"pools[0].rounding"}},
-		{"several", []Pool{edit(func(p *Pool) { p.Total, p.StuckAfter, p.OnStuck = -1, -1, 9 })}, nil, []string{"pools[0].total: -1", "pools[0].stuckAfter", "pools[0].onStuck"}},
-		{"family without keys", []Pool{edit(func(p *Pool) { p.Family = "f" })}, nil, []string{"pools[0].maxActiveKeys"}},
-		{"keys without family", []Pool{edit(func(p *Pool) { p.MaxActiveKeys = 1 })}, nil, []string{"pools[0].maxActiveKeys"}},
-		{"negative keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", -1 })}, nil, []string{"pools[0].maxActiveKeys: -1"}},
-		{"different keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", 1 }), {Key: "q", Limit: Count(1), Family: "f", MaxActiveKeys: 2}}, nil, []string{"pools[1].maxActiveKeys: 2: must be 1 as in pools[0]"}},
-		{"record of another pool", []Pool{edit(func(p *Pool) { p.Record = NewRecord("q") })}, nil, []string{`pools[0].record.key: "q"`}},
-		{"bad record", []Pool{edit(func(p *Pool) { p.Record = record })}, nil, []string{"pools[0].record: nextToken"}},
-		{"index", []Pool{good()}, []Candidate{{Resource: "n", Needs: []int32{1}}, {Resource: "n", Needs: []int32{-1}}}, []string{"candidates[0].needs[0]: 1", "candidates[1].needs[0]: -1"}},
-		{"twice", []Pool{good(), {Key: "q", Limit: Count(1)}}, []Candidate{{Resource: "n", Needs: []int32{0, 1, 0}}, {Resource: "n", Needs: []int32{1, 0}}}, []string{"candidates[0].needs[2]: 0: is listed twice"}},
-		{"resource", []Pool{good()}, []Candidate{{}}, []string{"candidates[0].resource"}},
+		{"key", []Pool{edit(func(p *Pool) { p.Key = "" })}, nil, []string{"required pools[0].key"}},
+		{"same key", []Pool{good(), good()}, nil, []string{`duplicate pools[1].key: "p": is also the key of pools[0]`}},
+		{"limit", []Pool{edit(func(p *Pool) { p.Limit = Limit{} })}, nil, []string{"required pools[0].limit: is required"}},
+		{"rounding", []Pool{edit(func(p *Pool) { p.Rounding = "up" })}, nil, []string{`unknown_value pools[0].rounding: "up"`}},
+		{"several", []Pool{edit(func(p *Pool) { p.Total, p.StuckAfter, p.OnStuck = -1, -1, "release" })}, nil, []string{"out_of_range pools[0].total: -1", "out_of_range pools[0].stuckAfter: -1ns", `unknown_value pools[0].onStuck: "release"`}},
+		{"family without keys", []Pool{edit(func(p *Pool) { p.Family = "f" })}, nil, []string{"conflict pools[0].maxActiveKeys"}},
+		{"keys without family", []Pool{edit(func(p *Pool) { p.MaxActiveKeys = 1 })}, nil, []string{"conflict pools[0].maxActiveKeys"}},
+		{"negative keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", -1 })}, nil, []string{"conflict pools[0].maxActiveKeys: -1"}},
+		{"different keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", 1 }), {Key: "q", Limit: Count(1), Family: "f", MaxActiveKeys: 2}}, nil, []string{"conflict pools[1].maxActiveKeys: 2: must be 1 as in pools[0]"}},
+		{"record of another pool", []Pool{edit(func(p *Pool) { p.Record = NewRecord("q") })}, nil, []string{`conflict pools[0].record.key: "q"`}},
+		{"bad record", []Pool{edit(func(p *Pool) { p.Record = record })}, nil, []string{"out_of_range pools[0].record.nextToken: 0"}},
+		{"index", []Pool{good()}, []Candidate{{Resource: "n", Needs: []int32{1}}, {Resource: "n", Needs: []int32{-1}}}, []string{"out_of_range candidates[0].needs[0]: 1", "out_of_range candidates[1].needs[0]: -1"}},
+		{"twice", []Pool{good(), {Key: "q", Limit: Count(1)}}, []Candidate{{Resource: "n", Needs: []int32{0, 1, 0}}, {Resource: "n", Needs: []int32{1, 0}}}, []string{"duplicate candidates[0].needs[2]: 0: is listed twice"}},
+		{"resource", []Pool{good()}, []Candidate{{}}, []string{"required candidates[0].resource"}},
 	} {
 		r, err := Plan(Snapshot{Pools: c.pools}, c.candidates, epoch)
 		if err == nil {
 			t.Errorf("%s: no error", c.name)
 			continue
 		}
-		lines := strings.Split(err.Error(), "\n")
+		lines := faultsOf(t, err)
 		if len(lines) != len(c.want) {
 			t.Errorf("%s: %q, want %q", c.name, lines, c.want)
 			continue
 		}
 		for i, want := range c.want {
-			if !strings.HasPrefix(lines[i], "concurrency: "+want) {
+			if !strings.HasPrefix(lines[i], want) {
 				t.Errorf("%s: %q, want %q", c.name, lines[i], want)
 			}
 		}

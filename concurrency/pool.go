@@ -1,7 +1,6 @@
 package concurrency
 
 import (
-	"errors"
 	"fmt"
 	"time"
 )
@@ -81,16 +80,14 @@ type Candidate struct {
 
 // validate reports all faults.
 func (s Snapshot) validate() error {
-	var faults []error
-	fault := func(i int, format string, args ...any) {
-		faults = append(faults, fmt.Errorf("concurrency: pools[%d]"+format, append([]any{i}, args...)...))
-	}
+	var f faults
 	var keys map[string]int // nil while the keys ascend, as they usually do
 	families := make(map[string]int)
 	for i := range s.Pools {
 		p := &s.Pools[i]
+		at := func(field string) string { return fmt.Sprintf("pools[%d].%s", i, field) }
 		if p.Key == "" {
-			fault(i, ".key: is required")
+			f.add(at("key"), CodeRequired, nil, "is required")
 		}
 		if keys == nil && i > 0 && p.Key <= s.Pools[i-1].Key {
 			keys = make(map[string]int, len(s.Pools))
@@ -100,7 +97,7 @@ func (s Snapshot) validate() error {
 		}
 		if keys != nil {
 			if j, ok := keys[p.Key]; ok {
-				fault(i, ".key: %q: is also the key of pools[%d]", p.Key, j)
+				f.add(at("key"), CodeDuplicate, p.Key, "is also the key of pools[%d]", j)
 			}
 			keys[p.Key] = i
 		}
@@ -108,40 +105,40 @@ func (s Snapshot) validate() error {
 			continue
 		}
 		if err := p.Limit.Validate(); err != nil {
-			fault(i, ".limit: %w", err)
+			f.under(at("limit"), err)
 		}
-		if p.Rounding > FloorMin1 {
-			fault(i, ".rounding: %v: %s", p.Rounding, hintRounding)
+		if !p.Rounding.known() {
+			f.add(at("rounding"), CodeUnknownValue, p.Rounding, hintRounding)
 		}
 		if p.Total < 0 {
-			fault(i, ".total: %d: must not be negative", p.Total)
+			f.add(at("total"), CodeOutOfRange, p.Total, "must not be negative")
 		}
 		if p.StuckAfter < 0 {
-			fault(i, ".stuckAfter: %v: must not be negative", p.StuckAfter)
+			f.add(at("stuckAfter"), CodeOutOfRange, p.StuckAfter, "must not be negative")
 		}
-		if p.OnStuck > Quarantine {
-			fault(i, ".onStuck: %v: %s", p.OnStuck, hintOnStuck)
+		if !p.OnStuck.known() {
+			f.add(at("onStuck"), CodeUnknownValue, p.OnStuck, hintOnStuck)
 		}
 		if (p.Family == "") != (p.MaxActiveKeys == 0) || p.MaxActiveKeys < 0 {
-			fault(i, ".maxActiveKeys: %d: must be at least 1 with a family (%q) and 0 without", p.MaxActiveKeys, p.Family)
+			f.add(at("maxActiveKeys"), CodeConflict, p.MaxActiveKeys, "must be at least 1 with a family (%q) and 0 without", p.Family)
 		} else if p.Family != "" {
 			if j, ok := families[p.Family]; !ok {
 				families[p.Family] = i
 			} else if s.Pools[j].MaxActiveKeys != p.MaxActiveKeys {
-				fault(i, ".maxActiveKeys: %d: must be %d as in pools[%d] of the same family", p.MaxActiveKeys, s.Pools[j].MaxActiveKeys, j)
+				f.add(at("maxActiveKeys"), CodeConflict, p.MaxActiveKeys, "must be %d as in pools[%d] of the same family", s.Pools[j].MaxActiveKeys, j)
 			}
 		}
 		if p.untouched() {
 			continue
 		}
 		if p.Record.Key != p.Key {
-			fault(i, ".record.key: %q: must be the pool's key %q", p.Record.Key, p.Key)
+			f.add(at("record.key"), CodeConflict, p.Record.Key, "must be the pool's key %q", p.Key)
 		}
 		if err := p.Record.Validate(); err != nil {
-			fault(i, ".record: %w", err)
+			f.under(at("record"), err)
 		}
 	}
-	return errors.Join(faults...)
+	return f.err()
 }
 
 // Summary describes a pool, once and not per candidate. Holders, Quarantined, Unavailable and Stuck are as observed,

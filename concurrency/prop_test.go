@@ -25,7 +25,7 @@ func drawSnapshot(t *rapid.T, now time.Time) Snapshot {
 	for i := range 1 + small("pools", 3) {
 		p := Pool{Key: fmt.Sprintf("p%d", 9-i), Total: 5, Limit: Count(rapid.SampledFrom([]int{1, 2, 1, 2, 3, 0}).Draw(t, "limit")), Strict: rapid.Bool().Draw(t, "strict")}
 		if small("percent", 3) == 0 {
-			p.Limit, p.Rounding = Percent(20*small("percentage", 5)), Rounding(small("rounding", 2))
+			p.Limit, p.Rounding = Percent(20*small("percentage", 5)), rapid.SampledFrom([]Rounding{Ceil, Floor, FloorMin1, ""}).Draw(t, "rounding")
 		}
 		if small("unknown", 9) == 7 {
 			p.Unknown = true
@@ -34,7 +34,7 @@ func drawSnapshot(t *rapid.T, now time.Time) Snapshot {
 			p.Family = rapid.SampledFrom([]string{"f", "f", "g"}).Draw(t, "of")
 			p.MaxActiveKeys = keys[p.Family]
 		}
-		p.OnStuck = OnStuck(small("onStuck", 1))
+		p.OnStuck = rapid.SampledFrom([]OnStuck{Hold, Quarantine, ""}).Draw(t, "onStuck")
 		p.StuckAfter = time.Duration(small("stuckAfter", 1)) * 3 * time.Minute
 		if n := small("allowance", 2); n > 0 {
 			p.QuarantineAllowance = Count(n)

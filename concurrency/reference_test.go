@@ -44,7 +44,7 @@ func newReference(s Snapshot, now time.Time) *reference {
 			}
 			for _, h := range p.Jobs {
 				if _, ok := leases[h]; !ok {
-					leases[h] = Lease{Pool: p.Key, Holder: h}
+					leases[h] = Lease{Pool: p.Key, Holder: h, State: Active}
 				}
 			}
 		}
@@ -223,7 +223,7 @@ func (r *reference) admit(v *verdicts, c Candidate, reason Reason) {
 		l, ok := r.leases[pool][h]
 		if l.Token == 0 {
 			if !ok {
-				l = Lease{Holder: h}
+				l = Lease{Holder: h, State: Active}
 			}
 			l.Token = r.tokens[pool]
 			r.tokens[pool]++

@@ -1,9 +1,8 @@
 package concurrency
 
 import (
-	"errors"
+	"cmp"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -22,7 +21,7 @@ type Rule struct {
 	LimitType string `json:"limitType,omitempty"`
 	// LimitValue belongs to LimitType; nil if Limit is given.
 	LimitValue *int64 `json:"limitValue,omitempty"`
-	// Rounding applies to a percentage. The zero value is Ceil, as in the RFC.
+	// Rounding applies to a percentage. Unset is Ceil, as in the RFC.
 	Rounding Rounding `json:"rounding,omitzero"`
 
 	// GroupBy names a string variable of the resource, such as resource.metadata['zone']: every value gets a pool of its
@@ -38,18 +37,18 @@ type Rule struct {
 	Strict bool `json:"strict,omitempty"`
 	// StuckAfterSeconds is how long a running holder may be without progress before its lease is stuck. 0 switches this off.
 	StuckAfterSeconds int64 `json:"stuckAfterSeconds,omitempty"`
-	// OnStuck is what a stuck lease becomes. The zero value is Hold.
+	// OnStuck is what a stuck lease becomes. Unset is Hold.
 	OnStuck OnStuck `json:"onStuck,omitzero"`
 	// QuarantineAllowance is how many quarantined leases, the oldest first, do not count; a percentage of the members is
 	// rounded down. Unset is 0: every quarantined lease counts.
 	QuarantineAllowance Limit `json:"quarantineAllowance,omitzero"`
 }
 
-// ParseRule decodes a rule and validates it. Unknown fields are errors, and all faults are reported.
+// ParseRule decodes a rule and validates it. Unknown fields are errors. All faults are reported, joined, each a *[FieldError].
 func ParseRule(data []byte) (Rule, error) {
 	var r Rule
 	if err := strictjson.Unmarshal(data, &r); err != nil {
-		return Rule{}, err
+		return Rule{}, decoded(err)
 	}
 	if err := r.Validate(); err != nil {
 		return Rule{}, err
@@ -57,48 +56,45 @@ func ParseRule(data []byte) (Rule, error) {
 	return r, nil
 }
 
-// Validate returns all faults of the rule, joined, each a *[FieldError] whose Path is the JSON name of the field.
+// Validate reports every fault of the rule, joined, each a *[FieldError] whose Path is the JSON name of the field.
 func (r Rule) Validate() error {
-	var faults []error
-	fault := func(path, value, hint string) {
-		faults = append(faults, &FieldError{Path: path, Value: value, Hint: hint})
-	}
+	var f faults
 	if r.GroupSelector == "" {
-		fault("groupSelector", "", "is required: an expression that matches the members, such as resource.metadata['cluster'] == 'prod'")
+		f.add("groupSelector", CodeRequired, nil, "is required: an expression that matches the members, such as resource.metadata['cluster'] == 'prod'")
 	}
-	r.validateLimit(fault)
-	if r.Rounding > FloorMin1 {
-		fault("rounding", r.Rounding.String(), hintRounding)
+	r.validateLimit(&f)
+	if !r.Rounding.known() {
+		f.add("rounding", CodeUnknownValue, r.Rounding, hintRounding)
 	}
 	if k := r.MaxActiveKeys; !k.IsZero() {
 		if k.IsPercent() || k.Value() == 0 {
-			fault("maxActiveKeys", k.String(), "must be a count of at least 1; leave it out for any number")
+			f.add("maxActiveKeys", CodeOutOfRange, k, "must be a count of at least 1; leave it out for any number")
 		}
 		if r.GroupBy == "" {
-			fault("maxActiveKeys", k.String(), "needs groupBy, the variable whose values are counted")
+			f.add("maxActiveKeys", CodeConflict, k, "needs groupBy, the variable whose values are counted")
 		}
 	}
 	if s := r.StuckAfterSeconds; s < 0 || s > maxSeconds {
-		fault("stuckAfterSeconds", strconv.FormatInt(s, 10), "must be from 0 (off) to "+strconv.FormatInt(maxSeconds, 10))
+		f.add("stuckAfterSeconds", CodeOutOfRange, s, "must be from 0 (off) to %d", maxSeconds)
 	}
-	if r.OnStuck > Quarantine {
-		fault("onStuck", r.OnStuck.String(), hintOnStuck)
+	if !r.OnStuck.known() {
+		f.add("onStuck", CodeUnknownValue, r.OnStuck, hintOnStuck)
 	}
-	return errors.Join(faults...)
+	return f.err()
 }
 
 const maxSeconds = int64(math.MaxInt64 / time.Second)
 
-func (r Rule) validateLimit(fault func(path, value, hint string)) {
+func (r Rule) validateLimit(f *faults) {
 	pair := r.LimitType != "" || r.LimitValue != nil
 	switch {
 	case !r.Limit.IsZero() && pair:
-		fault("limit", r.Limit.String(), "must not be given together with limitType and limitValue: write one of them")
+		f.add("limit", CodeConflict, r.Limit, "must not be given together with limitType and limitValue: write one of them")
 		return
 	case !r.Limit.IsZero():
 		return
 	case !pair:
-		fault("limit", "", "is required, or limitType and limitValue: "+hintLimit+"; 0 pauses")
+		f.add("limit", CodeRequired, nil, "is required, or limitType and limitValue: %s; 0 pauses", hintLimit)
 		return
 	}
 	bound, hint := int64(maxCount), hintCount
@@ -107,23 +103,23 @@ func (r Rule) validateLimit(fault func(path, value, hint string)) {
 	case "percentage":
 		bound, hint = maxPercent, "must be a whole number from 0 to 1000, in percent"
 	case "":
-		fault("limitType", "", `is required beside limitValue: "count" or "percentage"`)
+		f.add("limitType", CodeRequired, nil, `is required beside limitValue: "count" or "percentage"`)
 	default:
-		fault("limitType", strconv.Quote(r.LimitType), `must be "count" or "percentage"`)
+		f.add("limitType", CodeUnknownValue, r.LimitType, `must be "count" or "percentage"`)
 	}
 	if r.LimitValue == nil {
-		fault("limitValue", "", "is required beside limitType: "+hint)
+		f.add("limitValue", CodeRequired, nil, "is required beside limitType: %s", hint)
 	} else if v := *r.LimitValue; v < 0 || v > bound {
-		fault("limitValue", strconv.FormatInt(v, 10), hint)
+		f.add("limitValue", CodeOutOfRange, v, "%s", hint)
 	}
 }
 
 // Max returns the rule's limit, however it is written; it is unset if the rule has none that is valid.
 func (r Rule) Max() Limit {
-	valid := true
-	r.validateLimit(func(_, _, _ string) { valid = false })
+	var f faults
+	r.validateLimit(&f)
 	switch {
-	case !valid:
+	case len(f) > 0:
 		return Limit{}
 	case !r.Limit.IsZero():
 		return r.Limit
@@ -133,34 +129,34 @@ func (r Rule) Max() Limit {
 	return Count(int(*r.LimitValue))
 }
 
-// ValidateShared returns all settings, joined, in which r differs from first, the first rule with the same SharedPool: a
-// pool has one limit and one way to treat its leases, whoever refers to it. Each is a *[FieldError]. Rules that do not
-// share a pool have nothing to agree on: nil.
+// ValidateShared reports every setting in which r differs from first, the first rule with the same SharedPool, joined, each a
+// *[FieldError]: a pool has one limit and one way to treat its leases, whoever refers to it. Rules that do not share a pool
+// have nothing to agree on: nil.
 func (r Rule) ValidateShared(first Rule) error {
 	if r.SharedPool == "" || r.SharedPool != first.SharedPool {
 		return nil
 	}
-	var faults []error
-	equal := func(path, value, want string) {
+	var f faults
+	equal := func(path string, value, want any) {
 		if value != want {
-			faults = append(faults, &FieldError{Path: path, Value: value, Hint: "must be " + want + " as in the first rule of the shared pool " + strconv.Quote(r.SharedPool)})
+			f.add(path, CodeConflict, value, "must be %s as in the first rule of the shared pool %q", strictjson.Value(want), r.SharedPool)
 		}
 	}
-	zero := func(l Limit) string { // an allowance that is not written is 0
+	allowance := func(l Limit) Limit { // one that is not written is 0
 		if l.Value() == 0 {
-			return "0"
+			return Count(0)
 		}
-		return l.String()
+		return l
 	}
-	equal("limit", r.Max().String(), first.Max().String())
-	equal("rounding", r.Rounding.String(), first.Rounding.String())
-	equal("groupBy", strconv.Quote(r.GroupBy), strconv.Quote(first.GroupBy))
-	equal("maxActiveKeys", r.MaxActiveKeys.String(), first.MaxActiveKeys.String())
-	equal("strict", strconv.FormatBool(r.Strict), strconv.FormatBool(first.Strict))
-	equal("stuckAfterSeconds", strconv.FormatInt(r.StuckAfterSeconds, 10), strconv.FormatInt(first.StuckAfterSeconds, 10))
-	equal("onStuck", r.OnStuck.String(), first.OnStuck.String())
-	equal("quarantineAllowance", zero(r.QuarantineAllowance), zero(first.QuarantineAllowance))
-	return errors.Join(faults...)
+	equal("limit", r.Max(), first.Max())
+	equal("rounding", cmp.Or(r.Rounding, Ceil), cmp.Or(first.Rounding, Ceil))
+	equal("groupBy", r.GroupBy, first.GroupBy)
+	equal("maxActiveKeys", r.MaxActiveKeys, first.MaxActiveKeys)
+	equal("strict", r.Strict, first.Strict)
+	equal("stuckAfterSeconds", r.StuckAfterSeconds, first.StuckAfterSeconds)
+	equal("onStuck", cmp.Or(r.OnStuck, Hold), cmp.Or(first.OnStuck, Hold))
+	equal("quarantineAllowance", allowance(r.QuarantineAllowance), allowance(first.QuarantineAllowance))
+	return f.err()
 }
 
 // PoolKey returns the key of the rule's pool: the shared pool's name or else id, the rule's id; with GroupBy also value,
@@ -198,44 +194,12 @@ func (r Rule) Pool(id, value string, total int) Pool {
 	return p
 }
 
-// OnStuck says what a stuck lease becomes.
-type OnStuck uint8
+// OnStuck says what a stuck lease becomes. Empty is hold.
+type OnStuck string
 
 const (
-	// Hold leaves the lease active; it is listed as stuck. The default.
-	Hold OnStuck = iota
-	// Quarantine makes the lease quarantined: it still counts, unless the pool's allowance covers it.
-	Quarantine
+	Hold       OnStuck = "hold"       // the lease stays active; it is listed as stuck
+	Quarantine OnStuck = "quarantine" // the lease becomes quarantined: it still counts, unless the pool's allowance covers it
 )
 
-const hintOnStuck = `must be "hold" or "quarantine"`
-
-// String returns the JSON name: "hold", "quarantine".
-func (o OnStuck) String() string {
-	switch o {
-	case Hold:
-		return "hold"
-	case Quarantine:
-		return "quarantine"
-	}
-	return "OnStuck(" + strconv.Itoa(int(o)) + ")"
-}
-
-// MarshalText returns the JSON name; an unknown value is a *[FieldError].
-func (o OnStuck) MarshalText() ([]byte, error) {
-	if o > Quarantine {
-		return nil, &FieldError{Value: o.String(), Hint: hintOnStuck}
-	}
-	return []byte(o.String()), nil
-}
-
-// UnmarshalText reads the JSON name; an unknown one is a *[FieldError] and leaves the value unchanged.
-func (o *OnStuck) UnmarshalText(text []byte) error {
-	for v := Hold; v <= Quarantine; v++ {
-		if v.String() == string(text) {
-			*o = v
-			return nil
-		}
-	}
-	return &FieldError{Value: strconv.Quote(string(text)), Hint: hintOnStuck}
-}
+func (o OnStuck) known() bool { return o == "" || o == Hold || o == Quarantine }

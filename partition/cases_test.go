@@ -54,7 +54,7 @@ type caseCluster struct {
 type expectation struct {
 	Limit *int `json:"limit"`
 	Error *struct {
-		Kind  partition.Kind `json:"kind"`
+		Kind  partition.Code `json:"kind"`
 		Field string         `json:"field"`
 	} `json:"error"`
 	Partitions               []row      `json:"partitions"`
@@ -308,8 +308,8 @@ func (c oneCase) checkError(t *testing.T, err error) {
 	if !errors.As(err, &fault) {
 		t.Fatalf("got %v, want an error of kind %s", err, c.Expect.Error.Kind)
 	}
-	if fault.Kind != c.Expect.Error.Kind || c.Expect.Error.Field != "" && !strings.HasSuffix(fault.Path, c.Expect.Error.Field) {
-		t.Errorf("got %s at %s, want %s at %s", fault.Kind, fault.Path, c.Expect.Error.Kind, c.Expect.Error.Field)
+	if fault.Code != c.Expect.Error.Kind || c.Expect.Error.Field != "" && !strings.HasSuffix(fault.Path, c.Expect.Error.Field) {
+		t.Errorf("got %s at %s, want %s at %s", fault.Code, fault.Path, c.Expect.Error.Kind, c.Expect.Error.Field)
 	}
 }
 

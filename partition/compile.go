@@ -56,17 +56,17 @@ func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error)
 // arrange fills what belongs to single clusters, in cluster order, and returns which cluster of the input each is.
 func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) {
 	if len(clusters) >= math.MaxInt32 {
-		return nil, []error{&FieldError{Kind: KindValue, Path: "clusters", Hint: fmt.Sprintf("must be at most %d", math.MaxInt32-1)}}
+		return nil, []error{&FieldError{Code: CodeValue, Path: "clusters", Hint: fmt.Sprintf("must be at most %d", math.MaxInt32-1)}}
 	}
 	order = make([]uint32, len(clusters))
 	ordered := true
 	for i := range clusters {
 		order[i] = uint32(i)
 		if clusters[i].Name == "" {
-			faults = append(faults, &FieldError{Kind: KindValue, Path: fmt.Sprintf("clusters[%d].name", i), Hint: "must not be empty"})
+			faults = append(faults, &FieldError{Code: CodeValue, Path: fmt.Sprintf("clusters[%d].name", i), Hint: "must not be empty"})
 		}
 		if clusters[i].Wanted == "" {
-			faults = append(faults, &FieldError{Kind: KindValue, Path: fmt.Sprintf("clusters[%d].wanted", i),
+			faults = append(faults, &FieldError{Code: CodeValue, Path: fmt.Sprintf("clusters[%d].wanted", i),
 				Hint: "must be the id of the version that the cluster is to have"})
 		}
 		ordered = ordered && (i == 0 || c.order(nameOf(&clusters[i-1]), nameOf(&clusters[i])) <= 0)
@@ -129,7 +129,7 @@ func (c *Compiled) duplicates(order []uint32) (faults []error) {
 			for i := from; i < to; i++ {
 				n := c.names[i]
 				if earlier, ok := first[n.namespace]; ok {
-					faults = append(faults, &FieldError{Kind: KindDuplicate, Path: fmt.Sprintf("clusters[%d]", order[i]),
+					faults = append(faults, &FieldError{Code: CodeDuplicate, Path: fmt.Sprintf("clusters[%d]", order[i]),
 						Value: quoted(ID{Namespace: n.namespace, Name: n.name}.String()), Hint: fmt.Sprintf("is given as clusters[%d] already", earlier)})
 					continue
 				}
@@ -243,7 +243,7 @@ func (c *Compiled) match(m *matcher, clusters []Cluster, order []uint32) error {
 		to := min(from+block, len(order))
 		m.match(clusters, order[from:to], c.places[from:to])
 		if len(m.several) > math.MaxInt32 {
-			return &FieldError{Kind: KindValue, Path: "partitions",
+			return &FieldError{Code: CodeValue, Path: "partitions",
 				Hint: fmt.Sprintf("overlap too much: clusters in several of them may be members %d times in all", math.MaxInt32)}
 		}
 	}
@@ -260,7 +260,7 @@ func (c *Compiled) layOut() error {
 		p.slot, p.member = uint32(words*64), members
 		members += p.count
 		if words += (int(p.count) + 63) / 64; words > math.MaxUint32/64 {
-			return &FieldError{Kind: KindValue, Path: "partitions", Hint: "are too many for this number of clusters"}
+			return &FieldError{Code: CodeValue, Path: "partitions", Hint: "are too many for this number of clusters"}
 		}
 	}
 	c.members = make([]uint32, members)

@@ -43,7 +43,7 @@ func (s situation) plan(t *testing.T, mode partition.Mode) (partition.Result, er
 func kindOr(err error, text func() string) string {
 	var fault *partition.FieldError
 	if errors.As(err, &fault) {
-		return string(fault.Kind)
+		return string(fault.Code)
 	}
 	if err != nil {
 		return err.Error()

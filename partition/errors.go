@@ -11,10 +11,10 @@ import (
 // FieldError is one fault of a strategy, of the options or of the clusters. Where all faults are reported they are joined: errors.As
 // finds the first.
 type FieldError struct {
-	Kind  Kind
-	Path  string // the field, such as partitions[2].maxUnavailable; empty if it is the whole value
+	Path  string // the field, such as partitions[2].maxUnavailable; empty if it is the value itself
+	Code  Code   // what kind of fault it is
 	Value string // the offending value as it was written; empty if the place itself is the fault
-	Hint  string // what is wrong with it, and what to write instead
+	Hint  string // what is wrong with it, and what to write instead; for people, it may change
 }
 
 // Error returns "path: value: hint", without the parts that are empty.
@@ -22,39 +22,25 @@ func (e *FieldError) Error() string {
 	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
-// Kind sorts faults for callers that branch on them. The texts are stable.
-type Kind string
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
+type Code string
 
 // The kinds of faults.
 const (
-	KindLimitFormat Kind = "limit_format" // neither an int nor a percentage
-	KindLimitNumber Kind = "limit_number" // a percentage whose number is wrong
-	KindSelector    Kind = "selector"     // a label selector that Kubernetes would refuse
-	KindValue       Kind = "value"        // a value of the wrong type or out of bounds, or an unknown field
-	KindDuplicate   Kind = "duplicate"    // a cluster that is given twice
+	CodeLimitFormat Code = "limit_format" // neither an int nor a percentage
+	CodeLimitNumber Code = "limit_number" // a percentage whose number is wrong
+	CodeSelector    Code = "selector"     // a label selector that Kubernetes would refuse
+	CodeValue       Code = "value"        // a value of the wrong type or out of bounds, or an unknown field
+	CodeDuplicate   Code = "duplicate"    // a cluster that is given twice
 )
 
 // fieldErrors turns what the strict decoder reports, one fault or several, into FieldErrors.
 func fieldErrors(err error) error {
-	if err == nil {
-		return nil
+	var all []error
+	for _, fault := range strictjson.Faults(err) {
+		all = append(all, &FieldError{Path: fault.Path, Code: CodeValue, Value: fault.Value, Hint: fault.Hint})
 	}
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, one := range list.Unwrap() {
-			all = append(all, fieldErrors(one))
-		}
-		return errors.Join(all...)
-	}
-	var fault *strictjson.Error
-	if !errors.As(err, &fault) {
-		return err
-	}
-	var own *FieldError
-	if errors.As(fault.Err, &own) {
-		return &FieldError{Kind: own.Kind, Path: fault.Path, Value: own.Value, Hint: own.Hint} // a value does not know where it stands
-	}
-	return &FieldError{Kind: KindValue, Path: fault.Path, Hint: fault.Msg}
+	return errors.Join(all...)
 }
 
 // inPartition is the path of a field of a manual partition.

@@ -25,12 +25,12 @@ type value struct {
 
 func global(v IntOrString, field string) value { return value{v, field, -1} }
 
-func (v value) fault(kind Kind, hint string) error {
+func (v value) fault(code Code, hint string) error {
 	path := v.field
 	if v.partition >= 0 {
 		path = inPartition(v.partition, v.field)
 	}
-	return &FieldError{Kind: kind, Path: path, Value: v.String(), Hint: hint}
+	return &FieldError{Code: code, Path: path, Value: v.String(), Hint: hint}
 }
 
 // limit returns how many of count the first value that is present stands for.
@@ -63,14 +63,14 @@ func (v value) exactLimit(count int) (int, error) {
 	if !isPercent {
 		n, ok := digits(number)
 		if !ok {
-			return 0, v.fault(KindLimitFormat, hintFormat)
+			return 0, v.fault(CodeLimitFormat, hintFormat)
 		}
 		return clamp(n, count), nil
 	}
 	whole, fraction, dotted := strings.Cut(number, ".")
 	n, ok := digits(whole + fraction)
 	if !ok || dotted && fraction == "" || len(whole)+len(fraction) > 9 {
-		return 0, v.fault(KindLimitNumber, hintPercent)
+		return 0, v.fault(CodeLimitNumber, hintPercent)
 	}
 	if n == 0 || count <= 0 {
 		return 0, nil
@@ -121,11 +121,11 @@ func (v value) controllerLimit(count int) (int, error) {
 	}
 	number, isPercent := strings.CutSuffix(v.text, "%")
 	if !isPercent {
-		return 0, v.fault(KindLimitFormat, `Fleet's controller takes an int above 0 or a percentage such as "10%" here`)
+		return 0, v.fault(CodeLimitFormat, `Fleet's controller takes an int above 0 or a percentage such as "10%" here`)
 	}
 	p, err := strconv.ParseFloat(number, 64)
 	if err != nil {
-		return 0, v.fault(KindLimitNumber, "Fleet's controller takes a floating-point number and a percent sign here")
+		return 0, v.fault(CodeLimitNumber, "Fleet's controller takes a floating-point number and a percent sign here")
 	}
 	product := float64(count) * p
 	// What no int64 can hold, NaN included, is 1: converting it would differ between processors.

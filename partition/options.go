@@ -73,7 +73,7 @@ func (o Options) Validate() error {
 	var faults []error
 	oneOf := func(path, got, zero, other string) {
 		if got != "" && got != zero && got != other {
-			faults = append(faults, &FieldError{Kind: KindValue, Path: path, Value: quoted(got),
+			faults = append(faults, &FieldError{Code: CodeValue, Path: path, Value: quoted(got),
 				Hint: "must be " + quoted(zero) + " or " + quoted(other)})
 		}
 	}
@@ -83,7 +83,7 @@ func (o Options) Validate() error {
 	oneOf("offline", string(o.Offline), string(CountOffline), string(ExcludeOffline))
 	oneOf("releases", string(o.Releases), string(ByBatch), string(ByBudget))
 	if o.MaxPerStep < 0 {
-		faults = append(faults, &FieldError{Kind: KindValue, Path: "maxPerStep", Value: strconv.Itoa(o.MaxPerStep),
+		faults = append(faults, &FieldError{Code: CodeValue, Path: "maxPerStep", Value: strconv.Itoa(o.MaxPerStep),
 			Hint: "must be at least 1, or 0 for no limit"})
 	}
 	return errors.Join(faults...)

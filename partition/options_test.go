@@ -34,7 +34,7 @@ func drawn(compiled *partition.Compiled, p *partition.Result) string {
 		words[r.Index] = "R"
 	}
 	for _, w := range p.Waiting {
-		words[w.Index] += w.Reason.Code.String()
+		words[w.Index] += string(w.Reason)
 	}
 	for _, u := range p.Unready {
 		if words[u.Index] != "R" {
@@ -154,7 +154,7 @@ func TestControllerReasons(t *testing.T) {
 		p := compiled.Plan()
 		reason := ""
 		if n := len(p.Waiting); n > 0 {
-			reason = p.Waiting[n-1].Reason.String()
+			reason = p.Waiting[n-1].Verdict.String()
 		}
 		if got := drawn(compiled, &p); got != row.want || reason != row.reason {
 			t.Errorf("%s: %s: got  %s, %q\nwant %s, %q\n%s", row.why, row.states, got, reason, row.want, row.reason, p.Step)

@@ -36,10 +36,10 @@ func propReference(seen testseed.Tally) func(*rapid.T) {
 			if wantErr != nil || err != nil {
 				var fault *partition.FieldError
 				var wantFault refFault
-				if !errors.As(err, &fault) || !errors.As(wantErr, &wantFault) || fault.Kind != wantFault.kind || fault.Path != wantFault.path {
+				if !errors.As(err, &fault) || !errors.As(wantErr, &wantFault) || fault.Code != wantFault.kind || fault.Path != wantFault.path {
 					t.Fatalf("got the error %v, want %v", err, wantErr)
 				}
-				seen[string(fault.Kind)]++
+				seen[string(fault.Code)]++
 				return
 			}
 			plan := compiled.Plan()
@@ -49,7 +49,7 @@ func propReference(seen testseed.Tally) func(*rapid.T) {
 				}
 			}
 			for _, w := range plan.Waiting {
-				seen[string(mode)+" "+w.Reason.Code.String()]++
+				seen[string(mode)+" "+string(w.Reason)]++
 			}
 			if plan.More {
 				seen[string(mode)+" more"]++
@@ -355,9 +355,9 @@ func (m *events) Check(t *rapid.T) {
 	if diff := gocmp.Diff(got.Step, m.step, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("I6 (-plan +step): %s", diff)
 	}
-	waiting := map[int]partition.Reason{}
+	waiting := map[int]partition.Verdict{}
 	for _, w := range got.Waiting {
-		waiting[w.Index] = w.Reason
+		waiting[w.Index] = w.Verdict
 	}
 	for i := range m.compiled.Len() {
 		reason, ok, err := m.compiled.Explain(i)
@@ -494,7 +494,7 @@ func TestI8Reasons(t *testing.T) {
 		reasons := map[string]int{}
 		for _, w := range p.Waiting {
 			reasons[w.ID.String()]++
-			if w.Reason.Code.On() == "" || w.Reason.String() == "" || (w.Reason.Code == partition.Unmatched) != (w.Reason.Code.Status() == "denied") {
+			if w.Reason.On() == "" || w.Verdict.String() == "" || (w.Reason == partition.Unmatched) != (w.Reason.Status() == "denied") {
 				t.Fatalf("I8: %s", w)
 			}
 		}

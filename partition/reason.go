@@ -9,17 +9,17 @@ import (
 // Waiting is a cluster that does not have the wanted version, was not released by this step either, and why.
 type Waiting struct {
 	ID
-	Reason Reason `json:"reason"`
+	Verdict
 }
 
-// String returns "cluster: reason".
-func (w Waiting) String() string { return w.ID.String() + ": " + w.Reason.String() }
+// String returns "cluster: why".
+func (w Waiting) String() string { return w.ID.String() + ": " + w.Verdict.String() }
 
-// Reason says why a cluster waits or is held: of the reasons that apply, the first in the order of the codes, as the first of its
+// Verdict says why a cluster waits or is held: of the reasons that apply, the first in the order of the constants, as the first of its
 // partitions sees it.
-type Reason struct {
-	Code      Code `json:"code"`
-	Partition int  `json:"partition"` // index of the first partition that the cluster is in; -1 if there is none
+type Verdict struct {
+	Reason    Reason `json:"reason"`
+	Partition int    `json:"partition"` // index of the first partition that the cluster is in; -1 if there is none
 	// ClosedBy is the partition that closed the gate, for Gate; else 0.
 	ClosedBy int `json:"closedBy,omitzero"`
 	// Count is compared with Limit: partitions not ready (Gate), NotReady members (Threshold, Budget), unavailable targets (TotalBudget).
@@ -28,24 +28,24 @@ type Reason struct {
 	Limit int `json:"limit,omitzero"`
 }
 
-// Code is a stable reason. The zero value is none.
-type Code uint8
+// Reason is a stable code. Programs branch on it; the text for people may change.
+type Reason string
 
 // The reasons, in the order in which they apply.
 const (
-	BundlePaused   Code = iota + 1 // the whole bundle is paused
-	ClusterPaused                  // the cluster is
-	ClusterOffline                 // offline, and excluded by policy
-	Gate                           // its partition is not reached: too many before are not ready
-	Threshold                      // more members are NotReady than the partition allows
-	Budget                         // the update of a healthy cluster does not fit into what maxUnavailable leaves
-	TotalBudget                    // FleetController: nor into what it leaves of all targets
-	StepLimit                      // MaxPerStep is used up
-	Batch                          // the batch is used up
-	Unmatched                      // the cluster is in no partition
+	BundlePaused   Reason = "bundle_paused" // the whole bundle is paused
+	ClusterPaused  Reason = "paused"        // the cluster is
+	ClusterOffline Reason = "offline"       // offline, and excluded by policy
+	Gate           Reason = "gate"          // its partition is not reached: too many before are not ready
+	Threshold      Reason = "threshold"     // more members are NotReady than the partition allows
+	Budget         Reason = "budget"        // the update of a healthy cluster does not fit into what maxUnavailable leaves
+	TotalBudget    Reason = "total_budget"  // FleetController: nor into what it leaves of all targets
+	StepLimit      Reason = "step_limit"    // MaxPerStep is used up
+	Batch          Reason = "batch"         // the batch is used up
+	Unmatched      Reason = "unmatched"     // the cluster is in no partition
 )
 
-// Conditions are what can change a verdict, see [Code.On].
+// Conditions are what can change a verdict, see [Reason.On].
 const (
 	OnOperator  = "operator"  // an operator's command
 	OnCluster   = "cluster"   // the cluster itself comes back
@@ -55,61 +55,36 @@ const (
 	OnConfig    = "config"    // somebody changes the strategy or the labels
 )
 
-type codeRow struct{ text, on string }
-
-func (Code) rows() []codeRow {
-	return []codeRow{
-		BundlePaused: {"bundle_paused", OnOperator}, ClusterPaused: {"paused", OnOperator}, ClusterOffline: {"offline", OnCluster},
-		Gate: {"gate", OnPartition}, Threshold: {"threshold", OnMember}, Budget: {"budget", OnMember}, TotalBudget: {"total_budget", OnMember},
-		StepLimit: {"step_limit", OnStep}, Batch: {"batch", OnStep}, Unmatched: {"unmatched", OnConfig},
+// On returns what can end the wait: one of the constants, or "" for a value that is no reason.
+func (r Reason) On() string {
+	switch r {
+	case BundlePaused, ClusterPaused:
+		return OnOperator
+	case ClusterOffline:
+		return OnCluster
+	case Gate:
+		return OnPartition
+	case Threshold, Budget, TotalBudget:
+		return OnMember
+	case StepLimit, Batch:
+		return OnStep
+	case Unmatched:
+		return OnConfig
 	}
+	return ""
 }
-
-func (c Code) row() (codeRow, bool) {
-	rows := c.rows()
-	if int(c) >= len(rows) || rows[c].text == "" {
-		return codeRow{text: "Code(" + strconv.Itoa(int(c)) + ")"}, false
-	}
-	return rows[c], true
-}
-
-// String returns the stable text, such as "threshold".
-func (c Code) String() string { row, _ := c.row(); return row.text }
-
-// On returns what can end the wait: one of the constants, or "" for a value that is not a code.
-func (c Code) On() string { row, _ := c.row(); return row.on }
 
 // Status returns "denied" if only a change of the configuration helps, and "pending" otherwise.
-func (c Code) Status() string {
-	if c.On() == OnConfig {
+func (r Reason) Status() string {
+	if r == Unmatched {
 		return "denied"
 	}
 	return "pending"
 }
 
-// MarshalText returns the stable text; a value that is not a code is a *[FieldError].
-func (c Code) MarshalText() ([]byte, error) {
-	row, ok := c.row()
-	if !ok {
-		return nil, &FieldError{Kind: KindValue, Value: row.text, Hint: "has no text: it is none of the constants"}
-	}
-	return []byte(row.text), nil
-}
-
-// UnmarshalText reads what MarshalText writes; an unknown text is a *[FieldError].
-func (c *Code) UnmarshalText(text []byte) error {
-	for value, row := range c.rows() {
-		if value > 0 && row.text == string(text) {
-			*c = Code(value)
-			return nil
-		}
-	}
-	return &FieldError{Kind: KindValue, Value: quoted(string(text)), Hint: "unknown reason"}
-}
-
-// String describes the reason in one line.
-func (r Reason) String() string {
-	switch r.Code {
+// String describes the verdict in one line.
+func (v Verdict) String() string {
+	switch v.Reason {
 	case BundlePaused:
 		return "the bundle is paused"
 	case ClusterPaused:
@@ -118,21 +93,21 @@ func (r Reason) String() string {
 		return "the cluster is offline"
 	case Gate:
 		return fmt.Sprintf("partition %d is not reached: partition %d closed the gate, %d partitions are not ready, at most %d may be",
-			r.Partition, r.ClosedBy, r.Count, r.Limit)
+			v.Partition, v.ClosedBy, v.Count, v.Limit)
 	case Threshold:
-		return fmt.Sprintf("partition %d waits: %d members are NotReady, at most %d may be", r.Partition, r.Count, r.Limit)
+		return fmt.Sprintf("partition %d waits: %d members are NotReady, at most %d may be", v.Partition, v.Count, v.Limit)
 	case Budget:
-		return fmt.Sprintf("partition %d has no room for updates: %d members are NotReady, at most %d may be", r.Partition, r.Count, r.Limit)
+		return fmt.Sprintf("partition %d has no room for updates: %d members are NotReady, at most %d may be", v.Partition, v.Count, v.Limit)
 	case TotalBudget:
-		return fmt.Sprintf("all targets together have no room for updates: %d are unavailable, at most %d may be", r.Count, r.Limit)
+		return fmt.Sprintf("all targets together have no room for updates: %d are unavailable, at most %d may be", v.Count, v.Limit)
 	case StepLimit:
-		return fmt.Sprintf("the step has its %d releases", r.Limit)
+		return fmt.Sprintf("the step has its %d releases", v.Limit)
 	case Batch:
-		return fmt.Sprintf("the batch of %d is full", r.Limit)
+		return fmt.Sprintf("the batch of %d is full", v.Limit)
 	case Unmatched:
 		return "the cluster is in no partition"
 	}
-	return r.Code.String()
+	return string(v.Reason)
 }
 
 // waits reports whether clusters of a class wait for the wanted version or are held.
@@ -143,56 +118,56 @@ func (c *Compiled) waits(k class) bool {
 	return k == held || k == broken || k == pending || k == outOfSync
 }
 
-// reason returns why a cluster waits or is held after a step that has run; false if it does not.
-func (c *Compiled) reason(step *Step, cluster uint32) (Reason, bool) {
+// verdict returns why a cluster waits or is held after a step that has run; false if it does not.
+func (c *Compiled) verdict(step *Step, cluster uint32) (Verdict, bool) {
 	class := c.class(cluster)
 	if !c.waits(class) {
-		return Reason{}, false
+		return Verdict{}, false
 	}
 	isHeld := c.mode != FleetController && class == held
 	slots := c.slotsOf(cluster)
 	if len(slots) == 0 {
-		return Reason{Code: Unmatched, Partition: -1}, true
+		return Verdict{Reason: Unmatched, Partition: -1}, true
 	}
 	p := int(c.partitionOf[slots[0]/64])
-	s, r := &step.Partitions[p], Reason{Partition: p}
+	s, v := &step.Partitions[p], Verdict{Partition: p}
 	paused := c.facts[cluster].has(isPaused)
 	switch {
 	case c.paused:
-		r.Code = BundlePaused
+		v.Reason = BundlePaused
 	case paused && (isHeld && c.skipPaused || c.mode == FleetController):
-		r.Code = ClusterPaused
+		v.Reason = ClusterPaused
 	case isHeld:
-		r.Code = ClusterOffline
+		v.Reason = ClusterOffline
 	case !s.Reached:
-		r.Code, r.ClosedBy, r.Count, r.Limit = Gate, step.ClosedBy, step.NotReadyPartitions, step.MaxNotReadyPartitions
+		v.Reason, v.ClosedBy, v.Count, v.Limit = Gate, step.ClosedBy, step.NotReadyPartitions, step.MaxNotReadyPartitions
 	case c.mode == FleetController && class == uncreated:
-		r.Code, r.Limit = Batch, c.maxNew
+		v.Reason, v.Limit = Batch, c.maxNew
 	case c.mode == FleetController:
-		r.Code, r.Count, r.Limit = Budget, c.turns[p].used, s.MaxUnavailable
-		if r.Count < r.Limit {
-			r.Code, r.Count, r.Limit = TotalBudget, step.Controller.Unavailable, step.Controller.MaxUnavailable
+		v.Reason, v.Count, v.Limit = Budget, c.turns[p].used, s.MaxUnavailable
+		if v.Count < v.Limit {
+			v.Reason, v.Count, v.Limit = TotalBudget, step.Controller.Unavailable, step.Controller.MaxUnavailable
 		}
 	default:
 		t := &c.turns[p]
 		switch class {
 		case broken:
-			r.Code = t.broken
+			v.Reason = t.broken
 		case pending:
-			r.Code = t.pending
+			v.Reason = t.pending
 		default:
-			r.Code = t.outOfSync
+			v.Reason = t.outOfSync
 		}
-		switch r.Code {
+		switch v.Reason {
 		case Threshold, Budget:
-			r.Count, r.Limit = s.Unavailable, s.MaxUnavailable
+			v.Count, v.Limit = s.Unavailable, s.MaxUnavailable
 		case StepLimit:
-			r.Limit = c.maxPerStep
+			v.Limit = c.maxPerStep
 		case Batch:
-			r.Limit = c.maxNew
+			v.Limit = c.maxNew
 		}
 	}
-	return r, true
+	return v, true
 }
 
 // Unready is a cluster that is NotReady and does not wait, and why it is.
@@ -231,7 +206,7 @@ func (w Why) String() string {
 // MarshalText returns the text of String; bits that are no reason are a *[FieldError].
 func (w Why) MarshalText() ([]byte, error) {
 	if w >= 1<<len(w.codes()) {
-		return nil, &FieldError{Kind: KindValue, Value: "Why(" + strconv.Itoa(int(w)) + ")", Hint: "holds bits that are none of the constants"}
+		return nil, &FieldError{Code: CodeValue, Value: "Why(" + strconv.Itoa(int(w)) + ")", Hint: "holds bits that are none of the constants"}
 	}
 	return []byte(w.String()), nil
 }
@@ -248,7 +223,7 @@ next:
 			}
 		}
 		if len(text) > 0 {
-			return &FieldError{Kind: KindValue, Value: quoted(code), Hint: "unknown reason"}
+			return &FieldError{Code: CodeValue, Value: quoted(code), Hint: "is none of the reasons"}
 		}
 	}
 	*w = set

@@ -9,8 +9,8 @@ import (
 // TestReasonReads: every reason says in one line what it is about, with its numbers.
 func TestReasonReads(t *testing.T) {
 	for _, row := range []struct {
-		code partition.Code
-		want string
+		reason partition.Reason
+		want   string
 	}{
 		{partition.BundlePaused, "the bundle is paused"},
 		{partition.ClusterPaused, "the cluster is paused"},
@@ -22,11 +22,10 @@ func TestReasonReads(t *testing.T) {
 		{partition.StepLimit, "the step has its 2 releases"},
 		{partition.Batch, "the batch of 2 is full"},
 		{partition.Unmatched, "the cluster is in no partition"},
-		{0, "Code(0)"},
-		{200, "Code(200)"},
+		{"late", "late"},
 	} {
-		r := partition.Reason{Code: row.code, Partition: 3, ClosedBy: 1, Count: 5, Limit: 2}
-		if got := r.String(); got != row.want {
+		v := partition.Verdict{Reason: row.reason, Partition: 3, ClosedBy: 1, Count: 5, Limit: 2}
+		if got := v.String(); got != row.want {
 			t.Errorf("%q, want %q", got, row.want)
 		}
 	}

@@ -47,7 +47,7 @@ func outcomeOf(c *partition.Compiled, r *partition.Result) outcome {
 		o.Released = append(o.Released, fmt.Sprint(release.ID, " ", release.Partition, " ", release.First))
 	}
 	for _, w := range r.Waiting {
-		o.Reasons[w.ID.String()] += fmt.Sprint(w.Reason.Code, " ", w.Reason.Partition)
+		o.Reasons[w.ID.String()] += fmt.Sprint(w.Reason, " ", w.Partition)
 	}
 	for _, u := range r.Unready {
 		o.Unready[u.ID.String()] += u.Why.String()
@@ -82,7 +82,7 @@ func outcomeOf(c *partition.Compiled, r *partition.Result) outcome {
 
 // refFault is an error of the reference: its kind and path.
 type refFault struct {
-	kind partition.Kind
+	kind partition.Code
 	path string
 }
 
@@ -116,11 +116,11 @@ func refLimit(controller bool, count int, path string, v partition.IntOrString) 
 			return int(n), nil
 		}
 		if !strings.HasSuffix(text, "%") {
-			return 0, refFault{partition.KindLimitFormat, path}
+			return 0, refFault{partition.CodeLimitFormat, path}
 		}
 		p, err := strconv.ParseFloat(text[:len(text)-1], 64)
 		if err != nil {
-			return 0, refFault{partition.KindLimitNumber, path}
+			return 0, refFault{partition.CodeLimitNumber, path}
 		}
 		if p <= 0 {
 			return 1, nil
@@ -146,11 +146,11 @@ func refLimit(controller bool, count int, path string, v partition.IntOrString) 
 		return int(n.Int64()), nil
 	}
 	if !strings.HasSuffix(text, "%") {
-		return 0, refFault{partition.KindLimitFormat, path}
+		return 0, refFault{partition.CodeLimitFormat, path}
 	}
 	m := refPercent.FindStringSubmatch(text)
 	if m == nil || m[1]+m[2] == "" || len(m[1]+m[2]) > 9 {
-		return 0, refFault{partition.KindLimitNumber, path}
+		return 0, refFault{partition.CodeLimitNumber, path}
 	}
 	p, _ := new(big.Rat).SetString("0" + strings.TrimSuffix(strings.TrimPrefix(text, "+"), "%"))
 	if p.Sign() == 0 || count == 0 {
@@ -309,7 +309,7 @@ func refParts(s partition.Strategy, fleet partition.Fleet, o partition.Options) 
 			d := &s.Partitions[i]
 			for k, l := range []*selector.LabelSelector{d.ClusterSelector, d.ClusterGroupSelector} {
 				if l != nil && l.Validate() != nil {
-					err = refFault{partition.KindSelector, fmt.Sprintf("partitions[%d].%s", i, []string{"clusterSelector", "clusterGroupSelector"}[k])}
+					err = refFault{partition.CodeSelector, fmt.Sprintf("partitions[%d].%s", i, []string{"clusterSelector", "clusterGroupSelector"}[k])}
 					return
 				}
 			}

@@ -28,8 +28,8 @@ func (c *Compiled) Plan() Result {
 	}
 	for i := range c.names {
 		cluster := uint32(i)
-		if reason, ok := c.reason(&r.Step, cluster); ok {
-			r.Waiting = append(r.Waiting, Waiting{c.id(cluster), reason})
+		if verdict, ok := c.verdict(&r.Step, cluster); ok {
+			r.Waiting = append(r.Waiting, Waiting{c.id(cluster), verdict})
 		} else if why := c.unready(cluster); why != 0 {
 			r.Unready = append(r.Unready, Unready{c.id(cluster), why})
 		}
@@ -43,20 +43,20 @@ func (c *Compiled) Plan() Result {
 }
 
 // Explain says why a cluster waits or is held after the step that is due now; false if it does not. It costs a step.
-func (c *Compiled) Explain(cluster int) (reason Reason, waits bool, err error) {
+func (c *Compiled) Explain(cluster int) (verdict Verdict, waits bool, err error) {
 	if err := c.check(cluster); err != nil {
-		return Reason{}, false, err
+		return Verdict{}, false, err
 	}
 	c.run(&c.probe, false)
-	reason, waits = c.reason(&c.probe, uint32(cluster))
+	verdict, waits = c.verdict(&c.probe, uint32(cluster))
 	c.revert()
-	return reason, waits, nil
+	return verdict, waits, nil
 }
 
 // turn is what is remembered of a partition's turn for reasons.
 type turn struct {
-	broken, pending, outOfSync Code // why those that are left of each class wait
-	used                       int  // FleetController: members that take up the budget
+	broken, pending, outOfSync Reason // why those that are left of each class wait
+	used                       int    // FleetController: members that take up the budget
 }
 
 // run decides the step and leaves the clusters as they are after it, until revert.

@@ -74,7 +74,7 @@ func (d *Definition) UnmarshalJSON(data []byte) error {
 		ClusterGroupSelector *selector.LabelSelector `json:"clusterGroupSelector"`
 	}
 	if string(data) == "null" {
-		return &strictjson.Error{Msg: "null is not a partition: remove the entry"}
+		return &strictjson.Error{Code: strictjson.CodeType, Hint: "null is not a partition: remove the entry"}
 	}
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
 		return err // the decoder of the strategy continues its paths
@@ -110,7 +110,7 @@ func (s *Strategy) validate(leftovers bool) error {
 		check(global(s.AutoPartitionSize, "autoPartitionSize"))
 	}
 	if n := s.maxNew(); n < 1 {
-		faults = append(faults, &FieldError{Kind: KindValue, Path: "maxNew", Value: strconv.Itoa(n),
+		faults = append(faults, &FieldError{Code: CodeValue, Path: "maxNew", Value: strconv.Itoa(n),
 			Hint: "must be at least 1: without a batch nothing is ever released"})
 	}
 	for i := range s.Partitions {
@@ -175,7 +175,7 @@ func (d *Definition) compile(i int) (criteria, error) {
 		compiled, err := l.Compile()
 		if err != nil {
 			for _, fault := range split(l.Validate()) {
-				faults = append(faults, &FieldError{Kind: KindSelector, Path: inPartition(i, field), Hint: fault.Error()})
+				faults = append(faults, &FieldError{Code: CodeSelector, Path: inPartition(i, field), Hint: fault.Error()})
 			}
 		}
 		return compiled

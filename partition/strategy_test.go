@@ -31,7 +31,7 @@ func faultsOf(err error) (list []string) {
 	if fault.Hint == "" || !strings.Contains(fault.Error(), fault.Hint) {
 		list = append(list, "no remedy: "+fault.Error())
 	}
-	return append(list, string(fault.Kind)+" "+fault.Path)
+	return append(list, string(fault.Code)+" "+fault.Path)
 }
 
 // TestDecode: a rolloutStrategy decodes as it is, and what does not is refused with all faults and their paths.
@@ -264,32 +264,21 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// TestCodes: reasons have stable texts, and what is none is refused.
-func TestCodes(t *testing.T) {
-	texts := map[partition.Code][2]string{
-		partition.BundlePaused: {"bundle_paused", partition.OnOperator}, partition.ClusterPaused: {"paused", partition.OnOperator},
-		partition.ClusterOffline: {"offline", partition.OnCluster}, partition.Gate: {"gate", partition.OnPartition},
-		partition.Threshold: {"threshold", partition.OnMember}, partition.Budget: {"budget", partition.OnMember}, partition.TotalBudget: {"total_budget", partition.OnMember},
-		partition.StepLimit: {"step_limit", partition.OnStep}, partition.Batch: {"batch", partition.OnStep}, partition.Unmatched: {"unmatched", partition.OnConfig},
-	}
-	for code := range partition.Unmatched + 2 {
-		want, ok := texts[code]
-		text, err := code.MarshalText()
-		if (err == nil) != ok || string(text) != want[0] || code.On() != want[1] {
-			t.Errorf("%d: got %s, %v, on %q, want %q", code, text, err, code.On(), want)
-		}
-		var back partition.Code
-		if err := back.UnmarshalText([]byte(code.String())); (err == nil) != ok || ok && back != code {
-			t.Errorf("%s is read as %s, %v", code, back, err)
-		}
-		if (code.Status() == "denied") != (code == partition.Unmatched) {
-			t.Errorf("the status of %s is %s", code, code.Status())
+// TestReasons: every reason names what can end the wait, and what is none does not.
+func TestReasons(t *testing.T) {
+	for reason, on := range map[partition.Reason]string{
+		partition.BundlePaused: partition.OnOperator, partition.ClusterPaused: partition.OnOperator, partition.ClusterOffline: partition.OnCluster,
+		partition.Gate: partition.OnPartition, partition.Threshold: partition.OnMember, partition.Budget: partition.OnMember, partition.TotalBudget: partition.OnMember,
+		partition.StepLimit: partition.OnStep, partition.Batch: partition.OnStep, partition.Unmatched: partition.OnConfig, "": "", "late": "",
+	} {
+		if reason.On() != on || (reason.Status() == "denied") != (reason == partition.Unmatched) {
+			t.Errorf("%q: %s, ended by %q, want %q", reason, reason.Status(), reason.On(), on)
 		}
 	}
-	var none partition.Code
-	if err := none.UnmarshalText(nil); err == nil {
-		t.Error("no text is read as a code")
-	}
+}
+
+// TestWhy: sets of reasons have stable texts, and what is none is refused.
+func TestWhy(t *testing.T) {
 	for why := range partition.Why(32) {
 		text, err := why.MarshalText()
 		if (err == nil) != (why < 16) {

@@ -152,7 +152,7 @@ type compiledRule struct {
 	rollback *Rollback
 }
 
-// Compile checks the policies, compiles their expressions and derives missing ids. The error joins one [*PolicyError] per fault, all faults
+// Compile checks the policies, compiles their expressions and derives missing ids. The error joins one *[FieldError] per fault, all faults
 // of all policies at once; an expression that does not compile has the compiler's error, with its position, as cause. Nothing is
 // planned on a policy that was not accepted whole. The policies are not retained.
 func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySet, error) {
@@ -162,7 +162,7 @@ func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySe
 	}
 	c := compilation{compiler: compiler, load: set.load, zones: map[string]*time.Location{}, ruleIDs: map[string]string{}}
 	if compiler == nil {
-		c.add("", "a compiler is needed: pass the *selector.Env of package selector")
+		c.add("", CodeRequired, nil, "a compiler is needed: pass the *selector.Env of package selector")
 		return nil, c.err()
 	}
 	policyIDs := map[string]string{}
@@ -174,7 +174,7 @@ func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySe
 		p.validate(path, &c.faults)
 		id := cmp.Or(p.ID, p.Name)
 		if first, taken := policyIDs[id]; taken && id != "" {
-			c.add(join(path, "id"), "%q is the id of %s too: ids are unique, and a missing one is the name", id, first)
+			c.add(join(path, "id"), CodeDuplicate, id, "is the id of %s too: ids are unique, and a missing one is the name", first)
 		}
 		policyIDs[id] = cmp.Or(path, "the policy")
 		compiled := c.policy(path, id, p)
@@ -226,13 +226,13 @@ func (c *compilation) expression(path, text string, places ...string) Matcher {
 	}
 	matcher, err := c.compiler.Matcher(text)
 	if err != nil {
-		c.list = append(c.list, &PolicyError{Path: path, Msg: strings.TrimPrefix(err.Error(), "selector: "), Err: err})
+		c.faults.expression(path, err)
 		return nil
 	}
 	if reader, ok := matcher.(interface{ Variables() []string }); ok {
 		for _, name := range reader.Variables() {
 			if !slices.ContainsFunc(places, func(place string) bool { return strings.HasPrefix(name, place) }) {
-				c.add(path, "%s is not known here: use %s*", name, strings.Join(places, "*, "))
+				c.add(path, CodeExpression, name, "is not known here: use %s*", strings.Join(places, "*, "))
 			}
 		}
 	}
@@ -259,9 +259,9 @@ func (c *compilation) policy(path, id string, p Policy) *compiledPolicy {
 		}
 		ordinals[kind]++
 		if first, taken := c.ruleIDs[r.id]; taken && rule.ID != "" && !strings.HasPrefix(first, join(path, "rules[")) {
-			c.add(join(at, "id"), "%q is the id of %s too: ids are unique among all policies", r.id, first)
+			c.add(join(at, "id"), CodeDuplicate, r.id, "is the id of %s too: ids are unique among all policies", first)
 		} else if taken && rule.ID == "" {
-			c.add(at, "its derived id %q is the id of %s: give it an id of its own", r.id, first)
+			c.add(at, CodeDuplicate, r.id, "is derived as its id, and is the id of %s: give it an id of its own", first)
 		}
 		c.ruleIDs[r.id] = at
 		compiled.rules = append(compiled.rules, r)
@@ -342,7 +342,7 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 		if own.GroupBy != "" {
 			by, err := parseVariable(own.GroupBy)
 			if err != nil {
-				c.add(join(path, "groupBy"), "%v", err)
+				c.add(join(path, "groupBy"), CodeExpression, own.GroupBy, "%v", err)
 			}
 			r.groupBy = by
 		}
@@ -390,11 +390,11 @@ func (c *compilation) customs(set *PolicySet) {
 	for _, rule := range set.customs {
 		switch at, taken := c.ruleIDs[rule.ID()]; {
 		case rule.ID() == "":
-			c.add("", "a rule given by WithRule has no id: verdicts name it")
+			c.add("", CodeRequired, nil, "a rule given by WithRule has no id: verdicts name it")
 		case taken:
-			c.add("", "%q is the id of %s and of a rule given by WithRule: ids are unique", rule.ID(), at)
+			c.add("", CodeDuplicate, rule.ID(), "is the id of %s and of a rule given by WithRule: ids are unique", at)
 		case seen[rule.ID()]:
-			c.add("", "%q is the id of two rules given by WithRule: ids are unique", rule.ID())
+			c.add("", CodeDuplicate, rule.ID(), "is the id of two rules given by WithRule: ids are unique")
 		}
 		seen[rule.ID()] = true
 	}
@@ -415,23 +415,8 @@ func (c *compilation) sharedPools(set *PolicySet) {
 				first[name] = r
 			}
 			if at, taken := c.ruleIDs[name]; taken {
-				c.add(join(r.path, "sharedPool"), "%q is the id of %s, whose own pool has this name: choose another one", name, at)
+				c.add(join(r.path, "sharedPool"), CodeDuplicate, name, "is the id of %s, whose own pool has this name: choose another one", at)
 			}
 		}
 	}
-}
-
-// pathOf is the path that an error of one of the packages knows, relative to what was checked.
-func pathOf(err error) (string, bool) {
-	switch err := err.(type) {
-	case *PolicyError:
-		return err.Path, true
-	case *bracket.RuleError:
-		return err.Path, true
-	case *concurrency.FieldError:
-		return err.Path, true
-	case *clock.CalendarError:
-		return err.Path, true
-	}
-	return "", false
 }

@@ -12,16 +12,13 @@ type VersionCooldown struct {
 	IntervalSeconds *int64 `json:"intervalSeconds"` // required; at least 0, and 0 keeps nothing apart
 }
 
-// Validate reports a missing, negative or overflowing interval as a [*PolicyError].
+// Validate reports a missing, negative or overflowing interval as a *[FieldError].
 func (c VersionCooldown) Validate() error {
 	var f faults
-	switch n := c.IntervalSeconds; {
-	case n == nil:
-		f.add("intervalSeconds", "required: how many seconds a version stands before another one may follow")
-	case *n < 0:
-		f.add("intervalSeconds", "%d is negative: use at least 0 seconds", *n)
-	case *n > maxSeconds:
-		f.add("intervalSeconds", "%d seconds overflow: use at most %d", *n, maxSeconds)
+	if n := c.IntervalSeconds; n == nil {
+		f.add("intervalSeconds", CodeRequired, nil, "is required: how many seconds a version stands before another one may follow")
+	} else {
+		f.within("intervalSeconds", *n, 0, maxSeconds, "seconds")
 	}
 	return f.err()
 }

@@ -138,7 +138,7 @@ func TestCustomRuleIDs(t *testing.T) {
 		want string
 	}{
 		{[]string{"y"}, ""}, {[]string{"y", "z"}, ""},
-		{[]string{""}, "has no id"}, {[]string{"x"}, `"x" is the id of rules[0]`}, {[]string{"y", "y"}, `"y" is the id of two rules`},
+		{[]string{""}, "has no id"}, {[]string{"x"}, `"x": is the id of rules[0]`}, {[]string{"y", "y"}, `"y": is the id of two rules`},
 	} {
 		var options []rollout.Option
 		for _, id := range row.ids {

@@ -131,7 +131,7 @@ func (w *work) providersByName(rule *compiledRule, e int32) []int32 {
 }
 
 // Check reports what is wrong with the fleet under these policies before anything is planned: contradictions in the snapshot
-// ([*SnapshotError]), deployments that wait for one another ([*CycleError]), targets that two brackets claim ([*bracket.OverlapError]) and members
+// ([*FieldError]), deployments that wait for one another ([*CycleError]), targets that two brackets claim ([*bracket.OverlapError]) and members
 // that no order fits ([*bracket.RoleError], [*bracket.CycleError]), all of which [PolicySet.Plan] refuses. Versions that wait for one another, and
 // version selectors of dependencies that do not compile, are reported, too: a faulty version does not hold up the rest of the fleet, so
 // in a plan it is a diagnostic and the version waits. A host calls Check when a policy is edited or a version is published.
@@ -146,10 +146,10 @@ func (s *PolicySet) Check(snapshot Snapshot) error {
 			for k, dependency := range v.Dependencies {
 				at := fmt.Sprintf("versions[%s@%s].dependencies[%d]", v.Deployment, v.ID, k)
 				if _, err := w.expression(dependency.VersionSelector); err != nil {
-					f.list = append(f.list, &SnapshotError{Path: at + ".versionSelector", Msg: err.Error()})
+					f.expression(at+".versionSelector", err)
 				}
 				if _, known := w.deployment(dependency.Deployment); !known {
-					f.list = append(f.list, &SnapshotError{Path: at + ".deployment", Msg: fmt.Sprintf("%q is not the id of a deployment", dependency.Deployment)})
+					f.add(at+".deployment", CodeUnknownValue, dependency.Deployment, "is not the id of a deployment")
 				}
 			}
 		}

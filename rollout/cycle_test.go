@@ -61,14 +61,14 @@ func TestCheck(t *testing.T) {
 		}), nil},
 		{"a resource may decide, and is not asked", "", []func(*rollout.Snapshot){mutual[0], needs("b", "v2", "a", v2+" || resource.name == 'r2'")}, []string{}},
 		{"a selector that does not compile, and a deployment that nobody knows", "", []func(*rollout.Snapshot){needs("b", "v2", "a", v1), needs("b", "v2", "x", "version.tag ==")}, []string{
-			`versions[b@v2].dependencies[1].versionSelector: `, `versions[b@v2].dependencies[1].deployment: "x" is not the id of a deployment`,
+			`versions[b@v2].dependencies[1].versionSelector: `, `versions[b@v2].dependencies[1].deployment: "x": is not the id of a deployment`,
 		}},
 		{"deployments that wait for one another come first", `{"deploymentDependency":{"appliesTo":"deployment.name == 'c'","dependsOn":"deployment.name == 'd'"}},
 			{"deploymentDependency":{"appliesTo":"deployment.name == 'd'","dependsOn":"deployment.name == 'c'"}}`, mutual, []string{
 			"rollout: dependency cycle: c needs d needs c (rules p/deploymentDependency/0, p/deploymentDependency/1): remove one of these dependencies, or narrow it with appliesTo", circle,
 		}},
 		{"a contradiction in the snapshot is all there is to say", "", append(mutual[:2:2], func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }), []string{
-			`resources: the id "r1" occurs twice: ids are unique`,
+			`resources: "r1": is the id of two entries: ids are unique`,
 		}},
 	} {
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2", "v3"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1", "v2"}})
@@ -89,9 +89,9 @@ func TestCheck(t *testing.T) {
 			continue
 		}
 		for k, one := range list {
-			var fault *rollout.SnapshotError
+			var fault *rollout.FieldError
 			var cycle *rollout.CycleError
-			if got := one.Error(); !errors.As(one, &fault) && !errors.As(one, &cycle) || len(got) < len(row.want[k]) || got[:len(row.want[k])] != row.want[k] {
+			if got := one.Error(); !errors.As(one, &fault) && !errors.As(one, &cycle) || fault != nil && fault.Code == "" || len(got) < len(row.want[k]) || got[:len(row.want[k])] != row.want[k] {
 				t.Errorf("%s: %T %q, want %q", row.why, one, got, row.want[k])
 			}
 		}

@@ -244,7 +244,7 @@ func TestDefectZeroCreation(t *testing.T) {
 	s := fleet(1, "", map[string][]string{"api": {"v1"}})
 	s.Versions[0].CreatedAt = time.Time{}
 	_, err := compile(t, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`)).Plan(s, t0)
-	var fault *rollout.SnapshotError
+	var fault *rollout.FieldError
 	if !errors.As(err, &fault) || fault.Path != "versions[0].createdAt" {
 		t.Errorf("got %v", err)
 	}
@@ -257,7 +257,7 @@ func TestDefectReservedRuleID(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = rollout.Compile(parsed, newEnv(t))
-	var fault *rollout.PolicyError
+	var fault *rollout.FieldError
 	if !errors.As(err, &fault) || fault.Path != "rules[0].id" {
 		t.Errorf("got %v", err)
 	}

@@ -97,7 +97,7 @@ func ExampleCompile_errors() {
 	}}, env)
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range list.Unwrap() {
-			fmt.Println(one.(*rollout.PolicyError).Path)
+			fmt.Println(one.(*rollout.FieldError).Path)
 		}
 	}
 	// Output:

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -76,35 +75,7 @@ func newIndex(s *Snapshot) (*index, error) {
 		x.unavailable = slices.Clone(x.unavailable)
 		slices.Sort(x.unavailable)
 	}
-	return x, snapshotErrors(f.list)
-}
-
-// SnapshotError is a contradiction in a snapshot, such as an id that occurs twice, or a fault of a [Recording]. Nothing is planned on either.
-type SnapshotError struct {
-	Path string // such as targets[17].resource; empty for what is no JSON
-	Msg  string // what is wrong and what to write instead
-}
-
-// Error returns "path: message", or the message alone where there is no path.
-func (e *SnapshotError) Error() string {
-	if e.Path == "" {
-		return e.Msg
-	}
-	return e.Path + ": " + e.Msg
-}
-
-// snapshotErrors reports at most as many faults as a person can read: a fleet of a million may have a million.
-func snapshotErrors(list []error) error {
-	const limit = 20
-	var errs []error
-	for _, err := range list[:min(limit, len(list))] {
-		fault := err.(*PolicyError)
-		errs = append(errs, &SnapshotError{Path: fault.Path, Msg: fault.Msg})
-	}
-	if len(list) > limit {
-		errs = append(errs, fmt.Errorf("and %d more faults", len(list)-limit))
-	}
-	return errors.Join(errs...)
+	return x, f.few()
 }
 
 func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []T {
@@ -119,13 +90,13 @@ func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []
 	for i := range sorted {
 		switch own := id(&sorted[i]); {
 		case own == "":
-			f.add(list, "an entry has no id: every one needs its own")
+			f.add(list, CodeRequired, nil, "an entry has no id: every one needs its own")
 		case i > 0 && own == id(&sorted[i-1]):
-			f.add(list, "the id %q occurs twice: ids are unique", own)
+			f.add(list, CodeDuplicate, own, "is the id of two entries: ids are unique")
 		}
 	}
 	if len(items) > math.MaxInt32 {
-		f.add(list, "%d entries: at most %d are planned at once", len(items), math.MaxInt32)
+		f.add(list, CodeOutOfRange, nil, "has %d entries: at most %d are planned at once", len(items), math.MaxInt32)
 	}
 	return sorted
 }
@@ -138,11 +109,11 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 		d, ok := x.deployment(v.Deployment)
 		switch {
 		case v.ID == "":
-			f.add(fmt.Sprintf("versions[%d].id", i), "required")
+			f.add(fmt.Sprintf("versions[%d].id", i), CodeRequired, nil, "is required")
 		case !ok:
-			f.add(fmt.Sprintf("versions[%d].deployment", i), "%q is not the id of a deployment", v.Deployment)
+			f.add(fmt.Sprintf("versions[%d].deployment", i), CodeUnknownValue, v.Deployment, "is not the id of a deployment")
 		case v.CreatedAt.IsZero():
-			f.add(fmt.Sprintf("versions[%d].createdAt", i), "required: versions are ordered by it, and rollouts start from it")
+			f.add(fmt.Sprintf("versions[%d].createdAt", i), CodeRequired, nil, "is required: versions are ordered by it, and rollouts start from it")
 		default:
 			lists[d].list = append(lists[d].list, v)
 			x.dependent[d] = x.dependent[d] || len(v.Dependencies) > 0
@@ -156,7 +127,7 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 		l.byID = make(map[string]int32, len(l.list))
 		for i, v := range l.list {
 			if _, twice := l.byID[v.ID]; twice {
-				f.add("versions", "%q of %q occurs twice: ids are unique within a deployment", v.ID, v.Deployment)
+				f.add("versions", CodeDuplicate, v.ID, "is the id of two versions of %q: ids are unique within a deployment", v.Deployment)
 			}
 			l.byID[v.ID] = int32(i)
 		}
@@ -225,7 +196,7 @@ func (x *index) locateAll(f *faults) (ordered bool) {
 				return false
 			}
 			if order == 0 {
-				f.add("targets", "%s / %s / %s occurs twice: one entry per release target", t.Resource, t.Environment, t.Deployment)
+				f.add("targets", CodeDuplicate, nil, "%s occurs twice: one entry per release target", t.TargetID)
 			}
 		}
 		cursor.find(x, f, t, same)
@@ -271,7 +242,7 @@ func locate[T any](f *faults, field, id string, list []T, last int32, idOf func(
 	}
 	i, ok := search(id)
 	if !ok {
-		f.add("targets", "%s %q is not in the list of its kind", field, id)
+		f.add("targets", CodeUnknownValue, id, "is not the id of a listed %s", field)
 		return last
 	}
 	return i

@@ -14,7 +14,7 @@ import (
 func leases(s rollout.State) (list []string) {
 	for _, record := range s.Pools {
 		for _, lease := range record.Leases {
-			list = append(list, record.Key+" "+lease.Resource+" "+lease.State.String())
+			list = append(list, record.Key+" "+lease.Resource+" "+string(lease.State))
 		}
 	}
 	return list

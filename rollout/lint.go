@@ -51,7 +51,7 @@ type Finding struct {
 	Policy   string   `json:"policy,omitempty"` // id; empty if it is about no policy
 	Rule     string   `json:"rule,omitempty"`   // id; empty if it is about no single rule
 
-	// Path is the field to look at, as in [PolicyError]: rules[2].resourceConcurrency.limitValue, preceded by [1]. if several policies
+	// Path is the field to look at, as in [FieldError]: rules[2].resourceConcurrency.limitValue, preceded by [1]. if several policies
 	// were compiled; versions[db@v2].targetSelector, state.pools or targets if it is in the snapshot.
 	Path string `json:"path,omitempty"`
 

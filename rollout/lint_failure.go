@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 )
 
 // lookAtFailures looks at what brackets, retries and rollbacks make of a failure.
@@ -80,7 +81,7 @@ func (l *lint) lookAtStuck(rule, retry *compiledRule) {
 	severity, seconds := SeverityInfo, int64(0)
 	if rule.pool != nil {
 		seconds = rule.pool.StuckAfterSeconds
-		if rule.pool.OnStuck != 0 {
+		if rule.pool.OnStuck == concurrency.Quarantine {
 			severity = SeverityWarning
 		}
 	} else {

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -105,7 +106,7 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 	detail := fmt.Sprintf("a limit of %v lets none of %d members start", limit, largest)
 	fix := "write at least 1 to resume; 0 is a pause"
 	if limit.Value() > 0 {
-		detail = fmt.Sprintf("%v of %d, rounded by %v, is 0: nobody starts", limit, largest, rule.pool.Rounding)
+		detail = fmt.Sprintf("%v of %d, rounded by %v, is 0: nobody starts", limit, largest, cmp.Or(rule.pool.Rounding, concurrency.Ceil))
 		fix = "round by ceil or floor_min_1, or write a count"
 	}
 	l.add(at(rule, limitField(rule)), LintLimitZero, neverOr(blocked), blocked, detail, fix)
@@ -114,7 +115,7 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 // lookAtRounding finds percentages that are rounded up to more than they say.
 func (l *lint) lookAtRounding(rule *compiledRule, pools []int32) {
 	limit := rule.pool.Max()
-	if !limit.IsPercent() || rule.pool.Rounding != concurrency.Ceil {
+	if !limit.IsPercent() || cmp.Or(rule.pool.Rounding, concurrency.Ceil) != concurrency.Ceil {
 		return
 	}
 	share := int64(limit.Value())

@@ -708,7 +708,7 @@ func TestLintErrors(t *testing.T) {
 		t.Errorf("no time at all: %v", err)
 	}
 	s.Targets = append(s.Targets, s.Targets[0])
-	var fault *rollout.SnapshotError
+	var fault *rollout.FieldError
 	if _, err := set.Lint(s, t0, 1, rollout.LintOptions{}); !errors.As(err, &fault) {
 		t.Errorf("a target twice: %v", err)
 	}

@@ -42,13 +42,13 @@ func (o *Override) validate(path string, f *faults) {
 		{"reason", o.Reason, "why the rule does not count this time"},
 	} {
 		if required.value == "" {
-			f.add(join(path, required.field), "required: %s", required.why)
+			f.add(join(path, required.field), CodeRequired, nil, "is required: %s", required.why)
 		}
 	}
 	if o.CreatedAt.IsZero() {
-		f.add(join(path, "createdAt"), "required: the override begins then")
+		f.add(join(path, "createdAt"), CodeRequired, nil, "is required: the override begins then")
 	} else if !o.ExpiresAt.IsZero() && !o.CreatedAt.Before(o.ExpiresAt) {
-		f.add(join(path, "expiresAt"), "is not after createdAt: the override would never be active")
+		f.add(join(path, "expiresAt"), CodeConflict, nil, "must be after createdAt, or the override would never be active")
 	}
 }
 
@@ -70,12 +70,12 @@ func (w *work) override(list []Override) error {
 	for i := range list {
 		list[i].validate(fmt.Sprintf("overrides[%d]", i), &f)
 		if ids[list[i].ID] && list[i].ID != "" {
-			f.add(fmt.Sprintf("overrides[%d].id", i), "%q occurs twice: ids are unique", list[i].ID)
+			f.add(fmt.Sprintf("overrides[%d].id", i), CodeDuplicate, list[i].ID, "is the id of two overrides: ids are unique")
 		}
 		ids[list[i].ID] = true
 	}
 	if len(f.list) > 0 {
-		return snapshotErrors(f.list)
+		return f.few()
 	}
 	w.overrides = map[overrideKey]*inForce{}
 	released := map[string]bool{}

@@ -502,9 +502,9 @@ func TestOverrideFaults(t *testing.T) {
 	_, err := compile(t, "[]").Plan(s, t0)
 	var paths []string
 	for _, one := range joined(err) {
-		var fault *rollout.SnapshotError
+		var fault *rollout.FieldError
 		if !errors.As(one, &fault) {
-			t.Fatalf("%v is no *SnapshotError", one)
+			t.Fatalf("%v is no *FieldError", one)
 		}
 		paths = append(paths, fault.Path)
 	}

@@ -128,7 +128,7 @@ type Event struct {
 // Rules are asked in the order of the chain in the package documentation, and all that block are returned; capacity is asked last, in one
 // batch, and only for what passes everything else.
 //
-// The error joins one [*SnapshotError] per contradiction in the snapshot, or is a [*CycleError], or one of package bracket or
+// The error joins one *[FieldError] per contradiction in the snapshot, or is a [*CycleError], or one of package bracket or
 // concurrency about the state; then there is no plan. An expression that fails on a target holds that target only, and is in its blockers.
 //
 // Time and memory grow with the number of targets, plus a sort of what is ranked.

@@ -134,7 +134,7 @@ func (p *Planner) load(ctx context.Context) (stored, error) {
 		}
 		for _, entry := range entries {
 			if err := kind.decode(entry); err != nil {
-				return stored{}, fmt.Errorf("%s: %w", entry.Key, err)
+				return stored{}, fmt.Errorf("%s: %v", entry.Key, err) // not wrapped: a FieldError is a fault of what the host was given
 			}
 			s.revisions[entry.Key] = entry.Revision
 		}

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -99,96 +98,21 @@ func (r Rule) Kind() string {
 }
 
 // ParsePolicies decodes one policy or a list of policies. Unknown fields, fields given twice and values of the wrong type are errors;
-// all of them are reported, each with its path. It does not validate: [Compile] does.
+// All faults are reported,
+// joined, each a *[FieldError]. It does not validate: [Compile] does.
 func ParsePolicies(data []byte) ([]Policy, error) {
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("[")) {
 		var list []Policy
 		if err := strictjson.Unmarshal(data, &list); err != nil {
-			return nil, decodeErrors(err)
+			return nil, fieldErrors(err)
 		}
 		return list, nil
 	}
 	var one Policy
 	if err := strictjson.Unmarshal(data, &one); err != nil {
-		return nil, decodeErrors(err)
+		return nil, fieldErrors(err)
 	}
 	return []Policy{one}, nil
-}
-
-// PolicyError is one fault of a policy. Functions that check policies return all faults joined.
-type PolicyError struct {
-	Path string // such as rules[2].resourceConcurrency.limitValue; with several policies it begins with [1].
-	Msg  string // what is wrong and what to write instead
-	Err  error  // the cause, such as a compile error with its position; nil if Msg says all
-}
-
-// Error returns "path: message: cause", without the parts that are empty.
-func (e *PolicyError) Error() string {
-	if e.Path == "" {
-		return e.Msg
-	}
-	return e.Path + ": " + e.Msg
-}
-
-// Unwrap returns Err.
-func (e *PolicyError) Unwrap() error { return e.Err }
-
-func decodeErrors(err error) error {
-	var faults []error
-	for _, one := range leaves(err) {
-		var fault *strictjson.Error
-		if errors.As(one, &fault) {
-			one = &PolicyError{Path: fault.Path, Msg: fault.Msg, Err: fault.Err}
-		}
-		faults = append(faults, one)
-	}
-	return errors.Join(faults...)
-}
-
-// leaves returns the single errors of a joined one, in order; none of nil.
-func leaves(err error) []error {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var list []error
-	for _, one := range joined.Unwrap() {
-		list = append(list, leaves(one)...)
-	}
-	return list
-}
-
-// faults collects the errors of one validation, each under a path.
-type faults struct {
-	list []error
-}
-
-func (f *faults) add(path, format string, args ...any) {
-	f.list = append(f.list, &PolicyError{Path: path, Msg: fmt.Sprintf(format, args...)})
-}
-
-// under adds every single error of err below path. An error that knows its own path continues it.
-func (f *faults) under(path string, err error) {
-	for _, one := range leaves(err) {
-		at, msg := path, one.Error()
-		if own, ok := pathOf(one); ok && own != "" {
-			msg = msg[min(len(msg), len(own)+len(": ")):]
-			at = join(path, own)
-		}
-		f.list = append(f.list, &PolicyError{Path: at, Msg: msg, Err: one})
-	}
-}
-
-func (f *faults) err() error { return errors.Join(f.list...) }
-
-func join(path, field string) string {
-	if path == "" || field == "" || field[0] == '[' {
-		return path + field
-	}
-	return path + "." + field
 }
 
 // Validate reports every fault of the policy that can be seen without compiling its expressions; [Compile] reports those as well.
@@ -200,13 +124,13 @@ func (p Policy) Validate() error {
 
 func (p Policy) validate(path string, f *faults) {
 	if p.Name == "" {
-		f.add(join(path, "name"), "required: a policy is named in every reason")
+		f.add(join(path, "name"), CodeRequired, nil, "is required: a policy is named in every reason")
 	}
 	if p.Selector == "" {
-		f.add(join(path, "selector"), `required: write "true" to govern every target`)
+		f.add(join(path, "selector"), CodeRequired, nil, `is required: write "true" to govern every target`)
 	}
 	if len(p.Rules) == 0 {
-		f.add(join(path, "rules"), "required: at least one rule")
+		f.add(join(path, "rules"), CodeRequired, nil, "is required: at least one rule")
 	}
 	ids := map[string]int{}
 	var order, brackets []int
@@ -215,13 +139,13 @@ func (p Policy) validate(path string, f *faults) {
 		rule.validate(at, f)
 		if rule.ID != "" {
 			if first, taken := ids[rule.ID]; taken {
-				f.add(join(at, "id"), "%q is the id of rules[%d] too: ids are unique", rule.ID, first)
+				f.add(join(at, "id"), CodeDuplicate, rule.ID, "is the id of rules[%d] too: ids are unique", first)
 			} else {
 				ids[rule.ID] = i
 			}
 		}
 		if rule.DeploymentBracket != nil && rule.ID == reservedID {
-			f.add(join(at, "id"), "%q is reserved: the slots of targets outside brackets are held under it, use another id", rule.ID)
+			f.add(join(at, "id"), CodeConflict, rule.ID, "is reserved, because the slots of targets outside brackets are held under it: use another id")
 		}
 		if rule.DeploymentBracket != nil {
 			brackets = append(brackets, i)
@@ -231,7 +155,7 @@ func (p Policy) validate(path string, f *faults) {
 		}
 	}
 	for _, i := range brackets[min(1, len(brackets)):] {
-		f.add(join(path, fmt.Sprintf("rules[%d].%s", i, KindBracket)), "a policy has at most one bracket, and rules[%d] is one: use a second policy", brackets[0])
+		f.add(join(path, fmt.Sprintf("rules[%d].%s", i, KindBracket)), CodeDuplicate, nil, "must be in a second policy: a policy has at most one bracket, and rules[%d] is one", brackets[0])
 	}
 	for _, i := range order {
 		p.Rules[i].GradualRollout.validateOrder(join(path, fmt.Sprintf("rules[%d].%s", i, KindGradualRollout)), len(brackets) > 0, f)
@@ -242,27 +166,32 @@ func (p Policy) validate(path string, f *faults) {
 func (g *GradualRollout) validateOrder(path string, bracketed bool, f *faults) {
 	switch key := join(path, "orderKey"); {
 	case bracketed && g.OrderKey == OrderByTarget:
-		f.add(key, "%q gives the members of a bracket different turns on one resource: use %q or %q", OrderByTarget, OrderByBracket, OrderByResource)
+		f.add(key, CodeConflict, OrderByTarget, "gives the members of a bracket different turns on one resource: use %q or %q", OrderByBracket, OrderByResource)
 	case !bracketed && g.OrderKey == OrderByBracket:
-		f.add(key, "%q needs a %s rule in the same policy: add one, or use %q", OrderByBracket, KindBracket, OrderByTarget)
+		f.add(key, CodeConflict, OrderByBracket, "needs a %s rule in the same policy: add one, or use %q", KindBracket, OrderByTarget)
 	}
 	switch salt := join(path, "orderSalt"); {
 	case bracketed && g.OrderSalt == SaltByVersion:
-		f.add(salt, "%q gives the members of a bracket different turns on one resource: use %q or %q", SaltByVersion, SaltNone, SaltByGroup)
+		f.add(salt, CodeConflict, SaltByVersion, "gives the members of a bracket different turns on one resource: use %q or %q", SaltNone, SaltByGroup)
 	case !bracketed && g.OrderSalt == SaltByGroup:
-		f.add(salt, "%q needs a %s rule in the same policy: use %q or %q", SaltByGroup, KindBracket, SaltNone, SaltByVersion)
+		f.add(salt, CodeConflict, SaltByGroup, "needs a %s rule in the same policy: use %q or %q", KindBracket, SaltNone, SaltByVersion)
 	}
 }
 
 func (r Rule) validate(path string, f *faults) {
-	kind := r.Kind()
-	if kind == "" {
-		f.add(path, "must hold exactly one kind of rule, such as %s or %s", KindBracket, KindConcurrency)
-	}
+	held := 0
 	for _, k := range r.kinds() {
 		if k.set {
+			held++
 			f.under(join(path, k.name), k.rule.Validate())
 		}
+	}
+	switch held {
+	case 0:
+		f.add(path, CodeRequired, nil, "must hold one kind of rule, such as %s or %s", KindBracket, KindConcurrency)
+	case 1:
+	default:
+		f.add(path, CodeConflict, nil, "must hold only one kind of rule, and holds %d: make a rule of each", held)
 	}
 }
 
@@ -321,53 +250,44 @@ type GradualRollout struct {
 	OrderHash OrderHash `json:"orderHash,omitempty"` // unset: v1
 }
 
-// Validate reports every fault; each is a [*PolicyError] with the field as its path.
+// Validate reports every fault, joined, each a *[FieldError].
 func (g GradualRollout) Validate() error {
 	var f faults
-	switch g.RolloutType {
-	case Linear, LinearNormalized, Exponential, Waves:
-	case "":
-		f.add("rolloutType", "required: %s, %s, %s or %s", Linear, LinearNormalized, Exponential, Waves)
-	default:
-		f.add("rolloutType", "%q is unknown: use %s, %s, %s or %s", g.RolloutType, Linear, LinearNormalized, Exponential, Waves)
+	if g.RolloutType == "" {
+		f.add("rolloutType", CodeRequired, nil, "is required: %s, %s, %s or %s", Linear, LinearNormalized, Exponential, Waves)
+	} else {
+		oneOf(&f, "rolloutType", g.RolloutType, Linear, LinearNormalized, Exponential, Waves)
 	}
-	switch i := g.TimeScaleInterval; {
-	case i == nil:
-		f.add("timeScaleInterval", "required: the unit of the curve in seconds")
-	case *i < 0:
-		f.add("timeScaleInterval", "%d is negative: use at least 0 seconds", *i)
-	case *i > maxSeconds:
-		f.add("timeScaleInterval", "%d seconds overflow: use at most %d", *i, maxSeconds)
+	if i := g.TimeScaleInterval; i == nil {
+		f.add("timeScaleInterval", CodeRequired, nil, "is required: the unit of the curve in seconds")
+	} else {
+		f.within("timeScaleInterval", *i, 0, maxSeconds, "seconds")
 	}
-	switch {
-	case g.RolloutType == Exponential && g.PositionGrowthFactor < 1:
-		f.add("positionGrowthFactor", "%d: %s needs at least 1", g.PositionGrowthFactor, Exponential)
-	case g.RolloutType != Exponential && g.PositionGrowthFactor != 0:
-		f.add("positionGrowthFactor", "only %s has one: leave it out", Exponential)
+	switch growth := g.PositionGrowthFactor; {
+	case g.RolloutType == Exponential && growth == 0:
+		f.add("positionGrowthFactor", CodeRequired, nil, "is required with rolloutType %s: at least 1", Exponential)
+	case g.RolloutType == Exponential && growth < 1:
+		f.add("positionGrowthFactor", CodeOutOfRange, growth, "must be at least 1")
+	case g.RolloutType != Exponential && growth != 0:
+		f.add("positionGrowthFactor", CodeConflict, growth, "must be left out unless rolloutType is %s", Exponential)
 	}
 	switch {
 	case g.RolloutType == Waves && len(g.Waves) == 0:
-		f.add("waves", "%s needs at least one size", Waves)
+		f.add("waves", CodeRequired, nil, "is required with rolloutType %s: at least one size", Waves)
 	case g.RolloutType != Waves && len(g.Waves) != 0:
-		f.add("waves", "only %s has them: leave them out", Waves)
+		f.add("waves", CodeConflict, nil, "must be left out unless rolloutType is %s", Waves)
 	}
 	for i, size := range g.Waves {
 		at := fmt.Sprintf("waves[%d]", i)
 		if err := size.Validate(); err != nil {
 			f.under(at, err)
 		} else if size.Value() < 1 {
-			f.add(at, "%v lets nobody start: use at least 1", size)
+			f.add(at, CodeOutOfRange, size, "lets nobody start: use at least 1")
 		}
 	}
-	if k := g.OrderKey; k != "" && k != OrderByTarget && k != OrderByResource && k != OrderByBracket {
-		f.add("orderKey", "%q is unknown: use %s, %s or %s", k, OrderByTarget, OrderByResource, OrderByBracket)
-	}
-	if s := g.OrderSalt; s != "" && s != SaltNone && s != SaltByVersion && s != SaltByGroup {
-		f.add("orderSalt", "%q is unknown: use %s, %s or %s", s, SaltNone, SaltByVersion, SaltByGroup)
-	}
-	if h := g.OrderHash; h != "" && h != HashV1 && h != HashLegacy {
-		f.add("orderHash", "%q is unknown: use %s or %s", h, HashV1, HashLegacy)
-	}
+	oneOf(&f, "orderKey", g.OrderKey, OrderByTarget, OrderByResource, OrderByBracket)
+	oneOf(&f, "orderSalt", g.OrderSalt, SaltNone, SaltByVersion, SaltByGroup)
+	oneOf(&f, "orderHash", g.OrderHash, HashV1, HashLegacy)
 	return f.err()
 }
 
@@ -395,15 +315,13 @@ type DeploymentDependency struct {
 	AnyEnvironment bool  `json:"anyEnvironment,omitempty"` // also count the resource's targets in other environments
 }
 
-// Validate reports every fault; each is a [*PolicyError] with the field as its path.
+// Validate reports every fault, joined, each a *[FieldError].
 func (d DeploymentDependency) Validate() error {
 	var f faults
 	if d.DependsOn == "" {
-		f.add("dependsOn", "required: an expression such as deployment.name == 'node-drain'")
+		f.add("dependsOn", CodeRequired, nil, "is required: an expression such as deployment.name == 'node-drain'")
 	}
-	if d.Match != "" && d.Match != MatchAny && d.Match != MatchAll {
-		f.add("match", "%q is unknown: use %s or %s", d.Match, MatchAny, MatchAll)
-	}
+	oneOf(&f, "match", d.Match, MatchAny, MatchAll)
 	return f.err()
 }
 
@@ -413,11 +331,11 @@ type VersionSelector struct {
 	Description string `json:"description,omitempty"`
 }
 
-// Validate reports a missing expression as a [*PolicyError].
+// Validate reports a missing expression as a *[FieldError].
 func (s VersionSelector) Validate() error {
 	var f faults
 	if s.Selector == "" {
-		f.add("selector", `required: write "true" to let every version pass`)
+		f.add("selector", CodeRequired, nil, `is required: write "true" to let every version pass`)
 	}
 	return f.err()
 }
@@ -427,13 +345,13 @@ type AnyApproval struct {
 	MinApprovals *int `json:"minApprovals"` // required; at least 0, and 0 asks nobody
 }
 
-// Validate reports a missing or negative number as a [*PolicyError].
+// Validate reports a missing or negative number as a *[FieldError].
 func (a AnyApproval) Validate() error {
 	var f faults
 	if a.MinApprovals == nil {
-		f.add("minApprovals", "required: how many people must approve")
+		f.add("minApprovals", CodeRequired, nil, "is required: how many people must approve")
 	} else if *a.MinApprovals < 0 {
-		f.add("minApprovals", "%d is negative: use at least 0", *a.MinApprovals)
+		f.add("minApprovals", CodeOutOfRange, *a.MinApprovals, "must be at least 0")
 	}
 	return f.err()
 }

@@ -76,7 +76,7 @@ func TestRFCPolicyWithAND(t *testing.T) {
 	_, err = rollout.Compile(policies, newEnv(t))
 	var paths []string
 	for _, one := range joined(err) {
-		var fault *rollout.PolicyError
+		var fault *rollout.FieldError
 		var position *selector.CompileError
 		if !errors.As(one, &fault) || !errors.As(one, &position) {
 			t.Fatalf("%v is no fault with a path and a position", one)
@@ -109,59 +109,59 @@ func joined(err error) []error {
 func TestBadPolicies(t *testing.T) {
 	for _, row := range []struct {
 		why, in string
-		want    []string // path and the beginning of the text
+		want    []string // code, path and the beginning of the text
 	}{
-		{"nothing given", `{}`, []string{"name: required", "selector: required", "rules: required"}},
+		{"nothing given", `{}`, []string{"required name: is required", "required selector: is required", "required rules: is required"}},
 		{"unknown field", `{"name":"p","selector":"true","rules":[{"gradualRollout":{"rolloutTyp":"linear","timeScaleInterval":1}}]}`,
-			[]string{`rules[0].gradualRollout.rolloutTyp: unknown field; did you mean "rolloutType"?`}},
-		{"unknown kind", policy(`{"deploymentFreeze":{}}`), []string{`rules[0].deploymentFreeze: unknown field`}},
-		{"no kind", policy(`{"id":"x"}`), []string{"rules[0]: must hold exactly one kind"}},
-		{"two kinds", policy(`{"retry":{"maxRetries":1},"anyApproval":{"minApprovals":1}}`), []string{"rules[0]: must hold exactly one kind"}},
-		{"wrong type", policy(`{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":"5"}}`), []string{"rules[0].resourceConcurrency.limitValue: must be"}},
-		{"negative limit", policy(`{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":-5}}`), []string{"rules[0].resourceConcurrency.limitValue: -5"}},
-		{"fraction of a percent", policy(`{"resourceConcurrency":{"groupSelector":"true","limit":"12.5%"}}`), []string{"rules[0].resourceConcurrency.limit: "}},
-		{"negative window", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":-1}}`), []string{"rules[0].deploymentBracket.readinessWindowSeconds: "}},
-		{"window beyond ten years", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":9223372036}}`), []string{"rules[0].deploymentBracket.readinessWindowSeconds: "}},
-		{"window beyond 64 bits", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":99999999999999999999}}`), []string{"rules[0].deploymentBracket.readinessWindowSeconds: must be a whole number"}},
-		{"unknown strategy", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1,"overlapStrategy":"replace"}}`), []string{"rules[0].deploymentBracket.overlapStrategy: "}},
-		{"typo in a selector", policy(`{"resourceConcurrency":{"groupSelector":"resource.knd == 'x'","limit":1}}`), []string{"rules[0].resourceConcurrency.groupSelector: "}},
-		{"a selector that is no condition", `{"name":"p","selector":"resource.name","rules":[{"retry":{"maxRetries":1}}]}`, []string{"selector: "}},
+			[]string{`unknown_field rules[0].gradualRollout.rolloutTyp: unknown field; did you mean "rolloutType"?`}},
+		{"unknown kind", policy(`{"deploymentFreeze":{}}`), []string{`unknown_field rules[0].deploymentFreeze: unknown field`}},
+		{"no kind", policy(`{"id":"x"}`), []string{"required rules[0]: must hold one kind"}},
+		{"two kinds", policy(`{"retry":{"maxRetries":1},"anyApproval":{"minApprovals":1}}`), []string{"conflict rules[0]: must hold only one kind of rule, and holds 2"}},
+		{"wrong type", policy(`{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":"5"}}`), []string{"type rules[0].resourceConcurrency.limitValue: must be"}},
+		{"negative limit", policy(`{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":-5}}`), []string{"out_of_range rules[0].resourceConcurrency.limitValue: -5"}},
+		{"fraction of a percent", policy(`{"resourceConcurrency":{"groupSelector":"true","limit":"12.5%"}}`), []string{"type rules[0].resourceConcurrency.limit: "}},
+		{"negative window", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":-1}}`), []string{"out_of_range rules[0].deploymentBracket.readinessWindowSeconds: "}},
+		{"window beyond ten years", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":9223372036}}`), []string{"out_of_range rules[0].deploymentBracket.readinessWindowSeconds: "}},
+		{"window beyond 64 bits", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":99999999999999999999}}`), []string{"type rules[0].deploymentBracket.readinessWindowSeconds: must be a whole number"}},
+		{"unknown strategy", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1,"overlapStrategy":"replace"}}`), []string{"unknown_value rules[0].deploymentBracket.overlapStrategy: "}},
+		{"typo in a selector", policy(`{"resourceConcurrency":{"groupSelector":"resource.knd == 'x'","limit":1}}`), []string{"expression rules[0].resourceConcurrency.groupSelector: "}},
+		{"a selector that is no condition", `{"name":"p","selector":"resource.name","rules":[{"retry":{"maxRetries":1}}]}`, []string{"expression selector: "}},
 		{"a group of resources that looks at deployments", policy(`{"resourceConcurrency":{"groupSelector":"deployment.name == 'x'","limit":1}}`),
-			[]string{"rules[0].resourceConcurrency.groupSelector: deployment.name is not known here"}},
+			[]string{"expression rules[0].resourceConcurrency.groupSelector: \"deployment.name\": is not known here"}},
 		{"members that look at resources", policy(`{"deploymentBracket":{"deploymentSelector":"resource.name == 'x'","readinessWindowSeconds":1}}`),
-			[]string{"rules[0].deploymentBracket.deploymentSelector: resource.name is not known here"}},
+			[]string{"expression rules[0].deploymentBracket.deploymentSelector: \"resource.name\": is not known here"}},
 		{"declared roles that do not compile", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1,"memberRoles":{"pre":"1","post":"x"}}}`),
-			[]string{"rules[0].deploymentBracket.memberRoles.pre: ", "rules[0].deploymentBracket.memberRoles.post: "}},
-		{"groupBy that names no variable", policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"zone"}}`), []string{"rules[0].resourceConcurrency.groupBy: "}},
+			[]string{"expression rules[0].deploymentBracket.memberRoles.pre: ", "expression rules[0].deploymentBracket.memberRoles.post: "}},
+		{"groupBy that names no variable", policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"zone"}}`), []string{"expression rules[0].resourceConcurrency.groupBy: "}},
 		{"two brackets in one policy", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1}},{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1}}`),
-			[]string{"rules[1].deploymentBracket: a policy has at most one bracket"}},
+			[]string{"duplicate rules[1].deploymentBracket: must be in a second policy"}},
 		{"turns that split a bracket", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":1,"orderKey":"target","orderSalt":"version"}}`),
-			[]string{"rules[1].gradualRollout.orderKey: ", "rules[1].gradualRollout.orderSalt: "}},
+			[]string{"conflict rules[1].gradualRollout.orderKey: ", "conflict rules[1].gradualRollout.orderSalt: "}},
 		{"an order by bracket without one", policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":1,"orderKey":"resource_bracket","orderSalt":"group"}}`),
-			[]string{"rules[0].gradualRollout.orderKey: ", "rules[0].gradualRollout.orderSalt: "}},
+			[]string{"conflict rules[0].gradualRollout.orderKey: ", "conflict rules[0].gradualRollout.orderSalt: "}},
 		{"every fault of a curve", policy(`{"gradualRollout":{"rolloutType":"cubic","timeScaleInterval":-1,"positionGrowthFactor":2,"waves":[0],"orderKey":"x","orderSalt":"y","orderHash":"z"}}`),
-			[]string{"rules[0].gradualRollout.rolloutType: ", "rules[0].gradualRollout.timeScaleInterval: ", "rules[0].gradualRollout.positionGrowthFactor: ", "rules[0].gradualRollout.waves: ",
-				"rules[0].gradualRollout.waves[0]: ", "rules[0].gradualRollout.orderKey: ", "rules[0].gradualRollout.orderSalt: ", "rules[0].gradualRollout.orderHash: "}},
+			[]string{"unknown_value rules[0].gradualRollout.rolloutType: ", "out_of_range rules[0].gradualRollout.timeScaleInterval: ", "conflict rules[0].gradualRollout.positionGrowthFactor: ", "conflict rules[0].gradualRollout.waves: ",
+				"out_of_range rules[0].gradualRollout.waves[0]: ", "unknown_value rules[0].gradualRollout.orderKey: ", "unknown_value rules[0].gradualRollout.orderSalt: ", "unknown_value rules[0].gradualRollout.orderHash: "}},
 		{"curves without what they need", policy(`{"gradualRollout":{"rolloutType":"exponential","timeScaleInterval":1}},{"gradualRollout":{"rolloutType":"waves","timeScaleInterval":9223372037}},{"gradualRollout":{}}`),
-			[]string{"rules[0].gradualRollout.positionGrowthFactor: ", "rules[1].gradualRollout.timeScaleInterval: 9223372037 seconds overflow", "rules[1].gradualRollout.waves: ", "rules[2].gradualRollout.rolloutType: required", "rules[2].gradualRollout.timeScaleInterval: required"}},
+			[]string{"required rules[0].gradualRollout.positionGrowthFactor: ", "out_of_range rules[1].gradualRollout.timeScaleInterval: 9223372037: must be from 0 to 9223372036 seconds", "required rules[1].gradualRollout.waves: ", "required rules[2].gradualRollout.rolloutType: is required", "required rules[2].gradualRollout.timeScaleInterval: is required"}},
 		{"every fault of a retry", policy(`{"retry":{"maxRetries":-1,"backoffSeconds":-1,"maxBackoffSeconds":9223372037,"backoffStrategy":"x","retryOnStatuses":["successful","queued"]}},{"retry":{}}`),
-			[]string{"rules[0].retry.maxRetries: ", "rules[0].retry.backoffSeconds: ", "rules[0].retry.maxBackoffSeconds: ", "rules[0].retry.backoffStrategy: ", "rules[0].retry.retryOnStatuses[0]: ", "rules[0].retry.retryOnStatuses[1]: ", "rules[1].retry.maxRetries: required"}},
-		{"approvals", policy(`{"anyApproval":{}},{"anyApproval":{"minApprovals":-1}}`), []string{"rules[0].anyApproval.minApprovals: required", "rules[1].anyApproval.minApprovals: -1"}},
-		{"dependencies", policy(`{"deploymentDependency":{"match":"most"}}`), []string{"rules[0].deploymentDependency.dependsOn: required", `rules[0].deploymentDependency.match: "most"`}},
-		{"an empty expression matches nothing by mistake", policy(`{"versionSelector":{"selector":""}}`), []string{"rules[0].versionSelector.selector: required"}},
-		{"ids are unique", policy(`{"id":"a","retry":{"maxRetries":1}},{"id":"a","retry":{"maxRetries":1}}`), []string{`rules[1].id: "a" is the id of rules[0] too`}},
+			[]string{"out_of_range rules[0].retry.maxRetries: ", "out_of_range rules[0].retry.backoffSeconds: ", "out_of_range rules[0].retry.maxBackoffSeconds: ", "unknown_value rules[0].retry.backoffStrategy: ", "conflict rules[0].retry.retryOnStatuses[0]: ", "unknown_value rules[0].retry.retryOnStatuses[1]: ", "required rules[1].retry.maxRetries: is required"}},
+		{"approvals", policy(`{"anyApproval":{}},{"anyApproval":{"minApprovals":-1}}`), []string{"required rules[0].anyApproval.minApprovals: is required", "out_of_range rules[1].anyApproval.minApprovals: -1"}},
+		{"dependencies", policy(`{"deploymentDependency":{"match":"most"}}`), []string{"required rules[0].deploymentDependency.dependsOn: is required", `unknown_value rules[0].deploymentDependency.match: "most"`}},
+		{"an empty expression matches nothing by mistake", policy(`{"versionSelector":{"selector":""}}`), []string{"required rules[0].versionSelector.selector: is required"}},
+		{"ids are unique", policy(`{"id":"a","retry":{"maxRetries":1}},{"id":"a","retry":{"maxRetries":1}}`), []string{`duplicate rules[1].id: "a": is the id of rules[0] too`}},
 		{"also between policies", `[` + policy(`{"id":"a","retry":{"maxRetries":1}}`) + `,{"name":"q","selector":"true","rules":[{"id":"a","retry":{"maxRetries":1}}]}]`,
-			[]string{`[1].rules[0].id: "a" is the id of [0].rules[0] too`}},
+			[]string{`duplicate [1].rules[0].id: "a": is the id of [0].rules[0] too`}},
 		{"also derived ones", `[` + policy(`{"retry":{"maxRetries":1}}`) + `,{"name":"q","selector":"true","rules":[{"id":"p/retry/0","retry":{"maxRetries":1}}]}]`,
-			[]string{`[1].rules[0].id: "p/retry/0" is the id of [0].rules[0] too`}},
+			[]string{`duplicate [1].rules[0].id: "p/retry/0": is the id of [0].rules[0] too`}},
 		{"policies too", `[` + policy(`{"retry":{"maxRetries":1}}`) + `,{"id":"p","name":"q","selector":"true","rules":[{"retry":{"maxRetries":1}}]}]`,
-			[]string{`[1].id: "p" is the id of [0] too`, `[1].rules[0]: its derived id "p/retry/0" is the id of [0].rules[0]`}},
+			[]string{`duplicate [1].id: "p": is the id of [0] too`, `duplicate [1].rules[0]: "p/retry/0": is derived as its id, and is the id of [0].rules[0]`}},
 		{"rules that share a pool agree", policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1,"sharedPool":"s"}},{"resourceConcurrency":{"groupSelector":"true","limit":2,"sharedPool":"s"}}`),
-			[]string{`rules[1].resourceConcurrency.limit: 2`}},
+			[]string{`conflict rules[1].resourceConcurrency.limit: 2`}},
 		{"a shared pool is not another rule's own", policy(`{"id":"s","resourceConcurrency":{"groupSelector":"true","limit":1}},{"resourceConcurrency":{"groupSelector":"true","limit":1,"sharedPool":"s"}}`),
-			[]string{`rules[1].resourceConcurrency.sharedPool: "s" is the id of rules[0]`}},
-		{"not JSON", `{"name":`, []string{"line 1, column 9"}},
-		{"a disabled policy is checked as well", `{"name":"p","enabled":false,"selector":"resource.knd == 'x'","rules":[{"retry":{"maxRetries":1}}]}`, []string{"selector: "}},
+			[]string{`duplicate rules[1].resourceConcurrency.sharedPool: "s": is the id of rules[0]`}},
+		{"not JSON", `{"name":`, []string{"syntax line 1, column 9"}},
+		{"a disabled policy is checked as well", `{"name":"p","enabled":false,"selector":"resource.knd == 'x'","rules":[{"retry":{"maxRetries":1}}]}`, []string{"expression selector: "}},
 	} {
 		policies, err := rollout.ParsePolicies([]byte(row.in))
 		if err == nil {
@@ -169,11 +169,11 @@ func TestBadPolicies(t *testing.T) {
 		}
 		var got []string
 		for _, one := range joined(err) {
-			var fault *rollout.PolicyError
+			var fault *rollout.FieldError
 			if !errors.As(one, &fault) {
-				t.Errorf("%s: %v (%T) is no *PolicyError", row.why, one, one)
+				t.Errorf("%s: %v (%T) is no *FieldError", row.why, one, one)
 			}
-			got = append(got, strings.ReplaceAll(one.Error(), "\n", " "))
+			got = append(got, string(fault.Code)+" "+strings.ReplaceAll(one.Error(), "\n", " "))
 		}
 		slices.Sort(got)
 		slices.Sort(row.want)

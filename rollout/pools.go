@@ -179,7 +179,7 @@ func (c *capacity) validateForeign() error {
 	for k := range c.foreign {
 		f.under(join("state.pools", fmt.Sprintf("[%q]", c.foreign[k].Key)), c.foreign[k].Validate())
 	}
-	return snapshotErrors(f.list)
+	return f.few()
 }
 
 // needs appends the pools that a target must have a place in.

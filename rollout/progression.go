@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -34,33 +35,23 @@ type EnvironmentProgression struct {
 	RequireVerificationPassed bool `json:"requireVerificationPassed,omitempty"`
 }
 
-// Validate reports every fault; each is a [*PolicyError] with the field as its path.
+// Validate reports every fault, joined, each a *[FieldError].
 func (p EnvironmentProgression) Validate() error {
 	var f faults
 	if p.DependsOnEnvironmentSelector == "" {
-		f.add("dependsOnEnvironmentSelector", "required: an expression such as environment.name == 'staging'")
+		f.add("dependsOnEnvironmentSelector", CodeRequired, nil, "is required: an expression such as environment.name == 'staging'")
 	}
 	if share := p.MinimumSuccessPercentage; share != nil {
 		if _, err := billionths(*share); err != nil {
-			f.add("minimumSuccessPercentage", "%v", err)
+			f.add("minimumSuccessPercentage", CodeOutOfRange, *share, "%v", err)
 		}
 	}
-	if n := p.MinimumSoakTimeMinutes; n < 0 {
-		f.add("minimumSoakTimeMinutes", "%d is negative: use at least 0", n)
-	} else if n > maxSeconds/60 {
-		f.add("minimumSoakTimeMinutes", "%d minutes overflow: use at most %d", n, maxSeconds/60)
-	}
+	f.within("minimumSoakTimeMinutes", p.MinimumSoakTimeMinutes, 0, maxSeconds/60, "minutes")
 	if n := p.MaximumAgeHours; n != nil {
-		if *n < 1 {
-			f.add("maximumAgeHours", "%d lets nothing pass: use at least 1, or leave it out for no limit", *n)
-		} else if *n > maxSeconds/3600 {
-			f.add("maximumAgeHours", "%d hours overflow: use at most %d", *n, maxSeconds/3600)
-		}
+		f.within("maximumAgeHours", *n, 1, maxSeconds/3600, "hours; leave it out for no limit")
 	}
 	for i, status := range p.SuccessStatuses {
-		if !status.Terminal() {
-			f.add(fmt.Sprintf("successStatuses[%d]", i), "%q is not a status of an ended job", status)
-		}
+		f.terminal(fmt.Sprintf("successStatuses[%d]", i), status)
 	}
 	return f.err()
 }
@@ -68,11 +59,11 @@ func (p EnvironmentProgression) Validate() error {
 // billionths reads a percentage as the shortest decimal that means the same float, which is what a person wrote, in units of 10⁻⁹ percent.
 func billionths(share float64) (uint64, error) {
 	if math.IsNaN(share) || share < 0 || share > 100 {
-		return 0, fmt.Errorf("%v: must be from 0 to 100", share)
+		return 0, errors.New("must be from 0 to 100")
 	}
 	whole, fraction, _ := strings.Cut(strconv.FormatFloat(share, 'f', -1, 64), ".")
 	if len(fraction) > 9 {
-		return 0, fmt.Errorf("%v: use at most 9 decimals", share)
+		return 0, errors.New("must have at most 9 decimals")
 	}
 	units, err := strconv.ParseUint(whole+fraction+strings.Repeat("0", 9-len(fraction)), 10, 64)
 	return units, err

@@ -26,13 +26,13 @@ type Recording struct {
 }
 
 // ParseRecording decodes a recording. Unknown fields, fields given twice and values of the wrong type are errors, and so are another schema and a
-// plan without its instant; each is a [*SnapshotError] with its path. Contradictions within the snapshot are found by [PolicySet.Replay].
+// plan without its instant. All faults are reported, joined, each a *[FieldError]. Contradictions within the snapshot are found by [PolicySet.Replay].
 func ParseRecording(data []byte) (Recording, error) {
 	var r Recording
-	var f faults
 	if err := strictjson.Unmarshal(data, &r); err != nil {
-		f.under("", decodeErrors(err))
-		return Recording{}, snapshotErrors(f.list)
+		var f faults
+		f.under("", err)
+		return Recording{}, f.few()
 	}
 	if err := r.validate(); err != nil {
 		return Recording{}, err
@@ -43,12 +43,12 @@ func ParseRecording(data []byte) (Recording, error) {
 func (r *Recording) validate() error {
 	var f faults
 	if r.Schema != recordingSchema {
-		f.add("schema", "%d is unknown: must be %d", r.Schema, recordingSchema)
+		f.add("schema", CodeUnknownValue, r.Schema, "must be %d: written by another release of the library", recordingSchema)
 	}
 	if r.Plan.Now.IsZero() {
-		f.add("plan.now", "required: a plan is made for an instant")
+		f.add("plan.now", CodeRequired, nil, "is required: a plan is made for an instant")
 	}
-	return snapshotErrors(f.list)
+	return f.err()
 }
 
 // Replay plans what was recorded again, with the policies of the set, and returns the new plan and what it says differently from the recorded one.
@@ -58,7 +58,7 @@ func (r *Recording) validate() error {
 // Every recording stands for itself: what other policies would have started or held back earlier is not carried over to the next one of a
 // log. To see a whole rollout under other policies, let package rollouttest run it.
 //
-// The error is one of [PolicySet.Plan], or a [*SnapshotError] about a recording of another schema or without an instant.
+// The error is one of [PolicySet.Plan], or *[FieldError]s about a recording of another schema or without an instant.
 func (s *PolicySet) Replay(r Recording) (Plan, []Change, error) {
 	if err := r.validate(); err != nil {
 		return Plan{}, nil, fmt.Errorf("rollout: recording: %w", err)

@@ -86,16 +86,16 @@ func TestParseRecordingErrors(t *testing.T) {
 	for _, row := range []struct{ why, text, want string }{
 		{"no object", `[]`, "must be an object"},
 		{"half a recording", `{"schema":1`, "line 1, column 12: unexpected EOF"},
-		{"another schema may mean anything", `{"schema":2,"snapshot":{` + none + `},` + plan + `}`, "schema: 2 is unknown: must be 1"},
-		{"no schema is none", `{"snapshot":{` + none + `},` + plan + `}`, "schema: 0 is unknown"},
-		{"a plan of no instant cannot be made again", `{"schema":1,"snapshot":{` + none + `},"plan":{}}`, "plan.now: required"},
+		{"another schema may mean anything", `{"schema":2,"snapshot":{` + none + `},` + plan + `}`, "schema: 2: must be 1"},
+		{"no schema is none", `{"snapshot":{` + none + `},` + plan + `}`, "schema: 0: must be 1"},
+		{"a plan of no instant cannot be made again", `{"schema":1,"snapshot":{` + none + `},"plan":{}}`, "plan.now: is required"},
 		{"a misspelt field would be lost", `{"schema":1,"snapshot":{` + none + `,"approvels":[]},` + plan + `}`, "snapshot.approvels"},
 		{"all faults are told", `{"schema":"1","snapshot":{"targets":{}},` + plan + `}`, "schema: \nsnapshot.targets"},
 	} {
 		_, err := rollout.ParseRecording([]byte(row.text))
-		var fault *rollout.SnapshotError
+		var fault *rollout.FieldError
 		if !errors.As(err, &fault) {
-			t.Errorf("%s: %v, want a SnapshotError", row.why, err)
+			t.Errorf("%s: %v, want a FieldError", row.why, err)
 			continue
 		}
 		if strings.HasPrefix(err.Error(), ":") {
@@ -112,11 +112,11 @@ func TestParseRecordingErrors(t *testing.T) {
 		t.Errorf("a recording of an empty world: %v", err)
 	}
 	set := compile(t, "[]")
-	if _, _, err := set.Replay(rollout.Recording{Schema: 1}); !errors.As(err, new(*rollout.SnapshotError)) {
+	if _, _, err := set.Replay(rollout.Recording{Schema: 1}); !errors.As(err, new(*rollout.FieldError)) {
 		t.Errorf("a recording without an instant is replayed: %v", err)
 	}
 	twice := rollout.Recording{Schema: 1, Snapshot: rollout.Snapshot{Resources: []rollout.Resource{{ID: "r"}, {ID: "r"}}}, Plan: rollout.Plan{Now: t0}}
-	if _, _, err := set.Replay(twice); !errors.As(err, new(*rollout.SnapshotError)) {
+	if _, _, err := set.Replay(twice); !errors.As(err, new(*rollout.FieldError)) {
 		t.Errorf("a contradictory snapshot is replayed: %v", err)
 	}
 }

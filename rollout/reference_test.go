@@ -1047,7 +1047,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 			}
 			at := slices.IndexFunc(p.leases, func(l concurrency.Lease) bool { return l.Resource == a.t.Resource && l.Group == a.group })
 			if at < 0 {
-				p.leases = append(p.leases, concurrency.Lease{Holder: concurrency.Holder{Resource: a.t.Resource, Group: a.group}, Token: p.next})
+				p.leases = append(p.leases, concurrency.Lease{Holder: concurrency.Holder{Resource: a.t.Resource, Group: a.group}, Token: p.next, State: concurrency.Active})
 				p.next++
 				at = len(p.leases) - 1
 			}

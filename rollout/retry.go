@@ -26,35 +26,24 @@ type Retry struct {
 	RetryOnStatuses []JobStatus `json:"retryOnStatuses,omitempty"`
 }
 
-// Validate reports every fault; each is a [*PolicyError] with the field as its path.
+// Validate reports every fault, joined, each a *[FieldError].
 func (r Retry) Validate() error {
 	var f faults
 	switch n := r.MaxRetries; {
 	case n == nil:
-		f.add("maxRetries", "required: how many attempts may follow the first")
+		f.add("maxRetries", CodeRequired, nil, "is required: how many attempts may follow the first")
 	case *n < 0:
-		f.add("maxRetries", "%d is negative: use at least 0", *n)
+		f.add("maxRetries", CodeOutOfRange, *n, "must be at least 0")
 	}
-	seconds := func(field string, n int64) {
-		if n < 0 {
-			f.add(field, "%d is negative: use at least 0 seconds", n)
-		} else if n > maxSeconds {
-			f.add(field, "%d seconds overflow: use at most %d", n, maxSeconds)
-		}
-	}
-	seconds("backoffSeconds", r.BackoffSeconds)
+	f.within("backoffSeconds", r.BackoffSeconds, 0, maxSeconds, "seconds")
 	if r.MaxBackoffSeconds != nil {
-		seconds("maxBackoffSeconds", *r.MaxBackoffSeconds)
+		f.within("maxBackoffSeconds", *r.MaxBackoffSeconds, 0, maxSeconds, "seconds")
 	}
-	if s := r.BackoffStrategy; s != "" && s != BackoffLinear && s != BackoffExponential {
-		f.add("backoffStrategy", "%q is unknown: use %s or %s", s, BackoffLinear, BackoffExponential)
-	}
+	oneOf(&f, "backoffStrategy", r.BackoffStrategy, BackoffLinear, BackoffExponential)
 	for i, status := range r.RetryOnStatuses {
 		at := fmt.Sprintf("retryOnStatuses[%d]", i)
-		if !status.Terminal() {
-			f.add(at, "%q is not a status of an ended job", status)
-		} else if status == JobSuccessful {
-			f.add(at, "%q: a success is never repeated", status)
+		if f.terminal(at, status) && status == JobSuccessful {
+			f.add(at, CodeConflict, status, "is no failure: a success is never repeated")
 		}
 	}
 	return f.err()

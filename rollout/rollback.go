@@ -14,18 +14,16 @@ type Rollback struct {
 	OnVerificationFailure bool        `json:"onVerificationFailure,omitempty"` // so does a failed verification
 }
 
-// Validate reports every fault; each is a [*PolicyError] with the field as its path.
+// Validate reports every fault, joined, each a *[FieldError].
 func (r Rollback) Validate() error {
 	var f faults
 	if len(r.OnJobStatuses) == 0 && !r.OnVerificationFailure {
-		f.add("onJobStatuses", "nothing triggers the rule: name at least one status, or set onVerificationFailure")
+		f.add("onJobStatuses", CodeRequired, nil, "nothing triggers the rule: name at least one status, or set onVerificationFailure")
 	}
 	for i, status := range r.OnJobStatuses {
 		at := fmt.Sprintf("onJobStatuses[%d]", i)
-		if !status.Terminal() {
-			f.add(at, "%q is not a status of an ended job", status)
-		} else if status == JobSuccessful {
-			f.add(at, "%q: use onVerificationFailure for a job that succeeded and turned out bad", status)
+		if f.terminal(at, status) && status == JobSuccessful {
+			f.add(at, CodeConflict, status, "is no failure: use onVerificationFailure for a job that succeeded and turned out bad")
 		}
 	}
 	return f.err()

@@ -353,8 +353,8 @@ func caseOfWindow(t *testing.T, raw rawCase) {
 		if err == nil {
 			_, err = rollout.Compile(policies, newEnv(t))
 		}
-		var fault *rollout.PolicyError
-		var calendar *clock.CalendarError
+		var fault *rollout.FieldError
+		var calendar *clock.FieldError
 		if !errors.As(err, &fault) || fault.Path != "rules[0].deploymentWindow."+want.Error || !errors.As(err, &calendar) {
 			t.Errorf("got %v, want a fault of %s", err, want.Error)
 		}

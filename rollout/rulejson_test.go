@@ -68,29 +68,29 @@ func TestBadRules(t *testing.T) {
 		want    []string
 	}{
 		{"unknown fields", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"true","soak":1}},{"versionCooldown":{"interval":1}},{"deploymentWindow":{"rule":"x"}},{"rollback":{"on":[]}}`),
-			[]string{"rules[0].environmentProgression.soak: unknown field", "rules[1].versionCooldown.interval: unknown field", "rules[2].deploymentWindow.rule: unknown field", "rules[3].rollback.on: unknown field"}},
-		{"a kind that is reserved", policy(`{"failureBudget":{}}`), []string{"rules[0].failureBudget: unknown field"}},
+			[]string{"unknown_field rules[0].environmentProgression.soak: unknown field", "unknown_field rules[1].versionCooldown.interval: unknown field", "unknown_field rules[2].deploymentWindow.rule: unknown field", "unknown_field rules[3].rollback.on: unknown field"}},
+		{"a kind that is reserved", policy(`{"failureBudget":{}}`), []string{"unknown_field rules[0].failureBudget: unknown field"}},
 		{"every fault of a progression", policy(`{"environmentProgression":{"minimumSuccessPercentage":100.5,"minimumSoakTimeMinutes":-1,"maximumAgeHours":0,"successStatuses":["inProgress","odd"]}}`),
-			[]string{"rules[0].environmentProgression.dependsOnEnvironmentSelector: required", "rules[0].environmentProgression.minimumSuccessPercentage: 100.5", "rules[0].environmentProgression.minimumSoakTimeMinutes: -1",
-				"rules[0].environmentProgression.maximumAgeHours: 0", `rules[0].environmentProgression.successStatuses[0]: "inProgress"`, `rules[0].environmentProgression.successStatuses[1]: "odd"`}},
+			[]string{"required rules[0].environmentProgression.dependsOnEnvironmentSelector: is required", "out_of_range rules[0].environmentProgression.minimumSuccessPercentage: 100.5", "out_of_range rules[0].environmentProgression.minimumSoakTimeMinutes: -1",
+				"out_of_range rules[0].environmentProgression.maximumAgeHours: 0", `unknown_value rules[0].environmentProgression.successStatuses[0]: "inProgress"`, `unknown_value rules[0].environmentProgression.successStatuses[1]: "odd"`}},
 		{"shares below nothing, and finer than anybody means", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"true","minimumSuccessPercentage":-1}},{"environmentProgression":{"dependsOnEnvironmentSelector":"true","minimumSuccessPercentage":0.0000000001}}`),
-			[]string{"rules[0].environmentProgression.minimumSuccessPercentage: -1", "rules[1].environmentProgression.minimumSuccessPercentage: 1e-10"}},
+			[]string{"out_of_range rules[0].environmentProgression.minimumSuccessPercentage: -1", "out_of_range rules[1].environmentProgression.minimumSuccessPercentage: 1e-10"}},
 		{"what overflows", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"true","minimumSoakTimeMinutes":153722868,"maximumAgeHours":2562048}},{"versionCooldown":{"intervalSeconds":9223372037}},{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"10:00"},"minimumRemainingMinutes":153722868}}`),
-			[]string{"rules[0].environmentProgression.minimumSoakTimeMinutes: 153722868 minutes overflow: use at most 153722867", "rules[0].environmentProgression.maximumAgeHours: 2562048 hours overflow: use at most 2562047", "rules[1].versionCooldown.intervalSeconds: 9223372037 seconds overflow: use at most 9223372036",
-				"rules[2].deploymentWindow.minimumRemainingMinutes: 153722868 minutes overflow: use at most 153722867"}},
+			[]string{"out_of_range rules[0].environmentProgression.minimumSoakTimeMinutes: 153722868: must be from 0 to 153722867 minutes", "out_of_range rules[0].environmentProgression.maximumAgeHours: 2562048: must be from 1 to 2562047 hours", "out_of_range rules[1].versionCooldown.intervalSeconds: 9223372037: must be from 0 to 9223372036 seconds",
+				"out_of_range rules[2].deploymentWindow.minimumRemainingMinutes: 153722868: must be from 0 to 153722867 minutes"}},
 		{"the longest durations, and the finest share", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"true","minimumSoakTimeMinutes":153722867,"maximumAgeHours":2562047,"minimumSuccessPercentage":33.333333333}},{"versionCooldown":{"intervalSeconds":9223372036}},{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"10:00"},"minimumRemainingMinutes":153722867}}`), nil},
-		{"a progression that looks at versions", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"version.tag == 'v1'"}}`), []string{"rules[0].environmentProgression.dependsOnEnvironmentSelector: version.tag is not known here"}},
-		{"a progression that does not compile", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.nme == 'x'"}}`), []string{"rules[0].environmentProgression.dependsOnEnvironmentSelector: "}},
-		{"cooldowns", policy(`{"versionCooldown":{}},{"versionCooldown":{"intervalSeconds":-1}}`), []string{"rules[0].versionCooldown.intervalSeconds: required", "rules[1].versionCooldown.intervalSeconds: -1"}},
-		{"a window of nothing", policy(`{"deploymentWindow":{}}`), []string{"rules[0].deploymentWindow"}},
+		{"a progression that looks at versions", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"version.tag == 'v1'"}}`), []string{"expression rules[0].environmentProgression.dependsOnEnvironmentSelector: \"version.tag\": is not known here"}},
+		{"a progression that does not compile", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.nme == 'x'"}}`), []string{"expression rules[0].environmentProgression.dependsOnEnvironmentSelector: "}},
+		{"cooldowns", policy(`{"versionCooldown":{}},{"versionCooldown":{"intervalSeconds":-1}}`), []string{"required rules[0].versionCooldown.intervalSeconds: is required", "out_of_range rules[1].versionCooldown.intervalSeconds: -1"}},
+		{"a window of nothing", policy(`{"deploymentWindow":{}}`), []string{"empty_window rules[0].deploymentWindow"}},
 		{"a window with a choice that nobody knows", policy(`{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"10:00"},"firstDeploy":"maybe","minimumRemainingMinutes":-1}}`),
-			[]string{`rules[0].deploymentWindow.firstDeploy: "maybe"`, "rules[0].deploymentWindow.minimumRemainingMinutes: -1"}},
-		{"a day that is none", policy(`{"deploymentWindow":{"weekly":{"days":["monday"],"start":"09:00","end":"10:00"}}}`), []string{"rules[0].deploymentWindow.weekly.days[0]: "}},
-		{"a zone that is none is not UTC", policy(`{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"10:00"},"timezone":"Mars/Olympus"}}`), []string{"rules[0].deploymentWindow.timezone: "}},
-		{"a phase without anchor", policy(`{"deploymentWindow":{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=9","durationMinutes":60}}`), []string{"rules[0].deploymentWindow.anchor: "}},
-		{"no length", policy(`{"deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=9"}}`), []string{"rules[0].deploymentWindow.durationMinutes: "}},
-		{"a rollback that nothing triggers", policy(`{"rollback":{}}`), []string{"rules[0].rollback.onJobStatuses: nothing triggers"}},
-		{"a rollback on what is none", policy(`{"rollback":{"onJobStatuses":["successful","inProgress"]}}`), []string{`rules[0].rollback.onJobStatuses[0]: "successful"`, `rules[0].rollback.onJobStatuses[1]: "inProgress"`}},
+			[]string{`unknown_value rules[0].deploymentWindow.firstDeploy: "maybe"`, "out_of_range rules[0].deploymentWindow.minimumRemainingMinutes: -1"}},
+		{"a day that is none", policy(`{"deploymentWindow":{"weekly":{"days":["monday"],"start":"09:00","end":"10:00"}}}`), []string{"day_invalid rules[0].deploymentWindow.weekly.days[0]: "}},
+		{"a zone that is none is not UTC", policy(`{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"10:00"},"timezone":"Mars/Olympus"}}`), []string{"timezone_unknown rules[0].deploymentWindow.timezone: "}},
+		{"a phase without anchor", policy(`{"deploymentWindow":{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=9","durationMinutes":60}}`), []string{"anchor_required rules[0].deploymentWindow.anchor: "}},
+		{"no length", policy(`{"deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=9"}}`), []string{"duration_invalid rules[0].deploymentWindow.durationMinutes: "}},
+		{"a rollback that nothing triggers", policy(`{"rollback":{}}`), []string{"required rules[0].rollback.onJobStatuses: nothing triggers"}},
+		{"a rollback on what is none", policy(`{"rollback":{"onJobStatuses":["successful","inProgress"]}}`), []string{`conflict rules[0].rollback.onJobStatuses[0]: "successful"`, `unknown_value rules[0].rollback.onJobStatuses[1]: "inProgress"`}},
 	} {
 		policies, err := rollout.ParsePolicies([]byte(row.in))
 		if err == nil {
@@ -98,10 +98,11 @@ func TestBadRules(t *testing.T) {
 		}
 		var got []string
 		for _, one := range joined(err) {
-			if !errors.As(one, new(*rollout.PolicyError)) {
-				t.Errorf("%s: %v (%T) is no *PolicyError", row.why, one, one)
+			var fault *rollout.FieldError
+			if !errors.As(one, &fault) {
+				t.Errorf("%s: %v (%T) is no *FieldError", row.why, one, one)
 			}
-			got = append(got, strings.ReplaceAll(one.Error(), "\n", " "))
+			got = append(got, string(fault.Code)+" "+strings.ReplaceAll(one.Error(), "\n", " "))
 		}
 		slices.Sort(got)
 		slices.Sort(row.want)

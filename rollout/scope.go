@@ -98,18 +98,18 @@ func (w *work) scopeFailed(s *scope, code DiagnosticCode, v *Version, detail str
 	return w.set.scopeErrors == ScopeInclude
 }
 
-// CheckVersion reports what is wrong with the expressions that a version carries, its targetSelector and those of its dependencies, as one
-// [*PolicyError] each. A host calls it when a version is published: a plan can only leave such a version out.
+// CheckVersion reports what is wrong with the expressions that a version carries, its targetSelector and those of its dependencies, joined,
+// each a *[FieldError]. A host calls it when a version is published: a plan can only leave such a version out.
 func (s *PolicySet) CheckVersion(v Version) error {
 	c := compilation{compiler: s.compiler}
 	c.expression("targetSelector", v.TargetSelector, ofResource, ofEnv, ofDeployment, ofVersion)
 	for i, d := range v.Dependencies {
 		at := fmt.Sprintf("dependencies[%d]", i)
 		if d.Deployment == "" {
-			c.add(join(at, "deployment"), "required: the id of a deployment")
+			c.add(join(at, "deployment"), CodeRequired, nil, "is required: the id of a deployment")
 		}
 		if d.VersionSelector == "" {
-			c.add(join(at, "versionSelector"), `required: write "true" if any version will do`)
+			c.add(join(at, "versionSelector"), CodeRequired, nil, `is required: write "true" if any version will do`)
 		}
 		c.expression(join(at, "versionSelector"), d.VersionSelector, ofVersion, ofDeployment, ofEnv, ofResource)
 	}

@@ -167,9 +167,9 @@ func TestCheckVersion(t *testing.T) {
 		var got []string
 		err := set.CheckVersion(row.version)
 		for _, one := range joined(err) {
-			var fault *rollout.PolicyError
+			var fault *rollout.FieldError
 			if !errors.As(one, &fault) {
-				t.Fatalf("%s: %v is no *PolicyError", row.why, one)
+				t.Fatalf("%s: %v is no *FieldError", row.why, one)
 			}
 			got = append(got, fault.Path)
 		}

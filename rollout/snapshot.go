@@ -206,7 +206,7 @@ func (a *Approval) validate(i int, f *faults) {
 		{"by", a.By, "who says so, since minApprovals counts persons"},
 	} {
 		if required.value == "" {
-			f.add(fmt.Sprintf("approvals[%d].%s", i, required.field), "required: %s", required.why)
+			f.add(fmt.Sprintf("approvals[%d].%s", i, required.field), CodeRequired, nil, "is required: %s", required.why)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package rollout_test
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -29,43 +28,43 @@ func TestSnapshotFaults(t *testing.T) {
 		{"neighbours on a resource that there is not are reported each", func(s *rollout.Snapshot) {
 			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "x", Environment: "prod", Deployment: "api"}},
 				rollout.Target{TargetID: rollout.TargetID{Resource: "x", Environment: "prod", Deployment: "web"}})
-		}, 2, `targets: resource "x" is not in the list of its kind`},
+		}, 2, `unknown_value targets: "x": is not the id of a listed resource`},
 		{"so are those in an environment that there is not", func(s *rollout.Snapshot) {
 			for k := range s.Targets {
 				s.Targets[k].Environment = "qa"
 			}
-		}, 2, `targets: environment "qa" is not in the list of its kind`},
-		{"a target of a deployment where there is none", func(s *rollout.Snapshot) { s.Deployments, s.Versions = nil, nil }, 2, `targets: deployment "web" is not in the list of its kind`},
-		{"twenty are listed", ghosts(20), 20, `targets: resource "x019" is not in the list of its kind`},
+		}, 2, `unknown_value targets: "qa": is not the id of a listed environment`},
+		{"a target of a deployment where there is none", func(s *rollout.Snapshot) { s.Deployments, s.Versions = nil, nil }, 2, `unknown_value targets: "web": is not the id of a listed deployment`},
+		{"twenty are listed", ghosts(20), 20, `unknown_value targets: "x019": is not the id of a listed resource`},
 		{"of more than twenty the rest is counted", ghosts(23), 21, "and 3 more faults"},
-		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "targets: r1 / prod / api occurs twice: one entry per release target"},
-		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "resources: an entry has no id: every one needs its own"},
-		{"a resource occurs twice", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }, 1, `resources: the id "r1" occurs twice: ids are unique`},
+		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "duplicate targets: r1 / prod / api occurs twice: one entry per release target"},
+		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "required resources: an entry has no id: every one needs its own"},
+		{"a resource occurs twice", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }, 1, `duplicate resources: "r1": is the id of two entries: ids are unique`},
 		{"an approval of no deployment would approve nothing, and nobody would know why", func(s *rollout.Snapshot) {
 			s.Approvals = []rollout.Approval{{Version: "v1", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0}}
-		}, 1, "approvals[0].deployment: required: the deployment that the version belongs to"},
-		{"nor does one that says nothing", func(s *rollout.Snapshot) { s.Approvals = []rollout.Approval{{}} }, 4, "approvals[0].by: required: who says so, since minApprovals counts persons"},
+		}, 1, "required approvals[0].deployment: is required: the deployment that the version belongs to"},
+		{"nor does one that says nothing", func(s *rollout.Snapshot) { s.Approvals = []rollout.Approval{{}} }, 4, "required approvals[0].by: is required: who says so, since minApprovals counts persons"},
 		{"the state has two records of a pool, and one would hide the leases of the other", func(s *rollout.Snapshot) {
 			s.State.Pools = []concurrency.Record{concurrency.NewRecord("a"), concurrency.NewRecord("b"), concurrency.NewRecord("a")}
-		}, 1, `state.pools: two records of pool "a": keep the one that was saved last`},
+		}, 1, `duplicate state.pools: two records of pool "a": keep the one that was saved last`},
 		{"the record of a pool that no rule has any more is of another release", func(s *rollout.Snapshot) {
 			s.State.Pools = []concurrency.Record{{Schema: 2, Key: "a", NextToken: 1}}
-		}, 1, `state.pools["a"]: schema: 2: must be 1: written by another release of the library`},
+		}, 1, `unknown_value state.pools["a"].schema: 2: must be 1: written by another release of the library`},
 		{"the state has two records of a bracket", func(s *rollout.Snapshot) {
 			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("b", "prod").Group, bracket.NewState("b", "prod").Group}
-		}, 1, `state.brackets: two records of rule "b" in "prod": keep the one that was saved last`},
+		}, 1, `duplicate state.brackets: two records of rule "b" in "prod": keep the one that was saved last`},
 		{"a list of a decoded state holds a null", func(s *rollout.Snapshot) {
 			if err := json.Unmarshal([]byte(`{"brackets":[null],"rollouts":[]}`), &s.State); err != nil {
 				t.Fatal(err)
 			}
-		}, 1, "state.brackets[0]: must not be null"},
-		{"so does the list of executions", func(s *rollout.Snapshot) { s.State.Executions = make([]*bracket.ExecutionRecord, 2) }, 1, "state.executions[0]: must not be null"},
+		}, 1, "required state.brackets[0]: must not be null"},
+		{"so does the list of executions", func(s *rollout.Snapshot) { s.State.Executions = make([]*bracket.ExecutionRecord, 2) }, 1, "required state.executions[0]: must not be null"},
 		{"the record of a rollout is of another release of the library", func(s *rollout.Snapshot) {
 			s.State.Rollouts = []rollout.RolloutRecord{{Schema: 2, Rule: "g", StartAt: t0, Founders: 1}}
-		}, 1, "state.rollouts[0]: schema 2 is unknown: must be 1"},
+		}, 1, "unknown_value state.rollouts[0].schema: 2: must be 1: written by another release of the library"},
 		{"a rollout of nobody would make everybody due at once", func(s *rollout.Snapshot) {
 			s.State.Rollouts = []rollout.RolloutRecord{{Schema: 1, Rule: "g", StartAt: t0}, {Schema: 1, Rule: "g", Founders: 1}, {Schema: 1, Rule: "h", StartAt: t0, Founders: -1}}
-		}, 4, "state.rollouts[2]: startAt 2025-01-01 00:00:00 +0000 UTC and n0 -1: both must be set"},
+		}, 4, "out_of_range state.rollouts[2].n0: -1: must be at least 1"},
 	} {
 		s := fleet(1, "v1", map[string][]string{"api": {"v1"}, "web": {"v1"}})
 		row.spoil(&s)
@@ -74,7 +73,7 @@ func TestSnapshotFaults(t *testing.T) {
 			t.Errorf("%s: no error", row.why)
 			continue
 		}
-		lines := strings.Split(err.Error(), "\n")
+		lines := coded(err)
 		if len(lines) != row.lines || lines[len(lines)-1] != row.last {
 			t.Errorf("%s: %d lines, the last one %q; want %d and %q", row.why, len(lines), lines[len(lines)-1], row.lines, row.last)
 		}

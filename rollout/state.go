@@ -24,13 +24,13 @@ type State struct {
 func (s *State) validate(f *faults) {
 	for i, record := range s.Brackets {
 		if record == nil {
-			f.add(fmt.Sprintf("state.brackets[%d]", i), "must not be null")
+			f.add(fmt.Sprintf("state.brackets[%d]", i), CodeRequired, nil, "must not be null")
 			return // and cannot be compared
 		}
 	}
 	for i, record := range s.Executions {
 		if record == nil {
-			f.add(fmt.Sprintf("state.executions[%d]", i), "must not be null")
+			f.add(fmt.Sprintf("state.executions[%d]", i), CodeRequired, nil, "must not be null")
 			return
 		}
 	}
@@ -38,9 +38,7 @@ func (s *State) validate(f *faults) {
 	distinct(f, "state.pools", s.Pools, func(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) }, func(r concurrency.Record) string { return fmt.Sprintf("pool %q", r.Key) })
 	distinct(f, "state.rollouts", s.Rollouts, compareRollouts, recordKey)
 	for i := range s.Rollouts {
-		if err := s.Rollouts[i].validate(); err != nil {
-			f.add(fmt.Sprintf("state.rollouts[%d]", i), "%v", err)
-		}
+		f.under(fmt.Sprintf("state.rollouts[%d]", i), s.Rollouts[i].validate())
 	}
 }
 
@@ -51,18 +49,23 @@ func distinct[T any](f *faults, path string, list []T, compare func(a, b T) int,
 	}
 	for i := 1; i < len(list); i++ {
 		if compare(list[i-1], list[i]) == 0 {
-			f.add(path, "two records of %s: keep the one that was saved last", name(list[i]))
+			f.add(path, CodeDuplicate, nil, "two records of %s: keep the one that was saved last", name(list[i]))
 		}
 	}
 }
 
 // validate refuses what no planner wrote: positions would follow from it without anybody noticing.
 func (r RolloutRecord) validate() error {
-	switch {
-	case r.Schema != 1:
-		return fmt.Errorf("schema %d is unknown: must be 1", r.Schema)
-	case r.StartAt.IsZero() || r.Founders < 1:
-		return fmt.Errorf("startAt %v and n0 %d: both must be set", r.StartAt, r.Founders)
+	var f faults
+	if r.Schema != 1 {
+		f.add("schema", CodeUnknownValue, r.Schema, "must be 1: written by another release of the library")
+		return f.err()
 	}
-	return nil
+	if r.StartAt.IsZero() {
+		f.add("startAt", CodeRequired, nil, "is required: positions are counted from it")
+	}
+	if r.Founders < 1 {
+		f.add("n0", CodeOutOfRange, r.Founders, "must be at least 1")
+	}
+	return f.err()
 }

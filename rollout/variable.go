@@ -1,7 +1,7 @@
 package rollout
 
 import (
-	"fmt"
+	"errors"
 	"strings"
 )
 
@@ -116,7 +116,7 @@ type variable struct {
 func parseVariable(text string) (*variable, error) {
 	field, ok := strings.CutPrefix(text, "resource.")
 	if !ok {
-		return nil, fmt.Errorf("%q is not a variable of a resource: write resource.kind or resource.metadata['zone']", text)
+		return nil, errors.New("is not a variable of a resource: write resource.kind or resource.metadata['zone']")
 	}
 	switch field {
 	case "id", "name", "kind", "identifier", "version":
@@ -133,7 +133,7 @@ func parseVariable(text string) (*variable, error) {
 	} else if key, ok := strings.CutPrefix(field, "metadata."); ok && plainName(key) {
 		return &variable{field: "metadata", key: key}, nil
 	}
-	return nil, fmt.Errorf("%q is not a string variable of a resource: write resource.kind or resource.metadata['zone']", text)
+	return nil, errors.New("is not a string variable of a resource: write resource.kind or resource.metadata['zone']")
 }
 
 func plainName(name string) bool {

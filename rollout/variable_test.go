@@ -54,7 +54,7 @@ func TestGroupBy(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = rollout.Compile(parsed, newEnv(t))
-		var fault *rollout.PolicyError
+		var fault *rollout.FieldError
 		if variable == "" {
 			if err != nil {
 				t.Errorf("no groupBy: %v", err)

@@ -34,18 +34,12 @@ const (
 	FirstDeployApply  FirstDeploy = "apply"  // a window like any other
 )
 
-// Validate reports every fault that can be seen without zone data; each is a [*PolicyError] or a [*clock.CalendarError].
+// Validate reports every fault that can be seen without zone data, joined, each a *[FieldError].
 func (d DeploymentWindow) Validate() error {
 	var f faults
 	f.under("", d.Window.Validate())
-	if d.FirstDeploy != "" && d.FirstDeploy != FirstDeployBypass && d.FirstDeploy != FirstDeployApply {
-		f.add("firstDeploy", "%q is unknown: use %s or %s", d.FirstDeploy, FirstDeployBypass, FirstDeployApply)
-	}
-	if n := d.MinimumRemainingMinutes; n < 0 {
-		f.add("minimumRemainingMinutes", "%d is negative: use at least 0", n)
-	} else if n > maxSeconds/60 {
-		f.add("minimumRemainingMinutes", "%d minutes overflow: use at most %d", n, maxSeconds/60)
-	}
+	oneOf(&f, "firstDeploy", d.FirstDeploy, FirstDeployBypass, FirstDeployApply)
+	f.within("minimumRemainingMinutes", d.MinimumRemainingMinutes, 0, maxSeconds/60, "minutes")
 	return f.err()
 }
 
@@ -99,19 +93,19 @@ func (c *compilation) window(path string, r *compiledRule, own DeploymentWindow)
 	type place struct{ path, hint string }
 	known := map[place]bool{} // faults that Policy.Validate reports: it sees all but those of zones
 	for _, one := range leaves(own.Window.Validate()) {
-		var fault *clock.CalendarError
+		var fault *clock.FieldError
 		if errors.As(one, &fault) {
 			known[place{fault.Path, fault.Hint}] = true
 		}
 	}
 	for _, one := range leaves(err) {
-		var fault *clock.CalendarError
+		var fault *clock.FieldError
 		if !errors.As(one, &fault) {
-			c.list = append(c.list, &PolicyError{Path: path, Msg: one.Error(), Err: one})
+			c.under(path, one)
 			continue
 		}
 		if field := strings.TrimPrefix(strings.TrimPrefix(fault.Path, "windows[0]"), "."); !known[place{field, fault.Hint}] {
-			c.list = append(c.list, &PolicyError{Path: join(path, field), Msg: fault.Hint, Err: fault})
+			c.list = append(c.list, &FieldError{Path: join(path, field), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint, Err: fault})
 		}
 	}
 	r.calendar = calendar

@@ -16,13 +16,12 @@ import (
 // minAvailable of a clique to its replicas, that of a scaling group to 1. Fields of the API that have no influence on an update,
 // pod specs above all, are not looked into; a field that Grove does not know is an error.
 //
-// The result is validated. All faults are reported, joined, with their paths in the document, such as
-// spec.template.cliques[1].updateStrategy.maxSurge: values of the wrong form first, and if there are none, each violation of a
-// rule as a *[FieldError].
+// The result is validated. All faults are reported, joined, each a *[FieldError] with its path in the document, such as
+// spec.template.cliques[1].updateStrategy.maxSurge: values of the wrong form first, and if there are none, violations of rules.
 func ParsePodCliqueSet(data []byte) (SetSpec, error) {
 	var document manifest
 	if err := strictjson.Unmarshal(data, &document); err != nil {
-		return SetSpec{}, err
+		return SetSpec{}, decoded(err)
 	}
 	return document.spec()
 }
@@ -90,7 +89,7 @@ type place struct{ path, counts string }
 func (m manifest) spec() (SetSpec, error) {
 	var faults faults
 	if m.Kind != "" && m.Kind != "PodCliqueSet" {
-		faults.add("kind", strconv.Quote(m.Kind), `must be "PodCliqueSet"`)
+		faults.add("kind", CodeUnknownValue, strconv.Quote(m.Kind), `must be "PodCliqueSet"`)
 	}
 	template := m.Spec.Template
 	spec := SetSpec{Replicas: m.Spec.Replicas, UpdateStrategy: m.Spec.UpdateStrategy, Partition: m.Spec.Partition, Paused: m.Spec.Paused}
@@ -113,9 +112,9 @@ func (m manifest) spec() (SetSpec, error) {
 			k := slices.IndexFunc(cliques, func(c Clique) bool { return c.Name == name })
 			switch {
 			case k < 0:
-				faults.add(at, strconv.Quote(name), "is not a clique of the template")
+				faults.add(at, CodeUnknownValue, strconv.Quote(name), "is not a clique of the template")
 			case group[k] != "":
-				faults.add(at, strconv.Quote(name), "is a member of "+group[k]+" already")
+				faults.add(at, CodeDuplicate, strconv.Quote(name), "is a member of "+group[k]+" already")
 			default:
 				group[k] = path
 				c.Cliques = append(c.Cliques, cliques[k])
@@ -154,10 +153,10 @@ func (c manifestClique) clique(path string, faults *faults) (Clique, place) {
 	if c.Spec != nil {
 		at.counts = path + ".spec."
 		if c.Replicas != nil && c.Spec.Replicas != nil {
-			faults.add(path+".replicas", strconv.Itoa(*c.Replicas), "is given in spec, too")
+			faults.add(path+".replicas", CodeConflict, strconv.Itoa(*c.Replicas), "is given in spec, too")
 		}
 		if c.MinAvailable != nil && c.Spec.MinAvailable != nil {
-			faults.add(path+".minAvailable", strconv.Itoa(*c.MinAvailable), "is given in spec, too")
+			faults.add(path+".minAvailable", CodeConflict, strconv.Itoa(*c.MinAvailable), "is given in spec, too")
 		}
 		if counts.Replicas == nil {
 			counts.Replicas = c.Spec.Replicas

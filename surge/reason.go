@@ -102,7 +102,7 @@ func (Blocked) codes() []string {
 func codeText(codes []string, value uint8, kind string) (string, error) {
 	if int(value) >= len(codes) || codes[value] == "" {
 		text := kind + "(" + strconv.Itoa(int(value)) + ")"
-		return text, &FieldError{Value: text, Hint: "has no text: it is none of the constants"}
+		return text, &FieldError{Code: CodeUnknownValue, Value: text, Hint: "has no text: it is none of the constants"}
 	}
 	return codes[value], nil
 }
@@ -113,7 +113,7 @@ func codeValue(codes []string, text string) (uint8, error) {
 			return uint8(value), nil
 		}
 	}
-	return 0, &FieldError{Value: strconv.Quote(text), Hint: "unknown code"}
+	return 0, &FieldError{Code: CodeUnknownValue, Value: strconv.Quote(text), Hint: "unknown code"}
 }
 
 // String returns "create" or "delete".
@@ -191,7 +191,7 @@ func (b Blocked) String() string { return strings.Join(b.list(), " ") }
 // MarshalJSON returns the list of codes; the empty set is an empty list.
 func (b Blocked) MarshalJSON() ([]byte, error) {
 	if b >= 1<<len(b.codes()) {
-		return nil, &FieldError{Value: fmt.Sprintf("Blocked(%d)", uint16(b)), Hint: "holds bits that are none of the constants"}
+		return nil, &FieldError{Code: CodeUnknownValue, Value: fmt.Sprintf("Blocked(%d)", uint16(b)), Hint: "holds bits that are none of the constants"}
 	}
 	if b == 0 {
 		return []byte("[]"), nil
@@ -203,7 +203,7 @@ func (b Blocked) MarshalJSON() ([]byte, error) {
 func (b *Blocked) UnmarshalJSON(data []byte) error {
 	var list []string
 	if err := json.Unmarshal(data, &list); err != nil {
-		return &FieldError{Value: string(data), Hint: "must be a list of codes"}
+		return &FieldError{Code: CodeType, Value: string(data), Hint: "must be a list of codes"}
 	}
 	set := Blocked(0)
 	for _, code := range list {

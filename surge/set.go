@@ -81,13 +81,13 @@ type Clique struct {
 }
 
 // UnmarshalJSON reads a SetSpec strictly: unknown fields, repeated fields and malformed values are errors, all of them
-// reported with their paths; the fault of a limit is a *[concurrency.FieldError]. It does not validate. On error the
+// reported, joined, each a *[FieldError]. It does not validate. On error the
 // SetSpec is unchanged.
 func (s *SetSpec) UnmarshalJSON(data []byte) error {
 	type plain SetSpec
 	var read plain
 	if err := strictjson.Unmarshal(data, &read); err != nil {
-		return err
+		return decoded(err)
 	}
 	*s = SetSpec(read)
 	return nil
@@ -144,9 +144,9 @@ func (s SetSpec) validate(faults *faults, at paths) {
 	names := map[string]string{}
 	name := func(path, name string) {
 		if name == "" {
-			faults.add(path+".name", "", "must not be empty")
+			faults.add(path+".name", CodeRequired, "", "must not be empty")
 		} else if first, twice := names[name]; twice {
-			faults.add(path+".name", strconv.Quote(name), "is the name of "+first+" too")
+			faults.add(path+".name", CodeDuplicate, strconv.Quote(name), "is the name of "+first+" too")
 		} else {
 			names[name] = path
 		}
@@ -156,22 +156,22 @@ func (s SetSpec) validate(faults *faults, at paths) {
 		name(path, c.Name)
 		c.flat().validate(faults, counts, path+".updateStrategy.")
 		if s.recreate() && c.UpdateStrategy != nil {
-			faults.add(path+".updateStrategy", "", "must be left out under ReplicaRecreate, which recreates all components together")
+			faults.add(path+".updateStrategy", CodeConflict, "", "must be left out under ReplicaRecreate, which recreates all components together")
 		}
 		switch c.Kind {
 		case PodCliqueScalingGroup, PodClique, "":
 		default:
-			faults.add(path+".kind", strconv.Quote(string(c.Kind)), `must be "PodClique" or "PodCliqueScalingGroup"`)
+			faults.add(path+".kind", CodeUnknownValue, strconv.Quote(string(c.Kind)), `must be "PodClique" or "PodCliqueScalingGroup"`)
 		}
 		if len(c.Cliques) > 0 && c.Kind != PodCliqueScalingGroup {
-			faults.add(path+".cliques", "", `only a "PodCliqueScalingGroup" has member cliques`)
+			faults.add(path+".cliques", CodeConflict, "", `only a "PodCliqueScalingGroup" has member cliques`)
 		}
 		for j, member := range c.Cliques {
 			path, counts := at.clique(i, j)
 			name(path, member.Name)
 			Spec{Replicas: member.Replicas, MinAvailable: member.MinAvailable}.validate(faults, counts, path+".")
 			if member.UpdateStrategy != nil {
-				faults.add(path+".updateStrategy", "", fmt.Sprintf("must be left out: the clique is updated with its scaling group, %q", c.Name))
+				faults.add(path+".updateStrategy", CodeConflict, "", fmt.Sprintf("must be left out: the clique is updated with its scaling group, %q", c.Name))
 			}
 		}
 	}
@@ -192,15 +192,15 @@ func (s SetSpec) validateStrategy(faults *faults, set string) {
 		if strategy.Type == "OnDelete" {
 			hint += "; what Grove calls OnDelete is paused: true"
 		}
-		faults.add(set+"updateStrategy.type", strconv.Quote(string(strategy.Type)), hint)
+		faults.add(set+"updateStrategy.type", CodeUnknownValue, strconv.Quote(string(strategy.Type)), hint)
 		return
 	}
 	const hint = "a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"
 	if v := strategy.RollingUpdate.MaxUnavailable; !v.IsZero() && v != concurrency.Count(1) {
-		faults.add(budgets+"maxUnavailable", v.String(), hint)
+		faults.add(budgets+"maxUnavailable", CodeConflict, v.String(), hint)
 	}
 	if v := strategy.RollingUpdate.MaxSurge; v.Value() != 0 {
-		faults.add(budgets+"maxSurge", v.String(), hint)
+		faults.add(budgets+"maxSurge", CodeConflict, v.String(), hint)
 	}
 }
 

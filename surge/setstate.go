@@ -36,12 +36,12 @@ func (s SetState) check(components int) error {
 	var faults faults
 	for r, replica := range s {
 		if len(replica) > components {
-			faults.add("state["+strconv.Itoa(r)+"]", strconv.Itoa(len(replica))+" components",
+			faults.add("state["+strconv.Itoa(r)+"]", CodeOutOfRange, strconv.Itoa(len(replica))+" components",
 				"the set has "+strconv.Itoa(components)+": keep a removed component with 0 replicas until its units are gone")
 		}
 		for i, units := range replica {
 			if len(units.Revisions) > len(units.Slots) {
-				faults.add(fmt.Sprintf("state[%d][%d].revisions", r, i), strconv.Itoa(len(units.Revisions))+" entries",
+				faults.add(fmt.Sprintf("state[%d][%d].revisions", r, i), CodeOutOfRange, strconv.Itoa(len(units.Revisions))+" entries",
 					"there are "+strconv.Itoa(len(units.Slots))+" slots")
 			}
 		}

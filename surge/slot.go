@@ -64,7 +64,7 @@ func (s Slot) String() string {
 // MarshalText returns the one-character notation; a value that is none of the constants is a *[FieldError].
 func (s Slot) MarshalText() ([]byte, error) {
 	if s >= slotKinds {
-		return nil, &FieldError{Value: strconv.Itoa(int(s)), Hint: "is no slot"}
+		return nil, &FieldError{Code: CodeUnknownValue, Value: strconv.Itoa(int(s)), Hint: "is no slot"}
 	}
 	return []byte{notation[s]}, nil
 }
@@ -73,7 +73,7 @@ func (s Slot) MarshalText() ([]byte, error) {
 func (s *Slot) UnmarshalText(text []byte) error {
 	slots, err := ParseSlots(string(text))
 	if err != nil || len(slots) != 1 {
-		return &FieldError{Value: strconv.Quote(string(text)), Hint: "must be one of " + notation}
+		return &FieldError{Code: CodeUnknownValue, Value: strconv.Quote(string(text)), Hint: "must be one of " + notation}
 	}
 	*s = slots[0]
 	return nil
@@ -87,7 +87,7 @@ func ParseSlots(text string) ([]Slot, error) {
 	for _, char := range text {
 		slot, ok := slotOf(char)
 		if !ok {
-			faults.add(fmt.Sprintf("slots[%d]", len(slots)), strconv.QuoteRune(char), "must be one of "+notation)
+			faults.add(fmt.Sprintf("slots[%d]", len(slots)), CodeUnknownValue, strconv.QuoteRune(char), "must be one of "+notation)
 		}
 		slots = append(slots, slot)
 	}
@@ -138,10 +138,10 @@ func Arrange(replicas []Replica) ([]Slot, error) {
 	for i, replica := range replicas {
 		at := "replicas[" + strconv.Itoa(i) + "]"
 		if replica.Slot >= slotKinds {
-			faults.add(at+".slot", strconv.Itoa(int(replica.Slot)), "is no slot")
+			faults.add(at+".slot", CodeUnknownValue, strconv.Itoa(int(replica.Slot)), "is no slot")
 		}
 		if replica.Index < 0 || replica.Index > maxIndex {
-			faults.add(at+".index", strconv.Itoa(replica.Index), "must be within 0 and "+strconv.Itoa(maxIndex))
+			faults.add(at+".index", CodeOutOfRange, strconv.Itoa(replica.Index), "must be within 0 and "+strconv.Itoa(maxIndex))
 		} else if replica.Slot != Absent {
 			length = max(length, replica.Index+1)
 		}
@@ -149,7 +149,7 @@ func Arrange(replicas []Replica) ([]Slot, error) {
 	first := make(map[int]int, len(replicas))
 	for i, replica := range replicas {
 		if before, twice := first[replica.Index]; twice {
-			faults.add("replicas["+strconv.Itoa(i)+"].index", strconv.Itoa(replica.Index),
+			faults.add("replicas["+strconv.Itoa(i)+"].index", CodeDuplicate, strconv.Itoa(replica.Index),
 				"given twice, first by replicas["+strconv.Itoa(before)+"]: an index has one occupant")
 			continue
 		}

@@ -44,13 +44,13 @@ const (
 )
 
 // UnmarshalJSON reads a Spec strictly: unknown fields, repeated fields and malformed values are errors, all of them
-// reported with their paths; the fault of a limit is a *[concurrency.FieldError]. It does not validate. On error the
+// reported, joined, each a *[FieldError]. It does not validate. On error the
 // Spec is unchanged.
 func (s *Spec) UnmarshalJSON(data []byte) error {
 	type plain Spec
 	var read plain
 	if err := strictjson.Unmarshal(data, &read); err != nil {
-		return err
+		return decoded(err)
 	}
 	*s = Spec(read)
 	return nil

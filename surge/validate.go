@@ -9,12 +9,13 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// FieldError is one fault of a configuration or an observation. Everything in this package that reports faults reports
-// all of them, joined: errors.As finds the first.
+// FieldError is one fault of a configuration or an observation. Where all faults are reported they are joined: errors.As
+// finds the first.
 type FieldError struct {
 	Path  string // the field, such as components[1].updateStrategy.maxSurge; empty if it is the value itself
+	Code  Code   // what kind of fault it is
 	Value string // the offending value as it was written; empty if the place itself is the fault
-	Hint  string // what is wrong with it, and what to write instead
+	Hint  string // what is wrong with it, and what to write instead; for people, it may change
 }
 
 // Error returns "path: value: hint", without the parts that are empty.
@@ -22,10 +23,34 @@ func (e *FieldError) Error() string {
 	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
+type Code string
+
+// The kinds of faults.
+const (
+	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
+	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
+	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice, or what must be unique is not
+	CodeType         Code = strictjson.CodeType         // the value has another type, or a form that its type does not have
+	CodeRequired     Code = "required"                  // a value is missing
+	CodeUnknownValue Code = "unknown_value"             // it is none of the values that the field can have, or names nothing that is there
+	CodeOutOfRange   Code = "out_of_range"              // a number is too small or too large
+	CodeConflict     Code = "conflict"                  // it contradicts another field
+)
+
 type faults []error
 
-func (f *faults) add(path, value, hint string) {
-	*f = append(*f, &FieldError{Path: path, Value: value, Hint: hint})
+func (f *faults) add(path string, code Code, value, hint string) {
+	*f = append(*f, &FieldError{Path: path, Code: code, Value: value, Hint: hint})
+}
+
+// decoded turns what the strict decoder reports into FieldErrors.
+func decoded(err error) error {
+	var f faults
+	for _, fault := range strictjson.Faults(err) {
+		f.add(fault.Path, Code(fault.Code), fault.Value, fault.Hint)
+	}
+	return f.err()
 }
 
 func (f faults) err() error { return errors.Join(f...) }
@@ -46,35 +71,35 @@ func (s Spec) Validate() error {
 func (s Spec) validate(faults *faults, fields, budgets string) {
 	count := func(name string, value int) {
 		if value < 0 {
-			faults.add(fields+name, strconv.Itoa(value), "must not be negative")
+			faults.add(fields+name, CodeOutOfRange, strconv.Itoa(value), "must not be negative")
 		}
 	}
 	count("replicas", s.Replicas)
 	count("partition", s.Partition)
 	count("minAvailable", s.MinAvailable)
 	if s.Replicas > MaxReplicas {
-		faults.add(fields+"replicas", strconv.Itoa(s.Replicas), "must be at most "+strconv.Itoa(MaxReplicas))
+		faults.add(fields+"replicas", CodeOutOfRange, strconv.Itoa(s.Replicas), "must be at most "+strconv.Itoa(MaxReplicas))
 	}
 	unavailable := s.maxUnavailable()
 	if unavailable.Value() == 0 && s.MaxSurge.Value() == 0 {
-		faults.add(budgets+"maxUnavailable", unavailable.String(),
+		faults.add(budgets+"maxUnavailable", CodeConflict, unavailable.String(),
 			"maxSurge is 0 too, so nothing could ever be updated: raise one of them")
 	}
 	if unavailable.IsPercent() && unavailable.Value() > 100 {
-		faults.add(budgets+"maxUnavailable", unavailable.String(), "must be at most 100%")
+		faults.add(budgets+"maxUnavailable", CodeOutOfRange, unavailable.String(), "must be at most 100%")
 	}
 	if s.Replicas > 0 {
 		if !unavailable.IsPercent() && unavailable.Value() > s.Replicas {
-			faults.add(budgets+"maxUnavailable", unavailable.String(), fmt.Sprintf("must be at most replicas, %d", s.Replicas))
+			faults.add(budgets+"maxUnavailable", CodeOutOfRange, unavailable.String(), fmt.Sprintf("must be at most replicas, %d", s.Replicas))
 		}
 		if s.MinAvailable > s.Replicas {
-			faults.add(fields+"minAvailable", strconv.Itoa(s.MinAvailable), fmt.Sprintf("must be at most replicas, %d", s.Replicas))
+			faults.add(fields+"minAvailable", CodeOutOfRange, strconv.Itoa(s.MinAvailable), fmt.Sprintf("must be at most replicas, %d", s.Replicas))
 		}
 	}
 	switch s.Order {
 	case "", Ascending, Descending:
 	default:
-		faults.add(fields+"order", strconv.Quote(string(s.Order)), `must be "ascending" or "descending"`)
+		faults.add(fields+"order", CodeUnknownValue, strconv.Quote(string(s.Order)), `must be "ascending" or "descending"`)
 	}
 }
 

@@ -104,7 +104,7 @@ var errRejected = errors.New("controller: rejected")
 
 // rejected reports whether planning failed because of what the namespace says.
 func rejected(err error) bool {
-	var contradiction *rollout.SnapshotError
+	var contradiction *rollout.FieldError
 	var cycle *rollout.CycleError
 	return errors.Is(err, errRejected) || errors.As(err, &contradiction) || errors.As(err, &cycle)
 }

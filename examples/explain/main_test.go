@@ -178,11 +178,11 @@ func TestOwnSnapshot(t *testing.T) {
 func TestWrongInput(t *testing.T) {
 	programtest.Refusals(t, atPresent, []programtest.Refusal{
 		{Why: "faults of both files at once", Args: []string{"-policy", "testdata/wrong-policy.yaml", "-snapshot", "testdata/unknown-fields.yaml"}, Faults: []string{
-			`^testdata/wrong-policy\.yaml: selector: 1:17`, `rules\[0\]\.anyApproval\.minApprovals: -1`, `rules\[1\]: must hold exactly one kind`, `rules\[1\]\.gradualRollout\.rolloutType: "steps"`,
+			`^testdata/wrong-policy\.yaml: selector: 1:17`, `rules\[0\]\.anyApproval\.minApprovals: -1`, `rules\[1\]: must hold only one kind`, `rules\[1\]\.gradualRollout\.rolloutType: "steps"`,
 			`^testdata/unknown-fields\.yaml: resources\[0\]\.labels: `, `versions\[0\]\.createdAt: `, `targets\[0\]\.job: .*jobs`,
 		}},
 		{Why: "contradictions in a snapshot", Args: []string{"-snapshot", "testdata/wrong-snapshot.yaml"}, Faults: []string{
-			`^testdata/wrong-snapshot\.yaml: resources: the id "a" occurs twice`, `versions\[0\]\.deployment: "wep"`, `versions\[1\]\.createdAt: required`, `targets\[0\]\.environment: "prod"|targets: .*"prod"`,
+			`^testdata/wrong-snapshot\.yaml: resources: "a": is the id of two entries`, `versions\[0\]\.deployment: "wep"`, `versions\[1\]\.createdAt: is required`, `targets\[0\]\.environment: "prod"|targets: .*"prod"`,
 		}},
 		{Why: "deployments that wait for one another", Args: []string{"-policy", "testdata/cycle.yaml"}, Faults: []string{`^testdata/cycle\.yaml: .*(db.*report|report.*db)`}},
 		{Why: "two brackets that claim the same targets, before the edit", Args: []string{"-before-policy", "testdata/two-brackets.yaml"}, Faults: []string{`^testdata/two-brackets\.yaml: bracket: .* both bracket deployment "api" on resource "eu-1"`}},

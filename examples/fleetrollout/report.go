@@ -29,7 +29,7 @@ func (w *world) report(out io.Writer) {
 	if n := len(first.Unmatched); n > 0 {
 		fmt.Fprintf(out, "  in no partition: %d, %s\n", n, span(first.Unmatched[0], first.Unmatched[n-1]))
 	}
-	var pause partition.Reason
+	var pause partition.Verdict
 	most, steps := 0, 0
 	last := moments[0]
 	for _, m := range moments {
@@ -61,29 +61,29 @@ func (w *world) report(out io.Writer) {
 
 // waitsFor says what keeps a rollout from going on; empty if nothing does. A pause goes on as long as the same partition causes it for
 // the same reason, whatever the numbers.
-func waitsFor(plan *partition.Result) (why string, pause partition.Reason) {
+func waitsFor(plan *partition.Result) (why string, pause partition.Verdict) {
 	var waiting *partition.Waiting
 	for i := range plan.Waiting {
-		switch plan.Waiting[i].Reason.Code {
+		switch plan.Waiting[i].Reason {
 		case partition.Unmatched, partition.ClusterPaused, partition.ClusterOffline:
 			continue
 		}
 		// The partition that closed the gate explains more than those behind it.
-		if waiting == nil || waiting.Reason.Code == partition.Gate && plan.Waiting[i].Reason.Code != partition.Gate {
+		if waiting == nil || waiting.Reason == partition.Gate && plan.Waiting[i].Reason != partition.Gate {
 			waiting = &plan.Waiting[i]
 		}
 	}
 	if waiting == nil {
 		return "", pause
 	}
-	why, pause = waiting.Reason.String(), waiting.Reason
+	why, pause = waiting.Verdict.String(), waiting.Verdict
 	pause.Count, pause.Limit = 0, 0
 	at := -1 // the partition whose members are to blame
-	switch waiting.Reason.Code {
+	switch waiting.Reason {
 	case partition.Gate:
-		at = waiting.Reason.ClosedBy
+		at = waiting.ClosedBy
 	case partition.Threshold, partition.Budget:
-		at = waiting.Reason.Partition
+		at = waiting.Partition
 	}
 	if at >= 0 {
 		if ids := plan.Partitions[at].Blockers; len(ids) > 0 {
@@ -107,7 +107,7 @@ func leftovers(plan *partition.Result) string {
 		count(u.Why.String())
 	}
 	for _, w := range plan.Waiting {
-		count(w.Reason.Code.String())
+		count(string(w.Reason))
 	}
 	var parts []string
 	for _, code := range order {

@@ -101,12 +101,12 @@ func (in *input) validate(o options, policyName, fleetName, releasesName string)
 	// What the planner itself would refuse.
 	if err := in.set.Check(in.snapshot()); err != nil {
 		for _, fault := range flatten(err) {
-			var path *rollout.SnapshotError
+			var path *rollout.FieldError
 			switch {
 			case errors.As(fault, &path) && slices.ContainsFunc([]string{"versions", "approvals", "overrides"}, func(list string) bool { return strings.HasPrefix(path.Path, list) }):
 				inReleases("%w", fault)
 			case errors.As(fault, &path) && strings.HasPrefix(path.Path, "resources"):
-				inFleet("clusters: %s", path.Msg)
+				inFleet("clusters: %s", strings.TrimPrefix(path.Error(), "resources: "))
 			case errors.As(fault, &path) && strings.HasPrefix(path.Path, "targets"):
 				// It follows from what is said about the lists below.
 			case program.Blame(fault, policyName, fleetName) == policyName:
@@ -143,7 +143,7 @@ func (in *input) validate(o options, policyName, fleetName, releasesName string)
 	for i, v := range in.releases.Versions {
 		err := in.set.CheckVersion(v)
 		for _, fault := range flatten(err) {
-			var policy *rollout.PolicyError
+			var policy *rollout.FieldError
 			switch {
 			case !errors.As(fault, &policy) || policy.Path != "targetSelector":
 				inReleases("versions[%d].%w", i, fault)

@@ -117,21 +117,21 @@ func TestWithoutOverride(t *testing.T) {
 func TestWrongInput(t *testing.T) {
 	programtest.Refusals(t, run, []programtest.Refusal{
 		{Why: "all faults of a policy at once", Args: []string{"-policy", "testdata/wrong-policy.yaml"}, Faults: []string{
-			`^testdata/wrong-policy\.yaml: selector: 1:18`, `dependsOnEnvironmentSelector: resource\.name is not known here`, `minimumSoakTimeMinutes: -1`,
-			`weekly\.days\[0\]: .*monday`, `weekly\.start: .*25:00`, `timezone: .*Atlantis`, `versionCooldown\.intervalSeconds: required`,
+			`^testdata/wrong-policy\.yaml: selector: 1:18`, `dependsOnEnvironmentSelector: "resource\.name": is not known here`, `minimumSoakTimeMinutes: -1`,
+			`weekly\.days\[0\]: .*monday`, `weekly\.start: .*25:00`, `timezone: .*Atlantis`, `versionCooldown\.intervalSeconds: is required`,
 		}},
 		{Why: "all faults of a fleet", Args: []string{"-fleet", "testdata/wrong-fleet.yaml"}, Faults: []string{
-			`^testdata/wrong-fleet\.yaml: clusters: an entry has no id`, `clusters: the id "a" occurs twice`, `clusters\[0\]\.runs\.checkout: releases\.yaml has no version "9\.9\.9"`,
+			`^testdata/wrong-fleet\.yaml: clusters: an entry has no id`, `clusters: "a": is the id of two entries`, `clusters\[0\]\.runs\.checkout: releases\.yaml has no version "9\.9\.9"`,
 			`clusters\[1\]\.environment: "prod" is not the id`, `clusters\[2\]\.runs\.cart: there is no such deployment`,
 			`^releases\.yaml: why\[0\]\.resource: .*"eu-1"`, `^releases\.yaml: why\[1\]\.resource: .*"us-1"`, `why\[2\]\.resource`, `why\[3\]\.resource`,
 		}},
 		{Why: "all faults of a releases file", Args: []string{"-releases", "testdata/wrong-releases.yaml"}, Faults: []string{
-			`^testdata/wrong-releases\.yaml: versions\[1\]\.deployment: "cart"`, `versions\[2\]\.createdAt: required`, `versions\[3\]\.targetSelector: .*metdata.*-unchecked`,
+			`^testdata/wrong-releases\.yaml: versions\[1\]\.deployment: "cart"`, `versions\[2\]\.createdAt: is required`, `versions\[3\]\.targetSelector: .*metdata.*-unchecked`,
 			`approvals\[0\]\.version: "checkout" has no version "2\.5\.9"`, `approvals\[0\]\.environment: fleet\.yaml has no environment "prod"`, `approvals\[0\]\.by: `, `approvals\[0\]\.status: "yes please"`,
 			`durations\.cart: `, `durations\.checkout: is required`, `why\[0\]\.resource: .*"us-9"`, `why\[0\]\.at: lies before the start`,
 		}},
 		{Why: "an override is checked like everything else", Args: []string{"-releases", "testdata/wrong-overrides.yaml"}, Faults: []string{
-			`overrides\[0\]\.reason: required`, `overrides\[0\]\.expiresAt: is not after createdAt`, `overrides\[1\]\.ruleId: required`,
+			`overrides\[0\]\.reason: is required`, `overrides\[0\]\.expiresAt: must be after createdAt`, `overrides\[1\]\.ruleId: is required`,
 		}},
 		{Why: "a typo in a field is named", Args: []string{"-releases", "testdata/unknown-fields.yaml"}, Faults: []string{
 			`versions\[0\]\.id: `, `versions\[0\]\.target_selector: `, `durations\.checkout: "soon"`,

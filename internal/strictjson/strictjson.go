@@ -18,18 +18,80 @@ import (
 	"strings"
 )
 
-// Error is one fault of a document.
+// Error is one fault of a document. Packages turn it into a FieldError of their own, see [Faults].
 type Error struct {
-	Path string // where, such as rules[2].limit; empty for the document itself
-	Msg  string // what is wrong and what to write instead
-	Err  error  // the error of the type's own decoder, if that found the fault; nil otherwise
+	Path  string // the field, such as rules[2].limit; empty for the document itself
+	Code  string // one of the constants below, or the code of the type's own decoder
+	Value string // the offending value, if the type's own decoder says so
+	Hint  string // what is wrong, and what to write instead
+	Err   error  // the error of the type's own decoder, if that found the fault, or of the JSON scanner; nil otherwise
 }
 
+// The kinds of faults that a document can have. Packages use these words for their own codes.
+const (
+	CodeSyntax       = "syntax"        // the document is not JSON, is empty, or is followed by more text
+	CodeUnknownField = "unknown_field" // there is no such field
+	CodeDuplicate    = "duplicate"     // a field is given twice
+	CodeType         = "type"          // the value has another type, or a form that its type does not have
+)
+
 func (e *Error) Error() string {
-	return Text(e.Path, e.Msg)
+	return Text(e.Path, e.Value, e.Hint)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// Faults returns the faults that an error is made of, in order; none of nil. It takes joined errors apart and knows an [*Error] and the
+// FieldError of every package: these have the fields Path, Code, Value and Hint, and are read by name, because each package documents a
+// type of its own. Any other error becomes the hint of a fault of the type.
+func Faults(err error) []Error {
+	if err == nil {
+		return nil
+	}
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		var faults []Error
+		for _, one := range list.Unwrap() {
+			faults = append(faults, Faults(one)...)
+		}
+		return faults
+	}
+	if own, ok := err.(*Error); ok {
+		return []Error{*own}
+	}
+	fault := Error{Err: err}
+	if pointer := reflect.ValueOf(err); pointer.Kind() == reflect.Pointer && !pointer.IsNil() && pointer.Elem().Kind() == reflect.Struct {
+		text := func(name string) string {
+			if field := pointer.Elem().FieldByName(name); field.IsValid() && field.Kind() == reflect.String {
+				return field.String()
+			}
+			return ""
+		}
+		fault.Path, fault.Code, fault.Value, fault.Hint = text("Path"), text("Code"), text("Value"), text("Hint")
+	}
+	if fault.Code == "" || fault.Hint == "" {
+		return []Error{{Code: CodeType, Hint: err.Error(), Err: err}}
+	}
+	return []Error{fault}
+}
+
+// Value prints an offending value as it was written, for a FieldError: a text in quotes, anything else plainly, nil as nothing.
+func Value(v any) string {
+	switch value := reflect.ValueOf(v); {
+	case !value.IsValid():
+		return ""
+	case value.Kind() == reflect.String:
+		return strconv.Quote(value.String())
+	}
+	return fmt.Sprint(v)
+}
+
+// Path continues a path by another one that is relative to it.
+func Path(path, inner string) string {
+	if path == "" || inner == "" || inner[0] == '[' {
+		return path + inner
+	}
+	return path + "." + inner
+}
 
 // Text joins the parts of a fault as every package prints them, "path: value: hint", without those that are empty.
 func Text(parts ...string) string {
@@ -38,7 +100,7 @@ func Text(parts ...string) string {
 
 // Unmarshal decodes data into dst, which must be a non-nil pointer. The error joins one [*Error] per fault, in document order; dst is
 // untouched if there is any. A type with an UnmarshalJSON or UnmarshalText of its own gets its value as it stands, null included,
-// and its error is reported at its path: if that error is itself made of [*Error], their paths are continued.
+// and its error is reported at its path: if that error is itself made of [*Error] or of FieldErrors, their paths are continued.
 func Unmarshal(data []byte, dst any) error {
 	target := reflect.ValueOf(dst)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
@@ -54,7 +116,7 @@ func Unmarshal(data []byte, dst any) error {
 	}
 	// The walk accepts no more than encoding/json does, so this fills dst completely or, at worst, reports what the walk overlooked.
 	if err := json.Unmarshal(data, dst); err != nil {
-		return &Error{Msg: err.Error(), Err: err}
+		return &Error{Code: CodeType, Hint: err.Error(), Err: err}
 	}
 	return nil
 }
@@ -67,7 +129,7 @@ func syntax(data []byte) error {
 	if err == nil {
 		if rest := bytes.TrimLeft(data[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
 			line, column := position(data, len(data)-len(rest))
-			return &Error{Msg: fmt.Sprintf("line %d, column %d: one document is expected, more text follows", line, column)}
+			return &Error{Code: CodeSyntax, Hint: fmt.Sprintf("line %d, column %d: one document is expected, more text follows", line, column)}
 		}
 		return nil
 	}
@@ -77,10 +139,10 @@ func syntax(data []byte) error {
 		offset = max(0, int(bad.Offset)-1)
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		return &Error{Msg: "the document is empty", Err: err}
+		return &Error{Code: CodeSyntax, Hint: "the document is empty", Err: err}
 	}
 	line, column := position(data, offset)
-	return &Error{Msg: fmt.Sprintf("line %d, column %d: %v", line, column, err), Err: err}
+	return &Error{Code: CodeSyntax, Hint: fmt.Sprintf("line %d, column %d: %v", line, column, err), Err: err}
 }
 
 func position(data []byte, offset int) (line, column int) {
@@ -93,30 +155,16 @@ type walk struct {
 	faults []error
 }
 
-func (w *walk) fault(path, format string, args ...any) {
-	w.faults = append(w.faults, &Error{Path: path, Msg: fmt.Sprintf(format, args...)})
+func (w *walk) fault(path, code, format string, args ...any) {
+	w.faults = append(w.faults, &Error{Path: path, Code: code, Hint: fmt.Sprintf(format, args...)})
 }
 
 // foreign reports an error of a type's own decoder, continuing the paths of faults that this package found inside it.
 func (w *walk) foreign(path string, err error) {
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range list.Unwrap() {
-			w.foreign(path, one)
-		}
-		return
+	for _, fault := range Faults(err) {
+		fault.Path = Path(path, fault.Path)
+		w.faults = append(w.faults, &fault)
 	}
-	if inner, ok := err.(*Error); ok {
-		w.faults = append(w.faults, &Error{Path: below(path, inner.Path), Msg: inner.Msg, Err: inner.Err})
-		return
-	}
-	w.faults = append(w.faults, &Error{Path: path, Msg: err.Error(), Err: err})
-}
-
-func below(path, inner string) string {
-	if path == "" || inner == "" || inner[0] == '[' {
-		return path + inner
-	}
-	return path + "." + inner
 }
 
 func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
@@ -137,9 +185,9 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 	case pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		var text string
 		if null {
-			w.fault(path, "null is not a value here: leave the field out")
+			w.fault(path, CodeType, "null is not a value here: leave the field out")
 		} else if err := json.Unmarshal(raw, &text); err != nil {
-			w.fault(path, "must be a string, not %s", kindOf(raw))
+			w.fault(path, CodeType, "must be a string, not %s", kindOf(raw))
 		} else if err := reflect.New(typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
 			w.foreign(path, err)
 		}
@@ -164,11 +212,11 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 		}
 		var items []json.RawMessage
 		if kindOf(raw) != "a list" || json.Unmarshal(raw, &items) != nil {
-			w.fault(path, "must be a list, not %s", kindOf(raw))
+			w.fault(path, CodeType, "must be a list, not %s", kindOf(raw))
 			return
 		}
 		if typ.Kind() == reflect.Array && len(items) != typ.Len() {
-			w.fault(path, "must have %d entries, not %d", typ.Len(), len(items))
+			w.fault(path, CodeType, "must have %d entries, not %d", typ.Len(), len(items))
 		}
 		for i, item := range items {
 			w.value(path+"["+strconv.Itoa(i)+"]", item, typ.Elem())
@@ -189,19 +237,19 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 // scalar leaves the decision to encoding/json, so that the two never disagree, and the wording to the caller.
 func (w *walk) scalar(path string, raw json.RawMessage, typ reflect.Type, want string) {
 	if string(raw) == "null" {
-		w.fault(path, "null is not a value here: leave the field out")
+		w.fault(path, CodeType, "null is not a value here: leave the field out")
 	} else if json.Unmarshal(raw, reflect.New(typ).Interface()) != nil {
 		got := kindOf(raw)
 		if got == "a number" {
 			got = string(raw)
 		}
-		w.fault(path, "must be %s, not %s", want, got)
+		w.fault(path, CodeType, "must be %s, not %s", want, got)
 	}
 }
 
 func (w *walk) object(path string, raw json.RawMessage, typ reflect.Type) {
 	if kindOf(raw) != "an object" {
-		w.fault(path, "must be an object, not %s", kindOf(raw))
+		w.fault(path, CodeType, "must be an object, not %s", kindOf(raw))
 		return
 	}
 	fields := fieldsOf(typ)
@@ -214,13 +262,13 @@ func (w *walk) object(path string, raw json.RawMessage, typ reflect.Type) {
 		if near := nearest(name, fields); near != "" {
 			hint = fmt.Sprintf("; did you mean %q?", near)
 		}
-		w.fault(at, "unknown field%s", hint)
+		w.fault(at, CodeUnknownField, "unknown field%s", hint)
 	})
 }
 
 func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {
 	if kindOf(raw) != "an object" {
-		w.fault(path, "must be an object, not %s", kindOf(raw))
+		w.fault(path, CodeType, "must be an object, not %s", kindOf(raw))
 		return
 	}
 	w.members(path, raw, func(at, name string, value json.RawMessage) {
@@ -228,7 +276,7 @@ func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {
 		quoted, _ := json.Marshal(map[string]bool{name: true})
 		keys := reflect.New(reflect.MapOf(typ.Key(), reflect.TypeFor[bool]()))
 		if err := json.Unmarshal(quoted, keys.Interface()); err != nil {
-			w.fault(at, "%q is not a valid key: %v", name, err)
+			w.fault(at, CodeType, "%q is not a valid key: %v", name, err)
 		}
 		w.value(at, value, typ.Elem())
 	})
@@ -238,7 +286,7 @@ func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {
 func (w *walk) members(path string, raw json.RawMessage, visit func(at, name string, value json.RawMessage)) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := dec.Token(); err != nil {
-		w.fault(path, "%v", err)
+		w.fault(path, CodeType, "%v", err)
 		return
 	}
 	seen := map[string]bool{}
@@ -250,12 +298,12 @@ func (w *walk) members(path string, raw json.RawMessage, visit func(at, name str
 			err = dec.Decode(&value)
 		}
 		if err != nil || !ok {
-			w.fault(path, "unreadable member: %v", err)
+			w.fault(path, CodeType, "unreadable member: %v", err)
 			return
 		}
-		at := below(path, segment(name))
+		at := Path(path, segment(name))
 		if seen[name] {
-			w.fault(at, "given twice")
+			w.fault(at, CodeDuplicate, "given twice")
 			continue
 		}
 		seen[name] = true

@@ -295,7 +295,7 @@ func TestWorldIsRefused(t *testing.T) {
 		{"a job that ends before it starts", func(w *rollouttest.World) {
 			w.Job = func(rollout.Start, int) rollouttest.Outcome { return rollouttest.Outcome{After: -time.Second} }
 		}, "World.Job"},
-		{"a contradiction in the fleet", func(w *rollouttest.World) { w.Fleet.Resources = append(w.Fleet.Resources, w.Fleet.Resources[0]) }, "occurs twice"},
+		{"a contradiction in the fleet", func(w *rollouttest.World) { w.Fleet.Resources = append(w.Fleet.Resources, w.Fleet.Resources[0]) }, "is the id of two entries"},
 	} {
 		w := rfcWorld(t, 2)
 		row.edit(&w)

@@ -225,8 +225,8 @@ func document(stages []kubeStage) []byte {
 }
 
 // rules lists the rules that an error violates.
-func rules(err error) []staged.Rule {
-	var list []staged.Rule
+func rules(err error) []staged.Code {
+	var list []staged.Code
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range joined.Unwrap() {
 			list = append(list, rules(one)...)
@@ -235,14 +235,14 @@ func rules(err error) []staged.Rule {
 	}
 	var fault *staged.FieldError
 	if errors.As(err, &fault) {
-		list = append(list, fault.Rule)
+		list = append(list, fault.Code)
 	}
 	return list
 }
 
 func wantRule(t *testing.T, err error, rule string) {
 	t.Helper()
-	if !slices.Contains(rules(err), staged.Rule(rule)) {
+	if !slices.Contains(rules(err), staged.Code(rule)) {
 		t.Errorf("got %v, want rule %s", err, rule)
 	}
 }

@@ -39,11 +39,11 @@ func (c *Command) check(list *faults, i int) {
 	switch c.Kind {
 	case CommandApprove, CommandReject:
 		if c.Side != Before && c.Side != After {
-			list.add(RuleInput, at("commands", i)+".phase", quoted(string(c.Side)), "must be before or after")
+			list.add(CodeInput, at("commands", i)+".phase", quoted(string(c.Side)), "must be before or after")
 		}
 	case CommandSkip, CommandRetry, CommandCancel:
 	default:
-		list.add(RuleInput, at("commands", i)+".kind", quoted(string(c.Kind)), "must be approve, reject, skip, retry or cancel")
+		list.add(CodeInput, at("commands", i)+".kind", quoted(string(c.Kind)), "must be approve, reject, skip, retry or cancel")
 	}
 }
 

@@ -42,10 +42,10 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 	list = append(list, parts(options.Validate())...)
 	version := cmp.Or(fleet.Version, spec.ResourceSnapshotIndex)
 	if version == "" {
-		list.add(RuleVersion, "version", "", "must be given where the spec leaves resourceSnapshotIndex out: the version that is really used")
+		list.add(CodeVersion, "version", "", "must be given where the spec leaves resourceSnapshotIndex out: the version that is really used")
 	}
 	if fleet.PlacementStrategy != "" && fleet.PlacementStrategy != "External" {
-		list.add(RulePlacementExternal, "placementStrategy", quoted(fleet.PlacementStrategy), "must be External: the placement rolls out by itself")
+		list.add(CodePlacementExternal, "placementStrategy", quoted(fleet.PlacementStrategy), "must be External: the placement rolls out by itself")
 	}
 	checkNames(&list, &fleet)
 	if wrong != nil {
@@ -70,10 +70,10 @@ func errorsOf(list faults, err error) error { return append(list, parts(err)...)
 func checkNames(list *faults, fleet *Fleet) {
 	n := len(fleet.Targets) + len(fleet.Leaving)
 	if n == 0 {
-		list.add(RuleTargetNone, "targets", "", "must hold a target, or leaving one: there is nothing to do")
+		list.add(CodeTargetNone, "targets", "", "must hold a target, or leaving one: there is nothing to do")
 	}
 	if n >= math.MaxInt32 {
-		list.add(RuleTargetCount, "targets", strconv.Itoa(n), fmt.Sprintf("must be fewer than %d", math.MaxInt32))
+		list.add(CodeTargetCount, "targets", strconv.Itoa(n), fmt.Sprintf("must be fewer than %d", math.MaxInt32))
 		return
 	}
 	names := make([]string, 0, n)
@@ -81,20 +81,20 @@ func checkNames(list *faults, fleet *Fleet) {
 		if name := fleet.Targets[i].Name; targetName(name) {
 			names = append(names, name)
 		} else {
-			list.add(RuleTargetName, fmt.Sprintf("targets[%d].name", i), quoted(name), "must not be empty, and valid UTF-8")
+			list.add(CodeTargetName, fmt.Sprintf("targets[%d].name", i), quoted(name), "must not be empty, and valid UTF-8")
 		}
 	}
 	for i, name := range fleet.Leaving {
 		if targetName(name) {
 			names = append(names, name)
 		} else {
-			list.add(RuleTargetName, fmt.Sprintf("leaving[%d]", i), quoted(name), "must not be empty, and valid UTF-8")
+			list.add(CodeTargetName, fmt.Sprintf("leaving[%d]", i), quoted(name), "must not be empty, and valid UTF-8")
 		}
 	}
 	slices.Sort(names)
 	for i := 1; i < len(names); i++ {
 		if names[i] == names[i-1] && (i == 1 || names[i] != names[i-2]) {
-			list.add(RuleTargetDuplicate, "targets", quoted(names[i]), "must be there once, and not both as a target and leaving")
+			list.add(CodeTargetDuplicate, "targets", quoted(names[i]), "must be there once, and not both as a target and leaving")
 		}
 	}
 }
@@ -127,7 +127,7 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 		}
 		if s.LabelSelector != nil {
 			if q.labels, err = s.LabelSelector.Compile(); err != nil {
-				return nil, &FieldError{Rule: RuleSelector, Path: inStage(i, "labelSelector"), Hint: err.Error()}
+				return nil, &FieldError{Code: CodeSelector, Path: inStage(i, "labelSelector"), Hint: err.Error()}
 			}
 		}
 		_, q.before = task(s.BeforeStageTasks, Approval)
@@ -212,8 +212,8 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 		}
 		members[first] = append(members[first], k)
 	}
-	several(list, RuleTargetOverlap, overlapping, `are in more than one stage: change the selectors, or choose overlap "first"`)
-	several(list, RuleTargetUnmatched, unmatched, `are in no stage: change the selectors, or choose unmatched "ignore" or "last"`)
+	several(list, CodeTargetOverlap, overlapping, `are in more than one stage: change the selectors, or choose overlap "first"`)
+	several(list, CodeTargetUnmatched, unmatched, `are in no stage: change the selectors, or choose unmatched "ignore" or "last"`)
 	names := make([][]string, stages)
 	for k, list := range members {
 		slices.SortFunc(list, func(a, b keyed) int {
@@ -240,19 +240,19 @@ func (p *plan) sortKey(list *faults, stage int, label string, t *Target) (key in
 	text, ok := t.Labels[label]
 	if !ok {
 		if p.options.MissingSortKey != Last {
-			list.add(RuleSortKey, path(), "", fmt.Sprintf(`must be there to sort %s, or choose missingSortKey "last"`, inStage(stage, "sortingLabelKey")))
+			list.add(CodeSortKey, path(), "", fmt.Sprintf(`must be there to sort %s, or choose missingSortKey "last"`, inStage(stage, "sortingLabelKey")))
 		}
 		return 0, true
 	}
 	key, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || digitsOf(text) != text {
-		list.add(RuleSortKey, path(), quoted(text), fmt.Sprintf("must be decimal digits of at most 64 bits to sort %s", inStage(stage, "sortingLabelKey")))
+		list.add(CodeSortKey, path(), quoted(text), fmt.Sprintf("must be decimal digits of at most 64 bits to sort %s", inStage(stage, "sortingLabelKey")))
 	}
 	return key, false
 }
 
 // several reports names as one fault: how many there are, and the first ten.
-func several(list *faults, rule Rule, names []string, hint string) {
+func several(list *faults, code Code, names []string, hint string) {
 	if len(names) == 0 {
 		return
 	}
@@ -261,7 +261,7 @@ func several(list *faults, rule Rule, names []string, hint string) {
 	if n := len(names) - 10; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	list.add(rule, "targets", strconv.Itoa(len(names)), fmt.Sprintf("%s%s %s", shown, more, hint))
+	list.add(code, "targets", strconv.Itoa(len(names)), fmt.Sprintf("%s%s %s", shown, more, hint))
 }
 
 // assemble makes a run of which nothing has begun. The names become parts of one text: a fleet of single strings is what the garbage collector

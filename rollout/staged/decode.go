@@ -35,7 +35,7 @@ type decoder struct {
 }
 
 func (d *decoder) wrong(path, format string, args ...any) {
-	d.add(RuleFormat, path, "", fmt.Sprintf(format, args...))
+	d.add(CodeFormat, path, "", fmt.Sprintf(format, args...))
 }
 
 func (d *document) run() (*Run, error) {

@@ -170,17 +170,17 @@ func waiting(wait time.Duration, stages ...staged.Stage) staged.Strategy {
 func TestComingFromKubeFleet(t *testing.T) {
 	one := staged.Strategy{Stages: []staged.Stage{all("st", 1)}}
 	t.Run("K1 two stages of one name are rejected", func(t *testing.T) {
-		if got := rules(staged.Strategy{Stages: []staged.Stage{all("a", 1), all("a", 1)}}.Validate()); !slices.Equal(got, []staged.Rule{staged.RuleStageNameUnique}) {
+		if got := rules(staged.Strategy{Stages: []staged.Stage{all("a", 1), all("a", 1)}}.Validate()); !slices.Equal(got, []staged.Code{staged.CodeStageNameUnique}) {
 			t.Error(got)
 		}
 	})
 	t.Run("K2 no stages and two waits are rejected at once", func(t *testing.T) {
-		if got := rules(staged.Strategy{}.Validate()); !slices.Equal(got, []staged.Rule{staged.RuleStages}) {
+		if got := rules(staged.Strategy{}.Validate()); !slices.Equal(got, []staged.Code{staged.CodeStages}) {
 			t.Error(got)
 		}
 		s := all("a", 1)
 		s.AfterStageTasks = []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(1)}, {Type: staged.TimedWait, WaitTime: staged.For(1)}}
-		if got := rules(staged.Strategy{Stages: []staged.Stage{s}}.Validate()); !slices.Equal(got, []staged.Rule{staged.RuleAfterTypeUnique}) {
+		if got := rules(staged.Strategy{Stages: []staged.Stage{s}}.Validate()); !slices.Equal(got, []staged.Code{staged.CodeAfterTypeUnique}) {
 			t.Error(got)
 		}
 	})
@@ -358,7 +358,7 @@ func TestComingFromKubeFleet(t *testing.T) {
 		}
 		st := all("st", 1)
 		st.SortingLabelKey = "no key"
-		if got := rules(staged.Strategy{Stages: []staged.Stage{st}}.Validate()); !slices.Equal(got, []staged.Rule{staged.RuleSortKey}) {
+		if got := rules(staged.Strategy{Stages: []staged.Stage{st}}.Validate()); !slices.Equal(got, []staged.Code{staged.CodeSortKey}) {
 			t.Error(got)
 		}
 	})
@@ -414,7 +414,7 @@ func TestTwoRunsOfOnePlacement(t *testing.T) {
 	if names, err := staged.Conflicts(a, b); err != nil || !slices.Equal(names, []string{"c1", "c2"}) {
 		t.Errorf("%v %v", names, err)
 	}
-	if names, err := staged.Conflicts(a, other); !slices.Equal(rules(err), []staged.Rule{staged.RuleConflict}) || len(names) != 2 {
+	if names, err := staged.Conflicts(a, other); !slices.Equal(rules(err), []staged.Code{staged.CodeConflict}) || len(names) != 2 {
 		t.Errorf("%v %v", names, err)
 	}
 	a, started := step(t, a, staged.Input{}, benchStart)
@@ -503,7 +503,7 @@ func TestOCM(t *testing.T) {
 		scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": "34%"}}`, three).want(staged.PhaseProgressing, "c1 starting, c2 starting, c3")
 		for _, zero := range []concurrency.Limit{concurrency.Count(0), concurrency.Percent(0)} {
 			_, _, err := staged.FromOCM(staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &staged.OCMConfig{MaxConcurrency: zero}}, nil)
-			if !slices.Equal(rules(err), []staged.Rule{staged.RuleMaxConcurrency}) {
+			if !slices.Equal(rules(err), []staged.Code{staged.CodeMaxConcurrency}) {
 				t.Error(err)
 			}
 		}
@@ -565,22 +565,22 @@ func TestOCM(t *testing.T) {
 		for _, c := range []struct {
 			strategy staged.OCMStrategy
 			groups   []staged.DecisionGroup
-			want     []staged.Rule
+			want     []staged.Code
 		}{
-			{staged.OCMStrategy{Type: "Sometimes"}, nil, []staged.Rule{staged.RuleOCMType}},
-			{staged.OCMStrategy{Type: staged.OCMProgressive, All: &staged.OCMConfig{}}, nil, []staged.Rule{staged.RuleOCMType}},
-			{staged.OCMStrategy{All: &staged.OCMConfig{MaxConcurrency: concurrency.Count(1), MandatoryDecisionGroups: []staged.MandatoryGroup{}}}, nil, []staged.Rule{staged.RuleOCMType, staged.RuleOCMType}},
-			{staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &config}, nil, []staged.Rule{staged.RuleDuration, staged.RuleDuration, staged.RuleMaxFailures, staged.RuleDecisionGroup}},
-			{staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &staged.OCMConfig{ProgressDeadline: "0s"}}, nil, []staged.Rule{staged.RuleDuration}},
-			{staged.OCMStrategy{}, []staged.DecisionGroup{{Clusters: []string{"a", ""}}, {Clusters: []string{"a"}}}, []staged.Rule{staged.RuleDecisionGroup, staged.RuleDecisionGroup}},
+			{staged.OCMStrategy{Type: "Sometimes"}, nil, []staged.Code{staged.CodeOCMType}},
+			{staged.OCMStrategy{Type: staged.OCMProgressive, All: &staged.OCMConfig{}}, nil, []staged.Code{staged.CodeOCMType}},
+			{staged.OCMStrategy{All: &staged.OCMConfig{MaxConcurrency: concurrency.Count(1), MandatoryDecisionGroups: []staged.MandatoryGroup{}}}, nil, []staged.Code{staged.CodeOCMType, staged.CodeOCMType}},
+			{staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &config}, nil, []staged.Code{staged.CodeDuration, staged.CodeDuration, staged.CodeMaxFailures, staged.CodeDecisionGroup}},
+			{staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &staged.OCMConfig{ProgressDeadline: "0s"}}, nil, []staged.Code{staged.CodeDuration}},
+			{staged.OCMStrategy{}, []staged.DecisionGroup{{Clusters: []string{"a", ""}}, {Clusters: []string{"a"}}}, []staged.Code{staged.CodeDecisionGroup, staged.CodeDecisionGroup}},
 		} {
 			if _, _, err := staged.FromOCM(c.strategy, c.groups); !slices.Equal(rules(err), c.want) {
 				t.Errorf("%+v: %v", c.strategy, err)
 			}
 		}
-		for text, rule := range map[string]staged.Rule{`{"progressive": {"maxConcurrency": "x"}}`: staged.RuleMaxConcurrency, `{"all": {"maxFailures": "5"}}`: staged.RuleMaxFailures, `{"tipe": "All"}`: staged.RuleFormat} {
+		for text, rule := range map[string]staged.Code{`{"progressive": {"maxConcurrency": "x"}}`: staged.CodeMaxConcurrency, `{"all": {"maxFailures": "5"}}`: staged.CodeMaxFailures, `{"tipe": "All"}`: staged.CodeFormat} {
 			var strategy staged.OCMStrategy
-			if err := json.Unmarshal([]byte(text), &strategy); !slices.Equal(rules(err), []staged.Rule{rule}) {
+			if err := json.Unmarshal([]byte(text), &strategy); !slices.Equal(rules(err), []staged.Code{rule}) {
 				t.Errorf("%s: %v", text, err)
 			}
 		}

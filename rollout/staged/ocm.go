@@ -101,10 +101,10 @@ func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, e
 	deadline := ocmDuration(&list, field+".progressDeadline", config.ProgressDeadline)
 	soak := ocmDuration(&list, field+".minSuccessTime", config.MinSuccessTime)
 	if soak == None() {
-		list.add(RuleDuration, field+".minSuccessTime", "None", "must be a duration, or 0")
+		list.add(CodeDuration, field+".minSuccessTime", "None", "must be a duration, or 0")
 	}
-	limit(&list, RuleMaxFailures, field+".maxFailures", config.MaxFailures, 0)
-	limit(&list, RuleMaxConcurrency, field+".maxConcurrency", config.MaxConcurrency, 1)
+	limit(&list, CodeMaxFailures, field+".maxFailures", config.MaxFailures, 0)
+	limit(&list, CodeMaxConcurrency, field+".maxConcurrency", config.MaxConcurrency, 1)
 	total := clusters(&list, groups)
 	mandatory := config.mandatory(&list, field, groups)
 	if len(list) > 0 {
@@ -174,18 +174,18 @@ func (s *OCMStrategy) config(list *faults) (string, OCMConfig) {
 				config = *one.config
 			}
 		} else if one.config != nil {
-			list.add(RuleOCMType, one.field, "", fmt.Sprintf("must be left out for type %s", s.kind()))
+			list.add(CodeOCMType, one.field, "", fmt.Sprintf("must be left out for type %s", s.kind()))
 		}
 	}
 	if !known {
-		list.add(RuleOCMType, "type", quoted(string(s.Type)), "must be All, Progressive or ProgressivePerGroup")
+		list.add(CodeOCMType, "type", quoted(string(s.Type)), "must be All, Progressive or ProgressivePerGroup")
 		return "type", config
 	}
 	if s.kind() == OCMAll && config.MandatoryDecisionGroups != nil {
-		list.add(RuleOCMType, field+".mandatoryDecisionGroups", "", "must be left out for type All")
+		list.add(CodeOCMType, field+".mandatoryDecisionGroups", "", "must be left out for type All")
 	}
 	if s.kind() != OCMProgressive && !config.MaxConcurrency.IsZero() {
-		list.add(RuleOCMType, field+".maxConcurrency", config.MaxConcurrency.String(), "must be left out for every type but Progressive")
+		list.add(CodeOCMType, field+".maxConcurrency", config.MaxConcurrency.String(), "must be left out for every type but Progressive")
 	}
 	return field, config
 }
@@ -201,7 +201,7 @@ func (c *OCMConfig) mandatory(list *faults, field string, groups []DecisionGroup
 			}
 		}
 		if !found {
-			list.add(RuleDecisionGroup, fmt.Sprintf("%s.mandatoryDecisionGroups[%d]", field, i), fmt.Sprintf("%q, index %d", m.GroupName, m.GroupIndex),
+			list.add(CodeDecisionGroup, fmt.Sprintf("%s.mandatoryDecisionGroups[%d]", field, i), fmt.Sprintf("%q, index %d", m.GroupName, m.GroupIndex),
 				"must be one of the decision groups: what is mandatory must not be passed over")
 		}
 	}
@@ -215,9 +215,9 @@ func clusters(list *faults, groups []DecisionGroup) int {
 		for k, name := range groups[i].Clusters {
 			path := fmt.Sprintf("groups[%d].clusters[%d]", i, k)
 			if !targetName(name) {
-				list.add(RuleDecisionGroup, path, quoted(name), "must be a name: not empty, valid UTF-8")
+				list.add(CodeDecisionGroup, path, quoted(name), "must be a name: not empty, valid UTF-8")
 			} else if other, ok := in[name]; ok {
-				list.add(RuleDecisionGroup, path, quoted(name), fmt.Sprintf("is in groups[%d] already", other))
+				list.add(CodeDecisionGroup, path, quoted(name), fmt.Sprintf("is in groups[%d] already", other))
 			}
 			in[name] = i
 		}
@@ -237,10 +237,10 @@ func ocmDuration(list *faults, path, text string) Duration {
 	}
 	d, err := ParseDuration(canonical + text[len(digits):])
 	if err != nil {
-		list.add(RuleDuration, path, quoted(text), "must be digits and one of the units s, m and h, such as 90m")
+		list.add(CodeDuration, path, quoted(text), "must be digits and one of the units s, m and h, such as 90m")
 	}
 	if length, given := d.Value(); given && length == 0 && strings.HasSuffix(path, "progressDeadline") {
-		list.add(RuleDuration, path, quoted(text), "must be more than zero, or None")
+		list.add(CodeDuration, path, quoted(text), "must be more than zero, or None")
 	}
 	return d
 }

@@ -131,17 +131,17 @@ func (o Options) Validate() error {
 			for i, name := range c.from {
 				names[i] = string(name)
 			}
-			list.add(RuleOption, c.name, quoted(string(c.choice)), "must be "+strings.Join(names, ", ")+"; left out it is "+names[0])
+			list.add(CodeOption, c.name, quoted(string(c.choice)), "must be "+strings.Join(names, ", ")+"; left out it is "+names[0])
 		}
 	}
 	if length, given := o.StuckAfter.Value(); !o.StuckAfter.IsZero() && (!given || length <= 0) {
-		list.add(RuleOption, "stuckAfter", quoted(o.StuckAfter.String()), "must be more than zero; left out it is 5m")
+		list.add(CodeOption, "stuckAfter", quoted(o.StuckAfter.String()), "must be more than zero; left out it is 5m")
 	}
 	if length, given := o.StopGrace.Value(); given && length < 0 {
-		list.add(RuleOption, "stopGrace", quoted(o.StopGrace.String()), "must be a duration, 0, or None")
+		list.add(CodeOption, "stopGrace", quoted(o.StopGrace.String()), "must be a duration, 0, or None")
 	}
-	limit(&list, RuleOption, "cleanup.maxConcurrency", o.Cleanup.MaxConcurrency, 1)
-	limit(&list, RuleOption, "cleanup.maxFailures", o.Cleanup.MaxFailures, 0)
-	durations(&list, RuleOption, "cleanup.", o.Cleanup.ProgressDeadline, Duration{})
+	limit(&list, CodeOption, "cleanup.maxConcurrency", o.Cleanup.MaxConcurrency, 1)
+	limit(&list, CodeOption, "cleanup.maxFailures", o.Cleanup.MaxFailures, 0)
+	durations(&list, CodeOption, "cleanup.", o.Cleanup.ProgressDeadline, Duration{})
 	return list.err()
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// everyRule lists the rules that a row must violate.
-func everyRule() []staged.Rule {
-	return []staged.Rule{staged.RuleStages, staged.RuleStageName, staged.RuleStageNameUnique, staged.RuleSelector, staged.RuleSortKey, staged.RuleMaxConcurrency,
-		staged.RuleMaxFailures, staged.RuleRunMaxFailures, staged.RuleDuration, staged.RuleBeforeCount, staged.RuleBeforeType, staged.RuleBeforeWaitTime,
-		staged.RuleAfterCount, staged.RuleAfterType, staged.RuleAfterTypeUnique, staged.RuleWaitTimeMissing, staged.RuleWaitTimeForbidden, staged.RuleWaitTime,
-		staged.RulePlacementExternal, staged.RuleTargetName, staged.RuleTargetDuplicate, staged.RuleTargetOverlap, staged.RuleTargetUnmatched, staged.RuleTargetNone,
-		staged.RuleRunName, staged.RulePlacementName, staged.RuleStrategyName, staged.RuleSnapshotIndex, staged.RuleVersion, staged.RuleState, staged.RuleOption, staged.RuleFormat}
+// everyCode lists the rules that a row must violate.
+func everyCode() []staged.Code {
+	return []staged.Code{staged.CodeStages, staged.CodeStageName, staged.CodeStageNameUnique, staged.CodeSelector, staged.CodeSortKey, staged.CodeMaxConcurrency,
+		staged.CodeMaxFailures, staged.CodeRunMaxFailures, staged.CodeDuration, staged.CodeBeforeCount, staged.CodeBeforeType, staged.CodeBeforeWaitTime,
+		staged.CodeAfterCount, staged.CodeAfterType, staged.CodeAfterTypeUnique, staged.CodeWaitTimeMissing, staged.CodeWaitTimeForbidden, staged.CodeWaitTime,
+		staged.CodePlacementExternal, staged.CodeTargetName, staged.CodeTargetDuplicate, staged.CodeTargetOverlap, staged.CodeTargetUnmatched, staged.CodeTargetNone,
+		staged.CodeRunName, staged.CodePlacementName, staged.CodeStrategyName, staged.CodeSnapshotIndex, staged.CodeVersion, staged.CodeState, staged.CodeOption, staged.CodeFormat}
 }
 
 // TestRules compiles one strategy, run, fleet and set of options per row, of which one thing is wrong, or just not wrong.
@@ -43,7 +43,7 @@ func TestRules(t *testing.T) {
 		run      string
 		options  string
 		fleet    *staged.Fleet
-		rule     staged.Rule // empty: it passes
+		rule     staged.Code // empty: it passes
 		path     string
 		value    string
 		more     bool // another rule is violated with it
@@ -57,115 +57,115 @@ func TestRules(t *testing.T) {
 	}
 	rows := []row{
 		{why: "the smallest", strategy: good},
-		{why: "no stages do nothing, which is a mistake", strategy: `{"stages": []}`, rule: staged.RuleStages, path: "stages", value: "0"},
+		{why: "no stages do nothing, which is a mistake", strategy: `{"stages": []}`, rule: staged.CodeStages, path: "stages", value: "0"},
 		{why: "31 stages are KubeFleet's limit", strategy: many(31)},
-		{why: "and 32 above it", strategy: many(32), rule: staged.RuleStages, path: "stages", value: "32"},
+		{why: "and 32 above it", strategy: many(32), rule: staged.CodeStages, path: "stages", value: "32"},
 		{why: "63 characters are allowed", strategy: `{"stages": [{"name": "` + strings.Repeat("a", 63) + `", "labelSelector": {}}]}`},
-		{why: "64 are not", strategy: `{"stages": [{"name": "` + strings.Repeat("a", 64) + `", "labelSelector": {}}]}`, rule: staged.RuleStageName, path: "stages[0].name"},
+		{why: "64 are not", strategy: `{"stages": [{"name": "` + strings.Repeat("a", 64) + `", "labelSelector": {}}]}`, rule: staged.CodeStageName, path: "stages[0].name"},
 		{why: "the first and the last letter and digit are names", strategy: `{"stages": [{"name": "az09", "labelSelector": {}}]}`},
-		{why: "capitals are not", strategy: `{"stages": [{"name": "Prod", "labelSelector": {}}]}`, rule: staged.RuleStageName, path: "stages[0].name", value: `"Prod"`},
-		{why: "two stages of one name share an approval", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "a"}]}`, rule: staged.RuleStageNameUnique, path: "stages[1].name"},
-		{why: "an unknown operator", strategy: `{"stages": [{"name": "a", "labelSelector": {"matchExpressions": [{"key": "x", "operator": "Is"}]}}]}`, rule: staged.RuleSelector, path: "stages[0].labelSelector"},
-		{why: "two ways of saying who", strategy: stage(`"targets": ["c"]`), rule: staged.RuleSelector, path: "stages[1].targets"},
-		{why: "a target listed twice", strategy: `{"stages": [{"name": "a", "targets": ["c1", "c1"]}]}`, rule: staged.RuleSelector, path: "stages[0].targets[1]", value: `"c1"`},
-		{why: "a target without name", strategy: `{"stages": [{"name": "a", "targets": [""]}]}`, rule: staged.RuleSelector, path: "stages[0].targets[0]"},
-		{why: "no target has such a label", strategy: stage(`"sortingLabelKey": "a b"`), rule: staged.RuleSortKey, path: "stages[1].sortingLabelKey"},
+		{why: "capitals are not", strategy: `{"stages": [{"name": "Prod", "labelSelector": {}}]}`, rule: staged.CodeStageName, path: "stages[0].name", value: `"Prod"`},
+		{why: "two stages of one name share an approval", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "a"}]}`, rule: staged.CodeStageNameUnique, path: "stages[1].name"},
+		{why: "an unknown operator", strategy: `{"stages": [{"name": "a", "labelSelector": {"matchExpressions": [{"key": "x", "operator": "Is"}]}}]}`, rule: staged.CodeSelector, path: "stages[0].labelSelector"},
+		{why: "two ways of saying who", strategy: stage(`"targets": ["c"]`), rule: staged.CodeSelector, path: "stages[1].targets"},
+		{why: "a target listed twice", strategy: `{"stages": [{"name": "a", "targets": ["c1", "c1"]}]}`, rule: staged.CodeSelector, path: "stages[0].targets[1]", value: `"c1"`},
+		{why: "a target without name", strategy: `{"stages": [{"name": "a", "targets": [""]}]}`, rule: staged.CodeSelector, path: "stages[0].targets[0]"},
+		{why: "no target has such a label", strategy: stage(`"sortingLabelKey": "a b"`), rule: staged.CodeSortKey, path: "stages[1].sortingLabelKey"},
 		{why: "a label that is there", strategy: stage(`"sortingLabelKey": "n"`)},
-		{why: "a label that is missing", strategy: stage(`"sortingLabelKey": "order"`), rule: staged.RuleSortKey, path: `targets["c1"].labels["order"]`},
+		{why: "a label that is missing", strategy: stage(`"sortingLabelKey": "order"`), rule: staged.CodeSortKey, path: `targets["c1"].labels["order"]`},
 		{why: "or not, by the options", strategy: stage(`"sortingLabelKey": "order"`), options: `{"missingSortKey": "last"}`},
-		{why: "a label that is no number", strategy: stage(`"sortingLabelKey": "env"`), options: `{"missingSortKey": "last"}`, rule: staged.RuleSortKey, path: `targets["c1"].labels["env"]`, value: `"c"`},
-		{why: "a signed number", strategy: stage(`"sortingLabelKey": "n"`), fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1", Labels: map[string]string{"n": "-1"}}}}, rule: staged.RuleSortKey, path: `targets["c1"].labels["n"]`},
-		{why: "a number above 64 bits", strategy: stage(`"sortingLabelKey": "n"`), fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1", Labels: map[string]string{"n": "9223372036854775808"}}}}, rule: staged.RuleSortKey, path: `targets["c1"].labels["n"]`},
+		{why: "a label that is no number", strategy: stage(`"sortingLabelKey": "env"`), options: `{"missingSortKey": "last"}`, rule: staged.CodeSortKey, path: `targets["c1"].labels["env"]`, value: `"c"`},
+		{why: "a signed number", strategy: stage(`"sortingLabelKey": "n"`), fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1", Labels: map[string]string{"n": "-1"}}}}, rule: staged.CodeSortKey, path: `targets["c1"].labels["n"]`},
+		{why: "a number above 64 bits", strategy: stage(`"sortingLabelKey": "n"`), fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1", Labels: map[string]string{"n": "9223372036854775808"}}}}, rule: staged.CodeSortKey, path: `targets["c1"].labels["n"]`},
 		{why: "one at a time", strategy: stage(`"maxConcurrency": 1`)},
-		{why: "none at a time is never", strategy: stage(`"maxConcurrency": 0`), rule: staged.RuleMaxConcurrency, path: "stages[1].maxConcurrency", value: "0"},
-		{why: "nor is 0%", strategy: stage(`"maxConcurrency": "0%"`), rule: staged.RuleMaxConcurrency, path: "stages[1].maxConcurrency", value: "0%"},
-		{why: "101% is a typo", strategy: stage(`"maxConcurrency": "101%"`), rule: staged.RuleMaxConcurrency, path: "stages[1].maxConcurrency", value: "101%"},
-		{why: "a leading zero", strategy: stage(`"maxConcurrency": "05%"`), rule: staged.RuleMaxConcurrency, path: "stages[1].maxConcurrency"},
-		{why: "a number in a string", strategy: stage(`"maxConcurrency": "50"`), rule: staged.RuleMaxConcurrency, path: "stages[1].maxConcurrency"},
-		{why: "a fraction", strategy: stage(`"maxConcurrency": 1.5`), rule: staged.RuleMaxConcurrency, path: "stages[1].maxConcurrency"},
+		{why: "none at a time is never", strategy: stage(`"maxConcurrency": 0`), rule: staged.CodeMaxConcurrency, path: "stages[1].maxConcurrency", value: "0"},
+		{why: "nor is 0%", strategy: stage(`"maxConcurrency": "0%"`), rule: staged.CodeMaxConcurrency, path: "stages[1].maxConcurrency", value: "0%"},
+		{why: "101% is a typo", strategy: stage(`"maxConcurrency": "101%"`), rule: staged.CodeMaxConcurrency, path: "stages[1].maxConcurrency", value: "101%"},
+		{why: "a leading zero", strategy: stage(`"maxConcurrency": "05%"`), rule: staged.CodeMaxConcurrency, path: "stages[1].maxConcurrency"},
+		{why: "a number in a string", strategy: stage(`"maxConcurrency": "50"`), rule: staged.CodeMaxConcurrency, path: "stages[1].maxConcurrency"},
+		{why: "a fraction", strategy: stage(`"maxConcurrency": 1.5`), rule: staged.CodeMaxConcurrency, path: "stages[1].maxConcurrency"},
 		{why: "no failures", strategy: stage(`"maxFailures": 0`)},
 		{why: "no failures in percent", strategy: stage(`"maxFailures": "0%"`)},
 		{why: "this form has two digits", strategy: stage(`"maxFailures": "05%"`)},
-		{why: "not three", strategy: stage(`"maxFailures": "005%"`), rule: staged.RuleMaxFailures, path: "stages[1].maxFailures"},
-		{why: "more than all", strategy: stage(`"maxFailures": "101%"`), rule: staged.RuleMaxFailures, path: "stages[1].maxFailures", value: "101%"},
-		{why: "fewer than none", strategy: stage(`"maxFailures": -1`), rule: staged.RuleMaxFailures, path: "stages[1].maxFailures"},
-		{why: "the same beside stages", strategy: `{"maxFailures": "101%", "stages": [{"name": "a", "labelSelector": {}}]}`, rule: staged.RuleRunMaxFailures, path: "maxFailures", value: "101%"},
-		{why: "and what cannot be read there", strategy: `{"maxFailures": "x", "stages": [{"name": "a", "labelSelector": {}}]}`, rule: staged.RuleRunMaxFailures, path: "maxFailures"},
+		{why: "not three", strategy: stage(`"maxFailures": "005%"`), rule: staged.CodeMaxFailures, path: "stages[1].maxFailures"},
+		{why: "more than all", strategy: stage(`"maxFailures": "101%"`), rule: staged.CodeMaxFailures, path: "stages[1].maxFailures", value: "101%"},
+		{why: "fewer than none", strategy: stage(`"maxFailures": -1`), rule: staged.CodeMaxFailures, path: "stages[1].maxFailures"},
+		{why: "the same beside stages", strategy: `{"maxFailures": "101%", "stages": [{"name": "a", "labelSelector": {}}]}`, rule: staged.CodeRunMaxFailures, path: "maxFailures", value: "101%"},
+		{why: "and what cannot be read there", strategy: `{"maxFailures": "x", "stages": [{"name": "a", "labelSelector": {}}]}`, rule: staged.CodeRunMaxFailures, path: "maxFailures"},
 		{why: "no deadline", strategy: stage(`"progressDeadline": "None"`)},
-		{why: "a deadline at once", strategy: stage(`"progressDeadline": "0s"`), rule: staged.RuleDuration, path: "stages[1].progressDeadline"},
-		{why: "no unit", strategy: stage(`"progressDeadline": "10"`), rule: staged.RuleDuration, path: "stages[1].progressDeadline"},
+		{why: "a deadline at once", strategy: stage(`"progressDeadline": "0s"`), rule: staged.CodeDuration, path: "stages[1].progressDeadline"},
+		{why: "no unit", strategy: stage(`"progressDeadline": "10"`), rule: staged.CodeDuration, path: "stages[1].progressDeadline"},
 		{why: "no soak, as YAML reads it", strategy: stage(`"minSuccessTime": 0`)},
 		{why: "no soak", strategy: stage(`"minSuccessTime": "0s"`)},
-		{why: "no soak is not None", strategy: stage(`"minSuccessTime": "None"`), rule: staged.RuleDuration, path: "stages[1].minSuccessTime"},
-		{why: "the same beside stages", strategy: `{"minSuccessTime": "None", "stages": [{"name": "a", "labelSelector": {}}]}`, rule: staged.RuleDuration, path: "minSuccessTime"},
+		{why: "no soak is not None", strategy: stage(`"minSuccessTime": "None"`), rule: staged.CodeDuration, path: "stages[1].minSuccessTime"},
+		{why: "the same beside stages", strategy: `{"minSuccessTime": "None", "stages": [{"name": "a", "labelSelector": {}}]}`, rule: staged.CodeDuration, path: "minSuccessTime"},
 		{why: "one approval before", strategy: stage(`"beforeStageTasks": [{"type": "Approval"}]`)},
-		{why: "two before", strategy: stage(`"beforeStageTasks": [{"type": "Approval"}, {"type": "Approval"}]`), rule: staged.RuleBeforeCount, path: "stages[1].beforeStageTasks", value: "2"},
-		{why: "a wait before", strategy: stage(`"beforeStageTasks": [{"type": "TimedWait", "waitTime": "1h"}]`), rule: staged.RuleBeforeType, path: "stages[1].beforeStageTasks[0].type", more: true},
-		{why: "an approval that waits", strategy: stage(`"beforeStageTasks": [{"type": "Approval", "waitTime": "1h"}]`), rule: staged.RuleBeforeWaitTime, path: "stages[1].beforeStageTasks[0].waitTime"},
+		{why: "two before", strategy: stage(`"beforeStageTasks": [{"type": "Approval"}, {"type": "Approval"}]`), rule: staged.CodeBeforeCount, path: "stages[1].beforeStageTasks", value: "2"},
+		{why: "a wait before", strategy: stage(`"beforeStageTasks": [{"type": "TimedWait", "waitTime": "1h"}]`), rule: staged.CodeBeforeType, path: "stages[1].beforeStageTasks[0].type", more: true},
+		{why: "an approval that waits", strategy: stage(`"beforeStageTasks": [{"type": "Approval", "waitTime": "1h"}]`), rule: staged.CodeBeforeWaitTime, path: "stages[1].beforeStageTasks[0].waitTime"},
 		{why: "both after", strategy: stage(`"afterStageTasks": [{"type": "Approval"}, {"type": "TimedWait", "waitTime": "1h30m"}]`)},
-		{why: "three after", strategy: stage(`"afterStageTasks": [{"type": "Approval"}, {"type": "TimedWait", "waitTime": "1h"}, {"type": "Approval"}]`), rule: staged.RuleAfterCount, path: "stages[1].afterStageTasks", value: "3", more: true},
-		{why: "an unknown task fails closed", strategy: stage(`"afterStageTasks": [{"type": "Prayer"}]`), rule: staged.RuleAfterType, path: "stages[1].afterStageTasks[0].type"},
-		{why: "two waits", strategy: stage(`"afterStageTasks": [{"type": "TimedWait", "waitTime": "1h"}, {"type": "TimedWait", "waitTime": "1h"}]`), rule: staged.RuleAfterTypeUnique, path: "stages[1].afterStageTasks[1].type"},
-		{why: "a wait for nothing", strategy: stage(`"afterStageTasks": [{"type": "TimedWait"}]`), rule: staged.RuleWaitTimeMissing, path: "stages[1].afterStageTasks[0].waitTime"},
-		{why: "an approval that waits", strategy: stage(`"afterStageTasks": [{"type": "Approval", "waitTime": "1h"}]`), rule: staged.RuleWaitTimeForbidden, path: "stages[1].afterStageTasks[0].waitTime"},
-		{why: "another strategy type", strategy: good, fleet: &staged.Fleet{Version: "1", PlacementStrategy: "RollingUpdate", Targets: []staged.Target{{Name: "c1"}}}, rule: staged.RulePlacementExternal, path: "placementStrategy"},
+		{why: "three after", strategy: stage(`"afterStageTasks": [{"type": "Approval"}, {"type": "TimedWait", "waitTime": "1h"}, {"type": "Approval"}]`), rule: staged.CodeAfterCount, path: "stages[1].afterStageTasks", value: "3", more: true},
+		{why: "an unknown task fails closed", strategy: stage(`"afterStageTasks": [{"type": "Prayer"}]`), rule: staged.CodeAfterType, path: "stages[1].afterStageTasks[0].type"},
+		{why: "two waits", strategy: stage(`"afterStageTasks": [{"type": "TimedWait", "waitTime": "1h"}, {"type": "TimedWait", "waitTime": "1h"}]`), rule: staged.CodeAfterTypeUnique, path: "stages[1].afterStageTasks[1].type"},
+		{why: "a wait for nothing", strategy: stage(`"afterStageTasks": [{"type": "TimedWait"}]`), rule: staged.CodeWaitTimeMissing, path: "stages[1].afterStageTasks[0].waitTime"},
+		{why: "an approval that waits", strategy: stage(`"afterStageTasks": [{"type": "Approval", "waitTime": "1h"}]`), rule: staged.CodeWaitTimeForbidden, path: "stages[1].afterStageTasks[0].waitTime"},
+		{why: "another strategy type", strategy: good, fleet: &staged.Fleet{Version: "1", PlacementStrategy: "RollingUpdate", Targets: []staged.Target{{Name: "c1"}}}, rule: staged.CodePlacementExternal, path: "placementStrategy"},
 		{why: "the right one", strategy: good, fleet: &staged.Fleet{Version: "1", PlacementStrategy: "External", Targets: []staged.Target{{Name: "c1"}}}},
-		{why: "a target without name", strategy: good, fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{}}}, rule: staged.RuleTargetName, path: "targets[0].name"},
-		{why: "a name that JSON cannot hold", strategy: good, fleet: &staged.Fleet{Version: "1", Leaving: []string{"\xff"}}, rule: staged.RuleTargetName, path: "leaving[0]"},
-		{why: "a target twice", strategy: good, fleet: fleet("c1", "c2", "c1", "c1"), rule: staged.RuleTargetDuplicate, path: "targets", value: `"c1"`},
-		{why: "to be updated and removed", strategy: good, fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1"}}, Leaving: []string{"c1"}}, rule: staged.RuleTargetDuplicate, path: "targets", value: `"c1"`},
-		{why: "in two stages", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "b", "targets": ["c2"]}]}`, fleet: fleet("c1", "c2"), rule: staged.RuleTargetOverlap, path: "targets", value: "1"},
+		{why: "a target without name", strategy: good, fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{}}}, rule: staged.CodeTargetName, path: "targets[0].name"},
+		{why: "a name that JSON cannot hold", strategy: good, fleet: &staged.Fleet{Version: "1", Leaving: []string{"\xff"}}, rule: staged.CodeTargetName, path: "leaving[0]"},
+		{why: "a target twice", strategy: good, fleet: fleet("c1", "c2", "c1", "c1"), rule: staged.CodeTargetDuplicate, path: "targets", value: `"c1"`},
+		{why: "to be updated and removed", strategy: good, fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1"}}, Leaving: []string{"c1"}}, rule: staged.CodeTargetDuplicate, path: "targets", value: `"c1"`},
+		{why: "in two stages", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "b", "targets": ["c2"]}]}`, fleet: fleet("c1", "c2"), rule: staged.CodeTargetOverlap, path: "targets", value: "1"},
 		{why: "the first counts, by the options", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "b", "targets": ["c2"]}]}`, options: `{"overlap": "first"}`, fleet: fleet("c1", "c2")},
-		{why: "in no stage", strategy: `{"stages": [{"name": "a"}]}`, rule: staged.RuleTargetUnmatched, path: "targets", value: "1"},
+		{why: "in no stage", strategy: `{"stages": [{"name": "a"}]}`, rule: staged.CodeTargetUnmatched, path: "targets", value: "1"},
 		{why: "ignored, by the options", strategy: `{"stages": [{"name": "a"}]}`, options: `{"unmatched": "ignore"}`},
-		{why: "nothing to do", strategy: good, fleet: &staged.Fleet{Version: "1"}, rule: staged.RuleTargetNone, path: "targets"},
+		{why: "nothing to do", strategy: good, fleet: &staged.Fleet{Version: "1"}, rule: staged.CodeTargetNone, path: "targets"},
 		{why: "leaving ones are something", strategy: good, fleet: &staged.Fleet{Version: "1", Leaving: []string{"d1"}}},
-		{why: "no version is known", strategy: good, fleet: &staged.Fleet{Leaving: []string{"d1"}}, run: `{"placementName": "p", "stagedRolloutStrategyName": "s"}`, rule: staged.RuleVersion, path: "version"},
+		{why: "no version is known", strategy: good, fleet: &staged.Fleet{Leaving: []string{"d1"}}, run: `{"placementName": "p", "stagedRolloutStrategyName": "s"}`, rule: staged.CodeVersion, path: "version"},
 		{why: "the index is the version", strategy: good, fleet: &staged.Fleet{Leaving: []string{"d1"}}, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "resourceSnapshotIndex": "0"}`},
-		{why: "a name with a dot", strategy: good, run: `{"metadata": {"name": "a.b"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.RuleRunName, path: "metadata.name"},
+		{why: "a name with a dot", strategy: good, run: `{"metadata": {"name": "a.b"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.CodeRunName, path: "metadata.name"},
 		{why: "the first and the last of what a name may hold", strategy: good, run: `{"metadata": {"name": "a0-9z"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`},
-		{why: "a name that ends with a dash", strategy: good, run: `{"metadata": {"name": "a-"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.RuleRunName, path: "metadata.name"},
+		{why: "a name that ends with a dash", strategy: good, run: `{"metadata": {"name": "a-"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.CodeRunName, path: "metadata.name"},
 		{why: "and of 63", strategy: good, run: `{"metadata": {"name": "` + strings.Repeat("a", 63) + `"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`},
-		{why: "a name of 64 characters", strategy: good, run: `{"metadata": {"name": "` + strings.Repeat("a", 64) + `"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.RuleRunName, path: "metadata.name"},
-		{why: "no placement", strategy: good, run: `{"stagedRolloutStrategyName": "s"}`, rule: staged.RulePlacementName, path: "placementName"},
-		{why: "a placement of 256 characters", strategy: good, run: `{"placementName": "` + strings.Repeat("p", 256) + `", "stagedRolloutStrategyName": "s"}`, rule: staged.RulePlacementName, path: "placementName"},
+		{why: "a name of 64 characters", strategy: good, run: `{"metadata": {"name": "` + strings.Repeat("a", 64) + `"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.CodeRunName, path: "metadata.name"},
+		{why: "no placement", strategy: good, run: `{"stagedRolloutStrategyName": "s"}`, rule: staged.CodePlacementName, path: "placementName"},
+		{why: "a placement of 256 characters", strategy: good, run: `{"placementName": "` + strings.Repeat("p", 256) + `", "stagedRolloutStrategyName": "s"}`, rule: staged.CodePlacementName, path: "placementName"},
 		{why: "and of 255", strategy: good, run: `{"placementName": "` + strings.Repeat("p", 255) + `", "stagedRolloutStrategyName": "s"}`},
-		{why: "no strategy", strategy: good, run: `{"placementName": "p"}`, rule: staged.RuleStrategyName, path: "stagedRolloutStrategyName"},
-		{why: "an index that is no number", strategy: good, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "resourceSnapshotIndex": "-1"}`, rule: staged.RuleSnapshotIndex, path: "resourceSnapshotIndex", value: `"-1"`},
-		{why: "an unknown state fails closed", strategy: good, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "state": "Go"}`, rule: staged.RuleState, path: "state", value: `"Go"`},
-		{why: "an unknown choice fails closed", strategy: good, options: `{"onFailure": "pray"}`, rule: staged.RuleOption, path: "onFailure", value: `"pray"`},
-		{why: "a choice of another field", strategy: good, options: `{"onFailure": "skip"}`, rule: staged.RuleOption, path: "onFailure"},
-		{why: "stuck at once", strategy: good, options: `{"stuckAfter": "0"}`, rule: staged.RuleOption, path: "stuckAfter"},
-		{why: "never stuck", strategy: good, options: `{"stuckAfter": "None"}`, rule: staged.RuleOption, path: "stuckAfter"},
+		{why: "no strategy", strategy: good, run: `{"placementName": "p"}`, rule: staged.CodeStrategyName, path: "stagedRolloutStrategyName"},
+		{why: "an index that is no number", strategy: good, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "resourceSnapshotIndex": "-1"}`, rule: staged.CodeSnapshotIndex, path: "resourceSnapshotIndex", value: `"-1"`},
+		{why: "an unknown state fails closed", strategy: good, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "state": "Go"}`, rule: staged.CodeState, path: "state", value: `"Go"`},
+		{why: "an unknown choice fails closed", strategy: good, options: `{"onFailure": "pray"}`, rule: staged.CodeOption, path: "onFailure", value: `"pray"`},
+		{why: "a choice of another field", strategy: good, options: `{"onFailure": "skip"}`, rule: staged.CodeOption, path: "onFailure"},
+		{why: "stuck at once", strategy: good, options: `{"stuckAfter": "0"}`, rule: staged.CodeOption, path: "stuckAfter"},
+		{why: "never stuck", strategy: good, options: `{"stuckAfter": "None"}`, rule: staged.CodeOption, path: "stuckAfter"},
 		{why: "no time to stop", strategy: good, options: `{"stopGrace": "0s"}`},
 		{why: "all time to stop", strategy: good, options: `{"stopGrace": "None"}`},
-		{why: "no removals at a time", strategy: good, options: `{"cleanup": {"maxConcurrency": 0}}`, rule: staged.RuleOption, path: "cleanup.maxConcurrency"},
-		{why: "too many failed removals", strategy: good, options: `{"cleanup": {"maxFailures": "200%"}}`, rule: staged.RuleOption, path: "cleanup.maxFailures"},
-		{why: "a deadline at once", strategy: good, options: `{"cleanup": {"progressDeadline": "0"}}`, rule: staged.RuleOption, path: "cleanup.progressDeadline"},
-		{why: "a misspelt field must not be no field", strategy: stage(`"maxConcurency": 1`), rule: staged.RuleFormat, path: "stages[1].maxConcurency"},
-		{why: "of a run, too", strategy: good, run: `{"placement": "p"}`, rule: staged.RuleFormat, path: "placement"},
-		{why: "of the options, too", strategy: good, options: `{"onfailure": "hold"}`, rule: staged.RuleFormat, path: "onfailure"},
-		{why: "another kind of object", strategy: `{"kind": "ConfigMap", "spec": ` + good + `}`, rule: staged.RuleFormat, path: "kind", value: `"ConfigMap"`},
+		{why: "no removals at a time", strategy: good, options: `{"cleanup": {"maxConcurrency": 0}}`, rule: staged.CodeOption, path: "cleanup.maxConcurrency"},
+		{why: "too many failed removals", strategy: good, options: `{"cleanup": {"maxFailures": "200%"}}`, rule: staged.CodeOption, path: "cleanup.maxFailures"},
+		{why: "a deadline at once", strategy: good, options: `{"cleanup": {"progressDeadline": "0"}}`, rule: staged.CodeOption, path: "cleanup.progressDeadline"},
+		{why: "a misspelt field must not be no field", strategy: stage(`"maxConcurency": 1`), rule: staged.CodeFormat, path: "stages[1].maxConcurency"},
+		{why: "of a run, too", strategy: good, run: `{"placement": "p"}`, rule: staged.CodeFormat, path: "placement"},
+		{why: "of the options, too", strategy: good, options: `{"onfailure": "hold"}`, rule: staged.CodeFormat, path: "onfailure"},
+		{why: "another kind of object", strategy: `{"kind": "ConfigMap", "spec": ` + good + `}`, rule: staged.CodeFormat, path: "kind", value: `"ConfigMap"`},
 		{why: "an approval before the removals", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {"beforeStageTasks": [{"type": "Approval"}]}}`},
 		{why: "nothing about the removals", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {}}`},
 		{why: "a wait belongs after the last stage", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {"beforeStageTasks": [{"type": "TimedWait"}]}}`,
-			rule: staged.RuleBeforeType, path: "deleteStage.beforeStageTasks[0].type", value: `"TimedWait"`},
+			rule: staged.CodeBeforeType, path: "deleteStage.beforeStageTasks[0].type", value: `"TimedWait"`},
 		{why: "an approval before the removals that waits for time", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {"beforeStageTasks": [{"type": "Approval", "waitTime": "1h"}]}}`,
-			rule: staged.RuleBeforeWaitTime, path: "deleteStage.beforeStageTasks[0].waitTime", value: `"1h"`},
+			rule: staged.CodeBeforeWaitTime, path: "deleteStage.beforeStageTasks[0].waitTime", value: `"1h"`},
 		{why: "two approvals before the removals", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {"beforeStageTasks": [{"type": "Approval"}, {"type": "Approval"}]}}`,
-			rule: staged.RuleBeforeCount, path: "deleteStage.beforeStageTasks", value: "2"},
+			rule: staged.CodeBeforeCount, path: "deleteStage.beforeStageTasks", value: "2"},
 		{why: "nothing comes after the removals", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {"afterStageTasks": []}}`,
-			rule: staged.RuleFormat, path: "deleteStage.afterStageTasks"},
-		{why: "null is not a stage", strategy: `{"stages": [null]}`, rule: staged.RuleFormat, path: "stages[0]"},
-		{why: "what is wrong inside a whole object", strategy: `{"kind": "StagedUpdateStrategy", "spec": {"stages": [{"name": 1}]}}`, rule: staged.RuleFormat, path: "spec.stages[0].name"},
+			rule: staged.CodeFormat, path: "deleteStage.afterStageTasks"},
+		{why: "null is not a stage", strategy: `{"stages": [null]}`, rule: staged.CodeFormat, path: "stages[0]"},
+		{why: "what is wrong inside a whole object", strategy: `{"kind": "StagedUpdateStrategy", "spec": {"stages": [{"name": 1}]}}`, rule: staged.CodeFormat, path: "spec.stages[0].name"},
 	}
 	for _, wait := range []string{"1h30m", "1.5h", "30s", "0.5s", "10m", "0h1m"} {
 		rows = append(rows, row{why: wait + " is a wait", strategy: stage(`"afterStageTasks": [{"type": "TimedWait", "waitTime": "` + wait + `"}]`)})
 	}
 	for _, wait := range []string{"1d", "1", "01h", "100ms", "-1h", "0s", "0", "None", "1.h", ".5h", "h", "1 h", "3000000h", "1h1", "1e3s"} {
-		rows = append(rows, row{why: wait + " is no wait", strategy: stage(`"afterStageTasks": [{"type": "TimedWait", "waitTime": "` + wait + `"}]`), rule: staged.RuleWaitTime, path: "stages[1].afterStageTasks[0].waitTime"})
+		rows = append(rows, row{why: wait + " is no wait", strategy: stage(`"afterStageTasks": [{"type": "TimedWait", "waitTime": "` + wait + `"}]`), rule: staged.CodeWaitTime, path: "stages[1].afterStageTasks[0].waitTime"})
 	}
-	seen := map[staged.Rule]bool{}
+	seen := map[staged.Code]bool{}
 	whys := map[string]bool{}
 	for _, r := range rows {
 		if key := r.why + r.strategy + r.run + r.options; r.why == "" || whys[key] {
@@ -201,11 +201,11 @@ func TestRules(t *testing.T) {
 		}
 		seen[r.rule] = true
 		faults := flatten(err)
-		if len(faults) == 0 || len(faults) > 1 != r.more || faults[0].Rule != r.rule || faults[0].Path != r.path || r.value != "" && faults[0].Value != r.value || faults[0].Hint == "" {
+		if len(faults) == 0 || len(faults) > 1 != r.more || faults[0].Code != r.rule || faults[0].Path != r.path || r.value != "" && faults[0].Value != r.value || faults[0].Hint == "" {
 			t.Errorf("%s: got %+v, want one fault of rule %s at %s", r.why, err, r.rule, r.path)
 		}
 	}
-	for _, rule := range everyRule() {
+	for _, rule := range everyCode() {
 		if !seen[rule] {
 			t.Errorf("no row violates %s", rule)
 		}
@@ -234,9 +234,9 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		{Name: "b", ProgressDeadline: staged.For(0), MinSuccessTime: staged.For(-1)},
 	}}
 	run, err := staged.Compile(strategy, staged.Spec{State: "x"}, staged.Fleet{}, staged.Options{Rounding: staged.Hold})
-	want := []staged.Rule{staged.RuleStageName, staged.RuleMaxConcurrency, staged.RuleBeforeType, staged.RuleWaitTime, staged.RuleAfterTypeUnique, staged.RuleWaitTimeMissing,
-		staged.RuleStageNameUnique, staged.RuleDuration, staged.RuleDuration, staged.RuleRunMaxFailures, staged.RuleRunName, staged.RulePlacementName, staged.RuleStrategyName,
-		staged.RuleState, staged.RuleOption, staged.RuleVersion, staged.RuleTargetNone}
+	want := []staged.Code{staged.CodeStageName, staged.CodeMaxConcurrency, staged.CodeBeforeType, staged.CodeWaitTime, staged.CodeAfterTypeUnique, staged.CodeWaitTimeMissing,
+		staged.CodeStageNameUnique, staged.CodeDuration, staged.CodeDuration, staged.CodeRunMaxFailures, staged.CodeRunName, staged.CodePlacementName, staged.CodeStrategyName,
+		staged.CodeState, staged.CodeOption, staged.CodeVersion, staged.CodeTargetNone}
 	if got := rules(err); run != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v\n%v", got, want, err)
 	}
@@ -256,12 +256,12 @@ func TestCheckUpdate(t *testing.T) {
 	} {
 		from, to := spec, spec
 		from.State, to.State = c.from, c.to
-		if err := staged.CheckUpdate(from, to); (err == nil) != c.ok || err != nil && !slices.Equal(rules(err), []staged.Rule{staged.RuleTransition}) {
+		if err := staged.CheckUpdate(from, to); (err == nil) != c.ok || err != nil && !slices.Equal(rules(err), []staged.Code{staged.CodeTransition}) {
 			t.Errorf("%q to %q: %v", c.from, c.to, err)
 		}
 	}
 	other := staged.Spec{PlacementName: "q", StagedRolloutStrategyName: "t", State: "Nonsense"}
-	if got := rules(staged.CheckUpdate(spec, other)); !slices.Equal(got, []staged.Rule{staged.RuleImmutable, staged.RuleImmutable, staged.RuleImmutable, staged.RuleState}) {
+	if got := rules(staged.CheckUpdate(spec, other)); !slices.Equal(got, []staged.Code{staged.CodeImmutable, staged.CodeImmutable, staged.CodeImmutable, staged.CodeState}) {
 		t.Error(got)
 	}
 }
@@ -272,22 +272,22 @@ func TestStepRefuses(t *testing.T) {
 	for _, c := range []struct {
 		in   staged.Input
 		now  time.Time
-		rule staged.Rule
+		rule staged.Code
 		path string
 	}{
-		{staged.Input{State: "Going"}, benchStart, staged.RuleState, "state"},
-		{staged.Input{State: staged.StateInitialize}, benchStart, staged.RuleTransition, "state"},
-		{staged.Input{Commands: []staged.Command{{}}}, benchStart, staged.RuleInput, "commands[0].kind"},
-		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}, {Kind: staged.CommandApprove}}}, benchStart, staged.RuleInput, "commands[1].phase"},
-		{staged.Input{Observations: []staged.Observation{{Health: "well"}}}, benchStart, staged.RuleInput, "observations[0].health"},
-		{staged.Input{Added: []staged.Target{{}}}, benchStart, staged.RuleTargetName, "added[0].name"},
-		{staged.Input{Leaving: []string{"\xff"}}, benchStart, staged.RuleTargetName, "leaving[0]"},
-		{staged.Input{}, time.Time{}, staged.RuleInput, "now"},
-		{staged.Input{}, time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC), staged.RuleInput, "now"},
+		{staged.Input{State: "Going"}, benchStart, staged.CodeState, "state"},
+		{staged.Input{State: staged.StateInitialize}, benchStart, staged.CodeTransition, "state"},
+		{staged.Input{Commands: []staged.Command{{}}}, benchStart, staged.CodeInput, "commands[0].kind"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}, {Kind: staged.CommandApprove}}}, benchStart, staged.CodeInput, "commands[1].phase"},
+		{staged.Input{Observations: []staged.Observation{{Health: "well"}}}, benchStart, staged.CodeInput, "observations[0].health"},
+		{staged.Input{Added: []staged.Target{{}}}, benchStart, staged.CodeTargetName, "added[0].name"},
+		{staged.Input{Leaving: []string{"\xff"}}, benchStart, staged.CodeTargetName, "leaving[0]"},
+		{staged.Input{}, time.Time{}, staged.CodeInput, "now"},
+		{staged.Input{}, time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC), staged.CodeInput, "now"},
 	} {
 		next, result, err := staged.Step(run, c.in, c.now)
 		faults := flatten(err)
-		if next != run || len(result.Actions) > 0 || len(faults) != 1 || faults[0].Rule != c.rule || faults[0].Path != c.path {
+		if next != run || len(result.Actions) > 0 || len(faults) != 1 || faults[0].Code != c.rule || faults[0].Path != c.path {
 			t.Errorf("%+v: %v", c.in, err)
 		}
 	}
@@ -362,25 +362,25 @@ func TestRulesOfUnreadableValues(t *testing.T) {
 	for _, row := range []struct {
 		text string
 		into json.Unmarshaler
-		rule staged.Rule
+		rule staged.Code
 	}{
-		{`{"progressive": {"maxFailures": "x"}}`, &staged.OCMStrategy{}, staged.RuleMaxFailures},
-		{`{"progressive": {"maxConcurrency": "x"}}`, &staged.OCMStrategy{}, staged.RuleMaxConcurrency},
-		{`{"progressive": {"minSuccessTime": 5}}`, &staged.OCMStrategy{}, staged.RuleDuration},
-		{`{"progressivePerGroup": {"maxFailures": "x"}}`, &staged.OCMStrategy{}, staged.RuleMaxFailures},
-		{`{"all": {"maxFailures": "x"}}`, &staged.OCMStrategy{}, staged.RuleMaxFailures},
-		{`{"all": {"progressDeadline": 5}}`, &staged.OCMStrategy{}, staged.RuleDuration},
-		{`{"maxFailures": "x"}`, &staged.Strategy{}, staged.RuleRunMaxFailures},
-		{`{"stages": [{"maxFailures": "x"}]}`, &staged.Strategy{}, staged.RuleMaxFailures},
-		{`{"stages": [{"maxConcurrency": "x"}]}`, &staged.Strategy{}, staged.RuleMaxConcurrency},
-		{`{"stages": [{"beforeStageTasks": [{"type": "Approval", "waitTime": "x"}]}]}`, &staged.Strategy{}, staged.RuleBeforeWaitTime},
-		{`{"stages": [{"afterStageTasks": [{"type": "TimedWait", "waitTime": "x"}]}]}`, &staged.Strategy{}, staged.RuleWaitTime},
-		{`{"stages": [{"afterStageTasks": [{"type": 5}]}]}`, &staged.Strategy{}, staged.RuleFormat},
-		{`{"stages": [{"labelSelector": {"matchLabels": 5}}]}`, &staged.Strategy{}, staged.RuleSelector},
-		{`{"stages": [{"name": 5}]}`, &staged.Strategy{}, staged.RuleFormat},
+		{`{"progressive": {"maxFailures": "x"}}`, &staged.OCMStrategy{}, staged.CodeMaxFailures},
+		{`{"progressive": {"maxConcurrency": "x"}}`, &staged.OCMStrategy{}, staged.CodeMaxConcurrency},
+		{`{"progressive": {"minSuccessTime": 5}}`, &staged.OCMStrategy{}, staged.CodeDuration},
+		{`{"progressivePerGroup": {"maxFailures": "x"}}`, &staged.OCMStrategy{}, staged.CodeMaxFailures},
+		{`{"all": {"maxFailures": "x"}}`, &staged.OCMStrategy{}, staged.CodeMaxFailures},
+		{`{"all": {"progressDeadline": 5}}`, &staged.OCMStrategy{}, staged.CodeDuration},
+		{`{"maxFailures": "x"}`, &staged.Strategy{}, staged.CodeRunMaxFailures},
+		{`{"stages": [{"maxFailures": "x"}]}`, &staged.Strategy{}, staged.CodeMaxFailures},
+		{`{"stages": [{"maxConcurrency": "x"}]}`, &staged.Strategy{}, staged.CodeMaxConcurrency},
+		{`{"stages": [{"beforeStageTasks": [{"type": "Approval", "waitTime": "x"}]}]}`, &staged.Strategy{}, staged.CodeBeforeWaitTime},
+		{`{"stages": [{"afterStageTasks": [{"type": "TimedWait", "waitTime": "x"}]}]}`, &staged.Strategy{}, staged.CodeWaitTime},
+		{`{"stages": [{"afterStageTasks": [{"type": 5}]}]}`, &staged.Strategy{}, staged.CodeFormat},
+		{`{"stages": [{"labelSelector": {"matchLabels": 5}}]}`, &staged.Strategy{}, staged.CodeSelector},
+		{`{"stages": [{"name": 5}]}`, &staged.Strategy{}, staged.CodeFormat},
 	} {
 		faults := flatten(row.into.UnmarshalJSON([]byte(row.text)))
-		if len(faults) != 1 || faults[0].Rule != row.rule {
+		if len(faults) != 1 || faults[0].Code != row.rule {
 			t.Errorf("%s: got %v, want one fault of rule %s", row.text, faults, row.rule)
 		}
 	}

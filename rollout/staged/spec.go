@@ -69,19 +69,19 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 func (s Spec) Validate() error {
 	var list faults
 	if !dnsLabel(s.Name) {
-		list.add(RuleRunName, "metadata.name", quoted(s.Name), "must be 1 to 63 lower-case letters, digits and -, beginning and ending with a letter or digit")
+		list.add(CodeRunName, "metadata.name", quoted(s.Name), "must be 1 to 63 lower-case letters, digits and -, beginning and ending with a letter or digit")
 	}
 	if s.PlacementName == "" || utf8.RuneCountInString(s.PlacementName) > 255 {
-		list.add(RulePlacementName, "placementName", quoted(s.PlacementName), "must be the name of the placement, at most 255 characters")
+		list.add(CodePlacementName, "placementName", quoted(s.PlacementName), "must be the name of the placement, at most 255 characters")
 	}
 	if s.StagedRolloutStrategyName == "" {
-		list.add(RuleStrategyName, "stagedRolloutStrategyName", "", "must be the name of the strategy")
+		list.add(CodeStrategyName, "stagedRolloutStrategyName", "", "must be the name of the strategy")
 	}
 	if digitsOf(s.ResourceSnapshotIndex) != s.ResourceSnapshotIndex {
-		list.add(RuleSnapshotIndex, "resourceSnapshotIndex", quoted(s.ResourceSnapshotIndex), "must be decimal digits, or left out for the newest version")
+		list.add(CodeSnapshotIndex, "resourceSnapshotIndex", quoted(s.ResourceSnapshotIndex), "must be decimal digits, or left out for the newest version")
 	}
 	if !s.State.or(StateInitialize).known() {
-		list.add(RuleState, "state", quoted(string(s.State)), "must be Initialize, Run or Stop")
+		list.add(CodeState, "state", quoted(string(s.State)), "must be Initialize, Run or Stop")
 	}
 	return list.err()
 }
@@ -92,14 +92,14 @@ func CheckUpdate(from, to Spec) error {
 	var list faults
 	same := func(field, a, b string) {
 		if a != b {
-			list.add(RuleImmutable, field, quoted(b), fmt.Sprintf("must stay %q: create another run instead", a))
+			list.add(CodeImmutable, field, quoted(b), fmt.Sprintf("must stay %q: create another run instead", a))
 		}
 	}
 	same("placementName", from.PlacementName, to.PlacementName)
 	same("resourceSnapshotIndex", from.ResourceSnapshotIndex, to.ResourceSnapshotIndex)
 	same("stagedRolloutStrategyName", from.StagedRolloutStrategyName, to.StagedRolloutStrategyName)
 	if !to.State.or(StateInitialize).known() {
-		list.add(RuleState, "state", quoted(string(to.State)), "must be Initialize, Run or Stop")
+		list.add(CodeState, "state", quoted(string(to.State)), "must be Initialize, Run or Stop")
 	} else if fault := transition(from.State, to.State); fault != nil {
 		list = append(list, fault)
 	}
@@ -113,9 +113,9 @@ func transition(from, to State) error {
 	case from == to, to == StateRun, to == StateStop && from == StateRun:
 		return nil
 	case to == StateStop:
-		return &FieldError{Rule: RuleTransition, Path: "state", Value: "Stop", Hint: "must be Run first: what has not started cannot be stopped"}
+		return &FieldError{Code: CodeTransition, Path: "state", Value: "Stop", Hint: "must be Run first: what has not started cannot be stopped"}
 	}
-	return &FieldError{Rule: RuleTransition, Path: "state", Value: string(to), Hint: "must be Run or Stop: a run that has started cannot be prepared again"}
+	return &FieldError{Code: CodeTransition, Path: "state", Value: string(to), Hint: "must be Run or Stop: a run that has started cannot be prepared again"}
 }
 
 func dnsLabel(name string) bool {

@@ -74,7 +74,7 @@ func (in *Input) check(from State) error {
 	var list faults
 	if in.State != "" {
 		if !in.State.known() {
-			list.add(RuleState, "state", quoted(string(in.State)), "must be Initialize, Run or Stop")
+			list.add(CodeState, "state", quoted(string(in.State)), "must be Initialize, Run or Stop")
 		} else if fault := transition(from, in.State); fault != nil {
 			list = append(list, fault)
 		}
@@ -84,17 +84,17 @@ func (in *Input) check(from State) error {
 	}
 	for i := range in.Added {
 		if !targetName(in.Added[i].Name) {
-			list.add(RuleTargetName, at("added", i)+".name", quoted(in.Added[i].Name), "must not be empty, and valid UTF-8")
+			list.add(CodeTargetName, at("added", i)+".name", quoted(in.Added[i].Name), "must not be empty, and valid UTF-8")
 		}
 	}
 	for i, name := range in.Leaving {
 		if !targetName(name) {
-			list.add(RuleTargetName, at("leaving", i), quoted(name), "must not be empty, and valid UTF-8")
+			list.add(CodeTargetName, at("leaving", i), quoted(name), "must not be empty, and valid UTF-8")
 		}
 	}
 	for i := range in.Observations {
 		if health := in.Observations[i].Health; !health.known() {
-			list.add(RuleInput, at("observations", i)+".health", quoted(string(health)), "must be progressing, ready, failing, failed, or left out")
+			list.add(CodeInput, at("observations", i)+".health", quoted(string(health)), "must be progressing, ready, failing, failed, or left out")
 		}
 	}
 	return list.err()

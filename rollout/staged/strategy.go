@@ -116,7 +116,7 @@ func (s *Stage) UnmarshalJSON(data []byte) error {
 		MaxFailures padded `json:"maxFailures"`
 	}
 	if string(data) == "null" {
-		return &strictjson.Error{Msg: "null is not a stage: remove the entry"}
+		return &strictjson.Error{Code: strictjson.CodeType, Hint: "null is not a stage: remove the entry"}
 	}
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
 		return err // the decoder of the strategy continues its paths
@@ -142,17 +142,17 @@ func objectOf(data []byte, kinds ...string) (object, error) {
 	var list faults
 	read := func(path string, raw json.RawMessage, into *string) {
 		if raw != nil && json.Unmarshal(raw, into) != nil {
-			list.add(RuleFormat, path, string(raw), "must be a string")
+			list.add(CodeFormat, path, string(raw), "must be a string")
 		}
 	}
 	o := object{base: "spec", spec: whole["spec"]}
 	kind := ""
 	if read("kind", whole["kind"], &kind); kind != "" && !slices.Contains(kinds, kind) {
-		list.add(RuleFormat, "kind", quoted(kind), "must be "+strings.Join(kinds, " or "))
+		list.add(CodeFormat, "kind", quoted(kind), "must be "+strings.Join(kinds, " or "))
 	}
 	var metadata map[string]json.RawMessage
 	if raw := whole["metadata"]; raw != nil && json.Unmarshal(raw, &metadata) != nil {
-		list.add(RuleFormat, "metadata", "", "must be an object")
+		list.add(CodeFormat, "metadata", "", "must be an object")
 	}
 	read("metadata.name", metadata["name"], &o.name)
 	read("metadata.namespace", metadata["namespace"], &o.namespace)

@@ -63,7 +63,7 @@ func (s TargetState) String() string {
 // MarshalText returns the JSON name; a value that is none of the constants is a *[FieldError].
 func (s TargetState) MarshalText() ([]byte, error) {
 	if s >= targetStates {
-		return nil, &FieldError{Rule: RuleFormat, Value: s.String(), Hint: "is not a state of a target"}
+		return nil, &FieldError{Code: CodeFormat, Value: s.String(), Hint: "is not a state of a target"}
 	}
 	return []byte(s.String()), nil
 }
@@ -76,7 +76,7 @@ func (s *TargetState) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return &FieldError{Rule: RuleFormat, Value: quoted(string(text)), Hint: "is not a state of a target"}
+	return &FieldError{Code: CodeFormat, Value: quoted(string(text)), Hint: "is not a state of a target"}
 }
 
 // record is what a run knows of a target besides its name: 24 bytes.
@@ -179,7 +179,7 @@ func after(instant, length int64) int64 {
 // instantOf returns nanoseconds since 1970. Outside of what these hold is an error, not a wrap.
 func instantOf(now time.Time) (int64, error) {
 	if year := now.UTC().Year(); year < 1678 || year > 2261 {
-		return 0, &FieldError{Rule: RuleInput, Path: "now", Value: now.UTC().Format(time.RFC3339), Hint: "must be within the years 1678 and 2261"}
+		return 0, &FieldError{Code: CodeInput, Path: "now", Value: now.UTC().Format(time.RFC3339), Hint: "must be within the years 1678 and 2261"}
 	}
 	return now.UnixNano(), nil
 }

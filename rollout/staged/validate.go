@@ -16,78 +16,78 @@ const maxStages = 31
 func (s Strategy) Validate() error {
 	var list faults
 	if n := len(s.Stages); n == 0 || n > maxStages && !s.groups {
-		list.add(RuleStages, "stages", strconv.Itoa(n), fmt.Sprintf("must be 1 to %d stages", maxStages))
+		list.add(CodeStages, "stages", strconv.Itoa(n), fmt.Sprintf("must be 1 to %d stages", maxStages))
 	}
 	names := make(map[string]int, len(s.Stages))
 	for i := range s.Stages {
 		stage := &s.Stages[i]
 		if !stageName(stage.Name) {
-			list.add(RuleStageName, inStage(i, "name"), quoted(stage.Name), "must be 1 to 63 lower-case letters and digits")
+			list.add(CodeStageName, inStage(i, "name"), quoted(stage.Name), "must be 1 to 63 lower-case letters and digits")
 		} else if first, taken := names[stage.Name]; taken {
-			list.add(RuleStageNameUnique, inStage(i, "name"), quoted(stage.Name), fmt.Sprintf("is the name of stages[%d] already", first))
+			list.add(CodeStageNameUnique, inStage(i, "name"), quoted(stage.Name), fmt.Sprintf("is the name of stages[%d] already", first))
 		} else {
 			names[stage.Name] = i
 		}
 		stage.validate(&list, i)
 	}
 	beforeTasks(&list, "deleteStage.beforeStageTasks", s.DeleteStage.BeforeStageTasks)
-	limit(&list, RuleRunMaxFailures, "maxFailures", s.MaxFailures, 0)
-	durations(&list, RuleDuration, "", s.ProgressDeadline, s.MinSuccessTime)
+	limit(&list, CodeRunMaxFailures, "maxFailures", s.MaxFailures, 0)
+	durations(&list, CodeDuration, "", s.ProgressDeadline, s.MinSuccessTime)
 	return list.err()
 }
 
 func (s *Stage) validate(list *faults, i int) {
 	if s.LabelSelector != nil {
 		for _, err := range parts(s.LabelSelector.Validate()) {
-			list.add(RuleSelector, inStage(i, "labelSelector"), "", err.Error())
+			list.add(CodeSelector, inStage(i, "labelSelector"), "", err.Error())
 		}
 		if s.Targets != nil {
-			list.add(RuleSelector, inStage(i, "targets"), "", "must not be given beside labelSelector: keep one of them")
+			list.add(CodeSelector, inStage(i, "targets"), "", "must not be given beside labelSelector: keep one of them")
 		}
 	}
 	listed := make(map[string]bool, len(s.Targets))
 	for k, name := range s.Targets {
 		path := fmt.Sprintf("stages[%d].targets[%d]", i, k)
 		if !targetName(name) {
-			list.add(RuleSelector, path, quoted(name), "must be a name: not empty, valid UTF-8")
+			list.add(CodeSelector, path, quoted(name), "must be a name: not empty, valid UTF-8")
 		} else if listed[name] {
-			list.add(RuleSelector, path, quoted(name), "is listed twice")
+			list.add(CodeSelector, path, quoted(name), "is listed twice")
 		}
 		listed[name] = true
 	}
 	if s.SortingLabelKey != "" {
 		probe := selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: s.SortingLabelKey, Operator: selector.Exists}}}
 		if probe.Validate() != nil {
-			list.add(RuleSortKey, inStage(i, "sortingLabelKey"), quoted(s.SortingLabelKey), "must be the key of a label")
+			list.add(CodeSortKey, inStage(i, "sortingLabelKey"), quoted(s.SortingLabelKey), "must be the key of a label")
 		}
 	}
-	limit(list, RuleMaxConcurrency, inStage(i, "maxConcurrency"), s.MaxConcurrency, 1)
-	limit(list, RuleMaxFailures, inStage(i, "maxFailures"), s.MaxFailures, 0)
-	durations(list, RuleDuration, inStage(i, ""), s.ProgressDeadline, s.MinSuccessTime)
+	limit(list, CodeMaxConcurrency, inStage(i, "maxConcurrency"), s.MaxConcurrency, 1)
+	limit(list, CodeMaxFailures, inStage(i, "maxFailures"), s.MaxFailures, 0)
+	durations(list, CodeDuration, inStage(i, ""), s.ProgressDeadline, s.MinSuccessTime)
 
 	beforeTasks(list, inStage(i, "beforeStageTasks"), s.BeforeStageTasks)
 	after := inStage(i, "afterStageTasks")
 	if n := len(s.AfterStageTasks); n > 2 {
-		list.add(RuleAfterCount, after, strconv.Itoa(n), "must be at most two tasks")
+		list.add(CodeAfterCount, after, strconv.Itoa(n), "must be at most two tasks")
 	}
 	seen := map[TaskType]bool{}
 	for k, t := range s.AfterStageTasks {
 		at := fmt.Sprintf("%s[%d].", after, k)
 		switch {
 		case t.Type != Approval && t.Type != TimedWait:
-			list.add(RuleAfterType, at+"type", quoted(string(t.Type)), "must be Approval or TimedWait")
+			list.add(CodeAfterType, at+"type", quoted(string(t.Type)), "must be Approval or TimedWait")
 		case seen[t.Type]:
-			list.add(RuleAfterTypeUnique, at+"type", quoted(string(t.Type)), "must not be there twice")
+			list.add(CodeAfterTypeUnique, at+"type", quoted(string(t.Type)), "must not be there twice")
 		}
 		seen[t.Type] = true
 		length, given := t.WaitTime.Value()
 		switch {
 		case t.Type == TimedWait && t.WaitTime.IsZero():
-			list.add(RuleWaitTimeMissing, at+"waitTime", "", "must be given for a TimedWait, such as 1h")
+			list.add(CodeWaitTimeMissing, at+"waitTime", "", "must be given for a TimedWait, such as 1h")
 		case t.Type == TimedWait && (!given || length <= 0):
-			list.add(RuleWaitTime, at+"waitTime", quoted(t.WaitTime.String()), "must be more than zero")
+			list.add(CodeWaitTime, at+"waitTime", quoted(t.WaitTime.String()), "must be more than zero")
 		case t.Type == Approval && !t.WaitTime.IsZero():
-			list.add(RuleWaitTimeForbidden, at+"waitTime", quoted(t.WaitTime.String()), "must be left out for an Approval: add a TimedWait beside it")
+			list.add(CodeWaitTimeForbidden, at+"waitTime", quoted(t.WaitTime.String()), "must be left out for an Approval: add a TimedWait beside it")
 		}
 	}
 }
@@ -95,32 +95,32 @@ func (s *Stage) validate(list *faults, i int) {
 // beforeTasks checks what must be closed before a stage or the cleanup.
 func beforeTasks(list *faults, path string, tasks []Task) {
 	if n := len(tasks); n > 1 {
-		list.add(RuleBeforeCount, path, strconv.Itoa(n), "must be at most one task")
+		list.add(CodeBeforeCount, path, strconv.Itoa(n), "must be at most one task")
 	}
 	for k, t := range tasks {
 		at := fmt.Sprintf("%s[%d].", path, k)
 		if t.Type != Approval {
-			list.add(RuleBeforeType, at+"type", quoted(string(t.Type)), "must be Approval: a wait belongs after the stage before")
+			list.add(CodeBeforeType, at+"type", quoted(string(t.Type)), "must be Approval: a wait belongs after the stage before")
 		}
 		if !t.WaitTime.IsZero() {
-			list.add(RuleBeforeWaitTime, at+"waitTime", quoted(t.WaitTime.String()), "must be left out: an approval does not wait for time")
+			list.add(CodeBeforeWaitTime, at+"waitTime", quoted(t.WaitTime.String()), "must be left out: an approval does not wait for time")
 		}
 	}
 }
 
 // limit checks a count or percentage against its smallest value; unset passes.
-func limit(list *faults, rule Rule, path string, l concurrency.Limit, least int) {
+func limit(list *faults, code Code, path string, l concurrency.Limit, least int) {
 	if !l.IsZero() && (l.Value() < least || l.IsPercent() && l.Value() > 100) {
-		list.add(rule, path, l.String(), fmt.Sprintf(`must be at least %d, or a percentage from "%d%%" to "100%%"`, least, least))
+		list.add(code, path, l.String(), fmt.Sprintf(`must be at least %d, or a percentage from "%d%%" to "100%%"`, least, least))
 	}
 }
 
-func durations(list *faults, rule Rule, base string, deadline, soak Duration) {
+func durations(list *faults, code Code, base string, deadline, soak Duration) {
 	if length, given := deadline.Value(); given && length <= 0 {
-		list.add(rule, base+"progressDeadline", quoted(deadline.String()), "must be more than zero, or None")
+		list.add(code, base+"progressDeadline", quoted(deadline.String()), "must be more than zero, or None")
 	}
 	if length, given := soak.Value(); !soak.IsZero() && (!given || length < 0) {
-		list.add(rule, base+"minSuccessTime", quoted(soak.String()), "must be a duration, or 0")
+		list.add(code, base+"minSuccessTime", quoted(soak.String()), "must be a duration, or 0")
 	}
 }
 

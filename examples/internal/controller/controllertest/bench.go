@@ -65,7 +65,7 @@ func Benchmark(b *testing.B, d Driver) {
 		at := epoch()
 		record := concurrency.NewRecord("p")
 		record.NextToken = 2
-		record.Leases = []concurrency.Lease{{Pool: "p", Holder: concurrency.Holder{Resource: "n", Group: "g"}, Token: 1, Since: at, ProgressAt: at}}
+		record.Leases = []concurrency.Lease{{Pool: "p", Holder: concurrency.Holder{Resource: "n", Group: "g"}, Token: 1, State: concurrency.Active, Since: at, ProgressAt: at}}
 		value, err := json.Marshal(record)
 		if err == nil {
 			_, err = db.Store.Save(b.Context(), rollout.PoolRecordKey("p"), value, 0)

@@ -150,7 +150,7 @@ func (c child) run(open func(ctx context.Context, address, space string) (Databa
 		if turn.Conflicts > 0 {
 			fmt.Println(lineConflict, turn.Conflicts)
 		}
-		var broken *rollout.SnapshotError
+		var broken *rollout.FieldError
 		switch {
 		case err == nil:
 		case errors.Is(err, bracket.ErrConflict):

@@ -103,7 +103,7 @@ func checkDispatch(t *testing.T, d Driver) {
 		return next
 	}
 	leaseIn := func(pool string, token uint64) concurrency.Lease {
-		return concurrency.Lease{Pool: pool, Holder: holder, Token: token, Since: at, ProgressAt: at}
+		return concurrency.Lease{Pool: pool, Holder: holder, Token: token, State: concurrency.Active, Since: at, ProgressAt: at}
 	}
 	const cluster, zone = "cluster/%", "zone"
 	save(cluster, 0, leaseIn(cluster, 4))

@@ -1,0 +1,132 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// FieldError is one fault of a policy, a version, a snapshot or a recording. Nothing is planned on any of them while there is one. Where all
+// faults are reported they are joined: errors.As finds the first.
+type FieldError struct {
+	Path  string // the field, such as rules[2].resourceConcurrency.limitValue or targets[17].resource, of several policies after [1]; empty if it is the value itself
+	Code  Code   // what kind of fault it is
+	Value string // the offending value as it was written; empty if the place itself is the fault, or an expression
+	Hint  string // what is wrong with it, and what to write instead; for people, it may change
+	Err   error  // the cause, such as the compiler's error with its position, or the error of package bracket, concurrency or clock; nil if there is none
+}
+
+// Error returns "path: value: hint", without the parts that are empty.
+func (e *FieldError) Error() string {
+	return strictjson.Text(e.Path, e.Value, e.Hint)
+}
+
+// Unwrap returns Err.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise. Faults of a window have the codes of
+// package clock, such as timezone_unknown; those of brackets and concurrency rules have the ones listed here.
+type Code string
+
+// The kinds of faults.
+const (
+	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
+	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
+	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice, or an id, a bracket or an entry that must be the only one
+	CodeType         Code = strictjson.CodeType         // the value has another type, or a form that its type does not have
+	CodeRequired     Code = "required"                  // a value is missing
+	CodeUnknownValue Code = "unknown_value"             // it is none of the values that the field can have, or the id of nothing that is listed
+	CodeOutOfRange   Code = "out_of_range"              // a number is too small or too large, or overflows
+	CodeExpression   Code = "expression"                // an expression does not compile, or reads what is not known where it stands
+	CodeConflict     Code = "conflict"                  // it contradicts another field, rule or record
+)
+
+// faults collects the errors of one validation, each under a path.
+type faults struct {
+	list []error
+}
+
+func (f *faults) add(path string, code Code, value any, format string, args ...any) {
+	f.list = append(f.list, &FieldError{Path: path, Code: code, Value: strictjson.Value(value), Hint: fmt.Sprintf(format, args...)})
+}
+
+// under adds every single error of err below path. An error that knows its own path continues it.
+func (f *faults) under(path string, err error) {
+	for _, fault := range strictjson.Faults(err) {
+		f.list = append(f.list, &FieldError{Path: join(path, fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint, Err: fault.Err})
+	}
+}
+
+// expression adds what the compiler says of an expression.
+func (f *faults) expression(path string, err error) {
+	f.list = append(f.list, &FieldError{Path: path, Code: CodeExpression, Hint: strings.TrimPrefix(err.Error(), "selector: "), Err: err})
+}
+
+// within reports a number of some unit that is not in [least, most].
+func (f *faults) within(path string, n, least, most int64, unit string) {
+	if n < least || n > most {
+		f.add(path, CodeOutOfRange, n, "must be from %d to %d %s", least, most, unit)
+	}
+}
+
+// terminal reports a status that no ended job has.
+func (f *faults) terminal(path string, status JobStatus) bool {
+	if !status.Terminal() {
+		f.add(path, CodeUnknownValue, status, "is not a status of an ended job")
+	}
+	return status.Terminal()
+}
+
+// oneOf reports a value that is none of the known ones. An absent one is passed over: it stands for the default.
+func oneOf[T ~string](f *faults, path string, value T, known ...T) {
+	if value == "" || slices.Contains(known, value) {
+		return
+	}
+	texts := make([]string, len(known))
+	for i, k := range known {
+		texts[i] = string(k)
+	}
+	last := len(texts) - 1
+	f.add(path, CodeUnknownValue, value, "must be %s or %s", strings.Join(texts[:last], ", "), texts[last])
+}
+
+func (f *faults) err() error { return errors.Join(f.list...) }
+
+// maxFaults is how many faults of a snapshot a person can read: a fleet of a million may have a million.
+const maxFaults = 20
+
+// few reports the first faults, and how many more there are.
+func (f *faults) few() error {
+	if more := len(f.list) - maxFaults; more > 0 {
+		return errors.Join(append(slices.Clip(f.list[:maxFaults]), fmt.Errorf("and %d more faults", more))...)
+	}
+	return f.err()
+}
+
+// fieldErrors turns the errors of a part into FieldErrors.
+func fieldErrors(err error) error {
+	var f faults
+	f.under("", err)
+	return f.err()
+}
+
+// leaves returns the single errors of a joined one, in order; none of nil.
+func leaves(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var list []error
+	for _, one := range joined.Unwrap() {
+		list = append(list, leaves(one)...)
+	}
+	return list
+}
+
+func join(path, field string) string { return strictjson.Path(path, field) }
