@@ -171,6 +171,9 @@ const (
 	// LintStuckBeforeRetry: stuckAfterSeconds is not above the longest delay before a retry, so that a lease, or an execution, of which another
 	// job is still at work can be called stuck before the next attempt. A warning if the lease is quarantined then, else information.
 	LintStuckBeforeRetry LintCode = "stuck_before_retry"
+	// LintRollbackBeforeRetry, a warning: a rollback rule takes the first failure for a final one, so that a retry rule has nothing to try again. Leave the
+	// status out of onJobStatuses or out of retryOnStatuses.
+	LintRollbackBeforeRetry LintCode = "rollback_before_retry"
 	// LintBracketRolesDerived: hooks are what the dependencies happen to make them: a warning, or information if they make none. Write memberRoles.
 	LintBracketRolesDerived LintCode = "bracket_roles_derived"
 	// LintMergeBudgetUnused, information: collection windows are so much longer than a rollout that groups never meet and nothing is ever

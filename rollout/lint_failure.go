@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -16,6 +17,7 @@ func (l *lint) lookAtFailures() {
 			l.lookAtHold(p)
 		}
 	}
+	l.lookAtFinal()
 	type stuck struct{ rule, retry *compiledRule }
 	said := map[stuck]bool{}
 	for k := range l.kinds {
@@ -74,6 +76,48 @@ func (l *lint) lookAtHold(p *compiledPolicy) {
 		l.add(at(rule, ""), LintRollbackWithHold, SeverityWarning, *back[rule],
 			fmt.Sprintf("members of the bracket %q are not rolled back, because it holds after a failure", p.bracket.id),
 			"set its onMemberFailure to rollback_member or rollback_all, or keep its members out of the policy of this rule")
+	}
+}
+
+// lookAtFinal finds rollback rules that leave nothing to a retry rule: they are asked first, and about the first failure.
+func (l *lint) lookAtFinal() {
+	type both struct{ back, retry *compiledRule }
+	statuses := map[both][]string{} // that both rules name
+	meets := make([][]both, len(l.w.views.list))
+	for k, view := range l.w.views.list {
+		for _, back := range view.rollbacks {
+			for _, retry := range view.retries {
+				own := both{back, retry}
+				if _, known := statuses[own]; !known && *retry.retry.MaxRetries > 0 {
+					statuses[own] = nil
+					for _, status := range back.rollback.OnJobStatuses {
+						if retry.retry.counts(status) {
+							statuses[own] = append(statuses[own], string(status))
+						}
+					}
+				}
+				if len(statuses[own]) > 0 {
+					meets[k] = append(meets[k], own)
+				}
+			}
+		}
+	}
+	concerned := map[both]*reach{}
+	var found []both
+	for i := range l.w.targets {
+		for _, own := range meets[l.w.view[i]] {
+			if concerned[own] == nil {
+				concerned[own] = &reach{}
+				found = append(found, own)
+			}
+			concerned[own].add(int32(i))
+		}
+	}
+	for _, own := range found {
+		names := strings.Join(statuses[own], ", ")
+		l.addApart(at(own.back, "onJobStatuses"), own.retry.id, LintRollbackBeforeRetry, SeverityWarning, *concerned[own],
+			fmt.Sprintf("a job that ends as %s has failed for good: the rule %q does not try it again", names, own.retry.id),
+			fmt.Sprintf("leave %s out of onJobStatuses, or out of retryOnStatuses", names))
 	}
 }
 
