@@ -32,7 +32,7 @@ func (r *recorder) Fatalf(format string, args ...any) { r.fail(); runtime.Goexit
 // Fails reports whether the case of a name fails.
 func Fails(t *testing.T, name string, store bracket.Store) bool {
 	t.Helper()
-	for _, c := range cases {
+	for _, c := range cases() {
 		if c.name != name {
 			continue
 		}

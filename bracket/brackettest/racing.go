@@ -1,0 +1,135 @@
+package brackettest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// racing: what several clients see of one another when they call at once.
+var racing = []promise{
+	{"of two writers one wins", "the limit on disrupted resources rests on this and nothing else", func(c *client) {
+		const writers, rounds = 8, 20
+		revision := c.save("k", "start", 0)
+		for round := range rounds {
+			revisions, values := make([]int64, writers), make([]string, writers)
+			errs := make([]error, writers)
+			var group sync.WaitGroup
+			for i := range writers {
+				values[i] = fmt.Sprintf("%d/%d", round, i)
+				group.Go(func() { revisions[i], errs[i] = c.store.Save(context.Background(), "k", []byte(values[i]), revision) })
+			}
+			group.Wait()
+			winner := -1
+			for i, err := range errs {
+				switch {
+				case err == nil && winner >= 0:
+					c.Fatalf("round %d: writers %d and %d both saved at revision %d", round, winner, i, revision)
+				case err == nil:
+					winner = i
+				case !errors.Is(err, bracket.ErrConflict):
+					c.Fatalf("round %d: Save: %v, want success or ErrConflict", round, err)
+				}
+			}
+			if winner < 0 {
+				c.Fatalf("round %d: none of %d writers saved at revision %d", round, writers, revision)
+			}
+			c.holds("k", values[winner])
+			if revisions[winner] <= revision {
+				c.Fatalf("round %d: revision %d follows %d", round, revisions[winner], revision)
+			}
+			revision = revisions[winner]
+		}
+	}},
+	{"of many creators one wins", "two planners that both find nothing must not both have a first record, and no conflict may come from nobody", func(c *client) {
+		const writers, rounds = 8, 20
+		for round := range rounds {
+			key := fmt.Sprint("k", round)
+			revisions, errs := make([]int64, writers), make([]error, writers)
+			var group sync.WaitGroup
+			for i := range writers {
+				group.Go(func() {
+					revisions[i], errs[i] = c.store.Save(context.Background(), key, []byte(fmt.Sprint(i)), 0)
+				})
+			}
+			group.Wait()
+			winner := -1
+			for i, err := range errs {
+				switch {
+				case err == nil && winner >= 0:
+					c.Fatalf("round %d: writers %d and %d both created the key", round, winner, i)
+				case err == nil:
+					winner = i
+				case !errors.Is(err, bracket.ErrConflict):
+					c.Fatalf("round %d: Save: %v, want success or ErrConflict", round, err)
+				}
+			}
+			if winner < 0 {
+				c.Fatalf("round %d: none of %d writers created the key", round, writers)
+			}
+			if got := c.holds(key, fmt.Sprint(winner)); got != revisions[winner] {
+				c.Fatalf("round %d: revision %d, the winner was told %d", round, got, revisions[winner])
+			}
+		}
+	}},
+	{"a save and a delete at one revision exclude each other", "a record that one planner gives up and another one needs must end as one of them decided, and the other must know", func(c *client) {
+		for round := range 40 {
+			key := fmt.Sprint("k", round)
+			revision := c.save(key, "old", 0)
+			var saved, deleted error
+			var group sync.WaitGroup
+			group.Go(func() { _, saved = c.store.Save(context.Background(), key, []byte("new"), revision) })
+			group.Go(func() { deleted = c.store.Delete(context.Background(), key, revision) })
+			group.Wait()
+			switch {
+			case saved == nil && errors.Is(deleted, bracket.ErrConflict):
+				c.holds(key, "new")
+			case deleted == nil && errors.Is(saved, bracket.ErrConflict):
+				c.absent(key)
+			default:
+				c.Fatalf("round %d: Save: %v, Delete: %v, want one success and one ErrConflict", round, saved, deleted)
+			}
+		}
+	}},
+	{"revisions grow across delete, whoever deletes and creates", "a revision that was taken before others were done with the key may be older than theirs", func(c *client) {
+		// Only who created the key deletes it. So nobody can have created it between somebody else's creation and its answer, and every
+		// revision that was answered before is older.
+		const writers, successes, attempts = 6, 12, 400
+		var mu sync.Mutex
+		greatest, total := int64(0), 0
+		var group sync.WaitGroup
+		for range writers {
+			group.Go(func() {
+				for own, n := 0, 0; own < successes && n < attempts; n++ {
+					revision, err := c.store.Save(context.Background(), "k", []byte("x"), 0)
+					if errors.Is(err, bracket.ErrConflict) {
+						continue
+					}
+					if err != nil {
+						c.Errorf("Save: %v", err)
+						return
+					}
+					own++
+					mu.Lock()
+					if revision <= greatest {
+						c.Errorf("the key has revision %d after it had %d", revision, greatest)
+					}
+					greatest = max(greatest, revision)
+					total++
+					mu.Unlock()
+					if err := c.store.Delete(context.Background(), "k", revision); err != nil {
+						c.Errorf("Delete: %v", err)
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+		if total == 0 {
+			c.Errorf("nobody ever created the key")
+		}
+	}},
+}

@@ -1,0 +1,96 @@
+package brackettest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// values: what is stored is what comes back, under any key.
+var values = []promise{
+	{"values are copies", "callers reuse buffers; a store that keeps one changes its records behind everybody's back", func(c *client) {
+		buffer := []byte("value")
+		if _, err := c.store.Save(context.Background(), "k", buffer, 0); err != nil {
+			c.Fatal(err)
+		}
+		buffer[0] = 'X'
+		c.holds("k", "value")
+		loaded, _, err := c.store.Load(context.Background(), "k")
+		if err != nil {
+			c.Fatal(err)
+		}
+		loaded[0] = 'X'
+		c.holds("k", "value")
+		entries, err := c.store.List(context.Background(), "")
+		if err != nil || len(entries) != 1 {
+			c.Fatalf("List: %v, %v", entries, err)
+		}
+		entries[0].Value[0] = 'X'
+		c.holds("k", "value")
+	}},
+	{"values round-trip byte for byte", "records are JSON today; nothing promises that they are text", func(c *client) {
+		every := make([]byte, 256)
+		for i := range every {
+			every[i] = byte(i)
+		}
+		for i, value := range []string{"", "\x00", string(every), "\xff\xfe", strings.Repeat("long ", 20000), "trailing \n\n "} {
+			key := fmt.Sprint("k", i)
+			c.save(key, value, 0)
+			c.holds(key, value)
+		}
+	}},
+	{"keys are any text", "keys hold names that users chose", func(c *client) {
+		keys := []string{"a", "a/b", "a//b", "/a", "a/", "a%2Fb", "a%b", "a b", " ", "A", "nœud-3", "日本", "a\nb", `a"b'c\d`, "a*b?c[d]", "a_b", "..", "a\tb",
+			"a\x00", "a\x00b", "\U0010ffff", "\U0010ffff/a", strings.Repeat("k", 1024), strings.Repeat("k", 1023)}
+		for i, key := range keys {
+			c.save(key, fmt.Sprint(i), 0)
+		}
+		for i, key := range keys {
+			c.holds(key, fmt.Sprint(i))
+		}
+		c.lists("", keys...)
+		c.lists("a%", "a%2Fb", "a%b")
+		c.lists("a_", "a_b")
+		c.lists("a/", "a/", "a//b", "a/b")
+		c.lists("a\x00", "a\x00", "a\x00b")
+		c.lists("\U0010ffff", "\U0010ffff", "\U0010ffff/a") // nothing that is text comes after it
+		c.lists(strings.Repeat("k", 1024), strings.Repeat("k", 1024))
+		c.lists("nobody")
+	}},
+	{"keys that cannot be are errors", "a key that is cut short or ignored is another key", func(c *client) {
+		for _, key := range []string{"", strings.Repeat("k", 1025)} {
+			_, revision, loaded := c.store.Load(context.Background(), key)
+			_, saved := c.store.Save(context.Background(), key, []byte("x"), 0)
+			deleted := c.store.Delete(context.Background(), key, 1)
+			for method, err := range map[string]error{"Load": loaded, "Save": saved, "Delete": deleted} {
+				if err == nil || errors.Is(err, bracket.ErrNotFound) || errors.Is(err, bracket.ErrConflict) || revision != 0 {
+					c.Errorf("%s with a key of %d bytes: %v, want an error that says so", method, len(key), err)
+				}
+			}
+		}
+		c.lists("")
+	}},
+	{"times keep nanoseconds", "an instant that was rounded closes a window too early", func(c *client) {
+		at := time.Date(2026, 3, 10, 9, 0, 0, 123456789, time.UTC)
+		record := bracket.NewState("rule", "prod").Group
+		record.Number, record.Collecting = 1, &bracket.Collecting{ID: bracket.GroupID("rule", "prod", 1), OpenedAt: at}
+		value, err := json.Marshal(record)
+		if err != nil {
+			c.Fatal(err)
+		}
+		c.save("k", string(value), 0)
+		loaded, _, err := c.store.Load(context.Background(), "k")
+		if err != nil {
+			c.Fatal(err)
+		}
+		var back bracket.GroupRecord
+		if err := json.Unmarshal(loaded, &back); err != nil || !back.Collecting.OpenedAt.Equal(at) {
+			c.Fatalf("%v comes back as %s, %v", at, loaded, err)
+		}
+	}},
+}
