@@ -1,4 +1,4 @@
-// Program explain answers the question that a deployment tool is asked most: why does this target not get the version? It reads a policy and a
+// Command explain answers the question that a deployment tool is asked most: why does this target not get the version? It reads a policy and a
 // snapshot, and prints every rule's verdict, who can open what is shut, and what in the policies can never work.
 //
 //	go run ./examples/explain                                         # everybody: who starts, who waits and for what
@@ -54,7 +54,8 @@ func parse(args []string, present time.Time, out io.Writer) (options, error) {
 	flags.StringVar(&beforeNow, "before-now", "", "`instant` of the plan before (default: the same)")
 	flags.DurationVar(&o.horizon, "horizon", 90*24*time.Hour, "how far ahead windows are looked at for findings, as a `duration`")
 	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
-	if err := program.Parse(flags, args, out, "files are named with -policy and -snapshot, a target with -target"); err != nil {
+	if err := program.Parse(flags, args, out, "explain says why a target does not get a version: what every rule says about it, and who can open what is shut.",
+		"files are named with -policy and -snapshot, a target with -target"); err != nil {
 		return o, err
 	}
 	if o.horizon <= 0 {

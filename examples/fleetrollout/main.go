@@ -58,7 +58,8 @@ func run(args []string, out io.Writer) error {
 	flags.StringVar((*string)(&options.Offline), "offline", string(partition.CountOffline), "what becomes of offline clusters: `count|exclude`")
 	flags.StringVar((*string)(&options.Releases), "releases", string(partition.ByBatch), "what limits updates: `batch|budget`")
 	flags.IntVar(&options.MaxPerStep, "max-per-step", 0, "greatest `number` of releases in one step over all partitions; 0 is no limit")
-	if err := program.Parse(flags, args, out, "files are named with -f and -clusters"); err != nil {
+	if err := program.Parse(flags, args, out, "fleetrollout plays a rollout of Rancher Fleet on a virtual clock: which partition releases which batch when, and what it pauses for.",
+		"files are named with -f and -clusters"); err != nil {
 		return err
 	}
 	if *ready <= 0 {

@@ -1,4 +1,4 @@
-// Program hotfix plays the three examples of the scoped versions RFC on a virtual clock, with a promotion policy as people have one: a release
+// Command hotfix plays the three examples of the scoped versions RFC on a virtual clock, with a promotion policy as people have one: a release
 // for everybody goes from staging to production, a hotfix reaches one region and nobody else hears of it, and a config change reaches one
 // environment.
 //
@@ -50,7 +50,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&why, "why", "", "`cluster@instant` to explain instead of what the releases file asks, such as us-1@2026-03-10T18:15:00Z")
 	flags.BoolVar(&o.all, "all", false, "tell every event and every wait in full")
 	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
-	if err := program.Parse(flags, args, out, "files are named with -policy, -fleet and -releases"); err != nil {
+	if err := program.Parse(flags, args, out, "hotfix plays releases with scopes on a virtual clock: what starts where, and what a rollout under a policy waits for.",
+		"files are named with -policy, -fleet and -releases"); err != nil {
 		return o, err
 	}
 	if s := rollout.ScopeErrors(o.scopeErrors); s != rollout.ScopeExclude && s != rollout.ScopeInclude {

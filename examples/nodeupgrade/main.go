@@ -1,4 +1,4 @@
-// Program nodeupgrade upgrades the nodes of a cluster on a virtual clock and explains every decision: the example of the deployment bracket
+// Command nodeupgrade upgrades the nodes of a cluster on a virtual clock and explains every decision: the example of the deployment bracket
 // RFC, with its policy as printed there.
 //
 //	go run ./examples/nodeupgrade                                     # ten nodes, three releases, one drain per node
@@ -59,7 +59,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the forecast")
 	flags.BoolVar(&o.all, "all", false, "trace every resource")
 	flags.BoolVar(&o.json, "json", false, "print the timeline as JSON")
-	if err := program.Parse(flags, args, out, "files are named with -policy, -fleet and -releases"); err != nil {
+	if err := program.Parse(flags, args, out, "nodeupgrade plays the upgrade of the nodes of a cluster on a virtual clock, and explains every decision.",
+		"files are named with -policy, -fleet and -releases"); err != nil {
 		return o, err
 	}
 	given := map[string]bool{} // what would have no effect is not ignored

@@ -33,6 +33,10 @@ func main() {
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("ocmbench", flag.ContinueOnError)
 	flags.SetOutput(out)
+	flags.Usage = func() {
+		fmt.Fprint(out, "ocmbench measures a rollout step of package staged beside the rollout handler of Open Cluster Management's library.\n\nFlags:\n")
+		flags.PrintDefaults()
+	}
 	list := flags.String("n", "1000,5000", "numbers of clusters, separated by commas")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Program replay reads a log of decisions, as a host keeps it, and decides again: with the policies that were in force, to see whether this version of
+// Command replay reads a log of decisions, as a host keeps it, and decides again: with the policies that were in force, to see whether this version of
 // the library comes to the same plans, and with others, to see what these would have decided in the same situations.
 //
 //	go run ./examples/replay                                         # is every plan of the log made again as it was?
@@ -42,7 +42,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.fleet, "fleet", "", "with -record, the `file` of the day that is played (default: that of the log which is shipped)")
 	flags.BoolVar(&o.record, "record", false, "play a day on a virtual clock and print its log")
 	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
-	if err := program.Parse(flags, args, out, "files are named with -log, -policy and -fleet"); err != nil {
+	if err := program.Parse(flags, args, out, "replay reads a log of decisions and decides again, under the recorded policies or others, to show what would be different.",
+		"files are named with -log, -policy and -fleet"); err != nil {
 		return o, err
 	}
 	switch {

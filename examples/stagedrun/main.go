@@ -57,7 +57,8 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	flags.StringVar((*string)(&options.OnReject), "on-reject", string(staged.Fail), "what becomes of a run of which an approval is rejected: `fail|hold`")
 	flags.StringVar((*string)(&options.WaitDuringStop), "wait-during-stop", string(staged.Count), "whether stopped time counts towards a wait: `count|freeze`")
 	flags.StringVar((*string)(&options.Unmatched), "unmatched", string(staged.Reject), "what becomes of clusters in no stage: `reject|ignore|last`")
-	if err := program.Parse(flags, args, out, "files are named with -f, -run and -clusters"); err != nil {
+	if err := program.Parse(flags, args, out, "stagedrun plays a KubeFleet staged update run on a virtual clock: the compiled stages first, then what happens when.",
+		"files are named with -f, -run and -clusters"); err != nil {
 		return err
 	}
 	if w.ready <= 0 {

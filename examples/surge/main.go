@@ -51,7 +51,8 @@ func run(args []string, out io.Writer) error {
 		"(both once the first replica is updated), fail (the first updated replica fails and recovers), broken (the new revision never becomes ready), "+
 		"hang (the first deletion takes ten times as long), remove (the last replica is evicted)")
 	unblock := flags.Bool("unblock", false, "give the surge up when the update of a flat set is stuck: maxSurge 0 and maxUnavailable 1")
-	if err := program.Parse(flags, args, out, "a file is named with -f"); err != nil {
+	if err := program.Parse(flags, args, out, "surge plays a rolling update over numbered replicas on a virtual clock, and draws what is planned at each step and why.",
+		"a file is named with -f"); err != nil {
 		return err
 	}
 	if *ready <= 0 || *gone <= 0 {

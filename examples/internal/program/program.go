@@ -51,14 +51,16 @@ func Wrong(source, format string, args ...any) error {
 	return &InputError{Source: source, Err: fmt.Errorf(format, args...)}
 }
 
-// Parse reads the flags and nothing besides: programs take no other arguments, and instead says where their input goes. A flag with an empty value is a fault. With -help, the usage is
-// printed and flag.ErrHelp returned.
-func Parse(flags *flag.FlagSet, args []string, out io.Writer, instead string) error {
+// Parse reads the flags and nothing besides: programs take no other arguments, and instead says where their input goes. A flag with an empty
+// value is a fault. With -h or -help it prints does, the sentence that says what the program does, and its flags, and returns [flag.ErrHelp].
+func Parse(flags *flag.FlagSet, args []string, out io.Writer, does, instead string) error {
 	flags.SetOutput(io.Discard)
+	flags.Usage = func() {} // printed below, where it was asked for
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(out, "%s\n\nFlags:\n", does)
 		flags.SetOutput(out)
-		flags.Usage()
+		flags.PrintDefaults()
 		return err
 	case err != nil:
 		return Wrong(flags.Name(), "%w (-help lists the flags)", err)

@@ -29,16 +29,19 @@ func TestParse(t *testing.T) {
 		n := flags.Int("n", 0, "a `number`")
 		flags.String("f", "", "a `file`")
 		var out strings.Builder
-		err := program.Parse(flags, strings.Fields(row.args), &out, "files are named with -f")
+		err := program.Parse(flags, strings.Fields(row.args), &out, "p counts.", "files are named with -f")
 		if row.want == "" && (err != nil || *n != 3) || row.want != "" && (err == nil || err.Error() != row.want) || out.Len() > 0 {
 			t.Errorf("%s: got %v, and printed %q", row.why, err, out.String())
 		}
 	}
-	flags := flag.NewFlagSet("p", flag.ContinueOnError)
-	flags.Int("n", 0, "a `number`")
-	var out strings.Builder
-	if err := program.Parse(flags, []string{"-h"}, &out, ""); !errors.Is(err, flag.ErrHelp) || !strings.Contains(out.String(), "-n number") {
-		t.Errorf("got %v, and printed %q", err, out.String())
+	for _, ask := range []string{"-h", "-help", "--help"} {
+		flags := flag.NewFlagSet("p", flag.ContinueOnError)
+		flags.Int("n", 3, "a `number`")
+		var out strings.Builder
+		err := program.Parse(flags, []string{ask}, &out, "p counts.", "")
+		if want := "p counts.\n\nFlags:\n  -n number\n    \ta number (default 3)\n"; !errors.Is(err, flag.ErrHelp) || out.String() != want {
+			t.Errorf("%s: got %v, and printed %q, want %q", ask, err, out.String(), want)
+		}
 	}
 }
 

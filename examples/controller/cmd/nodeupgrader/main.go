@@ -1,4 +1,4 @@
-// Program nodeupgrader runs the controller on a cluster:
+// Command nodeupgrader runs the controller on a cluster:
 //
 //	go run ./cmd/nodeupgrader -install                 # creates or updates the custom resources, and ends
 //	go run ./cmd/nodeupgrader                          # works on all namespaces
@@ -32,6 +32,10 @@ func main() {
 	flag.BoolVar(&o.elect, "leader-election", true, "let one of several controllers work at a time")
 	flag.StringVar(&o.leases, "leader-election-namespace", "", "`namespace` of the lease; that of the pod if empty")
 	flag.StringVar(&o.metrics, "metrics-bind-address", ":8080", "`address` at which metrics are served; 0: nowhere")
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), "nodeupgrader is a controller that rolls out what the custom resources of its namespaces describe, under their policies.\n\nFlags:\n")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	ctrl.SetLogger(klog.Background())
 	if err := run(ctrl.SetupSignalHandler(), o); err != nil {

@@ -98,11 +98,14 @@ func Refusals(t *testing.T, run Run, rows []Refusal) {
 	}
 }
 
-// Help asks a program for its flags, and looks for the usage of one.
+// Help asks a program what it does: it must begin with one sentence that says so, and list its flags, that with the given usage among them.
 func Help(t *testing.T, run Run, usage string) {
 	t.Helper()
 	var out bytes.Buffer
-	if err := run([]string{"-help"}, &out); !errors.Is(err, flag.ErrHelp) || !strings.Contains(out.String(), usage) {
+	if err := run([]string{"-h"}, &out); !errors.Is(err, flag.ErrHelp) || !strings.Contains(out.String(), usage) {
 		t.Errorf("%v, without %q: %s", err, usage, out.String())
+	}
+	if sentence, flags, _ := strings.Cut(out.String(), "\n\n"); !regexp.MustCompile(`^[a-z]+ [^.\n]+\.$`).MatchString(sentence) || !strings.HasPrefix(flags, "Flags:\n  -") {
+		t.Errorf("the help does not begin with one sentence and go on with the flags: %s", out.String())
 	}
 }
