@@ -90,7 +90,7 @@
 //	unready surge goes before a ready one    yes      yes         –             no¹²             yes        –
 //	partition                                yes      no          yes           yes              yes        no
 //	base gang is repaired first              yes      –           –             –                –          no
-//	budgets on                               3 levels 1 level     1 level       1 level          1 level    none, one at a time
+//	budgets on                               3 levels 1 level     1 level       1 level          1 level    none, one at a time¹³
 //
 //	 1  with maxUnavailable                  2  of OpenKruise      3  as released; its update strategy's design is what this package plans
 //	 4  a surge stays while the partition is above 0 (2/1/0, P=1, ONN: nothing goes)
@@ -98,7 +98,10 @@
 //	 6  terminating pods are not counted (kubernetes/kubernetes#95498; KEP-5882 proposes a policy)
 //	 7  the index is free at once: two pods with one host name
 //	 8  partition and reclaim spend one budget twice (4/3/2 OONtnNN: 5 available become 1, the floor is 2)
-//	 9  all that are not ready and one more (R=2, oO: both go)
+//	 9  all that are not ready and one more (R=2, oO: both go); since 2026 it keeps minAvailable, with which a clique at its default,
+//	    where that is all of them, never begins (R=2, OO: nothing)
 //	10  kubernetes/kubernetes#67250         11  kubernetes-sigs/lws#567
 //	12  it reclaims by index (2/2/0 oNnN: 3 goes, which serves, and 2 stays, which does not)
+//	13  the API of 2026 has maxUnavailable per component, a count; by its proposal (GREP-0741) nothing is repaired while a
+//	    replacement is not ready (3/0/2 noO: nothing)
 package surge

@@ -5,14 +5,17 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // ParsePodCliqueSet reads a PodCliqueSet as Grove nests it, in JSON: a whole manifest, or {"spec": …} alone. Cliques that no
 // scaling group names are standalone components and come first, scaling groups after them, both in the order of the document.
 //
-// The counts of a clique are read where the update strategy's design writes them, beside its name, or where the released API
-// has them, under its spec. What is left out defaults as in Grove: replicas to 1, except those of the set, to 0; the
+// Where the update strategy's design and the released API differ, both are read. The counts of a clique are beside its name, or under
+// its spec. The budgets of a component are its updateStrategy, or its rollingUpdate, whose maxUnavailable is a count from 1, at most
+// the replicas even if it says more; its progressDeadline only reports. The type RollingRecreate is [RollingUpdate]; OnDelete and Coherent
+// are errors. What is left out defaults as in Grove: replicas to 1, except those of the set, to 0; the
 // minAvailable of a clique to its replicas, that of a scaling group to 1. Fields of the API that have no influence on an update,
 // pod specs above all, are not looked into; a field that Grove does not know is an error.
 //
@@ -43,11 +46,13 @@ type manifestSet struct {
 		Cliques       []manifestClique `json:"cliques"`
 		ScalingGroups []manifestGroup  `json:"podCliqueScalingGroups"`
 
-		StartupType        any `json:"cliqueStartupType"`
-		PriorityClassName  any `json:"priorityClassName"`
-		HeadlessService    any `json:"headlessServiceConfig"`
-		TopologyConstraint any `json:"topologyConstraint"`
-		TerminationDelay   any `json:"terminationDelay"`
+		StartupType            any `json:"cliqueStartupType"`
+		PriorityClassName      any `json:"priorityClassName"`
+		HeadlessService        any `json:"headlessServiceConfig"`
+		TopologyConstraint     any `json:"topologyConstraint"`
+		TerminationDelay       any `json:"terminationDelay"`
+		ResourceClaimTemplates any `json:"resourceClaimTemplates"`
+		ResourceSharing        any `json:"resourceSharing"`
 	} `json:"template"`
 }
 
@@ -56,31 +61,44 @@ type manifestCounts struct {
 	MinAvailable *int `json:"minAvailable"`
 }
 
+// manifestRolling is what the released API has in place of an update strategy.
+type manifestRolling struct {
+	MaxUnavailable   concurrency.Limit `json:"maxUnavailable"`
+	ProgressDeadline any               `json:"progressDeadline"`
+}
+
 type manifestClique struct {
 	manifestCounts
-	Name           string          `json:"name"`
-	UpdateStrategy *UpdateStrategy `json:"updateStrategy"`
+	Name           string           `json:"name"`
+	UpdateStrategy *UpdateStrategy  `json:"updateStrategy"`
+	RollingUpdate  *manifestRolling `json:"rollingUpdate"`
 	Spec           *struct {
 		manifestCounts
-		RoleName          any `json:"roleName"`
-		PodSpec           any `json:"podSpec"`
-		StartsAfter       any `json:"startsAfter"`
-		AutoScalingConfig any `json:"autoScalingConfig"`
+		RollingUpdate     *manifestRolling `json:"rollingUpdate"`
+		RoleName          any              `json:"roleName"`
+		PodSpec           any              `json:"podSpec"`
+		StartsAfter       any              `json:"startsAfter"`
+		AutoScalingConfig any              `json:"autoScalingConfig"`
 	} `json:"spec"`
 
 	Labels             any `json:"labels"`
 	Annotations        any `json:"annotations"`
 	TopologyConstraint any `json:"topologyConstraint"`
+	ResourceSharing    any `json:"resourceSharing"`
 }
 
 type manifestGroup struct {
 	manifestCounts
-	Name           string          `json:"name"`
-	CliqueNames    []string        `json:"cliqueNames"`
-	UpdateStrategy *UpdateStrategy `json:"updateStrategy"`
+	Name           string           `json:"name"`
+	CliqueNames    []string         `json:"cliqueNames"`
+	UpdateStrategy *UpdateStrategy  `json:"updateStrategy"`
+	RollingUpdate  *manifestRolling `json:"rollingUpdate"`
 
 	ScaleConfig        any `json:"scaleConfig"`
+	Annotations        any `json:"annotations"`
 	TopologyConstraint any `json:"topologyConstraint"`
+	TerminationDelay   any `json:"terminationDelay"`
+	ResourceSharing    any `json:"resourceSharing"`
 }
 
 // place is where a component or a clique was written, and the prefix of its counts.
@@ -91,7 +109,10 @@ func (m manifest) spec() (SetSpec, error) {
 	if m.Kind != "" && m.Kind != "PodCliqueSet" {
 		faults.add("kind", CodeUnknownValue, strconv.Quote(m.Kind), `must be "PodCliqueSet"`)
 	}
-	template := m.Spec.Template
+	template, released := m.Spec.Template, m.Spec.UpdateStrategy.Type
+	if released == rollingRecreate {
+		m.Spec.UpdateStrategy.Type = RollingUpdate
+	}
 	spec := SetSpec{Replicas: m.Spec.Replicas, UpdateStrategy: m.Spec.UpdateStrategy, Partition: m.Spec.Partition, Paused: m.Spec.Paused}
 
 	cliques := make([]Clique, len(template.Cliques))
@@ -105,7 +126,8 @@ func (m manifest) spec() (SetSpec, error) {
 	var members [][]place
 	for i, g := range template.ScalingGroups {
 		path := fmt.Sprintf("spec.template.podCliqueScalingGroups[%d]", i)
-		c := Component{Name: g.Name, Kind: PodCliqueScalingGroup, Replicas: or(g.Replicas, 1), MinAvailable: or(g.MinAvailable, 1), UpdateStrategy: g.UpdateStrategy}
+		c := Component{Name: g.Name, Kind: PodCliqueScalingGroup, Replicas: or(g.Replicas, 1), MinAvailable: or(g.MinAvailable, 1)}
+		c.UpdateStrategy = g.RollingUpdate.strategy(path+".rollingUpdate", c.Replicas, g.UpdateStrategy, released, &faults)
 		var inside []place
 		for j, name := range g.CliqueNames {
 			at := fmt.Sprintf("%s.cliqueNames[%d]", path, j)
@@ -117,6 +139,9 @@ func (m manifest) spec() (SetSpec, error) {
 				faults.add(at, CodeDuplicate, strconv.Quote(name), "is a member of "+group[k]+" already")
 			default:
 				group[k] = path
+				if rolling, at := template.Cliques[k].rolling(places[k].path); rolling != nil {
+					faults.add(at, CodeConflict, "", fmt.Sprintf("must be left out: the clique is updated with its scaling group, %q", g.Name))
+				}
 				c.Cliques = append(c.Cliques, cliques[k])
 				inside = append(inside, places[k])
 			}
@@ -127,8 +152,10 @@ func (m manifest) spec() (SetSpec, error) {
 	var at []place
 	for i, c := range cliques {
 		if group[i] == "" {
+			rolling, path := template.Cliques[i].rolling(places[i].path)
 			spec.Components = append(spec.Components, Component{
-				Name: c.Name, Kind: PodClique, Replicas: c.Replicas, MinAvailable: c.MinAvailable, UpdateStrategy: c.UpdateStrategy})
+				Name: c.Name, Kind: PodClique, Replicas: c.Replicas, MinAvailable: c.MinAvailable,
+				UpdateStrategy: rolling.strategy(path, c.Replicas, c.UpdateStrategy, released, &faults)})
 			at = append(at, places[i])
 		}
 	}
@@ -167,6 +194,36 @@ func (c manifestClique) clique(path string, faults *faults) (Clique, place) {
 	}
 	replicas := or(counts.Replicas, 1)
 	return Clique{Name: c.Name, Replicas: replicas, MinAvailable: or(counts.MinAvailable, max(replicas, 0)), UpdateStrategy: c.UpdateStrategy}, at
+}
+
+// rolling returns the budget in the form of the released API from one of its two places, and the path of it.
+func (c manifestClique) rolling(path string) (*manifestRolling, string) {
+	if c.RollingUpdate == nil && c.Spec != nil {
+		return c.Spec.RollingUpdate, path + ".spec.rollingUpdate"
+	}
+	return c.RollingUpdate, path + ".rollingUpdate"
+}
+
+// strategy returns the update strategy of a component: the one that is given, or what the released form stands for.
+func (r *manifestRolling) strategy(path string, replicas int, given *UpdateStrategy, set StrategyType, faults *faults) *UpdateStrategy {
+	if r == nil {
+		return given
+	}
+	most := r.MaxUnavailable
+	switch {
+	case given != nil:
+		faults.add(path, CodeConflict, "", "is the released form of updateStrategy, which is given, too: keep one of them")
+	case set == ReplicaRecreate:
+		faults.add(path, CodeConflict, "", "must be left out under ReplicaRecreate, which recreates all components together")
+	case !most.IsZero() && (most.IsPercent() || most.Value() == 0):
+		faults.add(path+".maxUnavailable", CodeOutOfRange, most.String(), "must be a count from 1; percentages belong into updateStrategy")
+	default:
+		if most.Value() > replicas && replicas > 0 {
+			most = concurrency.Count(replicas)
+		}
+		return &UpdateStrategy{MaxUnavailable: most}
+	}
+	return given
 }
 
 func or(value *int, otherwise int) int {

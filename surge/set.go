@@ -41,6 +41,12 @@ const (
 	ReplicaRecreate StrategyType = "ReplicaRecreate"
 )
 
+// What Grove's released API calls its strategies. A manifest may have them, see [ParsePodCliqueSet].
+const (
+	rollingRecreate StrategyType = "RollingRecreate"
+	onDelete        StrategyType = "OnDelete"
+)
+
 // UpdateStrategy holds the two budgets, which mean the same as in [Spec], here of the units of a component or of the replicas of a set.
 // Unset, MaxUnavailable is 1 and MaxSurge 0.
 type UpdateStrategy struct {
@@ -189,8 +195,13 @@ func (s SetSpec) validateStrategy(faults *faults, set string) {
 	flat.validate(faults, set, budgets)
 	if strategy.Type != "" && strategy.Type != RollingUpdate {
 		hint := `must be "RollingUpdate" or "ReplicaRecreate"`
-		if strategy.Type == "OnDelete" {
-			hint += "; what Grove calls OnDelete is paused: true"
+		switch strategy.Type {
+		case onDelete:
+			hint += "; for OnDelete plan each component by itself, with paused: true, which fills holes at the target"
+		case rollingRecreate:
+			hint += "; what Grove calls RollingRecreate is RollingUpdate"
+		case "Coherent":
+			hint += "; where components must not mix revisions, recreate whole replicas"
 		}
 		faults.add(set+"updateStrategy.type", CodeUnknownValue, strconv.Quote(string(strategy.Type)), hint)
 		return

@@ -54,7 +54,11 @@ func TestSetValidate(t *testing.T) {
 		{"every level against its own replicas", set(surge.RollingUpdate, -1, unset, units(2, 3, 1, 3)), []string{
 			"out_of_range replicas: -1: must not be negative", "out_of_range components[0].updateStrategy.maxUnavailable: 3: must be at most replicas, 2", "out_of_range components[0].minAvailable: 3: must be at most replicas, 2"}},
 		{"released types", set("OnDelete", 1, unset), []string{
-			`unknown_value updateStrategy.type: "OnDelete": must be "RollingUpdate" or "ReplicaRecreate"; what Grove calls OnDelete is paused: true`}},
+			`unknown_value updateStrategy.type: "OnDelete": must be "RollingUpdate" or "ReplicaRecreate"; for OnDelete plan each component by itself, with paused: true, which fills holes at the target`}},
+		{"the released default", set("RollingRecreate", 1, unset), []string{
+			`unknown_value updateStrategy.type: "RollingRecreate": must be "RollingUpdate" or "ReplicaRecreate"; what Grove calls RollingRecreate is RollingUpdate`}},
+		{"a type that Grove announces", set("Coherent", 1, unset), []string{
+			`unknown_value updateStrategy.type: "Coherent": must be "RollingUpdate" or "ReplicaRecreate"; where components must not mix revisions, recreate whole replicas`}},
 		{"unknown type and kind", set("rollingupdate", 1, unset, surge.Component{Kind: "Pod"}), []string{
 			`unknown_value updateStrategy.type: "rollingupdate": must be "RollingUpdate" or "ReplicaRecreate"`, `unknown_value components[0].kind: "Pod": must be "PodClique" or "PodCliqueScalingGroup"`}},
 		{"names", surge.SetSpec{Components: []surge.Component{{Name: "a"}, {}, {Name: "b", Kind: surge.PodCliqueScalingGroup, Cliques: []surge.Clique{{Name: "a"}}}}}, []string{
@@ -410,6 +414,18 @@ func TestParsePodCliqueSet(t *testing.T) {
 			`duplicate spec.template.podCliqueScalingGroups[1].cliqueNames[0]: "a": is a member of spec.template.podCliqueScalingGroups[0] already`}},
 		{"counts twice", `{"spec":{"template":{"cliques":[{"name":"a","replicas":1,"minAvailable":1,"spec":{"replicas":1,"minAvailable":1}}]}}}`, []string{
 			"conflict spec.template.cliques[0].replicas: 1: is given in spec, too", "conflict spec.template.cliques[0].minAvailable: 1: is given in spec, too"}},
+		{"both forms of a budget", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{},"updateStrategy":{}}],"podCliqueScalingGroups":[{"name":"g","rollingUpdate":{},"updateStrategy":{}}]}}}`, []string{
+			"conflict spec.template.podCliqueScalingGroups[0].rollingUpdate: is the released form of updateStrategy, which is given, too: keep one of them",
+			"conflict spec.template.cliques[0].rollingUpdate: is the released form of updateStrategy, which is given, too: keep one of them"}},
+		{"budgets that Grove refuses, too", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":0}},{"name":"b","spec":{"rollingUpdate":{"maxUnavailable":"50%"}}}]}}}`, []string{
+			"out_of_range spec.template.cliques[0].rollingUpdate.maxUnavailable: 0: must be a count from 1; percentages belong into updateStrategy",
+			"out_of_range spec.template.cliques[1].spec.rollingUpdate.maxUnavailable: 50%: must be a count from 1; percentages belong into updateStrategy"}},
+		{"a budget of a member", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":1}}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a"]}]}}}`, []string{
+			`conflict spec.template.cliques[0].rollingUpdate: must be left out: the clique is updated with its scaling group, "g"`}},
+		{"a type that a set cannot follow", `{"spec":{"updateStrategy":{"type":"OnDelete"},"template":{}}}`, []string{
+			`unknown_value spec.updateStrategy.type: "OnDelete": must be "RollingUpdate" or "ReplicaRecreate"; for OnDelete plan each component by itself, with paused: true, which fills holes at the target`}},
+		{"a released budget under ReplicaRecreate", `{"spec":{"replicas":1,"updateStrategy":{"type":"ReplicaRecreate"},"template":{"cliques":[{"name":"a","rollingUpdate":{}}]}}}`, []string{
+			"conflict spec.template.cliques[0].rollingUpdate: must be left out under ReplicaRecreate, which recreates all components together"}},
 		{"names twice", `{"spec":{"template":{"cliques":[{"name":"a"},{"name":"a"}]}}}`, []string{`duplicate spec.template.cliques[1].name: "a": is the name of spec.template.cliques[0] too`}},
 	} {
 		spec, err := surge.ParsePodCliqueSet([]byte(row.doc))
@@ -419,6 +435,36 @@ func TestParsePodCliqueSet(t *testing.T) {
 		if !reflect.DeepEqual(spec, surge.SetSpec{}) {
 			t.Errorf("%s: got %+v beside the error", row.why, spec)
 		}
+	}
+}
+
+// TestParseReleased: manifests of the released API, whose budgets and types the update strategy's design has under other names.
+func TestParseReleased(t *testing.T) {
+	spec, err := surge.ParsePodCliqueSet([]byte(`{"kind": "PodCliqueSet", "spec": {"replicas": 1, "updateStrategy": {"type": "RollingRecreate"}, "template": {
+		"resourceClaimTemplates": [{"name": "nic"}], "resourceSharing": [{"name": "nic", "scope": "PerReplica"}],
+		"cliques": [
+			{"name": "a", "rollingUpdate": {"maxUnavailable": 2, "progressDeadline": "10m"}, "resourceSharing": [], "spec": {"replicas": 3}},
+			{"name": "b", "spec": {"replicas": 3, "rollingUpdate": {"maxUnavailable": 9}}},
+			{"name": "idle", "rollingUpdate": {"maxUnavailable": 9}, "spec": {"replicas": 0}},
+			{"name": "unset", "rollingUpdate": {}}],
+		"podCliqueScalingGroups": [{"name": "g", "replicas": 2, "rollingUpdate": {"maxUnavailable": 1}, "annotations": {}, "resourceSharing": [], "terminationDelay": "1h"}]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range spec.Components {
+		got = append(got, c.Name+" "+c.UpdateStrategy.MaxUnavailable.String())
+	}
+	if diff := gocmp.Diff([]string{"a 2", "b 3", "idle 9", "unset unset", "g 1"}, got); diff != "" || spec.UpdateStrategy.Type != surge.RollingUpdate || spec.Paused {
+		t.Errorf("%+v: -want +got:\n%s", spec, diff)
+	}
+	// In a paused set a replica is repaired at its own revision, so that paused is not what OnDelete is; in a flat Spec it is.
+	spec.Paused = true
+	if got := planSet(t, spec, parseSet(t, []string{"OO. OOO . N NN"})).String(); !strings.HasPrefix(got, "0/0: ~2 Hole\n") {
+		t.Error(got)
+	}
+	if got := surge.Plan(surge.Spec{Replicas: 3, Paused: true}, parse(t, "OO.")).String(); !strings.HasPrefix(got, "+2 Hole\n") {
+		t.Error(got)
 	}
 }
 
