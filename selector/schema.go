@@ -7,66 +7,39 @@ import (
 	"strings"
 )
 
-// Type is the type of a variable. The zero value is none and is refused.
-type Type int
+// Type is the type of a variable, by the name that expressions use for it. The zero value is none and is refused.
+type Type string
 
 // The types a variable can have, each with the one Go type that Lookup must return for it.
 const (
-	String     Type = iota + 1 // string
-	Int                        // int64
-	Bool                       // bool
-	Timestamp                  // time.Time
-	StringList                 // []string
-	StringMap                  // map[string]string; nil is an empty map
+	String     Type = "string"              // string
+	Int        Type = "int"                 // int64
+	Bool       Type = "bool"                // bool
+	Timestamp  Type = "timestamp"           // time.Time
+	StringList Type = "list(string)"        // []string
+	StringMap  Type = "map(string, string)" // map[string]string; nil is an empty map
 )
 
-// String returns the name that expressions use for the type.
-func (t Type) String() string {
-	switch t {
-	case String:
-		return "string"
-	case Int:
-		return "int"
-	case Bool:
-		return "bool"
-	case Timestamp:
-		return "timestamp"
-	case StringList:
-		return "list(string)"
-	case StringMap:
-		return "map(string, string)"
-	}
-	return fmt.Sprintf("Type(%d)", int(t))
-}
+func everyType() []Type { return []Type{String, Int, Bool, Timestamp, StringList, StringMap} }
 
-func (t Type) valid() bool { return String <= t && t <= StringMap }
+func (t Type) valid() bool { return slices.Contains(everyType(), t) }
 
 // allTypes lists the names of all types.
 func allTypes() string {
 	var names []string
-	for t := String; t.valid(); t++ {
-		names = append(names, t.String())
+	for _, t := range everyType() {
+		names = append(names, string(t))
 	}
 	return strings.Join(names, "; ")
 }
 
-// MarshalText returns what String returns; it refuses a type that does not exist.
-func (t Type) MarshalText() ([]byte, error) {
-	if !t.valid() {
-		return nil, fmt.Errorf("selector: there is no type %d", int(t))
-	}
-	return []byte(t.String()), nil
-}
-
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the name of a type; an unknown one is an error and leaves the type unchanged.
 func (t *Type) UnmarshalText(text []byte) error {
-	for known := String; known.valid(); known++ {
-		if known.String() == string(text) {
-			*t = known
-			return nil
-		}
+	if !Type(text).valid() {
+		return fmt.Errorf("selector: unknown type %q: use one of %s", text, allTypes())
 	}
-	return fmt.Errorf("selector: unknown type %q: use one of %s", text, allTypes())
+	*t = Type(text)
+	return nil
 }
 
 // Variable declares a name that expressions may read.
@@ -134,7 +107,7 @@ func (s Schema) Validate() error {
 	first := make(map[string]int, len(s))
 	for i, v := range s {
 		if !v.Type.valid() {
-			fault(i, "type", "must be one of %s, not %v", allTypes(), v.Type)
+			fault(i, "type", "must be one of %s, not %q", allTypes(), string(v.Type))
 		}
 		for j, part := range strings.Split(v.Name, ".") {
 			if !identifier(part) {

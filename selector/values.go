@@ -142,7 +142,7 @@ func (t Type) goType() string {
 	case StringMap:
 		return "map[string]string"
 	}
-	return t.String()
+	return string(t)
 }
 
 func goTypeOf(value any) string {

@@ -26,7 +26,8 @@ func (a Action) String() string {
 	return sign + strconv.Itoa(a.Index) + " " + a.Reason.String()
 }
 
-// Op says what to do with an index.
+// Op says what to do with an index. Unlike the enums of configuration, which are texts, Op, [Revision] and [Reason] are bytes, so that
+// an Action takes 16 bytes: with texts it would take 56, and a plan may have one for every replica. In JSON they are texts.
 type Op uint8
 
 const (

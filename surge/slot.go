@@ -10,6 +10,8 @@ import (
 //
 // Old means any revision other than the target; no two old revisions are compared. Available is the caller's
 // judgement: ready, ready for a while, enough members ready.
+//
+// It is a byte and not a text, because a state has one for every index. In JSON it is a text of one character.
 type Slot uint8
 
 const (
