@@ -110,6 +110,14 @@ func TestVerdicts(t *testing.T) {
 			h.end("n1", "uncordon", RunSucceeded, 64)
 			h.step(64)
 		}, "kubelet", "v2", ReasonEnded, 0, "operator group_close", "an ended execution is not started again for the same group"},
+		{"11 on the way back", func(h *host) { failKubelet(h, RollbackAll) }, "kubelet", "v2", ReasonEnded, 0, "operator group_close", "the group has locked it, and is done with it here"},
+		{"11 back where it was", func(h *host) {
+			failKubelet(h, RollbackAll)
+			h.start()
+			h.end("n1", "kubelet", RunSucceeded, 64)
+			h.step(64)
+		},
+			"kubelet", "v2", ReasonEnded, 0, "operator group_close", "the execution goes on without it"},
 		{"12 next group", func(h *host) {
 			prepared(h)
 			h.due["n1"] = at(500)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
 )
 
 // Status is the outcome of one rule for one candidate.
@@ -142,6 +144,9 @@ func (v Verdict) String() string {
 	b.WriteString(string(v.Reason))
 	if v.Data != nil {
 		b.WriteString(v.Data.about(v.Reason))
+	}
+	if v.Reason == Reason(bracket.ReasonWaitsForMembers) && !v.Until.IsZero() {
+		b.WriteString(" (its next attempt)") // the member it waits for is itself
 	}
 	if !v.Until.IsZero() {
 		fmt.Fprintf(&b, " until %s", v.Until.UTC().Format(time.RFC3339))

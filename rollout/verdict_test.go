@@ -37,6 +37,7 @@ func TestVerdictReads(t *testing.T) {
 		{"after which version", rollout.Verdict{
 			Reason: rollout.ReasonCooldown, Until: noon, Data: &rollout.Data{Names: []string{"v1"}},
 		}, "cooldown after v1 until 2026-03-10T12:00:00Z"},
+		{"a member that backs off waits for itself", rollout.Verdict{Reason: "bracket_waits_for_members", Until: noon}, "bracket_waits_for_members (its next attempt) until 2026-03-10T12:00:00Z"},
 		{"who decided, under which id", rollout.Verdict{
 			Reason: rollout.ReasonOverridden, Until: noon, Data: &rollout.Data{Names: []string{"dana"}, Detail: "INC-7"},
 		}, "overridden by dana: INC-7 until 2026-03-10T12:00:00Z"},

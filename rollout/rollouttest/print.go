@@ -146,6 +146,9 @@ func verdictText(v rollout.Verdict, deployment string) string {
 	}
 	text := v.String()
 	if !until.IsZero() {
+		if v.Reason == rollout.Reason(bracket.ReasonWaitsForMembers) {
+			text += " (its next attempt)"
+		}
 		return text + " until " + until.UTC().Format("2006-01-02 15:04:05")
 	}
 	if v.On == nil && len(needs) > 0 {
