@@ -214,8 +214,8 @@ func (l *lint) unknown(f Finding, variable, key string) {
 
 // takeKey takes apart what a matcher says it missed, such as resource.metadata['zone'].
 func takeKey(text string) (variable, key string, ok bool) {
-	variable, rest, found := strings.Cut(text, "[")
-	if !found || len(rest) < 3 {
+	variable, rest, _ := strings.Cut(text, "[")
+	if len(rest) < 3 {
 		return "", "", false
 	}
 	quote := rest[:1]

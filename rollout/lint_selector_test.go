@@ -12,6 +12,7 @@ func TestTakeKey(t *testing.T) {
 		{"resource.metadata['it\\'s']", "", "", "what is escaped is not read"},
 		{"resource.metadata['zone\"]", "", "", "it does not end as it began"},
 		{"resource.metadata[zone]", "", "", "no quotes"},
+		{"resource.metadata[zzz]", "", "", "no quotes, although it ends as it began"},
 		{"resource.metadata[']", "", "", "one quote is not two"},
 		{"resource.metadata[", "", "", "nothing behind the bracket"},
 		{"resource.metadata['zone'", "", "", "no end"},

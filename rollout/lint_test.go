@@ -608,7 +608,7 @@ func lintRows() []lintRow {
 			says: `"c" is in the disabled policy "q", and 1 records of it are stored, with 0 open executions and 1 held slots`},
 		{code: rollout.LintPolicyDisabledState, why: "in the pool of a value", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1,"groupBy":"resource.metadata['cluster']"`) + `]}`,
 			want: "warning rules[0].resourceConcurrency 0", fleet: lintStored("c/east", true)},
-		{code: rollout.LintPolicyDisabledState, why: "in a shared pool", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1,"sharedPool":"s"`) + `]}`, want: "warning rules[0].resourceConcurrency 0", fleet: lintStored("s", true)},
+		{code: rollout.LintPolicyDisabledState, why: "in a shared pool", more: `{"name":"q","enabled":false,"selector":"true","rules":[{"id":"a","anyApproval":{"minApprovals":1}},` + lintLimited(`"limit":1,"sharedPool":"s"`) + `]}`, want: "warning rules[1].resourceConcurrency 0", fleet: lintStored("s", true)},
 		{code: rollout.LintPolicyDisabledState, why: "in a pool that no rule shares any more", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1,"sharedPool":"s"`) + `]}`, want: "warning state 0", fleet: lintStored("z", true)},
 		{code: rollout.LintPolicyDisabledState, why: "two empty pools of a rule that is gone", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: lintStored("gone/east", false, "gone/west"),
 			says: `"gone" is in no policy, and 2 records of it are stored, with 0 open executions and 0 held slots`},
