@@ -306,6 +306,17 @@ func TestQueueKeys(t *testing.T) {
 	}
 }
 
+// TestQueueOwnReservation: a place is reserved for a resource, and another candidate of it starts there, although it comes after one of another resource
+// that needs the same and waits.
+func TestQueueOwnReservation(t *testing.T) {
+	s := newScene(Pool{Key: "zone", Limit: Count(1), Total: 9}, Pool{Key: "rack", Limit: Count(1), Total: 9, Strict: true}).lease("rack", "r", "g", 0)
+	runQueue(t, s, []queueStep{
+		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}}, {"n2", "g", 2, []int32{0}}}, why: "the rack is full, and the zone's place is reserved for n1"},
+		{add: []Candidate{{"n1", "h", 3, []int32{0}}}, want: []string{"n1"}, why: "n1 by another group, behind n2, which is still refused"},
+		{release: []string{"rack r"}, want: []string{"n1"}, why: "the first one needs no more than the rack now"},
+	})
+}
+
 // TestQueueForgetsLines: when nobody waits any more, by admission or removal, no line is left.
 func TestQueueForgetsLines(t *testing.T) {
 	s := newScene(ten(Count(1)), Pool{Key: "zone", Limit: Count(1), Total: 3, Strict: true})

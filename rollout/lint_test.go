@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -491,6 +492,8 @@ func lintRows() []lintRow {
 		{code: rollout.LintMergeBudgetUnused, why: "one after the other it takes as long as the window", rules: merging("720") + "," + lintLimited(`"limit":1`), options: all(2 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
 		{code: rollout.LintMergeBudgetUnused, why: "a second longer", rules: merging("719") + "," + lintLimited(`"limit":1`), options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "a curve spreads them over an hour", rules: merging("3600") + "," + curve(3600, `,"orderKey":"resource_bracket"`), options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "a curve of ten seconds, which ranks nobody in staging", rules: merging("3600"), more: other("q", "environment.name == 'prod'", curve(10, `,"orderKey":"resource"`)), fleet: lintWithStaging, options: all(2 * minute),
+			want: "info [0].rules[0].deploymentBracket.overlapStrategy 0"},
 		{code: rollout.LintMergeBudgetUnused, why: "nobody knows how long web takes", rules: merging("3600"), options: rollout.LintOptions{Durations: map[string]time.Duration{"db": 1, "cache": 1}}},
 		{code: rollout.LintMergeBudgetUnused, why: "a window may keep a group waiting", rules: merging("3600") + "," + lintOffice, options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "nothing is to be merged", rules: lintImmediate, options: all(2 * minute)},
@@ -724,6 +727,46 @@ func TestLintErrors(t *testing.T) {
 		t.Errorf("nothing at all: %v, %v", findings, err)
 	}
 }
+
+// TestLintHostRecurrence: what cannot be followed to the end of a period is not measured.
+func TestLintHostRecurrence(t *testing.T) {
+	parsed, err := rollout.ParsePolicies([]byte(policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":500000}},` + lintOffice)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		steps, want int
+		why         string
+	}{
+		{1000, 1, "an hour of six, for 250 days"},
+		{3, 0, "it stands still after three openings"},
+	} {
+		end := t0.Add(time.Duration(row.steps) * 6 * time.Hour)
+		parsed[0].Rules[1].DeploymentWindow.Window = clock.Window{DurationMinutes: 60, Recurrence: lintRecurrence(func(at time.Time) time.Time {
+			if !at.Before(end) {
+				return at
+			}
+			return at.Truncate(6 * time.Hour).Add(6 * time.Hour)
+		})}
+		set, err := rollout.Compile(parsed, newEnv(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		findings, err := set.Lint(lintFleet(), t0, 30*24*time.Hour, rollout.LintOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		findings = slices.DeleteFunc(findings, func(f rollout.Finding) bool { return f.Code != rollout.LintCurveLongerThanWindowPeriod })
+		if len(findings) != row.want {
+			t.Errorf("%s: %v", row.why, findings)
+		}
+	}
+}
+
+// lintRecurrence is a host's recurrence.
+type lintRecurrence func(time.Time) time.Time
+
+func (r lintRecurrence) Next(t time.Time) time.Time { return r(t) }
 
 // TestLintIsPure: the order of the input says nothing, the input is left alone, and the findings are in their order.
 func TestLintIsPure(t *testing.T) {

@@ -137,9 +137,9 @@ func (l *lint) lookAtCurve(rule *compiledRule, h *hours, founders int) {
 	if !known || length <= offered || !l.fits(h.calendar, h.longest) {
 		return // or it never opens, which is another finding
 	}
-	var concerns reach // who has no current version may wait for others than its neighbours
+	var concerns reach // who has no current version may wait for others than its neighbours; hours belong to one view, and so do rules
 	for i := range l.w.targets {
-		if l.w.hoursOf(int32(i), none) == h && l.w.views.list[l.w.view[i]].has(rule) {
+		if l.w.hoursOf(int32(i), none) == h {
 			concerns.add(int32(i))
 		}
 	}
