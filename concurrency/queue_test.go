@@ -226,6 +226,7 @@ func TestQueueNewHead(t *testing.T) {
 // queueStep is what happens to a queue, and who starts then.
 type queueStep struct {
 	add     []Candidate
+	remove  []string // resources, each of one candidate
 	release []string // "pool resource", of group g
 	want    []string // resources that start
 	why     string
@@ -244,6 +245,14 @@ func runQueue(t *testing.T, s *scene, steps []queueStep) {
 				t.Fatal(err)
 			}
 			names[id] = c.Resource
+		}
+		for id, resource := range names {
+			if slices.Contains(step.remove, resource) {
+				if err := q.Remove(id); err != nil {
+					t.Fatal(err)
+				}
+				delete(names, id)
+			}
 		}
 		for _, r := range step.release {
 			key, resource, _ := strings.Cut(r, " ")
@@ -315,6 +324,53 @@ func TestQueueOwnReservation(t *testing.T) {
 		{add: []Candidate{{"n1", "h", 3, []int32{0}}}, want: []string{"n1"}, why: "n1 by another group, behind n2, which is still refused"},
 		{release: []string{"rack r"}, want: []string{"n1"}, why: "the first one needs no more than the rack now"},
 	})
+	runQueue(t, s, []queueStep{
+		{add: []Candidate{{"n1", "h", 5, []int32{0}}, {"n1", "g", 1, []int32{0, 1}}, {"n1", "i", 4, []int32{0}}, {"n2", "g", 2, []int32{0}}},
+			want: []string{"n1", "n1"}, why: "both others of n1, although the first and the last that came need the same"},
+	})
+	runQueue(t, s, []queueStep{
+		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}}, {"n2", "g", 2, []int32{0}}}, why: "the place is reserved for n1"},
+		{remove: []string{"n1"}, want: []string{"n2"}, why: "nobody wants it any more"},
+	})
+}
+
+// TestQueueStrictLines: who waits for the same places reserves them or not, depending on a strict pool in which one of them is down already.
+func TestQueueStrictLines(t *testing.T) {
+	pool := func(key string) Pool { return Pool{Key: key, Limit: Count(1), Total: 9, Strict: key == "rack"} }
+	s := newScene(pool("zone"), pool("other"), pool("rack")).lease("zone", "z", "g", 0).lease("rack", "n2", "b", 0)
+	runQueue(t, s, []queueStep{
+		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}}, {"n2", "g", 2, []int32{0, 1, 2}}, {"n3", "g", 3, []int32{1}}}, why: "n1 and n2 wait for the zone; n2 alone reserves the other place"},
+		{release: []string{"zone z"}, want: []string{"n1"}, why: "the first of them takes both places"},
+	})
+}
+
+// TestQueueHeads: lines that wait at one pool go on in the order of their heads, also after one of these was taken back.
+func TestQueueHeads(t *testing.T) {
+	pool := func(key string, limit int) Pool { return Pool{Key: key, Limit: Count(limit), Total: 9} }
+	s := newScene(pool("zone", 1), pool("p", 9), pool("q", 9)).lease("zone", "z", "g", 0)
+	runQueue(t, s, []queueStep{
+		{add: []Candidate{{"n5", "g", 5, []int32{0, 1}}, {"n9", "g", 9, []int32{0, 1}}, {"n6", "g", 6, []int32{0, 2}}}, why: "two lines wait at the zone"},
+		{remove: []string{"n5"}, release: []string{"zone z"}, add: []Candidate{{"n7", "g", 7, []int32{0}}}, want: []string{"n6"}, why: "n9 is the head of the first line now, and comes last"},
+		{release: []string{"zone n6"}, want: []string{"n7"}, why: "the next"},
+		{release: []string{"zone n7"}, want: []string{"n9"}, why: "the last"},
+	})
+}
+
+// TestQueueIDs: ids are given again, so that a queue through which many go takes no more room than those that wait at one time.
+func TestQueueIDs(t *testing.T) {
+	q, err := NewQueue(newScene(ten(Count(1))).Snapshot, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		id, err := q.Add(Candidate{Resource: fmt.Sprint("n", i), Group: "g", Needs: []int32{0}})
+		if err != nil || id != 0 {
+			t.Fatalf("%d: id %d, %v", i, id, err)
+		}
+		if err := q.Remove(id); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestQueueForgetsLines: when nobody waits any more, by admission or removal, no line is left.

@@ -59,9 +59,10 @@ func TestFind(t *testing.T) {
 			fleet.Clusters = append(fleet.Clusters, partition.Cluster{Namespace: namespace, Name: name, Wanted: newVersion})
 		}
 	}
+	fleet.Clusters = append(fleet.Clusters, partition.Cluster{Namespace: "e", Name: "z", Wanted: newVersion})
 	for mode, want := range map[partition.Mode]string{
-		partition.Default:         "a/x a/y a/z b/x b/y b/z c/x c/y c/z",
-		partition.FleetController: "c/x a/x b/x c/y a/y b/y c/z a/z b/z", // ties in the order of the input
+		partition.Default:         "a/x a/y a/z b/x b/y b/z c/x c/y c/z e/z",
+		partition.FleetController: "c/x a/x b/x c/y a/y b/y c/z a/z b/z e/z", // ties in the order of the input
 	} {
 		compiled, err := partition.Compile(partition.Strategy{}, fleet, partition.Options{Mode: mode})
 		if err != nil {
@@ -85,6 +86,9 @@ func TestFind(t *testing.T) {
 			if _, ok := compiled.Find("d", name); ok {
 				t.Errorf("%s: d/%s is found", mode, name)
 			}
+		}
+		if at, ok := compiled.Find("e", "x"); ok { // the namespace has another cluster, which comes later in either order
+			t.Errorf("%s: e/x is found at %d", mode, at)
 		}
 	}
 }

@@ -163,6 +163,8 @@ func TestBadInput(t *testing.T) {
 			clusters: 1, warnings: []string{"ignored_field autoPartitionSize", "ignored_field autoPartitionThreshold"}},
 		{why: "unless leftovers are appended", strategy: partition.Strategy{AutoPartitionSize: text("x"), AutoPartitionThreshold: count(5), Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{}}}},
 			options: partition.Options{Leftovers: partition.AppendLeftovers}, clusters: 1, fallback: []string{"limit_format autoPartitionSize"}, validateSaysNothing: true},
+		{why: "then it has a meaning", strategy: partition.Strategy{AutoPartitionSize: text("10%"), AutoPartitionThreshold: count(5), Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{}}}},
+			options: partition.Options{Leftovers: partition.AppendLeftovers}, clusters: 1},
 		{why: "a partition without criterion", strategy: def(partition.Definition{Name: "typo"}), clusters: 1, warnings: []string{"no_criterion partitions[1]"}},
 		{why: "a gate that nothing can close", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0)}, clusters: 1, warnings: []string{"gate_without_effect maxUnavailablePartitions"}},
 		{why: "no gate has an effect on no clusters", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0)}},
