@@ -51,16 +51,17 @@ const (
 // newIndex refuses ids that are empty, repeated or unknown; it reports all such faults.
 func newIndex(s *Snapshot) (*index, error) {
 	var f faults
-	targets := s.Targets
-	if len(s.DeletedResources) > 0 {
+	resources, targets := s.Resources, s.Targets
+	if len(s.DeletedResources) > 0 { // they are nobody's targets, and members of no pool
 		gone := make(map[string]bool, len(s.DeletedResources))
 		for _, id := range s.DeletedResources {
 			gone[id] = true
 		}
+		resources = slices.DeleteFunc(slices.Clone(resources), func(r Resource) bool { return gone[r.ID] })
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return gone[t.Resource] })
 	}
 	x := &index{
-		resources:    sortedByID(&f, "resources", s.Resources, func(r *Resource) string { return r.ID }),
+		resources:    sortedByID(&f, "resources", resources, func(r *Resource) string { return r.ID }),
 		environments: sortedByID(&f, "environments", s.Environments, func(e *Environment) string { return e.ID }),
 		deployments:  sortedByID(&f, "deployments", s.Deployments, func(d *Deployment) string { return d.ID }),
 	}

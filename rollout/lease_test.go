@@ -187,6 +187,18 @@ func TestAbandonedLease(t *testing.T) {
 	}
 }
 
+// TestDeletedMembers: a resource that is proved gone and still listed is not a part of which half may be down, nor is it down itself.
+func TestDeletedMembers(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":"50%"}}`))
+	s := fleet(4, "", map[string][]string{"api": {"v1"}})
+	s.DeletedResources, s.Unavailable = []string{"r3", "r4"}, []string{"r4"}
+	plan := mustPlan(t, set, s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r1/api@v1"}) || plan.Pools[0].Total != 2 || plan.Pools[0].Max != 1 || len(plan.Pools[0].Unavailable) > 0 {
+		t.Errorf("starts %q in %+v", got, plan.Pools)
+	}
+}
+
 // TestPools counts who may start at once.
 func TestPools(t *testing.T) {
 	for _, row := range []struct {

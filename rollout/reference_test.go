@@ -877,6 +877,7 @@ func (p *referencePool) active() map[string]bool {
 func (r *reference) plan(s rollout.Snapshot, now time.Time) outcome {
 	r.s, r.now, r.next = &s, now, time.Time{}
 	s.Targets = slices.DeleteFunc(slices.Clone(s.Targets), func(t rollout.Target) bool { return slices.Contains(s.DeletedResources, t.Resource) })
+	s.Resources = slices.DeleteFunc(slices.Clone(s.Resources), func(x rollout.Resource) bool { return slices.Contains(s.DeletedResources, x.ID) })
 	r.rollouts = map[string]rollout.RolloutRecord{}
 	for _, record := range s.State.Rollouts {
 		r.rollouts[fmt.Sprint(record.Rule, "|", record.Environment, "|", record.Deployment, "|", record.Version)] = record

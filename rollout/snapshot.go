@@ -32,8 +32,8 @@ type Snapshot struct {
 	// the leases of State.
 	Active map[string][]concurrency.Holder `json:"active,omitempty"`
 
-	// DeletedResources lists the ids of resources that are proved gone: what they held is released, and targets on them are ignored. A resource that is merely missing
-	// from Resources keeps its slots.
+	// DeletedResources lists the ids of resources that are proved gone: what they held is released, and where they are still listed, they and the targets on
+	// them are ignored. A resource that is merely missing from Resources keeps its slots.
 	DeletedResources []string `json:"deletedResources,omitempty"`
 
 	// Commands are an operator's instructions to bracket executions. Each takes effect once, however often it is given.
