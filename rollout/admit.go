@@ -137,6 +137,7 @@ func (w *work) admit() error {
 	w.wake(result.Next)
 	w.starts(result, counted)
 	w.refused(result)
+	slices.SortFunc(w.unslotted, func(a, b unslotted) int { return cmp.Compare(a.target, b.target) })
 	w.pools(result)
 	return nil
 }
@@ -412,6 +413,9 @@ func (w *work) refuse(c *candidate, blockers []Verdict) {
 			w.waitNumber(run.target, run.version, blockers)
 		}
 		return
+	}
+	if w.waits[c.target].blockers != 0 {
+		w.unslotted = push(w.unslotted, unslotted{c.target, c.version, w.list(blockers)})
 	}
 	w.wait(c.target, w.versionID(c), blockers)
 }

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -258,20 +259,25 @@ func (w *work) slotRules(p *Plan, i int32, version string) []RuleVerdict {
 	return rules
 }
 
-// waitingFor returns the blockers that the plan lists for a version on a target.
+// waitingFor returns the blockers that the plan lists for a version on a target, or those that it would list if no newer one waited.
 func (w *work) waitingFor(i int32, version string) []Verdict {
 	wait := w.waits[i]
 	if wait.blockers == 0 {
 		return nil
 	}
+	versions := &w.versions[w.targets[i].deployment]
 	id := w.vanished[i]
 	if wait.version >= 0 {
-		id = w.versions[w.targets[i].deployment].list[wait.version].ID
+		id = versions.list[wait.version].ID
 	}
-	if id != version {
-		return nil
+	if id == version {
+		return w.blockers[wait.blockers-1]
 	}
-	return w.blockers[wait.blockers-1]
+	k, older := slices.BinarySearchFunc(w.unslotted, i, func(u unslotted, target int32) int { return cmp.Compare(u.target, target) })
+	if older && w.unslotted[k].version == versions.number(version) {
+		return w.blockers[w.unslotted[k].blockers-1]
+	}
+	return nil
 }
 
 // memberRules are the answers about a version on a bracket's target. What the plan lists comes from the bracket as a whole; about other versions

@@ -79,6 +79,10 @@ func TestExplainTellsWhoIsChosen(t *testing.T) {
 		{"the version that runs would be due again", `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "r1", true, []string{"v3 starts", "v2 superseded", "v1 superseded"}},
 		{"also while it waits", `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "r2", true, []string{"v3 waits slot_full", "v2 superseded", "v1 superseded"}},
 		{"an older one is chosen", `{"id":"s","versionSelector":{"selector":"version.tag != 'v3'"}}`, "r1", false, []string{"v3 waits selector_no_match", "v2 starts", "v1 kept"}},
+		{"an older one is, and waits for a slot, which the plan does not list", `{"id":"s","versionSelector":{"selector":"version.tag != 'v3'"}},{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "r2", false,
+			[]string{"v3 waits selector_no_match", "v2 waits slot_full", "v1 kept"}},
+		{"so does the one that runs, and is due again", `{"id":"s","versionSelector":{"selector":"version.tag == 'v1'"}},{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "r2", true,
+			[]string{"v3 waits selector_no_match", "v2 waits selector_no_match", "v1 waits slot_full"}},
 		{"none is", `{"id":"s","versionSelector":{"selector":"version.tag == 'v1'"}}`, "r1", false, []string{"v3 waits selector_no_match", "v2 waits selector_no_match", "v1 kept"}},
 	} {
 		s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})

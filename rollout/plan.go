@@ -277,6 +277,7 @@ type work struct {
 	waiting     int              // how many are set
 	blockers    [][]Verdict      // the lists that they refer to
 	vanished    map[int32]string // candidates that the snapshot no longer holds
+	unslotted   []unslotted      // who waits for a slot with a version that is not the newest one
 	candidates  []candidate
 	turns       []int32             // of the candidates: their indices, the first to ask for capacity first
 	idle        []concurrency.Lease // that nobody is seen to use
@@ -421,6 +422,12 @@ type wait struct {
 	version  int32 // number of the candidate; none or missing
 	blockers int32 // one more than the index of the list in work.blockers; 0: the target does not wait
 	start    int32 // one more than the index of its start in the plan; 0: it does not start
+}
+
+// unslotted is a target of which an older version waits for nothing but its slots. The plan lists what the newest one waits for; this is for [Plan.Explain].
+type unslotted struct {
+	target, version int32
+	blockers        int32 // one more than the index of the list in work.blockers
 }
 
 // listWaiting orders the waits by resource, environment and deployment: a counting sort by resource of what is ordered by environment.
