@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -57,8 +59,14 @@ func TestAbandonedRunsHoldTheNextGroup(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate", "memberRoles": {"pre": "deployment.name == 'drain'"}, "overlapStrategy": "queue"}}`))
 	now := t0.Add(3 * time.Minute)
 	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: bracket.GroupID("p/deploymentBracket/0", "prod", 1), Resource: "r1", At: now}}
-	for range 2 { // in the step that ends the execution, and in the next one
+	var first []rollout.Waiting
+	for k := range 2 { // in the step that ends the execution, and in the next one
 		plan := mustPlan(t, set, s, now)
+		if k == 0 {
+			first = plan.Waiting
+		} else if diff := cmp.Diff(first, plan.Waiting); diff != "" {
+			t.Errorf("the same wait is told in other words once it was saved that the execution ended:\n%s", diff)
+		}
 		busy := func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonTargetBusy }
 		if len(plan.Start) > 0 || len(plan.Waiting) != 3 || !slices.ContainsFunc(plan.Waiting[2].Blockers, busy) {
 			t.Fatalf("starts %v, waits %v; want everything to wait for the jobs in progress", started(plan), blockers(plan))
@@ -72,6 +80,46 @@ func TestAbandonedRunsHoldTheNextGroup(t *testing.T) {
 	}
 	if got, want := started(mustPlan(t, set, s, now)), []string{"r1/drain@d"}; !slices.Equal(got, want) {
 		t.Errorf("starts %v, want %v", got, want)
+	}
+}
+
+// An execution that something besides time holds names the events that end that, or the instant of a rule of the host; nobody has to change the rule.
+func TestNotDueNamesWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "x": {"v1"}})
+	const members = `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'a'","readinessMode":"immediate","memberRoles":{}}}`
+	for _, row := range []struct {
+		why   string
+		rules string
+		host  time.Time // until when a rule of the host says no; zero: there is none
+		until time.Time
+		on    []rollout.Condition
+	}{
+		{why: "a dependency outside the bracket", rules: `,{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'x' && version.tag == 'v2'","appliesTo":"deployment.name == 'a'"}}`,
+			on: []rollout.Condition{{Kind: rollout.OnDependency, Environment: "prod", Deployment: "x", Resource: "r1"}}},
+		{why: "a rule of the host that knows when", host: t0.Add(time.Hour), until: t0.Add(time.Hour)},
+		{why: "both: time alone does not help", rules: `,{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'x' && version.tag == 'v2'","appliesTo":"deployment.name == 'a'"}}`,
+			host: t0.Add(time.Hour), on: []rollout.Condition{{Kind: rollout.OnDependency, Environment: "prod", Deployment: "x", Resource: "r1"}}},
+	} {
+		policies, err := rollout.ParsePolicies([]byte(policy(members + row.rules)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var options []rollout.Option
+		if !row.host.IsZero() {
+			options = append(options, rollout.WithRule(hostRule{"host", frozenUntil(row.host)}))
+		}
+		set, err := rollout.Compile(policies, newEnv(t), options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := mustPlan(t, set, s, t0)
+		if len(plan.Waiting) != 1 || plan.Waiting[0].Blockers[0].Reason != "bracket_not_due" {
+			t.Fatalf("%s: starts %v, waits %v", row.why, started(plan), blockers(plan))
+		}
+		if got := plan.Waiting[0].Blockers[0]; !got.Until.Equal(row.until) || !slices.Equal(got.On, row.on) {
+			t.Errorf("%s: until %v on %v, want %v on %v", row.why, got.Until, got.On, row.until, row.on)
+		}
 	}
 }
 

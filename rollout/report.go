@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 )
@@ -188,7 +189,11 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 				continue
 			}
 			p := &b.pending[next]
-			blockers := w.also(nil, w.verdict(b, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, p))
+			own := w.verdict(b, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, p)
+			if wait.Reason == bracket.ReasonNotDue && wait.Until.IsZero() && len(p.blockers) > 0 {
+				own.Until, own.On = opener(p.blockers)
+			}
+			blockers := w.also(nil, own)
 			for _, verdict := range slices.Concat(p.timed, p.blockers) {
 				blockers = w.also(blockers, verdict)
 			}
@@ -201,6 +206,28 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 			}
 		}
 	}
+}
+
+// opener is what an execution waits for that cannot be due before these verdicts are gone: their events, or where none names one, the last instant at
+// which looking again can help.
+func opener(blockers []Verdict) (until time.Time, on []Condition) {
+	for _, verdict := range blockers {
+		if on == nil {
+			on = slices.Clip(verdict.On)
+		}
+		for _, condition := range verdict.On {
+			if !slices.Contains(on, condition) {
+				on = append(on, condition)
+			}
+		}
+		if verdict.Until.After(until) {
+			until = verdict.Until
+		}
+	}
+	if len(on) > 0 {
+		until = time.Time{}
+	}
+	return until, on
 }
 
 // frozen is the version that a member of an open execution waits to run: on its way back, the one that it came from.

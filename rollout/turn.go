@@ -389,6 +389,9 @@ func (w *work) leftover(b *bracketWork, p *pendingResource) bool {
 	if len(blockers) == 0 {
 		return false
 	}
+	own := w.verdict(b, bracket.Verdict{Reason: bracket.ReasonNotDue, Group: b.group.ID}, p) // as the next plan will say
+	own.Until, own.On = opener(blockers)
+	blockers = slices.Insert(slices.Clone(blockers), 0, own)
 	for _, run := range b.runs[p.from:p.to] {
 		w.waitNumber(run.target, run.version, blockers)
 	}
