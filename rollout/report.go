@@ -70,16 +70,17 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 		version := w.versions[w.targets[i].deployment].number(start.Version)
 		c := w.newCandidate(i, version, start.DueAt, 0)
 		c.member = m
-		settled.add(i)
 		if p := m.pending; p != nil {
 			c.position = p.position
+			if w.leftover(b, p, settled) {
+				continue
+			}
 			for _, run := range b.runs[p.from:p.to] {
 				settled.add(run.target)
 			}
-			if w.leftover(b, p) {
-				continue
-			}
-		} else if !start.First {
+		}
+		settled.add(i)
+		if !start.First {
 			if blockers := w.obstacles(b, nil, i, version, nil, start.Run.Purpose == bracket.Rollback); len(blockers) > 0 {
 				w.wait(i, start.Version, blockers)
 				continue

@@ -379,7 +379,7 @@ func (w *work) foreign(b *bracketWork, t *target) bool {
 
 // leftover holds back the first start on a resource while a job of an execution that was given up in this very step is still active on one
 // of the targets: until then it was a run of an open execution, and no obstacle.
-func (w *work) leftover(b *bracketWork, p *pendingResource) bool {
+func (w *work) leftover(b *bracketWork, p *pendingResource, settled settled) bool {
 	var blockers []Verdict
 	for _, run := range b.runs[p.from:p.to] {
 		if t := &w.targets[run.target]; w.foreign(b, t) {
@@ -393,7 +393,10 @@ func (w *work) leftover(b *bracketWork, p *pendingResource) bool {
 	own.Until, own.On = opener(blockers)
 	blockers = slices.Insert(slices.Clone(blockers), 0, own)
 	for _, run := range b.runs[p.from:p.to] {
-		w.waitNumber(run.target, run.version, blockers)
+		if !w.atWork(b, run) {
+			settled.add(run.target)
+			w.waitNumber(run.target, run.version, blockers)
+		}
 	}
 	return true
 }
