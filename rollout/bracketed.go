@@ -166,8 +166,8 @@ func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracke
 	} else if n := len(state.Group.Closed); n > 0 {
 		rule = state.Group.Closed[n-1].Rule
 	}
-	observation.Versions, observation.Targets = w.observed(b)
 	b.state = state // for what is asked before the step is done
+	observation.Versions, observation.Targets = w.observed(b)
 	b.before, b.observation, b.ruleInForce = state.Group, observation, rule
 	w.plan.brackets = append(w.plan.brackets, b)
 	return w.decide(b, executions)

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -131,6 +132,99 @@ func TestRetryInsideBracket(t *testing.T) {
 		}
 		if held := len(leases(s.State)) == 1; !slices.Equal(got, row.want) || held != row.held {
 			t.Errorf("%s: starts %q, want %q; held %v", row.why, got, row.want, held)
+		}
+	}
+}
+
+// TestApprovedThereLater: a policy asks for more on some resources of a bracket, so a group can lock a version that these may have only later. If their
+// execution did without it, another group makes up for it, there and nowhere else; otherwise they would wait for the next release.
+func TestApprovedThereLater(t *testing.T) {
+	t.Parallel()
+	const members = `{"name":"all","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}%s]}`
+	const gold = `,{"name":"gold","selector":"resource.id == 'r2'","rules":[{"id":"g","anyApproval":{"minApprovals":1}}]}`
+	type step struct {
+		minute   int
+		approve  string                       // a deployment, on which v2 is approved at that minute
+		override *rollout.Override            // of the approval
+		status   map[string]rollout.JobStatus // of the jobs that start then; others succeed
+		end      string                       // a deployment of which the job on r2 succeeds then
+		want     []string
+	}
+	for _, row := range []struct {
+		why      string
+		policies string
+		steps    []step
+	}{
+		{"one from the start", fmt.Sprintf(members, "") + gold, []step{
+			{minute: 0, approve: "b", want: []string{"r1/a@v2", "r1/b@v2", "r2/b@v2"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2"}},
+			{minute: 20},
+		}},
+		{"at one instant, but seen one after the other", fmt.Sprintf(members, "") + gold, []step{
+			{minute: 0, want: []string{"r1/a@v2", "r1/b@v2"}},
+			{minute: 10, approve: "b", want: []string{"r2/b@v2"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2"}},
+			{minute: 20},
+		}},
+		{"while the execution that does without it still runs", fmt.Sprintf(members, "") + gold, []step{
+			{minute: 0, want: []string{"r1/a@v2", "r1/b@v2"}},
+			{minute: 10, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r2/b@v2"}},
+			{minute: 20, approve: "a"},
+			{minute: 30, end: "b", want: []string{"r2/a@v2"}},
+			{minute: 40},
+		}},
+		{"one after the other", fmt.Sprintf(members, "") + gold, []step{
+			{minute: 0, want: []string{"r1/a@v2", "r1/b@v2"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2"}},
+			{minute: 20, approve: "b", want: []string{"r2/b@v2"}},
+			{minute: 30},
+		}},
+		{"what failed there in the first group is not begun again by the second", fmt.Sprintf(members, "") + gold, []step{
+			{minute: 0, want: []string{"r1/a@v2", "r1/b@v2"}},
+			{minute: 10, approve: "a", status: map[string]rollout.JobStatus{"a": rollout.JobFailure}, want: []string{"r2/a@v2"}},
+			{minute: 20, approve: "b"},
+		}},
+		{"an override lets one in earlier and is over when the others are approved", fmt.Sprintf(members, `,{"id":"g","anyApproval":{"minApprovals":1}}`), []step{
+			{minute: 0, override: &rollout.Override{Resource: "r1", ExpiresAt: t0.Add(5 * time.Minute)}, want: []string{"r1/a@v2", "r1/b@v2"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2"}},
+			{minute: 20, approve: "b", want: []string{"r2/b@v2"}},
+		}},
+	} {
+		set := compile(t, "["+row.policies+"]")
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		for k, step := range row.steps {
+			now := t0.Add(time.Duration(step.minute) * time.Minute)
+			if step.approve != "" {
+				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: step.approve, Environment: "prod", By: "ann", Status: rollout.Approved, At: now})
+			}
+			if o := step.override; o != nil {
+				o.ID, o.Rule, o.Version, o.CreatedAt, o.CreatedBy, o.Reason = "o", "g", "v2", now, "ann", "urgent"
+				s.Overrides = append(s.Overrides, *o)
+			}
+			for k := range s.Targets {
+				if x := &s.Targets[k]; x.Resource == "r2" && x.Deployment == step.end {
+					x.Jobs[0].Status, x.Jobs[0].CompletedAt, x.Current = rollout.JobSuccessful, now, x.Jobs[0].Version
+				}
+			}
+			plan := mustPlan(t, set, s, now)
+			if got := started(plan); !slices.Equal(got, step.want) {
+				t.Errorf("%s: step %d starts %q, want %q; waits %q", row.why, k, got, step.want, blockers(plan))
+			}
+			var err error
+			if s.State, err = plan.Commit(plan.Start, now); err != nil {
+				t.Fatal(err)
+			}
+			for _, start := range plan.Start {
+				status := step.status[start.Deployment]
+				if status == "" {
+					status = rollout.JobSuccessful
+				}
+				add(&s, start, job(start, now, status))
+			}
+			after := mustPlan(t, set, s, now.Add(time.Minute))
+			if s.State = after.State; len(after.Start) > 0 {
+				t.Errorf("%s: after step %d %q start", row.why, k, started(after))
+			}
 		}
 	}
 }

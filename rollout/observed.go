@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/textkey"
@@ -33,7 +34,8 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
 		last[kind.deployment] = kind
 	}
 	var versions []bracket.Version
-	excluded := map[viewed][]string{}
+	excluded, late := map[viewed][]string{}, map[viewed]lateVersion{}
+	latest := b.latest()
 	slices.SortFunc(kinds, func(a, b viewed) int {
 		return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.view, b.view), cmp.Compare(a.only, b.only))
 	})
@@ -56,8 +58,15 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
 				g := w.gateAt(first[kind], int32(number))
 				if len(g.blockers) > 0 {
 					shut = append(shut, kind)
-				} else if observed.EligibleAt.IsZero() || g.base.Before(observed.EligibleAt) {
+					continue
+				}
+				if observed.EligibleAt.IsZero() || g.base.Before(observed.EligibleAt) {
 					observed.EligibleAt = g.base
+				}
+				if latest != nil && g.base.After(latest.ReadyAt) && b.locked(v) {
+					late[kind] = lateVersion{int32(number), g.base}
+				} else {
+					delete(late, kind)
 				}
 			}
 			if len(shut) < len(same) {
@@ -68,7 +77,28 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
 			versions = append(versions, observed)
 		}
 	}
-	return versions, &observedTargets{w, b, excluded}
+	return versions, &observedTargets{w, b, excluded, late, latest, b.state.Executions}
+}
+
+// lateVersion is the newest version that targets of a kind may have, if its gates opened for them only after the close of the latest group although
+// that, or one before, has locked it for others.
+type lateVersion struct {
+	number int32
+	since  time.Time
+}
+
+// latest is the latest closed group, or nil.
+func (b *bracketWork) latest() *bracket.Group {
+	if n := len(b.state.Group.Closed); n > 0 && b.rule != nil {
+		return b.state.Group.Closed[n-1]
+	}
+	return nil
+}
+
+// locked reports whether a closed group has locked a version, or a newer one: then it is not new any more.
+func (b *bracketWork) locked(v *Version) bool {
+	mark, marked := b.state.Group.Marks[v.Deployment]
+	return marked && cmp.Or(v.CreatedAt.Compare(mark.CreatedAt), strings.Compare(v.ID, mark.ID)) <= 0
 }
 
 // viewed is what decides which versions a target may have, as far as expressions that read its resource do not.
@@ -84,6 +114,10 @@ type observedTargets struct {
 	*work
 	bracket  *bracketWork
 	excluded map[viewed][]string
+
+	late       map[viewed]lateVersion
+	latest     *bracket.Group
+	executions []*bracket.ExecutionRecord // as they were read
 }
 
 func (o *observedTargets) Len() int { return len(o.bracket.targets) }
@@ -102,8 +136,43 @@ func (o *observedTargets) At(k int) bracket.Target {
 		own.OutOfScope = o.allVersions(t.deployment)
 	} else if b.rule != nil {
 		own.OutOfScope = o.outOfScope(own.OutOfScope, i)
+		if len(o.late) > 0 {
+			own.OutdatedAt = o.missed(i, own)
+		}
 	}
 	return own
+}
+
+// missed is since when a target needs a run because the execution of the latest group began, or ended, on its resource before it might have the version that
+// it may have now: one that was approved there alone, and later. The group has it locked, so it opens no other one by being new, and without
+// that the target would wait for the next release. If there is no such version it is what the target itself says.
+func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
+	t := &o.targets[i]
+	version, is := o.late[o.viewed(i)]
+	if !is || t.current == missing || t.current >= version.number || !version.since.After(own.OutdatedAt) {
+		return own.OutdatedAt
+	}
+	id := o.versions[t.deployment].list[version.number].ID
+	if slices.Contains(own.OutOfScope, id) || slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Version == id }) {
+		return own.OutdatedAt
+	}
+	k, known := slices.BinarySearchFunc(o.executions, own.Resource, func(r *bracket.ExecutionRecord, id string) int { return strings.Compare(r.Resource, id) })
+	if !known {
+		return own.OutdatedAt
+	}
+	in := func(group string, merged []string) bool {
+		return group == o.latest.ID || slices.Contains(merged, o.latest.ID)
+	}
+	environment := o.environments[o.bracket.environment].ID
+	record := o.executions[k]
+	if open := record.Open; open != nil && in(open.Group, open.Merged) {
+		if !slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == own.Deployment && m.Version == id }) {
+			return version.since
+		}
+	} else if last, ended := record.Last[environment]; ended && in(last.Group, last.Merged) && !version.since.Before(last.EndedAt) {
+		return version.since
+	}
+	return own.OutdatedAt
 }
 
 // outOfScope adds the versions that do not exist for a target, and those that a version selector refuses on its resource.
