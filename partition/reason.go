@@ -45,18 +45,20 @@ const (
 	Unmatched      Reason = "unmatched"     // the cluster is in no partition
 )
 
-// Conditions are what can change a verdict, see [Reason.On].
+// ConditionKind says what kind of event can change a verdict.
+type ConditionKind string
+
 const (
-	OnOperator  = "operator"  // an operator's command
-	OnCluster   = "cluster"   // the cluster itself comes back
-	OnPartition = "partition" // earlier partitions become ready
-	OnMember    = "member"    // members of the partition become ready
-	OnStep      = "step"      // the next step
-	OnConfig    = "config"    // somebody changes the strategy or the labels
+	OnOperator  ConditionKind = "operator"  // an operator's command
+	OnCluster   ConditionKind = "cluster"   // the cluster itself comes back
+	OnPartition ConditionKind = "partition" // earlier partitions become ready
+	OnMember    ConditionKind = "member"    // members of the partition become ready
+	OnStep      ConditionKind = "step"      // the next step
+	OnConfig    ConditionKind = "config"    // somebody changes the strategy or the labels
 )
 
-// On returns what can end the wait: one of the constants, or "" for a value that is no reason.
-func (r Reason) On() string {
+// On returns the kind of event that can end the wait; empty for a value that is no reason.
+func (r Reason) On() ConditionKind {
 	switch r {
 	case BundlePaused, ClusterPaused:
 		return OnOperator

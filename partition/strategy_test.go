@@ -268,7 +268,7 @@ func TestBadOptions(t *testing.T) {
 
 // TestReasons: every reason names what can end the wait, and what is none does not.
 func TestReasons(t *testing.T) {
-	for reason, on := range map[partition.Reason]string{
+	for reason, on := range map[partition.Reason]partition.ConditionKind{
 		partition.BundlePaused: partition.OnOperator, partition.ClusterPaused: partition.OnOperator, partition.ClusterOffline: partition.OnCluster,
 		partition.Gate: partition.OnPartition, partition.Threshold: partition.OnMember, partition.Budget: partition.OnMember, partition.TotalBudget: partition.OnMember,
 		partition.StepLimit: partition.OnStep, partition.Batch: partition.OnStep, partition.Unmatched: partition.OnConfig, "": "", "late": "",

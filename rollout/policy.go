@@ -294,12 +294,12 @@ func (g GradualRollout) Validate() error {
 // maxSeconds is the longest duration that fits into 64 bits of nanoseconds.
 const maxSeconds = math.MaxInt64 / int64(time.Second)
 
-// Match says how many of several deployments must satisfy a dependency.
-type Match string
+// Quantifier says how many of several deployments must satisfy a dependency.
+type Quantifier string
 
 const (
-	MatchAny Match = "any" // one of them; the default
-	MatchAll Match = "all" // every one
+	MatchAny Quantifier = "any" // one of them; the default
+	MatchAll Quantifier = "all" // every one
 )
 
 // DeploymentDependency lets a version start on a target only when other deployments on the same resource run what it needs. Between
@@ -311,8 +311,8 @@ type DeploymentDependency struct {
 	// AppliesTo is CEL on the deployment that waits. Unset: every governed target. Where it reads a missing key the rule applies.
 	AppliesTo string `json:"appliesTo,omitempty"`
 
-	Match          Match `json:"match,omitempty"`          // unset: any
-	AnyEnvironment bool  `json:"anyEnvironment,omitempty"` // also count the resource's targets in other environments
+	Match          Quantifier `json:"match,omitempty"`          // unset: any
+	AnyEnvironment bool       `json:"anyEnvironment,omitempty"` // also count the resource's targets in other environments
 }
 
 // Validate reports every fault, joined, each a *[FieldError].

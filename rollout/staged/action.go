@@ -57,7 +57,7 @@ func (t Token) String() string {
 // ApprovalName is what KubeFleet calls the approval request on one side of a stage. Objects cannot be named after the cleanup, so that it is
 // delete-stage there, which is no name of another stage.
 func ApprovalName(run string, side Side, stage string) string {
-	if stage == CleanupName {
+	if stage == cleanupName {
 		stage = "delete-stage"
 	}
 	return run + "-" + string(side) + "-" + stage

@@ -305,7 +305,7 @@ func caseControl(t *testing.T, c *kubeCase, want kubeExpect) {
 	}
 	err := spec(c.Input.To).Validate()
 	if c.Input.From != nil {
-		err = errors.Join(err, staged.CheckUpdate(spec(c.Input.From), spec(c.Input.To)))
+		err = errors.Join(err, spec(c.Input.From).ValidateUpdate(spec(c.Input.To)))
 	}
 	if *want.Valid != (err == nil) {
 		t.Fatalf("got %v, want valid %t", err, *want.Valid)
@@ -496,7 +496,7 @@ func (w *kubeWorld) check(t *testing.T, i int, want kubeExpect) {
 			t.Errorf("step %d: stage %s is %s, want %s", i, name, stages[name], want)
 		}
 	}
-	if got := stages[staged.CleanupName]; want.Cleanup != "" && got != want.Cleanup {
+	if got := stages["kubernetes-fleet.io/deleteStage"]; want.Cleanup != "" && got != want.Cleanup {
 		t.Errorf("step %d: the cleanup is %s, want %s", i, got, want.Cleanup)
 	}
 	for name, want := range want.Targets {

@@ -14,8 +14,8 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// CleanupName is the name of the stage that removes leaving targets, as KubeFleet calls it.
-const CleanupName = "kubernetes-fleet.io/deleteStage"
+// cleanupName is the name of the stage that removes leaving targets, as KubeFleet calls it.
+const cleanupName = "kubernetes-fleet.io/deleteStage"
 
 // Fleet is what a run is compiled for.
 type Fleet struct {
@@ -145,7 +145,7 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 	c := options.Cleanup
 	_, gated := task(strategy.DeleteStage.BeforeStageTasks, Approval)
 	p.stages = append(p.stages, stagePlan{
-		name: CleanupName, cleanup: true, before: gated, limit: orLimit(c.MaxConcurrency, concurrency.Percent(100)), budget: orLimit(c.MaxFailures, concurrency.Count(0)),
+		name: cleanupName, cleanup: true, before: gated, limit: orLimit(c.MaxConcurrency, concurrency.Percent(100)), budget: orLimit(c.MaxFailures, concurrency.Count(0)),
 		timing: timing{deadline: c.ProgressDeadline.length(never), stuckAfter: stuckAfter},
 	})
 	if options.Added == Append {

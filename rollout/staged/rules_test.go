@@ -245,7 +245,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
-func TestCheckUpdate(t *testing.T) {
+func TestValidateUpdate(t *testing.T) {
 	spec := staged.Spec{Name: "run", PlacementName: "p", ResourceSnapshotIndex: "1", StagedRolloutStrategyName: "s"}
 	for _, c := range []struct {
 		from, to staged.State
@@ -256,12 +256,12 @@ func TestCheckUpdate(t *testing.T) {
 	} {
 		from, to := spec, spec
 		from.State, to.State = c.from, c.to
-		if err := staged.CheckUpdate(from, to); (err == nil) != c.ok || err != nil && !slices.Equal(rules(err), []staged.Code{staged.CodeTransition}) {
+		if err := from.ValidateUpdate(to); (err == nil) != c.ok || err != nil && !slices.Equal(rules(err), []staged.Code{staged.CodeTransition}) {
 			t.Errorf("%q to %q: %v", c.from, c.to, err)
 		}
 	}
 	other := staged.Spec{PlacementName: "q", StagedRolloutStrategyName: "t", State: "Nonsense"}
-	if got := rules(staged.CheckUpdate(spec, other)); !slices.Equal(got, []staged.Code{staged.CodeImmutable, staged.CodeImmutable, staged.CodeImmutable, staged.CodeState}) {
+	if got := rules(spec.ValidateUpdate(other)); !slices.Equal(got, []staged.Code{staged.CodeImmutable, staged.CodeImmutable, staged.CodeImmutable, staged.CodeState}) {
 		t.Error(got)
 	}
 }

@@ -86,21 +86,21 @@ func (s Spec) Validate() error {
 	return list.err()
 }
 
-// CheckUpdate reports every reason for which a run must not be changed from one spec to the other, joined, each a *[FieldError]: states
-// that cannot follow one another, and other changes than that of the state.
-func CheckUpdate(from, to Spec) error {
+// ValidateUpdate reports every reason for which the spec of a run must not be replaced by another one, joined, each a *[FieldError]: a
+// state that cannot follow the present one, and any other change than that of the state.
+func (s Spec) ValidateUpdate(to Spec) error {
 	var list faults
 	same := func(field, a, b string) {
 		if a != b {
 			list.add(CodeImmutable, field, quoted(b), fmt.Sprintf("must stay %q: create another run instead", a))
 		}
 	}
-	same("placementName", from.PlacementName, to.PlacementName)
-	same("resourceSnapshotIndex", from.ResourceSnapshotIndex, to.ResourceSnapshotIndex)
-	same("stagedRolloutStrategyName", from.StagedRolloutStrategyName, to.StagedRolloutStrategyName)
+	same("placementName", s.PlacementName, to.PlacementName)
+	same("resourceSnapshotIndex", s.ResourceSnapshotIndex, to.ResourceSnapshotIndex)
+	same("stagedRolloutStrategyName", s.StagedRolloutStrategyName, to.StagedRolloutStrategyName)
 	if !to.State.or(StateInitialize).known() {
 		list.add(CodeState, "state", quoted(string(to.State)), "must be Initialize, Run or Stop")
-	} else if fault := transition(from.State, to.State); fault != nil {
+	} else if fault := transition(s.State, to.State); fault != nil {
 		list = append(list, fault)
 	}
 	return list.err()

@@ -232,7 +232,7 @@ func TestRefusedStates(t *testing.T) {
 	} {
 		from, to := benchSpec(), benchSpec()
 		from.State, to.State = row.from, row.to
-		if err := staged.CheckUpdate(from, to); err == nil || !strings.Contains(err.Error(), row.hint) {
+		if err := from.ValidateUpdate(to); err == nil || !strings.Contains(err.Error(), row.hint) {
 			t.Errorf("%s to %s: %v", row.from, row.to, err)
 		}
 	}
