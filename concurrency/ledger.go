@@ -226,24 +226,23 @@ func (l *ledger) countHolders(i int32, p *Pool, running map[Holder]bool, now tim
 	}
 }
 
-// isQuarantined decides what the lease is now, and lists it if it is stuck.
+// isQuarantined decides what the lease is now, and lists it if it is stuck: also one that is quarantined already, or else storing what a plan says would
+// make it forget why.
 func (l *ledger) isQuarantined(i int32, p *Pool, lease Lease, running map[Holder]bool, now time.Time) bool {
-	if lease.State == Quarantined {
-		return true
-	}
+	quarantined := lease.State == Quarantined
 	if p.StuckAfter == 0 || !running[lease.Holder] {
-		return false
+		return quarantined
 	}
 	at := lease.ProgressAt.Add(p.StuckAfter)
 	if at.After(now) {
 		if l.next.IsZero() || at.Before(l.next) {
 			l.next = at
 		}
-		return false
+		return quarantined
 	}
 	l.summaries[i].Stuck = append(l.summaries[i].Stuck, lease.Holder)
 	l.stuck = append(l.stuck, Stuck{Pool: int(i), Lease: lease, At: at})
-	return p.OnStuck == Quarantine
+	return quarantined || p.OnStuck == Quarantine
 }
 
 // forgive lets the oldest quarantined leases not count, as many as the allowance covers.

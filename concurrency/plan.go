@@ -20,7 +20,7 @@ type Result struct {
 	// Pools describes the snapshot's pools, at the same indices.
 	Pools []Summary
 	// Stuck are the leases without progress for too long, by pool key, resource and group. Where the pool says Quarantine
-	// they were treated as quarantined; the host stores that with [Record.Quarantine].
+	// they were treated as quarantined; the host stores that with [Record.Quarantine], and they are listed on.
 	Stuck []Stuck
 	// Next is the earliest instant after now at which another lease becomes stuck. Until then, and without a new observation,
 	// the result stays the same. Zero: it never changes by itself.

@@ -410,6 +410,30 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
+// TestStoredQuarantine: a lease that was quarantined because it is stuck is stuck still. What is stored of a plan changes nothing of the next one.
+func TestStoredQuarantine(t *testing.T) {
+	s := newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).
+		running("n1", "g").running("n2", "g").ask("n3", "g", "nodes").ask("n4", "g", "nodes")
+	first := s.plan(t)
+	if len(first.Stuck) != 1 || len(first.Admitted) != 1 {
+		t.Fatalf("%d stuck, %d admitted, want one each", len(first.Stuck), len(first.Admitted))
+	}
+	lease := first.Stuck[0].Lease
+	record, err := s.Pools[0].Record.Quarantine(lease.Holder, lease.Token, "stuck")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Pools[0].Record = record
+	stored := s.plan(t)
+	if stored.Stuck[0].Lease.State != Quarantined {
+		t.Error("the lease is listed as it was before it was stored")
+	}
+	stored.Stuck[0].Lease = lease
+	if diff := cmp.Diff(first, stored); diff != "" {
+		t.Errorf("(-before +after)\n%s", diff)
+	}
+}
+
 // TestNext: between now and Next the plan is the same, and at Next it is another.
 func TestNext(t *testing.T) {
 	s := newScene(stuck(1, Quarantine), Pool{Key: "other", Limit: Count(1), Total: 1, StuckAfter: 2 * time.Hour}).

@@ -29,7 +29,7 @@ func newReference(s Snapshot, now time.Time) *reference {
 		if !p.Unknown {
 			token = max(1, p.Record.NextToken)
 			for _, l := range p.Record.Leases {
-				if l.State == Active && p.StuckAfter > 0 && slices.Contains(s.Running, l.Holder) {
+				if p.StuckAfter > 0 && slices.Contains(s.Running, l.Holder) {
 					at := l.ProgressAt.Add(p.StuckAfter)
 					if !now.Before(at) {
 						r.stuck = append(r.stuck, p.Key+" "+l.Resource+" "+l.Group)

@@ -63,6 +63,14 @@ func TestWorldsWithWindowsEnd(t *testing.T) {
 				}
 			},
 			starts: []string{"r1 v2 at 2026-03-10 09:00"}},
+		{why: "the slot is quarantined then, and stuck still", stuck: 1, most: 90,
+			rules: daily + `,{"resourceConcurrency":{"limitType":"count","limitValue":1,"groupSelector":"true","stuckAfterSeconds":864000,"onStuck":"quarantine"}}`,
+			edit: func(w *rollouttest.World) {
+				w.Job = func(rollout.Start, int) rollouttest.Outcome {
+					return rollouttest.Outcome{Status: rollout.JobInProgress}
+				}
+			},
+			starts: []string{"r1 v2 at 2026-03-10 09:00"}},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			t.Parallel()
