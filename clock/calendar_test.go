@@ -327,6 +327,7 @@ func TestQuestions(t *testing.T) {
 		{"NextFit, 0", office, fit(monday("18:00:00"), 0), tuesday("09:00:00"), nil, "a start needs an open instant, however short"},
 		{"NextFit, past the horizon", nil, fit(monday("18:00:00"), 1<<63-1), monday("18:00:00"), nil, "only the begin lies within the horizon"},
 		{"second Monday", []string{`{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO","anchor":"2025-01-06T09:00","durationMinutes":60}`}, open(monday("10:00:00")), at("2025-01-20T09:00:00Z"), nil, "the 13th is not counted"},
+		{"second Sunday", []string{`{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYDAY=SU,WE","anchor":"2025-01-06T09:00","durationMinutes":60}`}, open(at("2025-01-12T10:00:00Z")), at("2025-01-22T09:00:00Z"), nil, "after the last day of a week that counts comes one that does not: the 15th is not counted"},
 		{"daily at the anchor's hour", []string{`{"rrule":"FREQ=DAILY","anchor":"2020-02-02T09:30:15","durationMinutes":60}`}, open(monday("10:30:15")), at("2025-01-07T09:30:15Z"), nil, "no part of the time is given"},
 		{"weekly on the anchor's day", []string{`{"rrule":"FREQ=WEEKLY;BYHOUR=4","anchor":"2020-02-02T09:30","durationMinutes":60}`}, open(monday("00:00:00")), at("2025-01-12T04:30:00Z"), nil, "a Sunday, and the anchor's minute"},
 		{"hour without anchor", []string{`{"rrule":"freq=daily;byhour=4","durationMinutes":60}`}, open(monday("00:00:00")), monday("04:00:00"), nil, "minute and second are 0; case means nothing"},

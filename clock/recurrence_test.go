@@ -60,6 +60,7 @@ func TestHostRecurrenceAtFault(t *testing.T) {
 		why  string
 	}{
 		{"stands still", func(t time.Time) time.Time { return t }, "not strictly after the question: a loop otherwise"},
+		{"always the same", func(time.Time) time.Time { return now.Add(-time.Hour) }, "not after the question, though just before it the answer is right"},
 		{"runs back", func(t time.Time) time.Time { return t.Add(-time.Hour) }, "not after the question"},
 		{"slides", func(t time.Time) time.Time { return t.Add(time.Hour) }, "an hour from now, whenever asked, is no sequence"},
 		{"slides in whole seconds", func(t time.Time) time.Time { return t.Truncate(time.Second).Add(time.Hour) }, "as robfig/cron's Every does"},

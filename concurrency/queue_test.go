@@ -373,6 +373,19 @@ func TestQueueIDs(t *testing.T) {
 	}
 }
 
+// TestQueueAllowanceTakesAKey: the allowance that moves to a lease which counted makes its zone quiet, and who would have started there for nothing
+// needs the key.
+func TestQueueAllowanceTakesAKey(t *testing.T) {
+	zone := func(key string) Pool {
+		return Pool{Key: key, Limit: Count(2), Total: 3, Family: "F", MaxActiveKeys: 1, QuarantineAllowance: Count(1)}
+	}
+	s := newScene(zone("a"), zone("b")).lease("b", "n1", "g", 2*time.Hour).lease("b", "n2", "g", time.Hour).quarantined("b", "n1", "n2")
+	runQueue(t, s, []queueStep{
+		{add: []Candidate{{"n2", "fix", 5, []int32{1}}, {"a1", "g", 1, []int32{0}}}, release: []string{"b n1"}, want: []string{"a1"}, why: "n2 is covered now, and a1 comes first"},
+		{release: []string{"a a1"}, want: []string{"n2"}, why: "the key is free"},
+	})
+}
+
 // TestQueueForgetsLines: when nobody waits any more, by admission or removal, no line is left.
 func TestQueueForgetsLines(t *testing.T) {
 	s := newScene(ten(Count(1)), Pool{Key: "zone", Limit: Count(1), Total: 3, Strict: true})

@@ -103,6 +103,12 @@ func TestMemberships(t *testing.T) {
 		{"names and groups", func(i int) partition.Definition {
 			return partition.Definition{ClusterName: fmt.Sprintf("c%03d", i), ClusterGroup: value(i)}
 		}},
+		{"names, some of them in groups", func(i int) partition.Definition {
+			if i%2 == 0 {
+				return partition.Definition{ClusterName: fmt.Sprintf("c%03d", i), ClusterGroup: value(i)}
+			}
+			return partition.Definition{ClusterName: fmt.Sprintf("c%03d", i)}
+		}},
 		{"everything, nothing and the rest", func(i int) partition.Definition {
 			return []partition.Definition{{ClusterSelector: &selector.LabelSelector{}}, {},
 				{ClusterSelector: &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "k", Operator: selector.DoesNotExist}}}}}[i%3]

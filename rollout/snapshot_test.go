@@ -59,6 +59,9 @@ func TestSnapshotFaults(t *testing.T) {
 			}
 		}, 1, "required state.brackets[0]: must not be null"},
 		{"so does the list of executions", func(s *rollout.Snapshot) { s.State.Executions = make([]*bracket.ExecutionRecord, 2) }, 1, "required state.executions[0]: must not be null"},
+		{"the state has two records of the executions of one resource, also if no rule knows them", func(s *rollout.Snapshot) {
+			s.State.Executions = []*bracket.ExecutionRecord{{Schema: 1, Rule: "gone", Resource: "r1"}, {Schema: 1, Rule: "gone", Resource: "r2"}, {Schema: 1, Rule: "gone", Resource: "r1"}}
+		}, 1, `duplicate state.executions: two records of rule "gone" on "r1": keep the one that was saved last`},
 		{"the record of a rollout is of another release of the library", func(s *rollout.Snapshot) {
 			s.State.Rollouts = []rollout.RolloutRecord{{Schema: 2, Rule: "g", StartAt: t0, Founders: 1}}
 		}, 1, "unknown_value state.rollouts[0].schema: 2: must be 1: written by another release of the library"},
