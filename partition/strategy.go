@@ -77,7 +77,7 @@ func (d *Definition) UnmarshalJSON(data []byte) error {
 		return &strictjson.Error{Code: strictjson.CodeType, Hint: "null is not a partition: remove the entry"}
 	}
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return err // the decoder of the strategy continues its paths
+		return explained(err) // the decoder of the strategy continues its paths
 	}
 	text := func(s *string) string { return *cmp.Or(s, new(string)) }
 	*d = Definition{
@@ -86,6 +86,22 @@ func (d *Definition) UnmarshalJSON(data []byte) error {
 		ClusterGroup: text(decoded.ClusterGroup), ClusterGroupSelector: decoded.ClusterGroupSelector,
 	}
 	return nil
+}
+
+// explained says what to write instead of the two forms of clusterGroupSelector in Fleet's reference of fleet.yaml that are no selectors:
+// Fleet cannot read the one, and takes the other for the empty selector.
+func explained(err error) error {
+	var all []error
+	for _, fault := range strictjson.Faults(err) {
+		switch fault.Path {
+		case "clusterGroupSelector":
+			fault.Hint += ": write the name of a group as clusterGroup, and its labels as matchLabels below this field"
+		case "clusterGroupSelector.clusterSelector":
+			fault.Hint += ": move what is below it one level up"
+		}
+		all = append(all, &fault)
+	}
+	return errors.Join(all...)
 }
 
 // Validate reports every fault by the rules of the default mode, joined, each a *[FieldError], whatever clusters there are: limits that

@@ -79,6 +79,19 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestReferenceOfFleetYAML: the two forms of clusterGroupSelector that Fleet's reference of fleet.yaml shows, and Fleet has not.
+func TestReferenceOfFleetYAML(t *testing.T) {
+	for _, row := range []struct{ in, want string }{
+		{`"agroup"`, "partitions[0].clusterGroupSelector: must be an object, not a string: write the name of a group as clusterGroup, and its labels as matchLabels below this field"},
+		{`{"clusterSelector": {"matchLabels": {"env": "prod"}}}`, "partitions[0].clusterGroupSelector.clusterSelector: unknown field: move what is below it one level up"},
+	} {
+		var s partition.Strategy
+		if err := json.Unmarshal([]byte(`{"partitions": [{"name": "canary", "clusterGroupSelector": `+row.in+`}]}`), &s); err == nil || err.Error() != row.want {
+			t.Errorf("%s: got %v, want %s", row.in, err, row.want)
+		}
+	}
+}
+
 // TestDecodeFields: every field of fleet.yaml arrives, and is written as it was.
 func TestDecodeFields(t *testing.T) {
 	const text = `{"maxUnavailable":"10%","maxUnavailablePartitions":1,"autoPartitionSize":"25%","autoPartitionThreshold":0,"maxNew":7,"partitions":[` +
