@@ -82,6 +82,10 @@
 //
 // Where KubeFleet's document and its code differ, the document holds: see K14 and K17.
 //
+// The strategies of KubeFleet's next API, rollout.kubefleet.dev/v1alpha1, are read as they are: it refuses what K1, K2 and the first half of
+// K27 are about, too, and lets the first of two stages have a target, see Options.Overlap. Its runs are not, and the errors say what to write: suspended is a [State], resourceSnapshotName is Fleet.Version, and
+// of failurePolicy maxAllowedClusterFailures is MaxFailures and maxWaitTimePerClusterMinutes is ProgressDeadline of the strategy.
+//
 // # Where the designs are silent
 //
 //   - A progressDeadline is a deadline for becoming ready: it does not end a soak. A target that loses readiness has it again, from its start.

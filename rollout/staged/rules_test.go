@@ -385,3 +385,24 @@ func TestRulesOfUnreadableValues(t *testing.T) {
 		}
 	}
 }
+
+// TestNextAPI: an object of rollout.kubefleet.dev/v1alpha1 is read, or the error says what to write instead.
+func TestNextAPI(t *testing.T) {
+	var strategy staged.Strategy
+	if err := json.Unmarshal([]byte(`{"apiVersion": "rollout.kubefleet.dev/v1alpha1", "kind": "ClusterStagedUpdateStrategy", "metadata": {"name": "s"},
+		"spec": {"stages": [{"name": "a", "labelSelector": {}, "maxConcurrency": "25%", "afterStageTasks": [{"type": "TimedWait", "waitTime": "1h30m"}]}]}}`), &strategy); err != nil {
+		t.Error(err)
+	}
+	var spec staged.Spec
+	err := json.Unmarshal([]byte(`{"apiVersion": "rollout.kubefleet.dev/v1alpha1", "kind": "StagedUpdateRun", "metadata": {"name": "r"}, "spec": {"placementPolicyName": "p",
+		"stagedUpdateStrategyName": "s", "resourceSnapshotName": "p-1", "suspended": true, "failurePolicy": {"maxAllowedClusterFailures": 1}, "stat": "Run"}}`), &spec)
+	const want = `spec.placementPolicyName: unknown field: write placementName
+spec.stagedUpdateStrategyName: unknown field: write stagedRolloutStrategyName
+spec.resourceSnapshotName: unknown field: leave it out, and give the snapshot's name to Compile as the version of the fleet
+spec.suspended: unknown field: write state: Run for false; for true Initialize if the run is new, else Stop
+spec.failurePolicy: unknown field: write maxFailures and progressDeadline in the strategy
+spec.stat: unknown field; did you mean "state"?`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

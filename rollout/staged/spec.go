@@ -1,6 +1,7 @@
 package staged
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -58,11 +59,36 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 	type plain Spec
 	var decoded plain
 	if err := strictjson.Unmarshal(o.spec, &decoded); err != nil {
-		return decodeFaults(o.base, err)
+		return decodeFaults(o.base, translated(err))
 	}
 	*s = Spec(decoded)
 	s.Name, s.Namespace = o.name, o.namespace
 	return nil
+}
+
+// translated says of the fields of a run of rollout.kubefleet.dev/v1alpha1 where they belong here.
+func translated(err error) error {
+	var all []error
+	for _, fault := range strictjson.Faults(err) {
+		remedy := ""
+		switch fault.Path {
+		case "placementPolicyName":
+			remedy = "write placementName"
+		case "stagedUpdateStrategyName":
+			remedy = "write stagedRolloutStrategyName"
+		case "resourceSnapshotName":
+			remedy = "leave it out, and give the snapshot's name to Compile as the version of the fleet"
+		case "suspended":
+			remedy = "write state: Run for false; for true Initialize if the run is new, else Stop"
+		case "failurePolicy":
+			remedy = "write maxFailures and progressDeadline in the strategy"
+		}
+		if remedy != "" {
+			fault.Hint = "unknown field: " + remedy
+		}
+		all = append(all, &fault)
+	}
+	return errors.Join(all...)
 }
 
 // Validate reports every fault, joined, each a *[FieldError].
