@@ -12,10 +12,10 @@ import (
 
 // What is asked although no rule of a policy says so.
 const (
-	kindStatus       = "version"
-	kindDependencies = "versionDependencies"
-	kindTarget       = "target"
-	kindCustom       = "custom"
+	kindStatus       RuleKind = "version"
+	kindDependencies RuleKind = "versionDependencies"
+	kindTarget       RuleKind = "target"
+	kindCustom       RuleKind = "custom"
 )
 
 // chain asks every rule that looks at a target outside brackets about a version newer than its floor.
@@ -215,7 +215,7 @@ func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
 }
 
 // kindOf is the kind of the rule that gave a verdict.
-func (w *work) kindOf(verdict Verdict) string {
+func (w *work) kindOf(verdict Verdict) RuleKind {
 	if rule := w.set.rule(verdict.Rule); rule != nil {
 		return rule.kind
 	}
@@ -313,8 +313,8 @@ func (w *work) memberRules(p *Plan, b *bracketWork, i, n int32, starts bool) ([]
 	return rules, ProspectWaits
 }
 
-func chainOrder(kind string) int {
-	return slices.Index([]string{
+func chainOrder(kind RuleKind) int {
+	return slices.Index([]RuleKind{
 		kindStatus, KindVersionSelector, KindApproval, KindProgression, KindBracket, KindDependency, kindDependencies, KindCooldown, KindWindow,
 		KindGradualRollout, KindRollback, KindRetry, kindCustom, kindTarget, KindConcurrency,
 	}, kind)

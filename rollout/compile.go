@@ -120,7 +120,7 @@ type compiledPolicy struct {
 
 type compiledRule struct {
 	id        string
-	kind      string
+	kind      RuleKind
 	path      string
 	createdAt time.Time
 	derived   bool // its id was not given
@@ -245,17 +245,17 @@ func (c *compilation) policy(path, id string, p Policy) *compiledPolicy {
 		path:     path,
 		selector: c.expression(join(path, "selector"), p.Selector, ofDeployment, ofResource, ofEnv),
 	}
-	ordinals := map[string]int{}
+	ordinals := map[RuleKind]int{}
 	for i, rule := range p.Rules {
 		kind := rule.Kind()
 		if kind == "" {
 			continue // reported by Validate
 		}
 		at := join(path, fmt.Sprintf("rules[%d]", i))
-		r := c.rule(join(at, kind), rule)
+		r := c.rule(join(at, string(kind)), rule)
 		r.id, r.kind, r.createdAt, r.policy = rule.ID, kind, rule.CreatedAt, compiled
 		if r.derived = r.id == ""; r.derived {
-			r.id = textkey.Join(id, kind, strconv.Itoa(ordinals[kind]))
+			r.id = textkey.Join(id, string(kind), strconv.Itoa(ordinals[kind]))
 		}
 		ordinals[kind]++
 		if first, taken := c.ruleIDs[r.id]; taken && rule.ID != "" && !strings.HasPrefix(first, join(path, "rules[")) {

@@ -13,7 +13,7 @@ import (
 // TestExplanationReads: the tree says everything that the data hold, and nothing that they do not.
 func TestExplanationReads(t *testing.T) {
 	now := time.Date(2026, 3, 10, 9, 0, 0, 0, time.FixedZone("", 3600))
-	rule := func(kind, id string, v rollout.Verdict) rollout.RuleVerdict {
+	rule := func(kind rollout.RuleKind, id string, v rollout.Verdict) rollout.RuleVerdict {
 		v.Rule = id
 		return rollout.RuleVerdict{Kind: kind, Verdict: v}
 	}

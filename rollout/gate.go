@@ -25,7 +25,7 @@ type gate struct {
 
 // asked is what one rule said: since when it is satisfied, or why it is not.
 type asked struct {
-	kind    string
+	kind    RuleKind
 	rule    string
 	since   time.Time // zero: it is not
 	verdict Verdict   // the blocker if it is not

@@ -325,7 +325,7 @@ func (l *lint) lookAtNames() {
 	for _, p := range l.w.set.policies {
 		for _, rule := range p.rules {
 			if rule.derived {
-				l.add(Finding{Policy: p.id, Rule: rule.id, Path: strings.TrimSuffix(rule.path, "."+rule.kind) + ".id"}, LintRuleIDMissing, SeverityWarning, reach{},
+				l.add(Finding{Policy: p.id, Rule: rule.id, Path: strings.TrimSuffix(rule.path, "."+string(rule.kind)) + ".id"}, LintRuleIDMissing, SeverityWarning, reach{},
 					fmt.Sprintf("its id %q is derived from its place: stored state and overrides lose it when a rule of this kind is inserted before it, or the policy is renamed", rule.id),
 					fmt.Sprintf("write an id; to keep what is stored, %q", rule.id))
 			}

@@ -45,24 +45,26 @@ type Rule struct {
 	Rollback               *Rollback               `json:"rollback,omitempty"`
 }
 
-// Kinds of rules: the JSON names under which a [Rule] holds them.
+// RuleKind is a kind of rule: the JSON name under which a [Rule] holds it.
+type RuleKind string
+
 const (
-	KindBracket         = "deploymentBracket"
-	KindConcurrency     = "resourceConcurrency"
-	KindGradualRollout  = "gradualRollout"
-	KindDependency      = "deploymentDependency"
-	KindVersionSelector = "versionSelector"
-	KindApproval        = "anyApproval"
-	KindProgression     = "environmentProgression"
-	KindCooldown        = "versionCooldown"
-	KindWindow          = "deploymentWindow"
-	KindRetry           = "retry"
-	KindRollback        = "rollback"
+	KindBracket         RuleKind = "deploymentBracket"
+	KindConcurrency     RuleKind = "resourceConcurrency"
+	KindGradualRollout  RuleKind = "gradualRollout"
+	KindDependency      RuleKind = "deploymentDependency"
+	KindVersionSelector RuleKind = "versionSelector"
+	KindApproval        RuleKind = "anyApproval"
+	KindProgression     RuleKind = "environmentProgression"
+	KindCooldown        RuleKind = "versionCooldown"
+	KindWindow          RuleKind = "deploymentWindow"
+	KindRetry           RuleKind = "retry"
+	KindRollback        RuleKind = "rollback"
 )
 
 // kindOfRule is a kind with the rule's value of it.
 type kindOfRule struct {
-	name string
+	name RuleKind
 	rule interface{ Validate() error }
 	set  bool
 }
@@ -84,8 +86,8 @@ func (r Rule) kinds() [11]kindOfRule {
 }
 
 // Kind returns the JSON name of the one kind that the rule holds, and "" if it holds none or several.
-func (r Rule) Kind() string {
-	kind, n := "", 0
+func (r Rule) Kind() RuleKind {
+	kind, n := RuleKind(""), 0
 	for _, k := range r.kinds() {
 		if k.set {
 			kind, n = k.name, n+1
@@ -183,7 +185,7 @@ func (r Rule) validate(path string, f *faults) {
 	for _, k := range r.kinds() {
 		if k.set {
 			held++
-			f.under(join(path, k.name), k.rule.Validate())
+			f.under(join(path, string(k.name)), k.rule.Validate())
 		}
 	}
 	switch held {

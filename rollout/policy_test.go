@@ -32,11 +32,11 @@ func TestRFCPolicyDecodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := policies[0]
-	var kinds []string
+	var kinds []rollout.RuleKind
 	for _, r := range p.Rules {
 		kinds = append(kinds, r.Kind())
 	}
-	want := []string{rollout.KindBracket, rollout.KindConcurrency, rollout.KindGradualRollout, rollout.KindDependency, rollout.KindDependency, rollout.KindDependency}
+	want := []rollout.RuleKind{rollout.KindBracket, rollout.KindConcurrency, rollout.KindGradualRollout, rollout.KindDependency, rollout.KindDependency, rollout.KindDependency}
 	if p.Name != "Node Lifecycle" || !slices.Equal(kinds, want) {
 		t.Errorf("%s with rules %v", p.Name, kinds)
 	}

@@ -257,7 +257,7 @@ func genOverrides(t *rapid.T, rules []string) (list []rollout.Override) {
 }
 
 // idsOf lists the ids of rules, but for those of some kinds.
-func idsOf(policies []rollout.Policy, but ...string) (ids []string) {
+func idsOf(policies []rollout.Policy, but ...rollout.RuleKind) (ids []string) {
 	r := &reference{policies: policies}
 	for k := range policies {
 		for _, rule := range r.rulesOf(k) {
@@ -577,7 +577,7 @@ func contradicts(err error) bool {
 }
 
 // without drops the rules of some kinds.
-func without(kinds ...string) func([]rollout.Policy) []rollout.Policy {
+func without(kinds ...rollout.RuleKind) func([]rollout.Policy) []rollout.Policy {
 	return func(list []rollout.Policy) []rollout.Policy {
 		var kept []rollout.Policy
 		for _, p := range list {

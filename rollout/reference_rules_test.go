@@ -60,7 +60,7 @@ func (r *reference) gate(t rollout.Target, v rollout.Version, rules []namedRule)
 			}
 		}
 	}
-	for _, kind := range []string{rollout.KindApproval, rollout.KindProgression} {
+	for _, kind := range []rollout.RuleKind{rollout.KindApproval, rollout.KindProgression} {
 		for _, rule := range rules {
 			if rule.Kind() != kind {
 				continue

@@ -186,12 +186,12 @@ type namedRule struct {
 // rulesOf returns the rules of a policy with the ids they get.
 func (r *reference) rulesOf(k int) []namedRule {
 	p := r.policies[k]
-	count := map[string]int{}
+	count := map[rollout.RuleKind]int{}
 	var rules []namedRule
 	for _, rule := range p.Rules {
 		id := rule.ID
 		if id == "" {
-			id = textkey.Join(cmp.Or(p.ID, p.Name), rule.Kind(), fmt.Sprint(count[rule.Kind()]))
+			id = textkey.Join(cmp.Or(p.ID, p.Name), string(rule.Kind()), fmt.Sprint(count[rule.Kind()]))
 		}
 		count[rule.Kind()]++
 		rules = append(rules, namedRule{rule, id, k})

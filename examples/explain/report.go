@@ -133,7 +133,7 @@ func (e *explained) write(b *strings.Builder) {
 		for _, actor := range blocker.Actors() {
 			who = append(who, string(actor))
 		}
-		fmt.Fprintf(b, "  %-22s opened by %s\n", cmp.Or(blocker.Rule, blocker.Kind), strings.Join(who, ", "))
+		fmt.Fprintf(b, "  %-22s opened by %s\n", cmp.Or(blocker.Rule, string(blocker.Kind)), strings.Join(who, ", "))
 	}
 	if e.Until.IsZero() {
 		b.WriteString("time alone does not open them\n")

@@ -17,7 +17,7 @@ func report(in input, told story, all bool) string {
 	for _, p := range in.policies {
 		kinds := make([]string, len(p.Rules))
 		for i, rule := range p.Rules {
-			kinds[i] = rule.Kind()
+			kinds[i] = string(rule.Kind())
 		}
 		fmt.Fprintf(&b, "policy %q, where %s: %s\n", p.Name, p.Selector, strings.Join(kinds, ", "))
 	}

@@ -94,11 +94,11 @@ func TestPolicyIsTheRFCs(t *testing.T) {
 	if _, err := rollout.Compile(list, env); err != nil {
 		t.Fatal(err)
 	}
-	var kinds []string
+	var kinds []rollout.RuleKind
 	for _, rule := range list[0].Rules {
 		kinds = append(kinds, rule.Kind())
 	}
-	want := []string{rollout.KindBracket, rollout.KindConcurrency, rollout.KindGradualRollout, rollout.KindDependency, rollout.KindDependency, rollout.KindDependency}
+	want := []rollout.RuleKind{rollout.KindBracket, rollout.KindConcurrency, rollout.KindGradualRollout, rollout.KindDependency, rollout.KindDependency, rollout.KindDependency}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Error(diff)
 	}
