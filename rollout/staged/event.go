@@ -66,18 +66,20 @@ const (
 
 // String says it in one line.
 func (e Event) String() string {
-	var b strings.Builder
-	b.WriteString(string(e.Kind))
-	if e.Stage >= 0 {
-		fmt.Fprintf(&b, " stage %d", e.Stage)
+	var words []string
+	if e.Kind != EventStage {
+		words = append(words, string(e.Kind))
 	}
-	for _, text := range []string{string(e.Side), e.Target, e.To} {
-		if text != "" {
-			b.WriteString(" " + text)
+	if e.Stage >= 0 {
+		words = append(words, fmt.Sprintf("stage %d", e.Stage))
+	}
+	for _, word := range []string{string(e.Side), e.Target, e.To} {
+		if word != "" {
+			words = append(words, word)
 		}
 	}
 	if e.Reason != "" {
-		fmt.Fprintf(&b, " (%s)", e.Reason)
+		words = append(words, fmt.Sprintf("(%s)", e.Reason))
 	}
-	return b.String()
+	return strings.Join(words, " ")
 }

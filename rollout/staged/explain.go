@@ -30,7 +30,7 @@ const (
 	ReasonApproval    Reason = "approval"    // of Data.Stage
 	ReasonWait        Reason = "wait"        // after Data.Stage, until Until
 	ReasonRegression  Reason = "regression"  // of Data.Names
-	ReasonSlot        Reason = "slot"        // Data.Allowed are in progress, Data.Names
+	ReasonSlot        Reason = "slot"        // members are in progress: Data.Names, Data.Total in all, of at most Data.Allowed
 )
 
 // Data holds the facts of a verdict. Which of them are set follows from the reason.
@@ -257,7 +257,7 @@ func (c Condition) String() string {
 	case OnObservation:
 		return "an observation of " + c.Target
 	case OnSlot:
-		return "a free slot"
+		return "a target to be settled"
 	case OnOperator:
 		return "an operator to " + c.Detail
 	}

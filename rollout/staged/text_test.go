@@ -25,7 +25,7 @@ func TestEventString(t *testing.T) {
 		why   string
 	}{
 		{staged.Event{Kind: staged.EventRun, Stage: -1, To: "Held"}, "run Held", "about no stage"},
-		{staged.Event{Kind: staged.EventStage, Stage: 0, To: "Updating"}, "stage stage 0 Updating", "the first stage is one"},
+		{staged.Event{Kind: staged.EventStage, Stage: 0, To: "Updating"}, "stage 0 Updating", "the first stage is one, and the word is said once"},
 		{staged.Event{Kind: staged.EventApproval, Stage: 1, Side: staged.Before, To: "approved"}, "approval stage 1 before approved", "which of the two"},
 		{staged.Event{Kind: staged.EventTarget, Stage: 2, Target: "c1", To: "failed", Reason: staged.ReasonReported}, "target stage 2 c1 failed (reported_failed)", "and why"},
 	} {
@@ -88,9 +88,9 @@ func TestVerdictsNameTen(t *testing.T) {
 		limit int
 		want  string
 	}{
-		{1, "slot, 1 of 1 in progress: c01, waits for a free slot"},
-		{10, "slot, 10 of 10 in progress: c01, c02, c03, c04, c05, c06, c07, c08, c09, c10, waits for a free slot"},
-		{12, "slot, 12 of 12 in progress: c01, c02, c03, c04, c05, c06, c07, c08, c09, c10 and 2 more, waits for a free slot"},
+		{1, "slot, 1 of 1 in progress: c01, waits for a target to be settled"},
+		{10, "slot, 10 of 10 in progress: c01, c02, c03, c04, c05, c06, c07, c08, c09, c10, waits for a target to be settled"},
+		{12, "slot, 12 of 12 in progress: c01, c02, c03, c04, c05, c06, c07, c08, c09, c10 and 2 more, waits for a target to be settled"},
 	} {
 		stage := all("all", row.limit)
 		var names []string
