@@ -24,7 +24,15 @@ import (
 func ParsePodCliqueSet(data []byte) (SetSpec, error) {
 	var document manifest
 	if err := strictjson.Unmarshal(data, &document); err != nil {
-		return SetSpec{}, decoded(err)
+		var list faults
+		for _, fault := range strictjson.Faults(err) {
+			switch fault.Path {
+			case "replicas", "updateStrategy", "partition", "paused", "template":
+				fault.Hint = "unknown field: its place is below spec"
+			}
+			list.add(fault.Path, Code(fault.Code), fault.Value, fault.Hint)
+		}
+		return SetSpec{}, list.err()
 	}
 	return document.spec()
 }

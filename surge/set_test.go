@@ -392,6 +392,8 @@ func TestParsePodCliqueSet(t *testing.T) {
 			`type spec.template.cliques[0].updateStrategy.maxSurge: "5": must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
 			`type spec.template.cliques[0].updateStrategy.maxUnavailable: -1: must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
 			`unknown_field spec.template.cliques[1].nam: unknown field; did you mean "name"?`}},
+		{"a bare spec, as the flat forms are written", `{"replicas":2,"template":{"cliques":[]},"name":"x"}`, []string{
+			"unknown_field replicas: unknown field: its place is below spec", "unknown_field template: unknown field: its place is below spec", "unknown_field name: unknown field"}},
 		{"another kind", `{"kind":"Deployment","spec":{}}`, []string{`unknown_value kind: "Deployment": must be "PodCliqueSet"`}},
 		{"a strategy on a member", `{"spec":{"template":{"cliques":[{"name":"a","updateStrategy":{}}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a"]}]}}}`, []string{
 			`conflict spec.template.cliques[0].updateStrategy: must be left out: the clique is updated with its scaling group, "g"`}},
