@@ -47,7 +47,8 @@
 //   - Every wait says why: a stable code, the rule, the instant at which looking again can help and the events that can. All blockers
 //     are reported, not the first.
 //   - Next is exact: between now and Next nothing changes by itself, so a host that sleeps until then misses nothing.
-//   - Nothing is guessed: unknown fields, expressions that do not compile and limits that make no sense are errors with their path. Zero
+//   - Nothing is guessed: unknown fields, expressions that do not compile and limits that make no sense are errors, all of them reported at
+//     once. In every package each is a FieldError with the path of the field, a stable code, the value and what to write instead. Zero
 //     never means unlimited.
 //
 // Tests of the packages hold these against exhaustive explorations of small worlds, state machines with crashes and stale reads, and plain

@@ -1,6 +1,8 @@
 // Package bracket decides which versions of several deployments belong together, and in which order they run on each resource as one
-// unit: drain once, upgrade everything, uncordon once. It never deploys anything, performs no I/O, starts no goroutine and reads no
-// clock: [Step] is a pure function of a rule, a state, an observation and an instant.
+// unit: drain once, upgrade everything, uncordon once. Call [Step] with a [Rule], a state, which is [NewState] at first, and what was
+// observed; it returns the next state and a [Plan] of the runs that may start now.
+//
+// It never deploys anything, performs no I/O, starts no goroutine and reads no clock: Step is a pure function.
 //
 // The design is the deployment bracket of the ctrlplane RFC "lifecycle brackets". A bracket rule selects member deployments. New
 // versions of its main members open a group, a window collects further ones, and when the window closes the group locks one version per

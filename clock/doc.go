@@ -1,9 +1,15 @@
-// Package clock tells the time to the shells around the planners, and tells planners when something may happen: [Calendar] knows the
-// windows and freezes of a policy, in the time zones of the people who wrote them.
+// Package clock answers when something may happen: a [Calendar] holds the windows and freezes of a policy, in the time zones of the people
+// who wrote them. Build one with [NewCalendar], then ask [Calendar.Open] whether it is open at an instant, or [Calendar.NextOpen] when it
+// opens:
 //
-// It starts no timer, never sleeps, loads no zone data by itself, and reads the machine's clock only in [System]. The planners never see a
-// [Clock]: they are given now as an argument, so that the same input gives the same plan. A calendar returns the instant at which looking
-// again can help, and the host waits for it in its own way; tests of hosts that sleep are the job of testing/synctest.
+//	calendar, err := clock.NewCalendar(windows, time.LoadLocation)
+//	opens, err := calendar.NextOpen(now)
+//
+// The package also has the [Clock] from which hosts read the present instant: [System], and [Fake] for tests. The planners of this module never
+// see a Clock: they are given now as an argument, so that the same input gives the same plan.
+//
+// Nothing here starts a timer, sleeps or loads zone data by itself, and only [System] reads the machine's clock. A calendar returns the
+// instant at which looking again can help, and the host waits for it in its own way; to test a host that sleeps, use testing/synctest.
 //
 // # Windows
 //

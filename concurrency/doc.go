@@ -1,5 +1,8 @@
-// Package concurrency decides how many resources may be disrupted at once: who may take a slot now, and who waits for which pool. It never
-// decides health, never frees a slot on its own, performs no I/O, starts no goroutine and reads no clock.
+// Package concurrency decides how many resources may be disrupted at once: who may take a slot now, and who waits for which pool. Describe the
+// pools in a [Snapshot] and those who ask as a list of [Candidate], and call [Plan]; [Apply] gives the records to store before anything
+// is dispatched.
+//
+// It never decides health, never frees a slot on its own, performs no I/O, starts no goroutine and reads no clock.
 //
 // It follows the resource concurrency of the deployment bracket RFC of ctrlplane, and answers what that draft leaves open: whose
 // slot it is, what several rules on one resource mean, and what happens to a slot nobody gives back.

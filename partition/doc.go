@@ -1,14 +1,14 @@
-// Package partition decides which clusters of a fleet may receive the wanted version now, and why the others must wait.
+// Package partition decides which clusters of a fleet may receive the wanted version now, and why the others must wait. Call [Plan] with the
+// rolloutStrategy of a fleet.yaml and the state of every cluster; release what it returns, and plan again on every event. For a large
+// fleet, [Compile] once: a [Compiled] plan indexes the selectors, follows events in constant time, and a step costs what it releases.
+//
 // It performs no I/O, starts no goroutine, reads no clock and remembers nothing between calls.
 //
-// The strategy is the rolloutStrategy of a fleet.yaml, as it is. Clusters are grouped into partitions, cut automatically or selected by
+// The strategy is that of Rancher Fleet, as it is. Clusters are grouped into partitions, cut automatically or selected by
 // name, labels and groups; partitions are released in order, each in batches; members that are NotReady count against
-// maxUnavailable, and partitions that are not ready against maxUnavailablePartitions. There are two modes. [Default] does what Rancher
-// Fleet documents. [FleetController] decides as the controller of Fleet does, oddities included, so that somebody who has a
+// maxUnavailable, and partitions that are not ready against maxUnavailablePartitions. There are two modes. [Default] does what Fleet
+// documents. [FleetController] decides as the controller of Fleet does, oddities included, so that somebody who has a
 // fleet.yaml can see today what Fleet will do with it, and what its document promises instead.
-//
-// [Plan] is the whole package for a host that has its fleet at hand. A [Compiled] plan is for large fleets: it indexes selectors once,
-// follows events in constant time, and a step costs what it releases.
 //
 // # A host's duties
 //

@@ -1,10 +1,17 @@
 // Package rollout puts policies over a fleet and decides, in one plan, which release targets may start which version now, which must wait, until
-// when, and why. It never deploys anything, never decides health, performs no I/O, starts no goroutine and reads no clock; [Planner], which
-// loads and saves state for hosts that want it, is the one exception and nothing but a shell.
+// when, and why. [ParsePolicies] reads policies, [Compile] checks and compiles them once, and [PolicySet.Plan] plans on a [Snapshot] of the
+// fleet, as often as something happens; [Plan.Commit] says what state follows. For a host that wants the state loaded and saved, [Planner.Plan]
+// does all of that in one call.
+//
+//	set, err := rollout.Compile(policies, env)   // env: a *selector.Env of selector.DefaultSchema
+//	plan, err := set.Plan(snapshot, now)
+//	state, err := plan.Commit(plan.Start, now)   // or any part of Start; save the state, then dispatch
+//
+// It never deploys anything, never decides health, performs no I/O, starts no goroutine and reads no clock; Planner is the one exception, and
+// nothing but a shell.
 //
 // The designs it follows are the deployment bracket RFC of ctrlplane (brackets, resource concurrency, scoped dependencies, one rollout position
-// for a whole bracket) and the policy rules of that system as far as they are pure planning. [ParsePolicies] reads the RFC's JSON, [Compile]
-// checks and compiles it, [PolicySet.Plan] plans, [Plan.Commit] says what state follows.
+// for a whole bracket) and the policy rules of that system as far as they are pure planning.
 //
 // # The chain
 //

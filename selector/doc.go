@@ -1,13 +1,16 @@
 // Package selector decides which resources, deployments, environments and versions a rule is about: CEL expressions over declared, typed
-// variables, and Kubernetes label selectors, compiled once and matched often, alone or through an index. It performs no I/O, starts no
-// goroutine, reads no clock, keeps nothing between calls, and never decides what a missing key means to its caller.
-//
-// An [Env] holds the declared variables and the limits. [Env.Compile] turns an expression into a [*Selector], and [Selector.Match] says
-// yes, no, or that a key is missing:
+// variables, and Kubernetes label selectors, compiled once and matched often, alone or through an index. Make an [Env] of the variables and
+// limits once, turn each expression into a [*Selector] with [Env.Compile], and ask [Selector.Match], which says yes, no, or that a key
+// is missing:
 //
 //	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 //	sel, err := env.Compile("deployment.metadata['layer'] == 'node' && !('canary' in resource.metadata)")
 //	ok, err := sel.Match(vars)
+//
+// A label selector over a plain map needs no Env: [LabelSelector.Compile] makes [Labels] of it, with a Match of their own.
+//
+// The package performs no I/O, starts no goroutine, reads no clock, keeps nothing between calls, and never decides what a missing key means
+// to its caller.
 //
 // # Language
 //

@@ -1,12 +1,13 @@
-// Package surge plans rolling updates over numbered replicas: which indices may be created and which may be deleted now.
+// Package surge plans rolling updates over numbered replicas: which indices may be created and which may be deleted now. Call
+// [Plan] with a [Spec] and what exists, one [Slot] per index; carry out the actions that it returns, and plan again, until the result
+// is Converged. [PlanSet] does the same for a Grove PodCliqueSet: its replicas, their scaling groups and their pods.
+//
 // It performs no I/O, starts no goroutine, reads no clock and remembers nothing between calls.
 //
 // A set of R replicas is numbered from 0; at rest exactly the indices [0, R), its base, exist. During an update up to S extra
 // replicas may exist in the surge range [R, R+S); at the end they are gone and no index is missing. At most U of the base may
-// be missing on the update's account, so the floor is R-U available replicas. [Plan] is given what exists, as one [Slot] per index,
-// and returns what to do now. [PlanSet] does so for the three levels of a Grove PodCliqueSet: its replicas, their scaling groups and
-// their pods. The semantics are those of Grove's update strategy, which no released system implements; nothing in them is
-// specific to Grove: shards or members of a database have the same shape.
+// be missing on the update's account, so the floor is R-U available replicas. The semantics are those of Grove's update strategy,
+// which no released system implements. Nothing in them is specific to Grove: shards or members of a database have the same shape.
 //
 // # A host's duties
 //

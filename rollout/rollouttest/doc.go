@@ -1,6 +1,6 @@
 // Package rollouttest runs a whole rollout on a virtual clock, in milliseconds: the real planner, an invented world of jobs that take their
-// time, fail or hang, and everything that may come in between. It tells what would happen, checks that the planner keeps its promises at every step, and
-// forecasts when a rollout is done. It deploys nothing and waits for nothing.
+// time, fail or hang, and everything that may come in between. Describe a [World] and call [World.Run]: it tells what would happen, and checks that
+// the planner keeps its promises at every step. [Forecast] says when a rollout is done. Nothing is deployed, and nothing waits.
 //
 //	world := rollouttest.World{Policies: policies, Fleet: fleet, Job: rollouttest.Durations(durations)}
 //	timeline, err := world.Run(ctx)

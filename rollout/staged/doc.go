@@ -1,12 +1,15 @@
 // Package staged decides which targets of a staged update may be pointed at the new version now, which approvals to ask for, and what
-// every other target waits for. It performs no I/O, starts no goroutine, reads no clock, and never changes a run: a step returns the next one.
+// every other target waits for. [Compile] makes a [Run] of a strategy and a fleet; call [Step] whenever something happens, and carry out
+// the actions that it returns:
+//
+//	run, err := staged.Compile(strategy, spec, fleet, options)   // the order is fixed; run.String() is the preview
+//	run, result, err = staged.Step(run, input, now)              // as often as something happens, and at result.Next
+//
+// It performs no I/O, starts no goroutine, reads no clock, and never changes a run: a step returns the next one.
 //
 // The strategy is that of KubeFleet's staged update, as it is: ordered stages selected by labels, a sliding window of targets in progress
 // within each, an approval before a stage, an approval and a timed wait after it, and runs that are prepared, started, stopped and resumed.
 // Failure budgets, deadlines and soaks come from the rollout strategies of Open Cluster Management, see [FromOCM].
-//
-//	run, err := staged.Compile(strategy, spec, fleet, options)   // the order is fixed; run.String() is the preview
-//	run, result, err = staged.Step(run, input, now)              // as often as something happens, and at result.Next
 //
 // # A host's duties
 //
