@@ -368,6 +368,15 @@ func TestComingFromKubeFleet(t *testing.T) {
 			t.Error(s.run)
 		}
 	})
+	t.Run("K29 approval requests carry the run's name as a label, so that only a label is one", func(t *testing.T) {
+		for _, name := range []string{strings.Repeat("r", 64), "release-1.2"} {
+			spec := benchSpec()
+			spec.Name = name
+			if got := rules(spec.Validate()); !slices.Equal(got, []staged.Code{staged.CodeRunName}) {
+				t.Error(name, got)
+			}
+		}
+	})
 	t.Run("K22 the intent is in the run before its action", func(t *testing.T) {
 		before, err := staged.Compile(one, benchSpec(), staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c1"}}}, staged.Options{})
 		if err != nil {

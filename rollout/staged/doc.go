@@ -82,12 +82,14 @@
 //	K26  an approval before it is asked for            counts                           ignored
 //	K27  waitTime 01h; sortingLabelKey that is no key  accepted                         rejected
 //	K28  a leaving target that is gone before its turn recorded in its turn             done at once
+//	K29  a run's name of 64 characters, or with a dot  accepted, up to 127              rejected
 //
 // Where KubeFleet's document and its code differ, the document holds: see K14 and K17.
 //
-// The strategies of KubeFleet's next API, rollout.kubefleet.dev/v1alpha1, are read as they are: it refuses what K1, K2 and the first half of
-// K27 are about, too, and lets the first of two stages have a target, see Options.Overlap. Its runs are not, and the errors say what to write: suspended is a [State], resourceSnapshotName is Fleet.Version, and
-// of failurePolicy maxAllowedClusterFailures is MaxFailures and maxWaitTimePerClusterMinutes is ProgressDeadline of the strategy.
+// The strategies of KubeFleet's next API, rollout.kubefleet.dev/v1alpha1, are read as they are: it refuses what K1, K2 and the first half
+// of K27 are about, too, and gives a target of two stages to the first, as Options.Overlap can. Its runs are not, and the errors say what
+// to write: suspended is a [State], resourceSnapshotName is Fleet.Version, and of failurePolicy maxAllowedClusterFailures is MaxFailures
+// and maxWaitTimePerClusterMinutes is ProgressDeadline of the strategy.
 //
 // # Where the designs are silent
 //
