@@ -115,11 +115,13 @@ type Target struct {
 	TargetID
 
 	// Current is the version last deployed successfully. Empty means: see Jobs, the newest successful one of them names it. A host that
-	// prunes its jobs sets it.
+	// prunes its jobs sets it. It says that a version succeeded and not when: environmentProgression, whose soak and whose curves count from that
+	// instant, and versionCooldown ask Jobs alone.
 	Current string `json:"current,omitempty"`
 
 	// Jobs are the executions on this target, in any order; they are put in order by CreatedAt, then by Run. Those of the newest version, and of
-	// open bracket executions, must be complete: attempts are counted from them.
+	// open bracket executions, must be complete: attempts are counted from them. Of a version that may still go to other environments by
+	// environmentProgression, the first success must be there.
 	Jobs []Job `json:"jobs,omitempty"`
 
 	// JoinedAt is when the target came into scope; zero means it was always there. It takes its place after those that were there when a

@@ -15,11 +15,11 @@ import (
 func (t Timeline) String() string { return t.Trace() + t.Summary() }
 
 // Trace tells what happened in order, one line per entry, under a line per day; instants are in UTC. Targets that begin to wait at one instant
-// for the same reasons share a line.
+// for the same reasons share a line. Where a resource is in several environments, its name is followed by the one that is meant.
 func (t Timeline) Trace() string {
 	var b strings.Builder
 	day := ""
-	for entries := t.Entries; len(entries) > 0; {
+	for entries := t.placed(); len(entries) > 0; {
 		at := entries[0].At.UTC()
 		if d := at.Format("2006-01-02"); d != day {
 			day = d
@@ -75,6 +75,30 @@ func more(n int) string {
 		return ""
 	}
 	return fmt.Sprintf(" and %d more", n)
+}
+
+// placed returns the entries with the environment behind the name of every resource that has entries of several environments.
+func (t Timeline) placed() []Entry {
+	in, several := map[string]string{}, map[string]bool{}
+	for _, e := range t.Entries {
+		if e.Resource == "" || e.Environment == "" {
+			continue
+		}
+		if first, known := in[e.Resource]; known && first != e.Environment {
+			several[e.Resource] = true
+		}
+		in[e.Resource] = e.Environment
+	}
+	if len(several) == 0 {
+		return t.Entries
+	}
+	entries := slices.Clone(t.Entries)
+	for k := range entries {
+		if e := &entries[k]; several[e.Resource] && e.Environment != "" {
+			e.Resource += " in " + e.Environment
+		}
+	}
+	return entries
 }
 
 // together returns how many entries from the first on are waits that begin at one instant; 1 if the first one is none.

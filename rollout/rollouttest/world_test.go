@@ -395,3 +395,27 @@ func TestTraceTellsLikeWaitsTogether(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// TestTraceTellsEnvironmentsApart: a resource that is in two of them is named with the one that is meant, and no other.
+func TestTraceTellsEnvironmentsApart(t *testing.T) {
+	t.Parallel()
+	start := func(resource, environment string) rollouttest.Entry {
+		return rollouttest.Entry{At: at(1, 9, 0), Kind: rollouttest.Start, Resource: resource, Environment: environment, Deployment: "api", Version: "v2"}
+	}
+	timeline := rollouttest.Timeline{Entries: []rollouttest.Entry{
+		start("r1", "prod"), start("r2", "prod"), start("r1", "staging"),
+		{At: at(1, 9, 0), Kind: rollouttest.Stuck, Resource: "r1", Note: "all"}, // a slot is of no environment
+	}}
+	const want = `2026-03-10
+  09:00:00  r1 in prod: start api v2
+  09:00:00  r2: start api v2
+  09:00:00  r1 in staging: start api v2
+  09:00:00  r1: stuck, its slot in all sees no progress
+`
+	if diff := cmp.Diff(want, timeline.Trace()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if timeline.Entries[0].Resource != "r1" {
+		t.Error("the entries were changed")
+	}
+}
