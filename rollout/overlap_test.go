@@ -92,6 +92,7 @@ func TestNotDueNamesWhatItWaitsFor(t *testing.T) {
 		why   string
 		rules string
 		host  time.Time // until when a rule of the host says no; zero: there is none
+		never bool      // it denies, and names nothing
 		until time.Time
 		on    []rollout.Condition
 	}{
@@ -100,6 +101,7 @@ func TestNotDueNamesWhatItWaitsFor(t *testing.T) {
 		{why: "a rule of the host that knows when", host: t0.Add(time.Hour), until: t0.Add(time.Hour)},
 		{why: "both: time alone does not help", rules: `,{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'x' && version.tag == 'v2'","appliesTo":"deployment.name == 'a'"}}`,
 			host: t0.Add(time.Hour), on: []rollout.Condition{{Kind: rollout.OnDependency, Environment: "prod", Deployment: "x", Resource: "r1"}}},
+		{why: "a rule of the host that names nothing: whoever made the rules has to know", never: true, on: []rollout.Condition{{Kind: rollout.OnConfig, Rule: "b"}}},
 	} {
 		policies, err := rollout.ParsePolicies([]byte(policy(members + row.rules)))
 		if err != nil {
@@ -108,6 +110,11 @@ func TestNotDueNamesWhatItWaitsFor(t *testing.T) {
 		var options []rollout.Option
 		if !row.host.IsZero() {
 			options = append(options, rollout.WithRule(hostRule{"host", frozenUntil(row.host)}))
+		}
+		if row.never {
+			options = append(options, rollout.WithRule(hostRule{"host", func(rollout.Candidate) rollout.Verdict {
+				return rollout.Verdict{Status: rollout.Denied, Reason: "never"}
+			}}))
 		}
 		set, err := rollout.Compile(policies, newEnv(t), options...)
 		if err != nil {

@@ -191,8 +191,10 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 			}
 			p := &b.pending[next]
 			own := w.verdict(b, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, p)
-			if wait.Reason == bracket.ReasonNotDue && wait.Until.IsZero() && len(p.blockers) > 0 {
-				own.Until, own.On = opener(p.blockers)
+			if wait.Reason == bracket.ReasonNotDue && wait.Until.IsZero() {
+				if until, on := opener(p.blockers); len(on) > 0 || !until.IsZero() {
+					own.Until, own.On = until, on
+				}
 			}
 			blockers := w.also(nil, own)
 			for _, verdict := range slices.Concat(p.timed, p.blockers) {
