@@ -134,11 +134,7 @@ func (w *work) turn(blockers []Verdict, g *gate, k int, rule *compiledRule, i in
 	if g.base.IsZero() {
 		return w.also(blockers, Verdict{Status: Pending, Reason: ReasonRolloutNotStarted, Rule: rule.id, Until: g.opens, On: g.shut}), due, 0
 	}
-	r, err := w.rolloutOf(g, k, rule, &w.targets[i])
-	if err == nil {
-		position = r.positions[w.element(rule, i)]
-		due, err = r.due(position, w.hoursOf(i, g.version))
-	}
+	due, position, r, err := w.placeOf(g, k, rule, i)
 	if err != nil {
 		data := &Data{Position: int(position), Detail: err.Error()}
 		return w.also(blockers, Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: rule.id, On: onConfig(rule.id), Data: data}), due, position

@@ -79,9 +79,6 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 	if g.rollouts[k] == nil && g.failed[k] == nil {
 		version := w.versions[t.deployment].list[g.version].ID
 		key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: version}
-		if _, started := w.rollouts[key]; started && g.whole != nil {
-			return w.rolloutOf(g.whole, k, rule, t) // it goes on for everybody
-		}
 		begin := func(base time.Time, store bool) (*rollout, error) {
 			return w.begin(rule, key, rule.hash(version, ""), base, w.population(rule, w.pairOf(t), g.version), store)
 		}
@@ -96,6 +93,35 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 		}
 	}
 	return g.rollouts[k], g.failed[k]
+}
+
+// placeOf is when target i is due in the rollout of the gate's version, its place there, and the rollout. A target for which an override opened the gate earlier
+// than for the others has a rollout of its own; once theirs has started, or can, the earlier turn counts: what others do takes none away that an
+// override gave, and an override delays nobody.
+func (w *work) placeOf(g *gate, k int, rule *compiledRule, i int32) (due time.Time, position int32, r *rollout, err error) {
+	at := func(g *gate) (due time.Time, position int32, r *rollout, err error) {
+		if r, err = w.rolloutOf(g, k, rule, &w.targets[i]); err == nil {
+			position = r.positions[w.element(rule, i)]
+			due, err = r.due(position, w.hoursOf(i, g.version))
+		}
+		return due, position, r, err
+	}
+	if g.whole == nil {
+		return at(g)
+	}
+	t := &w.targets[i]
+	key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: g.created.ID}
+	if _, started := w.rollouts[key]; !started && g.whole.base.IsZero() {
+		return at(g)
+	}
+	due, position, r, err = at(g.whole)
+	if err == nil && !r.record.StartAt.After(g.base) {
+		return due, position, r, nil // it goes on for everybody
+	}
+	if own, place, aside, failed := at(g); failed == nil && (err != nil || own.Before(due)) {
+		return own, place, aside, nil
+	}
+	return due, position, r, err
 }
 
 // begunBefore is a rollout that targets under other policies have begun, or are to begin at another instant; nil if it has to be ranked. There may be
@@ -210,7 +236,7 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 		heads = w.heads(population)
 	}
 	record, kept := w.rollouts[key]
-	if !kept {
+	if !kept || !store { // what is not stored is a rollout of its own beside that of the others
 		record = RolloutRecord{
 			Schema: 1, Rule: key.rule, Environment: key.environment, Deployment: key.deployment, Version: key.version, Group: key.group,
 			StartAt: base.UTC(), Founders: len(heads),

@@ -516,3 +516,46 @@ func TestOverrideFaults(t *testing.T) {
 		t.Errorf("faults at %q, want %q", paths, want)
 	}
 }
+
+// TestOverrideKeepsItsTurn: an override began the rollout of one target early. That the others' begins does not take its turn away again.
+func TestOverrideKeepsItsTurn(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"a","anyApproval":{"minApprovals":1}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
+	approved := func(at time.Time) []rollout.Approval {
+		return []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: at}}
+	}
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Approvals = approved(t0)
+	plan := mustPlan(t, set, s, t0)
+	if len(plan.Start) != 1 || len(plan.Waiting) != 1 {
+		t.Fatalf("starts %q, waits %q", started(plan), blockers(plan))
+	}
+	first, last := plan.Start[0], plan.Waiting[0]
+	due := t0.Add(time.Minute)
+	for _, row := range []struct {
+		why      string
+		approved time.Time // for everybody
+		want     int       // starts a minute after the override, when the turn of the last one has come in a rollout of its own
+	}{
+		{"the others' begins now", due, 2},
+		{"it began half a minute ago", t0.Add(30 * time.Second), 2},
+		{"it began before the override", t0.Add(-30 * time.Second), 2},
+		{"it begins later", due.Add(time.Hour), 1},
+	} {
+		s := s
+		s.Approvals = approved(row.approved)
+		s.Overrides = []rollout.Override{override("a", only(last.Resource))}
+		s.Overrides[0].CreatedAt = t0
+		plan := mustPlan(t, set, s, due)
+		if len(plan.Start) != row.want {
+			t.Errorf("%s: starts %q, waits %q", row.why, started(plan), blockers(plan))
+		}
+		s.State = plan.State // nothing of it is carried out, and the others' rollout has begun
+		if again := mustPlan(t, set, s, due); !slices.Equal(started(again), started(plan)) {
+			t.Errorf("%s: starts %q, and once that is saved %q", row.why, started(plan), started(again))
+		}
+		if row.want == 2 && plan.Start[0].Resource != first.Resource && plan.Start[1].Resource != first.Resource {
+			t.Errorf("%s: starts %q", row.why, started(plan))
+		}
+	}
+}

@@ -478,6 +478,35 @@ func (r *reference) turn(rule namedRule, t rollout.Target, v rollout.Version, ba
 	return due, position, record.Founders, false
 }
 
+// turnAside is the turn of a target for which an override opened the gate at base: in a rollout of its own, or in that of the others, whichever is earlier.
+func (r *reference) turnAside(rule namedRule, t rollout.Target, v rollout.Version, rules []namedRule, base time.Time, openings openings) (due time.Time, position int, founders int, overflow bool) {
+	key := fmt.Sprint(rule.id, "|", t.Environment, "|", t.Deployment, "|", v.ID)
+	record, started := r.rollouts[key]
+	anybody := t
+	anybody.Resource = "" // no override names it
+	_, whole, shut, _ := r.gate(anybody, v, rules)
+	own := func() (time.Time, int, int, bool) {
+		delete(r.rollouts, key)
+		defer func() {
+			if started {
+				r.rollouts[key] = record
+			}
+		}()
+		return r.turn(rule, t, v, base, openings, false)
+	}
+	if !started && len(shut) > 0 {
+		return own()
+	}
+	due, position, founders, overflow = r.turn(rule, t, v, whole, openings, true)
+	if record, started = r.rollouts[key]; !overflow && !record.StartAt.After(base) {
+		return due, position, founders, overflow
+	}
+	if at, p, n, failed := own(); !failed && (overflow || at.Before(due)) {
+		return at, p, n, failed
+	}
+	return due, position, founders, overflow
+}
+
 // referenceOffset computes a curve with numbers that cannot overflow.
 func referenceOffset(g rollout.GradualRollout, position, n int) (time.Duration, bool) {
 	interval := new(big.Int).Mul(big.NewInt(*g.TimeScaleInterval), big.NewInt(int64(time.Second)))
@@ -584,7 +613,12 @@ func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []named
 			add("rollout_not_started " + rule.id + untilOpen(shut))
 			continue
 		}
-		at, p, founders, overflow := r.turn(rule, t, v, base, openings, !private)
+		at, p, founders, overflow := time.Time{}, 0, 0, false
+		if !private {
+			at, p, founders, overflow = r.turn(rule, t, v, base, openings, true)
+		} else {
+			at, p, founders, overflow = r.turnAside(rule, t, v, rules, base, openings)
+		}
 		position = max(position, p)
 		switch {
 		case overflow:
