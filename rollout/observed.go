@@ -145,7 +145,8 @@ func (o *observedTargets) At(k int) bracket.Target {
 
 // missed is since when a target needs a run because the execution of the latest group began, or ended, on its resource before it might have the version that
 // it may have now: one that was approved there alone, and later. The group has it locked, so it opens no other one by being new, and without
-// that the target would wait for the next release. If there is no such version it is what the target itself says.
+// that the target would wait for the next release. One that failed or was given up is not begun again. If there is no such version it is what the target
+// itself says.
 func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	t := &o.targets[i]
 	version, is := o.late[o.viewed(i)]
@@ -169,7 +170,7 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 		if !slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == own.Deployment && m.Version == id }) {
 			return version.since
 		}
-	} else if last, ended := record.Last[environment]; ended && in(last.Group, last.Merged) && !version.since.Before(last.EndedAt) {
+	} else if last, ended := record.Last[environment]; ended && in(last.Group, last.Merged) && last.Status == bracket.StatusCompleted && !version.since.Before(last.EndedAt) {
 		return version.since
 	}
 	return own.OutdatedAt
