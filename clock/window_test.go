@@ -130,6 +130,7 @@ func TestFaultsOfWindows(t *testing.T) {
 		{"anchor with one digit", weekly(`,"end":"10:00"},"anchor":"2025-01-06T9:00"}`), []string{"anchor time_invalid"}, "two digits"},
 		{"anchor on no date", weekly(`,"end":"10:00"},"anchor":"2025-02-29T09:00"}`), []string{"anchor time_invalid"}, "2025 is no leap year"},
 		{"anchor in year 0", weekly(`,"end":"10:00"},"anchor":"0000-02-29T09:00"}`), []string{"anchor time_invalid"}, "years 1 to 9999"},
+		{"anchor as an instant in year 0", weekly(`,"end":"10:00"},"anchor":"0000-02-29T09:00:00Z"}`), []string{"anchor time_invalid"}, "years 1 to 9999"},
 		{"null", weekly(`,"end":"10:00"},"allowWindow":null,"timezone":null,"durationMinutes":null}`), []string{"timezone timezone_unknown", "durationMinutes duration_invalid"}, "null is no name and no number"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -170,6 +171,7 @@ func TestFaultsOfCalendars(t *testing.T) {
 	_, err := clock.NewCalendar([]clock.Window{
 		good, zone("Europe/Atlantis"), {}, zone("Local"), zone("Nowhere/Nil"), zone("Nowhere/Far"), zone("Nowhere/Behind"), absolute, tokyo,
 		{Weekly: &clock.Weekly{Days: []string{"mon"}, Start: "1", End: "2", EveryWeeks: -1}, DurationMinutes: -1, Timezone: "Europe/Atlantis"},
+		{Weekly: &clock.Weekly{Days: []string{"mon"}, Start: "09:00", EveryWeeks: 1_000_001}, DurationMinutes: 153722868, Anchor: "2025-01-06T00:00"},
 	}, load)
 	want := []string{
 		"windows[1].timezone timezone_unknown", "windows[2] empty_window", "windows[3].timezone timezone_unknown",
@@ -177,6 +179,7 @@ func TestFaultsOfCalendars(t *testing.T) {
 		"windows[8].rrule empty_window",
 		"windows[9].durationMinutes duration_invalid", "windows[9].weekly.everyWeeks recurrence_invalid", "windows[9].weekly.start time_invalid",
 		"windows[9].weekly.end time_invalid", "windows[9].timezone timezone_unknown",
+		"windows[10].durationMinutes duration_invalid", "windows[10].weekly.everyWeeks recurrence_invalid",
 	}
 	if diff := cmp.Diff(want, found(t, err)); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)

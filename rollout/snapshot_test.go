@@ -54,7 +54,7 @@ func TestSnapshotFaults(t *testing.T) {
 			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("b", "prod").Group, bracket.NewState("b", "prod").Group}
 		}, 1, `duplicate state.brackets: two records of rule "b" in "prod": keep the one that was saved last`},
 		{"a list of a decoded state holds a null", func(s *rollout.Snapshot) {
-			if err := json.Unmarshal([]byte(`{"brackets":[null],"rollouts":[]}`), &s.State); err != nil {
+			if err := json.Unmarshal([]byte(`{"brackets":[null,null],"rollouts":[]}`), &s.State); err != nil {
 				t.Fatal(err)
 			}
 		}, 1, "required state.brackets[0]: must not be null"},
