@@ -99,7 +99,7 @@ func (r Rule) Kind() RuleKind {
 	return kind
 }
 
-// ParsePolicies decodes one policy or a list of policies. Unknown fields, fields given twice and values of the wrong type are errors;
+// ParsePolicies decodes one policy or a list of policies. Unknown fields, fields given twice and values of the wrong type are errors.
 // All faults are reported,
 // joined, each a *[FieldError]. It does not validate: [Compile] does.
 func ParsePolicies(data []byte) ([]Policy, error) {

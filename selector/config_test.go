@@ -22,13 +22,13 @@ func TestSchemaValidate(t *testing.T) {
 		{"a", "", "a letter"},
 		{"_a.B_1", "", "an underscore, digits, two parts"},
 		{"a.string", "", "names of types are reserved only in front"},
-		{"", `"" must be identifiers`, "no name"},
-		{"a.", `"a." must be identifiers`, "an empty part"},
-		{"0a", `"0a" must be identifiers`, "the first digit in front"},
-		{"9a", `"9a" must be identifiers`, "the last digit in front"},
-		{"a-b", `"a-b" must be identifiers`, "a character that is an operator"},
-		{"é", `"é" must be identifiers`, "a letter that CEL does not take"},
-		{"__a", `"__a" must be identifiers`, "macros use such names"},
+		{"", `"": must be identifiers`, "no name"},
+		{"a.", `"a.": must be identifiers`, "an empty part"},
+		{"0a", `"0a": must be identifiers`, "the first digit in front"},
+		{"9a", `"9a": must be identifiers`, "the last digit in front"},
+		{"a-b", `"a-b": must be identifiers`, "a character that is an operator"},
+		{"é", `"é": must be identifiers`, "a letter that CEL does not take"},
+		{"__a", `"__a": must be identifiers`, "macros use such names"},
 		{"in", `"in": in is a reserved word`, "a keyword"},
 		{"a.in", `"a.in": in is a reserved word`, "a keyword, anywhere"},
 		{"package", `"package": package is a reserved word`, "a word CEL keeps for later"},
@@ -50,13 +50,13 @@ func TestSchemaValidate(t *testing.T) {
 		}
 	}
 	err := selector.Schema{{Name: "a.b"}, {Name: "a.b", Type: selector.Int}, {Name: "a", Type: "dyn"}, {Name: "a.b.c", Type: selector.Bool}}.Validate()
-	want := `schema[0].type: must be one of string; int; bool; timestamp; list(string); map(string, string), not ""
-schema[1].name: "a.b" is declared already, by schema[0]
-schema[2].type: must be one of string; int; bool; timestamp; list(string); map(string, string), not "dyn"
-schema[0].name: "a.b" lies inside the variable "a" of schema[2]
-schema[1].name: "a.b" lies inside the variable "a" of schema[2]
-schema[3].name: "a.b.c" lies inside the variable "a" of schema[2]
-schema[3].name: "a.b.c" lies inside the variable "a.b" of schema[0]`
+	want := `schema[0].type: "": must be one of string; int; bool; timestamp; list(string); map(string, string)
+schema[1].name: "a.b": is declared already, by schema[0]
+schema[2].type: "dyn": must be one of string; int; bool; timestamp; list(string); map(string, string)
+schema[0].name: "a.b": lies inside the variable "a" of schema[2]
+schema[1].name: "a.b": lies inside the variable "a" of schema[2]
+schema[3].name: "a.b.c": lies inside the variable "a" of schema[2]
+schema[3].name: "a.b.c": lies inside the variable "a.b" of schema[0]`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
@@ -80,7 +80,7 @@ func TestSchemaOnly(t *testing.T) {
 		t.Error("a restricted schema knows deployments")
 	}
 	if _, err := selector.DefaultSchema().Only("resorce", "version", "vers"); err == nil ||
-		err.Error() != "selector: names[0]: no variable is called \"resorce\" or lies below it\nnames[2]: no variable is called \"vers\" or lies below it" {
+		err.Error() != "names[0]: \"resorce\": no variable has this name or lies below it\nnames[2]: \"vers\": no variable has this name or lies below it" {
 		t.Error(err)
 	}
 }
@@ -98,7 +98,7 @@ func TestTypeJSON(t *testing.T) {
 		}
 	}
 	typ := selector.Int
-	if err := typ.UnmarshalText([]byte("dyn")); err == nil || !strings.Contains(err.Error(), `unknown type "dyn": use one of string; int`) || typ != selector.Int {
+	if err := typ.UnmarshalText([]byte("dyn")); err == nil || !strings.Contains(err.Error(), `"dyn": must be one of string; int`) || typ != selector.Int {
 		t.Error(err)
 	}
 }
@@ -118,27 +118,27 @@ func TestLimitsValidate(t *testing.T) {
 		t.Error(err)
 	}
 	err := selector.Limits{TextBytes: -1, Nodes: 10_001, Depth: 251, Nesting: 5, RegexProgram: -1, EstimatedCost: 1e8 + 1, StringBytes: 1<<20 + 1, ListItems: 1<<20 + 1, RunCost: 1e8 + 2}.Validate()
-	const text = `textBytes: must be from 1 to 1048576, or 0 for the default, not -1
-nodes: must be from 1 to 10000, or 0 for the default, not 10001
-depth: must be from 1 to 250, or 0 for the default, not 251
-nesting: must be from 1 to 4, or 0 for the default, not 5
-regexProgram: must be from 1 to 10000, or 0 for the default, not -1
-stringBytes: must be from 1 to 1048576, or 0 for the default, not 1048577
-listItems: must be from 1 to 1048576, or 0 for the default, not 1048577
-estimatedCost: must be at most 100000000, not 100000001
-runCost: must be at most 100000000, not 100000002`
+	const text = `textBytes: -1: must be from 1 to 1048576, or 0 for the default
+nodes: 10001: must be from 1 to 10000, or 0 for the default
+depth: 251: must be from 1 to 250, or 0 for the default
+nesting: 5: must be from 1 to 4, or 0 for the default
+regexProgram: -1: must be from 1 to 10000, or 0 for the default
+stringBytes: 1048577: must be from 1 to 1048576, or 0 for the default
+listItems: 1048577: must be from 1 to 1048576, or 0 for the default
+estimatedCost: 100000001: must be at most 100000000
+runCost: 100000002: must be at most 100000000`
 	if err == nil || err.Error() != text {
 		t.Errorf("got\n%v\nwant\n%s", err, text)
 	}
-	if err := (selector.Limits{RunCost: 9_999}).Validate(); err == nil || err.Error() != "runCost: must not be below estimatedCost 10000, which expressions are admitted up to, not 9999" {
+	if err := (selector.Limits{RunCost: 9_999}).Validate(); err == nil || err.Error() != "runCost: 9999: must not be below estimatedCost 10000, which expressions are admitted up to" {
 		t.Error(err)
 	}
 	for _, limits := range []selector.Limits{{Nodes: -1}, {RunCost: 1}} {
-		if _, err := selector.NewEnv(selector.DefaultSchema(), limits); err == nil || !strings.HasPrefix(err.Error(), "selector: limits: ") {
+		if _, err := selector.NewEnv(selector.DefaultSchema(), limits); err == nil || !strings.HasPrefix(err.Error(), "limits.") {
 			t.Error(err)
 		}
 	}
-	if _, err := selector.NewEnv(nil, selector.Limits{}); err == nil || err.Error() != "selector: schema: must declare at least one variable" {
+	if _, err := selector.NewEnv(nil, selector.Limits{}); err == nil || err.Error() != "schema: must declare at least one variable" {
 		t.Error(err)
 	}
 }

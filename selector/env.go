@@ -17,13 +17,13 @@ type Env struct {
 	functionNames []string
 }
 
-// NewEnv returns an environment for the schema and limits, or all their faults.
+// NewEnv returns an environment for the schema and limits, or what their Validate reports, the schema first.
 func NewEnv(schema Schema, limits Limits) (*Env, error) {
 	if err := schema.Validate(); err != nil {
-		return nil, fmt.Errorf("selector: %w", err)
+		return nil, err
 	}
 	if err := limits.Validate(); err != nil {
-		return nil, fmt.Errorf("selector: limits: %w", err)
+		return nil, below("limits", err)
 	}
 	e := &Env{layout: newLayout(schema), limits: limits.withDefaults()}
 	var err error

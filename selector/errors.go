@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Sentinels, for errors.Is.
@@ -17,6 +19,53 @@ var (
 	// and the limit. [Env.Compile] returns it inside a [*CompileError], [Selector.Match] inside an [*EvalError].
 	ErrLimit = errors.New("selector: limit exceeded")
 )
+
+// FieldError is one fault of a schema, of limits or of a label selector. Where all faults are reported they are joined: errors.As finds the
+// first.
+type FieldError struct {
+	Path  string // the field, such as matchExpressions[1].operator; empty if it is the value itself
+	Code  Code   // what kind of fault it is
+	Value string // the offending value as it was written; empty if the place itself is the fault
+	Hint  string // what is wrong with it, and what to write instead; for people, it may change
+}
+
+// Error returns "path: value: hint", without the parts that are empty.
+func (e *FieldError) Error() string {
+	return strictjson.Text(e.Path, e.Value, e.Hint)
+}
+
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
+type Code string
+
+// The kinds of faults.
+const (
+	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
+	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
+	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice, or a variable declared twice
+	CodeType         Code = strictjson.CodeType         // the value has another type, or a form that its type does not have
+	CodeRequired     Code = "required"                  // a value is missing
+	CodeUnknownValue Code = "unknown_value"             // it is none of the values that the field can have, or names nothing that is there
+	CodeOutOfRange   Code = "out_of_range"              // a number is too small or too large
+	CodeConflict     Code = "conflict"                  // it contradicts another field or another variable
+)
+
+// faults collects what is wrong.
+type faults []error
+
+func (f *faults) add(path string, code Code, value any, format string, args ...any) {
+	*f = append(*f, &FieldError{Path: path, Code: code, Value: strictjson.Value(value), Hint: fmt.Sprintf(format, args...)})
+}
+
+func (f faults) err() error { return errors.Join(f...) }
+
+// below returns the faults of a part, or of a document that the strict decoder read, as FieldErrors whose paths continue the given one.
+func below(path string, err error) error {
+	var f faults
+	for _, fault := range strictjson.Faults(err) {
+		f = append(f, &FieldError{Path: strictjson.Path(path, fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
+	}
+	return f.err()
+}
 
 // CompileError says why an expression is no selector. [Env.Compile] returns it, always as the first fault found.
 type CompileError struct {

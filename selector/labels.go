@@ -1,7 +1,6 @@
 package selector
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,54 +33,50 @@ const (
 	DoesNotExist LabelOperator = "DoesNotExist" // the label is not there
 )
 
-// UnmarshalJSON reads the form that Kubernetes writes. Unknown fields, duplicate keys and values of a wrong type are errors, all of them
-// reported, with their paths. It does not do what Validate does.
+// UnmarshalJSON reads the form that Kubernetes writes. Unknown fields, duplicate keys and values of a wrong type are errors. All faults are
+// reported, joined, each a *[FieldError]. It does not do what Validate does.
 func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 	type plain LabelSelector
-	return strictjson.Unmarshal(data, (*plain)(l))
+	return below("", strictjson.Unmarshal(data, (*plain)(l)))
 }
 
-// Validate reports every fault with its path, by the rules of Kubernetes: an unknown operator, values where there must be none or none
-// where there must be some, and keys and values that no label can have.
+// Validate reports every fault, joined, each a *[FieldError], by the rules of Kubernetes: an unknown operator, values where there must be none
+// or none where there must be some, and keys and values that no label can have.
 func (l LabelSelector) Validate() error { return l.validate(sortedKeys(l.MatchLabels)) }
 
 // validate takes the sorted keys of MatchLabels.
 func (l *LabelSelector) validate(keys []string) error {
-	var faults []error
-	fault := func(path, msg string) { faults = append(faults, fmt.Errorf("%s: %s", path, msg)) }
-	for _, key := range keys {
-		for _, msg := range [...]string{labelKey(key), labelValue(l.MatchLabels[key])} {
-			if msg != "" {
-				fault(fmt.Sprintf("matchLabels[%q]", key), msg)
-			}
+	var f faults
+	text := func(path, value, hint string) {
+		if hint != "" {
+			f.add(path, CodeType, value, "%s", hint)
 		}
 	}
+	for _, key := range keys {
+		path := fmt.Sprintf("matchLabels[%q]", key)
+		text(path, key, labelKey(key))
+		text(path, l.MatchLabels[key], labelValue(l.MatchLabels[key]))
+	}
 	for i, r := range l.MatchExpressions {
-		fault := func(field, msg string) {
-			if msg != "" {
-				fault(fmt.Sprintf("matchExpressions[%d].%s", i, field), msg)
-			}
-		}
-		fault("key", labelKey(r.Key))
+		path := fmt.Sprintf("matchExpressions[%d].", i)
+		text(path+"key", r.Key, labelKey(r.Key))
 		switch r.Operator {
 		case In, NotIn:
 			if len(r.Values) == 0 {
-				fault("values", fmt.Sprintf("must not be empty for %s", r.Operator))
+				f.add(path+"values", CodeRequired, nil, "must not be empty for %s", r.Operator)
 			}
 		case Exists, DoesNotExist:
 			if len(r.Values) > 0 {
-				fault("values", fmt.Sprintf("must be empty for %s", r.Operator))
+				f.add(path+"values", CodeConflict, nil, "must be empty for %s", r.Operator)
 			}
 		default:
-			fault("operator", fmt.Sprintf("must be In, NotIn, Exists or DoesNotExist, not %q", r.Operator))
+			f.add(path+"operator", CodeUnknownValue, r.Operator, "must be In, NotIn, Exists or DoesNotExist")
 		}
 		for j, value := range r.Values {
-			if msg := labelValue(value); msg != "" {
-				fault(fmt.Sprintf("values[%d]", j), msg)
-			}
+			text(fmt.Sprintf("%svalues[%d]", path, j), value, labelValue(value))
 		}
 	}
-	return errors.Join(faults...)
+	return f.err()
 }
 
 // labelKey says what is wrong with a label's key: an optional DNS name of at most 253 characters and a slash, then a name.
@@ -90,29 +85,29 @@ func labelKey(key string) string {
 	if prefix, rest, ok := strings.Cut(key, "/"); ok {
 		name = rest
 		if len(prefix) > 253 {
-			return fmt.Sprintf("the prefix of key %q has %d characters, at most 253 are allowed", key, len(prefix))
+			return fmt.Sprintf("the key has a prefix of %d characters, at most 253 are allowed", len(prefix))
 		}
 		for _, part := range strings.Split(prefix, ".") {
 			if !framed(part, "-") || strings.ToLower(part) != part {
-				return fmt.Sprintf("the prefix of key %q must be a DNS name such as example.com: lower-case letters, digits, - and .", key)
+				return "the prefix of the key must be a DNS name such as example.com: lower-case letters, digits, - and ."
 			}
 		}
 	}
 	if len(name) > 63 {
-		return fmt.Sprintf("key %q has a name of %d characters, at most 63 are allowed", key, len(name))
+		return fmt.Sprintf("the key has a name of %d characters, at most 63 are allowed", len(name))
 	}
 	if !framed(name, "-_.") {
-		return fmt.Sprintf("key %q must have a name of letters, digits, -, _ and ., beginning and ending with a letter or digit", key)
+		return "the key must have a name of letters, digits, -, _ and ., beginning and ending with a letter or digit"
 	}
 	return ""
 }
 
 func labelValue(value string) string {
 	if len(value) > 63 {
-		return fmt.Sprintf("value %q has %d characters, at most 63 are allowed", value, len(value))
+		return fmt.Sprintf("the value has %d characters, at most 63 are allowed", len(value))
 	}
 	if value != "" && !framed(value, "-_.") {
-		return fmt.Sprintf("value %q must be letters, digits, -, _ and ., beginning and ending with a letter or digit", value)
+		return "the value must be letters, digits, -, _ and ., beginning and ending with a letter or digit"
 	}
 	return ""
 }

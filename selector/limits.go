@@ -1,10 +1,5 @@
 package selector
 
-import (
-	"errors"
-	"fmt"
-)
-
 // Limits bound what an expression may be and what evaluating it may cost. A field that is zero stands for its default; nothing is
 // ever unlimited. Costs are CEL's: about one per operation, a tenth per character looked at.
 type Limits struct {
@@ -52,12 +47,12 @@ const (
 	maxCost      = 100_000_000 // ten times as much must be an int everywhere
 )
 
-// Validate reports every field that is negative or above what this package can keep, each with its name.
+// Validate reports every field that is negative or above what this package can keep, joined, each a *[FieldError].
 func (l Limits) Validate() error {
-	var faults []error
+	var f faults
 	check := func(name string, value, most int) {
 		if value < 0 || value > most {
-			faults = append(faults, fmt.Errorf("%s: must be from 1 to %d, or 0 for the default, not %d", name, most, value))
+			f.add(name, CodeOutOfRange, value, "must be from 1 to %d, or 0 for the default", most)
 		}
 	}
 	check("textBytes", l.TextBytes, maxTextBytes)
@@ -72,14 +67,13 @@ func (l Limits) Validate() error {
 		value uint64
 	}{{"estimatedCost", l.EstimatedCost}, {"runCost", l.RunCost}} {
 		if cost.value > maxCost {
-			faults = append(faults, fmt.Errorf("%s: must be at most %d, not %d", cost.name, maxCost, cost.value))
+			f.add(cost.name, CodeOutOfRange, cost.value, "must be at most %d", maxCost)
 		}
 	}
 	if full := l.withDefaults(); full.RunCost < full.EstimatedCost {
-		faults = append(faults, fmt.Errorf("runCost: must not be below estimatedCost %d, which expressions are admitted up to, not %d",
-			full.EstimatedCost, full.RunCost))
+		f.add("runCost", CodeConflict, full.RunCost, "must not be below estimatedCost %d, which expressions are admitted up to", full.EstimatedCost)
 	}
-	return errors.Join(faults...)
+	return f.err()
 }
 
 func (l Limits) withDefaults() Limits {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Type is the type of a variable, by the name that expressions use for it. The zero value is none and is refused.
@@ -33,10 +35,10 @@ func allTypes() string {
 	return strings.Join(names, "; ")
 }
 
-// UnmarshalText reads the name of a type; an unknown one is an error and leaves the type unchanged.
+// UnmarshalText reads the name of a type; an unknown one is a *[FieldError] and leaves the type unchanged.
 func (t *Type) UnmarshalText(text []byte) error {
 	if !Type(text).valid() {
-		return fmt.Errorf("selector: unknown type %q: use one of %s", text, allTypes())
+		return &FieldError{Code: CodeUnknownValue, Value: strictjson.Value(string(text)), Hint: "must be one of " + allTypes()}
 	}
 	*t = Type(text)
 	return nil
@@ -66,14 +68,15 @@ func DefaultSchema() Schema {
 }
 
 // Only returns the variables that have one of the names or lie below it, as resource.kind lies below resource: the schema of a call
-// site that knows a resource and nothing else is DefaultSchema().Only("resource"). A name that keeps nothing is an error.
+// site that knows a resource and nothing else is DefaultSchema().Only("resource"). A name that keeps nothing is an
+// error: all of them, joined, each a *[FieldError].
 func (s Schema) Only(names ...string) (Schema, error) {
 	var kept Schema
-	var faults []error
+	var f faults
 	for i, name := range names {
 		below := func(v Variable) bool { return v.Name == name || strings.HasPrefix(v.Name, name+".") }
 		if !slices.ContainsFunc(s, below) {
-			faults = append(faults, fmt.Errorf("names[%d]: no variable is called %q or lies below it", i, name))
+			f.add(fmt.Sprintf("names[%d]", i), CodeUnknownValue, name, "no variable has this name or lies below it")
 		}
 	}
 	for _, v := range s {
@@ -81,8 +84,8 @@ func (s Schema) Only(names ...string) (Schema, error) {
 			kept = append(kept, v)
 		}
 	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("selector: %w", err)
+	if err := f.err(); err != nil {
+		return nil, err
 	}
 	return kept, nil
 }
@@ -94,44 +97,42 @@ const (
 	typeNames = " bool bytes double duration dyn google int list map null_type string timestamp type uint "
 )
 
-// Validate reports every variable that cannot be declared, with its index: an empty schema, a name that is no dotted identifier, is
+// Validate reports every fault, joined, each a *[FieldError] with the index of its variable: an empty schema, a name that is no dotted identifier, is
 // reserved, is declared twice, or lies inside another one, and a type that does not exist.
 func (s Schema) Validate() error {
 	if len(s) == 0 {
-		return errors.New("schema: must declare at least one variable")
+		return errors.Join(&FieldError{Path: "schema", Code: CodeRequired, Hint: "must declare at least one variable"})
 	}
-	var faults []error
-	fault := func(i int, field, format string, args ...any) {
-		faults = append(faults, fmt.Errorf("schema[%d].%s: %s", i, field, fmt.Sprintf(format, args...)))
-	}
+	var f faults
+	at := func(i int, field string) string { return fmt.Sprintf("schema[%d].%s", i, field) }
 	first := make(map[string]int, len(s))
 	for i, v := range s {
 		if !v.Type.valid() {
-			fault(i, "type", "must be one of %s, not %q", allTypes(), string(v.Type))
+			f.add(at(i, "type"), CodeUnknownValue, v.Type, "must be one of %s", allTypes())
 		}
 		for j, part := range strings.Split(v.Name, ".") {
 			if !identifier(part) {
-				fault(i, "name", "%q must be identifiers of letters, digits and _, joined by dots", v.Name)
+				f.add(at(i, "name"), CodeType, v.Name, "must be identifiers of letters, digits and _, joined by dots")
 				break
 			}
 			if word := " " + part + " "; strings.Contains(reserved, word) || j == 0 && strings.Contains(typeNames, word) {
-				fault(i, "name", "%q: %s is a reserved word", v.Name, part)
+				f.add(at(i, "name"), CodeConflict, v.Name, "%s is a reserved word", part)
 			}
 		}
 		if j, twice := first[v.Name]; twice {
-			fault(i, "name", "%q is declared already, by schema[%d]", v.Name, j)
+			f.add(at(i, "name"), CodeDuplicate, v.Name, "is declared already, by schema[%d]", j)
 			continue
 		}
 		first[v.Name] = i
 	}
 	for i, v := range s {
-		for at, r := range v.Name {
-			if j, inside := first[v.Name[:at]]; inside && r == '.' {
-				fault(i, "name", "%q lies inside the variable %q of schema[%d]", v.Name, v.Name[:at], j)
+		for end, r := range v.Name {
+			if j, inside := first[v.Name[:end]]; inside && r == '.' {
+				f.add(at(i, "name"), CodeConflict, v.Name, "lies inside the variable %q of schema[%d]", v.Name[:end], j)
 			}
 		}
 	}
-	return errors.Join(faults...)
+	return f.err()
 }
 
 // identifier reports whether CEL takes the text for one; those that begin with two underscores it uses itself.
