@@ -593,5 +593,10 @@ func TestOCM(t *testing.T) {
 				t.Errorf("%s: %v", text, err)
 			}
 		}
+		// An example of Open Cluster Management's documentation has a field that its API has not.
+		const documented = `{"rolloutType": "Progressive", "progressive": {"minSuccessTime": "5m", "progressDeadline": "10m", "maxFailures": "5%", "mandatoryDecisionGroups": [{"groupName": "prod-canary-west"}]}}`
+		if err := json.Unmarshal([]byte(documented), new(staged.OCMStrategy)); err == nil || err.Error() != "rolloutType: unknown field: write type" {
+			t.Error(err)
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package staged
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,7 +66,14 @@ func (s *OCMStrategy) UnmarshalJSON(data []byte) error {
 	type plain OCMStrategy
 	var decoded plain
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return decodeFaults("", err)
+		var all []error
+		for _, fault := range strictjson.Faults(err) {
+			if fault.Path == "rolloutType" { // the name in its proposal and in earlier examples of its documentation
+				fault.Hint = "unknown field: write type"
+			}
+			all = append(all, &fault)
+		}
+		return decodeFaults("", errors.Join(all...))
 	}
 	*s = OCMStrategy(decoded)
 	return nil
