@@ -347,6 +347,19 @@ func TestPlanClaims(t *testing.T) {
 	}
 }
 
+// TestFirstRecord: the record of a pool that nobody ever used is made by its first start, at the revision that the store has for it.
+func TestFirstRecord(t *testing.T) {
+	s := newScene(ten(Count(1))).ask("n1", "g", "nodes")
+	s.Pools[0].Record = Record{Revision: 3}
+	records, err := Apply(s.Snapshot, s.candidates, s.plan(t).Admitted, epoch)
+	want := NewRecord("nodes")
+	want.Revision, want.NextToken = 3, 2
+	want.Leases = []Lease{{Pool: "nodes", Holder: Holder{"n1", "g"}, Token: 1, State: Active, Since: epoch, ProgressAt: epoch}}
+	if diff := cmp.Diff([]Record{want}, records); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+}
+
 // TestJobGetsALease: a holder that only its job knew holds one lease from its first start on, and a second start carries the same token.
 func TestJobGetsALease(t *testing.T) {
 	s := newScene(ten(Count(1))).ask("n1", "g", "nodes").ask("n1", "g", "nodes")
@@ -470,6 +483,7 @@ func TestPlanInputFaults(t *testing.T) {
 	}{
 		{"key", []Pool{edit(func(p *Pool) { p.Key = "" })}, nil, []string{"required pools[0].key"}},
 		{"same key", []Pool{good(), good()}, nil, []string{`duplicate pools[1].key: "p": is also the key of pools[0]`}},
+		{"same key, further on", []Pool{{Key: "q", Limit: Count(1)}, good(), good()}, nil, []string{`duplicate pools[2].key: "p": is also the key of pools[1]`}},
 		{"limit", []Pool{edit(func(p *Pool) { p.Limit = Limit{} })}, nil, []string{"required pools[0].limit: is required"}},
 		{"rounding", []Pool{edit(func(p *Pool) { p.Rounding = "up" })}, nil, []string{`unknown_value pools[0].rounding: "up"`}},
 		{"several", []Pool{edit(func(p *Pool) { p.Total, p.StuckAfter, p.OnStuck = -1, -1, "release" })}, nil, []string{"out_of_range pools[0].total: -1", "out_of_range pools[0].stuckAfter: -1ns", `unknown_value pools[0].onStuck: "release"`}},
@@ -505,6 +519,11 @@ func TestPlanInputFaults(t *testing.T) {
 			if _, err2 := NewQueue(Snapshot{Pools: c.pools}, epoch); err2 == nil || err2.Error() != err.Error() {
 				t.Errorf("%s: queue: %v", c.name, err2)
 			}
+		}
+	}
+	for _, part := range []Record{{Schema: 1}, {Key: "p"}, {NextToken: 1}, {Leases: []Lease{{}}}} {
+		if _, err := Plan(Snapshot{Pools: []Pool{edit(func(p *Pool) { p.Record = part })}}, nil, epoch); err == nil {
+			t.Errorf("%+v is part of a record, not that of a pool that nobody ever used", part)
 		}
 	}
 	many := make([]Candidate, 1000)

@@ -179,6 +179,8 @@ func TestBadInput(t *testing.T) {
 		{why: "then it has a meaning", strategy: partition.Strategy{AutoPartitionSize: text("10%"), AutoPartitionThreshold: count(5), Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{}}}},
 			options: partition.Options{Leftovers: partition.AppendLeftovers}, clusters: 1},
 		{why: "a partition without criterion", strategy: def(partition.Definition{Name: "typo"}), clusters: 1, warnings: []string{"no_criterion partitions[1]"}},
+		{why: "a group is a criterion", strategy: def(partition.Definition{ClusterGroup: "g"}), clusters: 1},
+		{why: "so are the labels of one", strategy: def(partition.Definition{ClusterGroupSelector: &selector.LabelSelector{}}), clusters: 1},
 		{why: "a gate that nothing can close", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0)}, clusters: 1, warnings: []string{"gate_without_effect maxUnavailablePartitions"}},
 		{why: "no gate has an effect on no clusters", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0)}},
 		{why: "a gate that something can close", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0), MaxUnavailable: partition.FromInt(0)}, clusters: 1},
