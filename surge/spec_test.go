@@ -74,6 +74,7 @@ func TestValidate(t *testing.T) {
 		{"the zero value", surge.Spec{}, nil},
 		{"everything at its bound", surge.Spec{Replicas: 3, MaxSurge: concurrency.Percent(1000), MaxUnavailable: concurrency.Count(3), MinAvailable: 3, Partition: 9, Order: surge.Descending}, nil},
 		{"a percentage at its bound", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(100), Order: surge.Ascending}, nil},
+		{"a count above a hundred is no percentage", surge.Spec{Replicas: 200, MaxUnavailable: concurrency.Count(150)}, nil},
 		{"a percentage that rounds to nothing is not zero as written", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(1)}, nil},
 		{"scaled to nothing, the rest stays", surge.Spec{MaxUnavailable: concurrency.Count(5), MinAvailable: 2}, nil},
 		{"the largest set", surge.Spec{Replicas: surge.MaxReplicas}, nil},
@@ -110,6 +111,7 @@ func TestWarnings(t *testing.T) {
 		{"gated surge", surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MinAvailable: 3}, []string{
 			"minAvailable: the update itself goes down to 2 available, below 3: suspend gang termination while it runs (BelowMinAvailable)",
 			"maxSurge: surge replicas wait for a base gang of all 3 replicas, which maxUnavailable lets the update take apart (SurgeGated)"}},
+		{"a surge that is not gated: the base gang is not all", surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MinAvailable: 2}, nil},
 		{"rounds to nothing", surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Percent(33)}, []string{
 			"maxUnavailable: 33% of 3 is 0 (RoundsToZero)"}},
 		{"both round to nothing", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(33)}, []string{
