@@ -154,6 +154,13 @@ func TestDefects(t *testing.T) {
 			h.step(130)
 			h.want("n1/drain@v2")
 		}, "it is taken along when a main opens one"},
+		{"a hook goes back with a lock", func(h *host) {
+			h.publish("drain", "v2", 0)
+			h.targets[[2]string{"n1", "drain"}].Current = "v2"
+			h.version("drain", "v2").EligibleAt = time.Time{}
+			h.step(60)
+			h.want("n1/drain@v2")
+		}, "the newer version was withdrawn, so the group locks the one before; where the newer one runs it runs on, as everywhere"},
 		{"an undrained upgrade", func(h *host) {
 			h.version("drain", "v1").EligibleAt = time.Time{}
 			h.targets[[2]string{"n1", "drain"}].Current = ""

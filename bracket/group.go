@@ -86,7 +86,7 @@ func (g *groupView) lockFor(v *view, i int32, t *target) (l lock, ok bool) {
 func (g *groupView) plan(v *view, i int32, t *target) (Action, string) {
 	l, locked := g.lockFor(v, i, t)
 	if g.Members[i].Role != Main {
-		if locked {
+		if locked && t.rank() <= l.rank { // nothing goes back to an older version, not even where the newer one may be deployed nowhere else any more
 			return ActionRun, l.id
 		}
 		return ActionRun, v.currentOf(t) // empty: the hook has no version and blocks the execution

@@ -308,7 +308,8 @@ func (r *running) run(ctx context.Context) error {
 			if err := r.dispatch(&plan, now); err != nil {
 				return err
 			}
-			fresh = true
+			// Once somebody is let past a full pool the resource is down, and others join it there: not before, for that start might be left out.
+			fresh = !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Reason == rollout.ReasonOverridden })
 			continue
 		}
 		r.settled(&plan)
