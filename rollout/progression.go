@@ -130,6 +130,11 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 				waits.Until = verdict.Until
 			}
 			waits.Data.Names = append(waits.Data.Names, w.environments[e].ID)
+			if len(waits.On) == 0 {
+				waits.Data.Detail = verdict.Data.Detail
+			} else if verdict.Data.Detail == "" { // there it can still be reached
+				waits.Data.Detail = ""
+			}
 			if waits.Data.Allowed == 0 || verdict.Data.Allowed-verdict.Data.Attempt < waits.Data.Allowed-waits.Data.Attempt {
 				waits.Data.Attempt, waits.Data.Allowed = verdict.Data.Attempt, verdict.Data.Allowed
 			}
@@ -154,7 +159,7 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 	p := rule.progression
 	var firsts []time.Time
 	var newest time.Time
-	population := 0
+	population, passed := 0, 0 // passed have or have begun a newer version, and never had this one
 	for _, i := range targets {
 		if !w.inScope(i, n) {
 			continue
@@ -180,6 +185,8 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 		}
 		if !first.IsZero() {
 			firsts = append(firsts, first)
+		} else if w.targets[i].floor() > n {
+			passed++
 		}
 	}
 	if population == 0 {
@@ -188,6 +195,9 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 	required := p.required(population)
 	waiting := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{Attempt: len(firsts), Allowed: required}}
 	if len(firsts) < required {
+		if population-passed < required {
+			waiting.Data.Detail = fmt.Sprintf("%d of %d targets there went on to a newer version without this one, so that it cannot be reached any more", passed, population)
+		}
 		return time.Time{}, waiting
 	}
 	if p.MaximumAgeHours != nil {

@@ -221,6 +221,41 @@ func TestProgressionOfScopedVersions(t *testing.T) {
 	}
 }
 
+// TestProgressionOutOfReach: targets that went on to a newer version will never have this one. While they are too many it is said, for the verdict alone looks as
+// if somebody only had to wait.
+func TestProgressionOutOfReach(t *testing.T) {
+	ok := []rollout.Job{ran("v2", rollout.JobSuccessful, 1)}
+	hotfix := []rollout.Job{ran("v3", rollout.JobSuccessful, 3)}
+	begun := []rollout.Job{ran("v3", rollout.JobInProgress, 3)}
+	either := `"dependsOnEnvironmentSelector":"environment.id in ['staging','qa']"`
+	const one = "1 of 2 targets there went on to a newer version without this one, so that it cannot be reached any more"
+	for _, row := range []struct {
+		why, policies string
+		staging, qa   [][]rollout.Job
+		detail        string
+	}{
+		{"the hotfix passed it by on one of two", progress(""), [][]rollout.Job{ok, hotfix}, nil, one},
+		{"or is about to", progress(""), [][]rollout.Job{ok, begun}, nil, one},
+		{"whoever had it first has proved it", progress(""), [][]rollout.Job{nil, append(slices.Clone(ok), hotfix...)}, nil, ""},
+		{"the others are enough", progress(`"minimumSuccessPercentage":50`), [][]rollout.Job{nil, nil, hotfix}, nil, ""},
+		{"in the other environment it can", replaced(progress(""), either), [][]rollout.Job{ok, hotfix}, [][]rollout.Job{nil, nil}, ""},
+		{"whichever is asked first", replaced(progress(""), either), [][]rollout.Job{nil, nil}, [][]rollout.Job{ok, hotfix}, ""},
+		{"in neither", replaced(progress(""), either), [][]rollout.Job{ok, hotfix}, [][]rollout.Job{nil, hotfix}, one},
+	} {
+		s := staged(row.staging, row.qa)
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: minute(2), TargetSelector: "environment.id != 'prod'"})
+		plan := mustPlan(t, compile(t, row.policies), s, minute(10))
+		k := slices.IndexFunc(plan.Waiting, func(w rollout.Waiting) bool { return w.Environment == "prod" })
+		if k < 0 || plan.Waiting[k].Blockers[0].Reason != rollout.ReasonProgressionWaiting {
+			t.Errorf("%s: prod does not wait for the others: %q", row.why, blockers(plan))
+			continue
+		}
+		if got := plan.Waiting[k].Blockers[0].Data.Detail; got != row.detail {
+			t.Errorf("%s: %q, want %q", row.why, got, row.detail)
+		}
+	}
+}
+
 // TestProgressionThreeStages: a version goes on from stage to stage, driven by nothing but Next and the ends of jobs.
 func TestProgressionThreeStages(t *testing.T) {
 	s := staged(times(2), times(2))

@@ -76,7 +76,7 @@ type Data struct {
 	Attempt    int      `json:"attempt,omitempty"`    // attempts made so far
 	Allowed    int      `json:"allowed,omitempty"`    // attempts, approvals or successes that the rule asks for
 	Names      []string `json:"names,omitempty"`      // deployments, approvers, environments, versions or members that the verdict is about
-	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the status of a version or job, the id of an override
+	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the status of a version or job, the id of an override, why a percentage is out of reach
 }
 
 // ConditionKind says what kind of event a verdict waits for.
