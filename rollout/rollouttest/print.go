@@ -164,16 +164,12 @@ func verdictText(v rollout.Verdict, deployment string) string {
 			pools = append(pools, poolName(c.Pool))
 		}
 	}
-	v.Until = time.Time{}
 	if !until.IsZero() || members+len(pools) == len(on) || v.Reason == rollout.ReasonRolloutNotStarted {
 		v.On = nil // the rules that keep a rollout from starting are blockers of their own, said beside it
 	}
 	text := v.String()
-	if !until.IsZero() {
-		if v.Reason == rollout.Reason(bracket.ReasonWaitsForMembers) {
-			text += " (its next attempt)"
-		}
-		return text + " until " + until.UTC().Format("2006-01-02 15:04:05")
+	if !until.IsZero() { // with which the text ends
+		return strings.TrimSuffix(text, until.UTC().Format(time.RFC3339)) + until.UTC().Format("2006-01-02 15:04:05")
 	}
 	if v.On == nil && len(needs) > 0 {
 		text += ", needs " + strings.Join(needs, ", ")
