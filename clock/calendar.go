@@ -84,11 +84,11 @@ func (l *zones) zone(name Zone) (*zone, error) {
 			return nil, errors.New("only UTC is known here: pass time.LoadLocation, or whatever else loads zones")
 		}
 		var err error
-		if location, err = l.load(string(name)); err != nil {
-			return nil, err
+		if location, err = l.load(string(name)); err == nil && location == nil {
+			err = errors.New("it was not found")
 		}
-		if location == nil {
-			return nil, errors.New("it was not found")
+		if err != nil {
+			return nil, fmt.Errorf("must name a zone of the IANA database that can be loaded here, such as Europe/Berlin: %w", err)
 		}
 	}
 	z, err := newZone(location)

@@ -11,8 +11,9 @@ import (
 
 // Errors that callers branch on. Each is wrapped in one that says what was asked.
 var (
-	// ErrNeverOpen is returned by [Calendar.NextOpen] and [Calendar.AddOpen]: there is no such instant within the horizon.
-	ErrNeverOpen = errors.New("the calendar does not open")
+	// ErrNeverOpen is returned by [Calendar.NextOpen] and [Calendar.AddOpen]: there is no such instant within the horizon. The calendar may
+	// be open before it, but not for as long as AddOpen was asked for.
+	ErrNeverOpen = errors.New("the calendar has no such open instant")
 	// ErrNeverFits is returned by [Calendar.NextFit]: no open stretch that begins within the horizon is long enough.
 	ErrNeverFits = errors.New("the calendar is never open for that long")
 )

@@ -14,6 +14,9 @@ type pattern struct {
 	days     uint8 // bit i: the weekday i after Monday; 0: not given
 	// Not given: nil. Otherwise what is listed, in any order.
 	hours, minutes, seconds []int64
+
+	// garbled: some part could not be read or followed, so that nothing can be said about what is not given.
+	garbled bool
 }
 
 // parseRecurrence reads the supported subset of RFC 5545 section 3.3.10. As there, letter case and the order of the parts mean nothing.
@@ -22,13 +25,19 @@ func parseRecurrence(text string, f *faults) pattern {
 	add := func(code Code, value, format string, args ...any) { f.add("rrule", code, value, format, args...) }
 	if name, _, found := strings.Cut(text, ":"); found {
 		add(CodeRecurrenceInvalid, name+":", "must begin with FREQ=: only the rule is given here, and the anchor takes the place of DTSTART")
+		p.garbled = true
 		return p
 	}
 	var seen []string
 	for part := range strings.SplitSeq(strings.ToUpper(text), ";") {
 		name, value, ok := strings.Cut(part, "=")
-		if !ok || name == "" || value == "" {
-			add(CodeRecurrenceInvalid, part, "must be NAME=VALUE; parts are separated by semicolons")
+		if part == "" {
+			add(CodeRecurrenceInvalid, text, "has an empty part: parts are separated by single semicolons, with none at the end")
+			continue
+		}
+		if !ok || name == "" || value == "" || strings.ContainsAny(part, " \t\r\n") {
+			add(CodeRecurrenceInvalid, part, "must be NAME=VALUE without blanks; parts are separated by semicolons")
+			p.garbled = true
 			continue
 		}
 		if slices.Contains(seen, name) {
@@ -41,6 +50,7 @@ func parseRecurrence(text string, f *faults) pattern {
 			p.weekly = value == "WEEKLY"
 			if !p.weekly && value != "DAILY" {
 				add(CodeRecurrenceUnsupported, part, "FREQ must be DAILY or WEEKLY: pass a Recurrence for it")
+				p.garbled = true // what it needs is not for this package to say
 			}
 		case "INTERVAL":
 			n, ok := number(value, maxInterval)
@@ -58,7 +68,7 @@ func parseRecurrence(text string, f *faults) pattern {
 				case bit == 0:
 					add(CodeDayInvalid, name, "BYDAY must list MO, TU, WE, TH, FR, SA or SU")
 				}
-				p.days |= bit
+				p.days, p.garbled = p.days|bit, p.garbled || bit == 0
 			}
 		case "BYHOUR":
 			p.hours = numbers(name, value, 23, f)
@@ -148,9 +158,10 @@ type schedule struct {
 	deny, skip, last bool
 }
 
-// requireAnchor reports an rrule that leaves its phase, its day or its hour to an anchor that is not there.
+// requireAnchor reports an rrule that leaves its phase, its day or its hour to an anchor that is not there. Of a garbled one it would report
+// what is there.
 func (s *schedule) requireAnchor(f *faults) {
-	if !s.anchor.missing() {
+	if !s.anchor.missing() || s.pattern.garbled {
 		return
 	}
 	for _, need := range []struct {

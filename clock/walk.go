@@ -42,7 +42,11 @@ func (p *pass) addOpen(k *cursor, d time.Duration) (time.Time, error) {
 			return time.Time{}, p.err
 		}
 		if !p.until.Before(p.limit) {
-			return time.Time{}, fmt.Errorf("clock: %v of open time from %s on, searched until %s: %w", d, stamp(p.start), stamp(p.limit), ErrNeverOpen)
+			what := "the first open instant"
+			if d > 0 {
+				what = fmt.Sprintf("the end of %v of open time", d)
+			}
+			return time.Time{}, fmt.Errorf("clock: %s from %s on, searched until %s: %w", what, stamp(p.start), stamp(p.limit), ErrNeverOpen)
 		}
 		p.spent += p.usable // at most d
 		p.at = p.until

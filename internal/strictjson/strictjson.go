@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Error is one fault of a document. Packages turn it into a FieldError of their own, see [Faults].
@@ -153,6 +154,13 @@ func position(data []byte, offset int) (line, column int) {
 // walk compares a document with a type. Its input is valid JSON.
 type walk struct {
 	faults []error
+	around []scope // the structs around the present value, outermost first
+}
+
+// scope is a struct that the walk is inside of, and the name of its field through which the walk went.
+type scope struct {
+	fields map[string]reflect.Type
+	inside string
 }
 
 func (w *walk) fault(path, code, format string, args ...any) {
@@ -177,6 +185,9 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 		return
 	}
 	switch pointer := reflect.PointerTo(typ); {
+	case typ == reflect.TypeFor[time.Time]():
+		w.instant(path, raw)
+		return
 	case pointer.Implements(reflect.TypeFor[json.Unmarshaler]()):
 		if err := reflect.New(typ).Interface().(json.Unmarshaler).UnmarshalJSON(raw); err != nil {
 			w.foreign(path, err)
@@ -247,6 +258,26 @@ func (w *walk) scalar(path string, raw json.RawMessage, typ reflect.Type, want s
 	}
 }
 
+// instant says in words what the error of [time.Time.UnmarshalJSON] says in a layout of package time. A null is absent to both.
+func (w *walk) instant(path string, raw json.RawMessage) {
+	err := new(time.Time).UnmarshalJSON(raw)
+	if err == nil {
+		return
+	}
+	fault := &Error{Path: path, Code: CodeType, Hint: "must be an instant of RFC 3339 with its offset, such as 2026-01-31T09:00:00Z or 2026-01-31T10:00:00+01:00", Err: err}
+	if kind := kindOf(raw); kind != "a string" {
+		fault.Hint += ", not " + kind
+	} else {
+		var text string
+		_ = json.Unmarshal(raw, &text) // raw is a JSON string
+		fault.Value = Value(text)
+	}
+	if parse := (*time.ParseError)(nil); errors.As(err, &parse) {
+		fault.Hint += parse.Message // which begins with a colon, as in ": day out of range", and is empty for a wrong form
+	}
+	w.faults = append(w.faults, fault)
+}
+
 func (w *walk) object(path string, raw json.RawMessage, typ reflect.Type) {
 	if kindOf(raw) != "an object" {
 		w.fault(path, CodeType, "must be an object, not %s", kindOf(raw))
@@ -255,15 +286,41 @@ func (w *walk) object(path string, raw json.RawMessage, typ reflect.Type) {
 	fields := fieldsOf(typ)
 	w.members(path, raw, func(at, name string, value json.RawMessage) {
 		if field, ok := fields[name]; ok {
+			w.around = append(w.around, scope{fields, name})
 			w.value(at, value, field)
+			w.around = w.around[:len(w.around)-1]
 			return
 		}
-		hint := ""
-		if near := nearest(name, fields); near != "" {
-			hint = fmt.Sprintf("; did you mean %q?", near)
-		}
-		w.fault(at, CodeUnknownField, "unknown field%s", hint)
+		w.fault(at, CodeUnknownField, "unknown field%s", w.remedy(name, fields))
 	})
+}
+
+// remedy says where a field belongs that the struct does not have: into a struct around it or just inside it, as when the indentation of YAML
+// is wrong, or that it is mistyped.
+func (w *walk) remedy(name string, fields map[string]reflect.Type) string {
+	for _, s := range slices.Backward(w.around) {
+		if _, ok := s.fields[name]; ok {
+			return fmt.Sprintf("; it stands beside %q", s.inside)
+		}
+	}
+	var inside []string
+	for field, typ := range fields {
+		if typ.Kind() == reflect.Pointer {
+			typ = typ.Elem()
+		}
+		if typ.Kind() == reflect.Struct {
+			if _, ok := fieldsOf(typ)[name]; ok {
+				inside = append(inside, field)
+			}
+		}
+	}
+	if len(inside) == 1 {
+		return fmt.Sprintf("; did you mean %q?", inside[0]+"."+name)
+	}
+	if near := nearest(name, fields); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
 }
 
 func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {

@@ -52,7 +52,12 @@ type rule struct {
 	Bytes   []byte            `json:"bytes"`
 	Count   map[int]bool      `json:"count"`
 	Skipped string            `json:"-"`
+	Extra   *extra            `json:"extra"`
 	Plain   string
+}
+
+type extra struct {
+	Seed int `json:"seed"`
 }
 
 type part struct {
@@ -79,7 +84,15 @@ func TestFaults(t *testing.T) {
 		{`{"colour":null}`, []string{`colour: null is not a value here: leave the field out`}, "nor does a text type see null"},
 		{`{"colour":"blue"}`, []string{`colour: no such colour: "blue"`}, "a type's own error gets the path"},
 		{`{"colour":1}`, []string{`colour: must be a string, not a number`}, "a text type takes strings"},
-		{`{"at":"yesterday"}`, []string{`at: parsing time`}, "time.Time decodes itself"},
+		{`{"at":"yesterday"}`, []string{`at: "yesterday": must be an instant of RFC 3339 with its offset, such as 2026-01-31T09:00:00Z or 2026-01-31T10:00:00+01:00`}, "what package time says is a layout and no remedy"},
+		{`{"at":"2026-01-31"}`, []string{`at: "2026-01-31": must be an instant of RFC 3339`}, "a date is no instant"},
+		{`{"at":"2026-02-30T00:00:00Z"}`, []string{`at: "2026-02-30T00:00:00Z": must be an instant of RFC 3339 with its offset, such as 2026-01-31T09:00:00Z or 2026-01-31T10:00:00+01:00: day out of range`}, "no such day"},
+		{`{"at":1767225600}`, []string{`at: must be an instant of RFC 3339 with its offset, such as 2026-01-31T09:00:00Z or 2026-01-31T10:00:00+01:00, not a number`}, "seconds since 1970"},
+		{`{"at":null}`, nil, "an absent instant"},
+		{`{"name":"p"}`, []string{`name: unknown field`}, "a field inside a list has no one place"},
+		{`{"parts":[{"name":"p","limitValue":1}]}`, []string{`parts[0].limitValue: unknown field; it stands beside "parts"`}, "written one level too deep"},
+		{`{"next":{"next":{"seed":1}},"seed":1}`, []string{`next.next.seed: unknown field; did you mean "extra.seed"?`, `seed: unknown field; did you mean "extra.seed"?`}, "written one level too high"},
+		{`{"extra":{"parts":[],"plain":""}}`, []string{`extra.parts: unknown field; it stands beside "extra"`, `extra.plain: unknown field`}, "beside the struct that it was put into; names match by case"},
 		{`{"parts":[{"name":"a"},{"nam":"b"},3]}`, []string{`parts[1].nam: unknown field; did you mean "name"?`, `parts[2]: must be an object, not a number`}, "all faults, with their index"},
 		{`{"parts":{}}`, []string{`parts: must be a list, not an object`}, "object for a list"},
 		{`{"labels":[]}`, []string{`labels: must be an object, not a list`}, "list for a map"},

@@ -1,0 +1,117 @@
+package clock_test
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/clock"
+)
+
+// stuttering gives the same start for ever.
+type stuttering struct{}
+
+func (stuttering) Next(t time.Time) time.Time { return time.Date(2025, 1, 6, 9, 0, 0, 0, time.UTC) }
+
+// TestCodes: every code is given to some fault, and to the kind of fault that its comment names.
+func TestCodes(t *testing.T) {
+	window := func(text string) error {
+		_, err := clock.ParseWindow([]byte(text))
+		return err
+	}
+	calendar := func(w clock.Window) error {
+		_, err := clock.NewCalendar([]clock.Window{w}, time.LoadLocation)
+		return err
+	}
+	question := func(w clock.Window, d time.Duration) error {
+		c, err := clock.NewCalendar([]clock.Window{w}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.AddOpen(time.Date(2025, 1, 6, 0, 0, 0, 0, time.UTC), d)
+		return err
+	}
+	good := parse(t, daily("09:00", "10:00"))
+	atlantis := good
+	atlantis.Timezone = "Europe/Atlantis"
+	seen := map[string]bool{}
+	for _, row := range []struct {
+		code clock.Code
+		err  error
+		path string
+		hint string // some of it: the remedy
+		why  string
+	}{
+		{clock.CodeTimezoneUnknown, calendar(atlantis), "windows[0].timezone", "such as Europe/Berlin: unknown time zone Europe/Atlantis", "no such zone"},
+		{clock.CodeTimezoneUnknown, window(`{"weekly":{"days":["mon"],"start":"09:00","end":"10:00"},"timezone":""}`), "timezone", "name a zone", "the name of no zone"},
+		{clock.CodeTimeInvalid, window(`{"weekly":{"days":["mon"],"start":"9:00","end":"10:00"}}`), "weekly.start", "HH:MM", "no time of day"},
+		{clock.CodeTimeInvalid, window(`{"from":"2025-01-06","until":"2025-01-07T00:00:00Z"}`), "from", "RFC 3339 with its offset", "no instant"},
+		{clock.CodeDayInvalid, window(`{"weekly":{"days":["monday"],"start":"09:00","end":"10:00"}}`), "weekly.days[0]", "mon, tue", "no day"},
+		{clock.CodeDayInvalid, window(`{"rrule":"FREQ=DAILY;BYDAY=XX;BYHOUR=9","durationMinutes":60}`), "rrule", "MO, TU", "no day in a rule either"},
+		{clock.CodeDurationInvalid, window(`{"rrule":"FREQ=DAILY;BYHOUR=9"}`), "durationMinutes", "is required", "no length"},
+		{clock.CodeDurationInvalid, question(good, -time.Minute), "d", "must not be negative", "a question about the past"},
+		{clock.CodeAnchorRequired, window(`{"rrule":"FREQ=DAILY;INTERVAL=2;BYHOUR=9","durationMinutes":60}`), "anchor", "such as 2025-01-06T09:00", "the phase is not fixed"},
+		{clock.CodeRecurrenceUnsupported, window(`{"rrule":"FREQ=MONTHLY;BYHOUR=9","durationMinutes":60}`), "rrule", "pass a Recurrence", "sound, and more than the subset"},
+		{clock.CodeRecurrenceInvalid, window(`{"rrule":"FREQ=DAILY; BYHOUR=9","durationMinutes":60}`), "rrule", "NAME=VALUE without blanks", "not a rule"},
+		{clock.CodeRecurrenceInvalid, question(clock.Window{Recurrence: stuttering{}, DurationMinutes: 60}, 24*time.Hour), "windows[0].recurrence", "2025-01-06T09:00:00Z", "a host's promise is broken"},
+		{clock.CodeEmptyWindow, window(`{"from":"2025-01-07T00:00:00Z","until":"2025-01-06T00:00:00Z"}`), "until", "must be after from", "the wrong way round"},
+		{clock.CodeEmptyWindow, window(`{}`), "", "give weekly, rrule, or from and until", "no window at all"},
+	} {
+		seen[string(row.code)] = true
+		var fault *clock.FieldError
+		if !errors.As(row.err, &fault) || fault.Code != row.code || fault.Path != row.path || !strings.Contains(fault.Hint, row.hint) {
+			t.Errorf("%s: got %v, want %s at %q with %q", row.why, row.err, row.code, row.path, row.hint)
+		}
+	}
+	// The list of codes is read from the source, so that a new one cannot be forgotten here.
+	file, err := parser.ParseFile(token.NewFileSet(), "fault.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		if typ, ok := spec.Type.(*ast.Ident); !ok || typ.Name != "Code" {
+			return true
+		}
+		declared++
+		code, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil || !seen[code] {
+			t.Errorf("%s, %q, has no row here", spec.Names[0].Name, code)
+		}
+		return true
+	})
+	if declared != len(seen) {
+		t.Errorf("%d codes are declared in fault.go, %d have rows", declared, len(seen))
+	}
+}
+
+// TestNeverOpenSaysWhatWasAsked: a calendar that is open, but not for long enough within its horizon, is not said to stay closed.
+func TestNeverOpenSaysWhatWasAsked(t *testing.T) {
+	always, err := clock.NewCalendar(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2025, 1, 6, 0, 0, 0, 0, time.UTC)
+	_, err = always.WithHorizon(time.Hour).AddOpen(at, 2*time.Hour)
+	if want := "clock: the end of 2h0m0s of open time from 2025-01-06T00:00:00Z on, searched until 2025-01-06T01:00:00Z: the calendar has no such open instant"; err == nil || err.Error() != want || !errors.Is(err, clock.ErrNeverOpen) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	past := clock.Window{From: at.Add(-time.Hour), Until: at}
+	closed, err := clock.NewCalendar([]clock.Window{past}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = closed.WithHorizon(time.Hour).NextOpen(at)
+	if want := "clock: the first open instant from 2025-01-06T00:00:00Z on, searched until 2025-01-06T01:00:00Z: the calendar has no such open instant"; err == nil || err.Error() != want || !errors.Is(err, clock.ErrNeverOpen) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
