@@ -114,7 +114,7 @@ func (e *edit) next() time.Time {
 	}
 	if k := r.current; k < r.count() {
 		s, p := r.stage(k), &e.plan.stages[k]
-		first = min(first, s.tree.root.first)
+		first = min(first, s.tree.root.first.due)
 		if p.waits && s.phase == StageWaitingAfter && !s.elapsed && !r.frozen() {
 			first = min(first, s.waitUntil(p))
 		}

@@ -87,8 +87,8 @@ func (d *decoder) checkStage(k int) {
 	if s.isSettled && s.settled > r.time || s.paused < 0 || !s.isSettled && (s.elapsed || s.paused != 0) || s.elapsed && !p.waits {
 		wrong("settled", "must be a time of the past, and nothing of the wait may be there without it")
 	}
-	if s.tree.root.first <= r.time {
-		wrong("states", "have something due at %s that the last step left", timeOf(s.tree.root.first).Format(time.RFC3339Nano))
+	if due := s.tree.root.first.due; due <= r.time {
+		wrong("states", "have something due at %s that the last step left", timeOf(due).Format(time.RFC3339Nano))
 	}
 	if p.cleanup && (s.number[Soaking] > 0 || s.regressed > 0 || s.tree.find(isCurrent) >= 0) {
 		wrong("states", "have what a removal never is")

@@ -63,12 +63,17 @@ func (e *edit) command(c *Command) {
 		}
 	}
 	if why != "" {
-		event := Event{Kind: EventCommandIgnored, Stage: -1, Target: c.Target, To: string(c.Kind), Reason: why}
-		if c.Side != "" {
-			event.Stage, event.Side = c.Stage, c.Side
-		}
-		e.event(event)
+		e.event(c.ignored(why))
 	}
+}
+
+// ignored is what is said of a command without effect.
+func (c *Command) ignored(why Reason) Event {
+	event := Event{Kind: EventCommandIgnored, Stage: -1, Target: c.Target, To: string(c.Kind), Reason: why}
+	if c.Side != "" {
+		event.Stage, event.Side = c.Stage, c.Side
+	}
+	return event
 }
 
 // answer approves or rejects.

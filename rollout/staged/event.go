@@ -23,7 +23,7 @@ const (
 	EventRun                EventKind = "run"                 // the run is in another phase
 	EventStage              EventKind = "stage"               // a stage is in another phase
 	EventTarget             EventKind = "target"              // a target is in another state
-	EventApproval           EventKind = "approval"            // an approval is requested, approved or rejected
+	EventApproval           EventKind = "approval"            // an approval is requested, approved or rejected; or none, because it is not needed any more
 	EventWait               EventKind = "wait"                // a wait is running or elapsed
 	EventStuck              EventKind = "stuck"               // a target is in progress for stuckAfter
 	EventRegressed          EventKind = "regressed"           // a done target is unhealthy or at another version

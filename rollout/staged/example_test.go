@@ -108,11 +108,11 @@ func ExampleRun_Explain() {
 	say(ready("a2"), "b1")
 	say(staged.Input{State: staged.StateStop}, "b1")
 	// Output:
-	// 08:00 a1: in_progress since 2026-03-10T08:00:00Z, until 2026-03-10T08:30:00Z, waits for an observation of a1
-	// 08:00 a2: slot, 1 of 1 in progress: a1, until 2026-03-10T08:05:00Z, waits for a target to be settled
-	// 08:00 b1: stage 0: slot, 1 of 1 in progress: a1, until 2026-03-10T08:05:00Z, waits for a target to be settled
-	// 08:01 a2: in_progress since 2026-03-10T08:01:00Z, until 2026-03-10T08:31:00Z, waits for an observation of a2
-	// 08:01 b1: stage 0: approval, until 2026-03-10T09:01:00Z, waits for the approval example-run-after-a
+	// 08:00 a1: in_progress (starting) since 2026-03-10T08:00:00Z, times out at 2026-03-10T08:30:00Z, waits for an observation of a1
+	// 08:00 a2: slot, 1 of 1 in progress: a1, until 2026-03-10T08:30:00Z, waits for a target to be settled
+	// 08:00 b1: stage 0: slot, 1 of 1 in progress: a1, until 2026-03-10T08:30:00Z, waits for a target to be settled
+	// 08:01 a2: in_progress (starting) since 2026-03-10T08:01:00Z, times out at 2026-03-10T08:31:00Z, waits for an observation of a2
+	// 08:01 b1: stage 0: approval and wait, until 2026-03-10T09:01:00Z, waits for the approval example-run-after-a
 	// 08:01 b1: stopped, waits for an operator to set state Run
 }
 

@@ -19,18 +19,20 @@ type Verdict struct {
 
 // Why a target waits, in the order in which the reasons are tried.
 const (
-	ReasonEnded       Reason = "ended"       // the run is over
-	ReasonInProgress  Reason = "in_progress" // it is being updated: Data.Since, Data.Stuck; Until is its deadline or the end of its soak
+	ReasonEnded       Reason = "ended"       // the run is over, and if it failed, why, as for ReasonHeld; also for commands that come too late
+	ReasonInProgress  Reason = "in_progress" // Data.Since, Data.Stuck; Data.Detail is its state: Until is the end of a soak, else the deadline
 	ReasonCancelling  Reason = "cancelling"
-	ReasonFailing     Reason = "failing"
+	ReasonFailing     Reason = "failing"     // why, as for ReasonHeld
 	ReasonInitialized Reason = "initialized" // nobody has told the run to start, or the first step is still to come
 	ReasonStopped     Reason = "stopped"     // or stopping
-	ReasonHeld        Reason = "held"        // Data.Detail says why: "budget" or "rejected"
-	ReasonStage       Reason = "stage"       // an earlier stage is open: Data.Stage, and Data.Behind says what that one waits for
-	ReasonApproval    Reason = "approval"    // of Data.Stage
-	ReasonWait        Reason = "wait"        // after Data.Stage, until Until
-	ReasonRegression  Reason = "regression"  // of Data.Names
-	ReasonSlot        Reason = "slot"        // members are in progress: Data.Names, Data.Total in all, of at most Data.Allowed
+	// ReasonHeld: Data.Detail is "budget" if one is exceeded: Data.Names have failed, Data.Total in all, of at most Data.Allowed, in Data.Stage
+	// or, if no stage is over its own budget, in the run. Else it is "rejected", and Data.Names has the request.
+	ReasonHeld       Reason = "held"
+	ReasonStage      Reason = "stage"      // an earlier stage is open: Data.Stage, and Data.Behind says what that one waits for
+	ReasonApproval   Reason = "approval"   // of Data.Stage; if Until is set, for the wait beside it, too
+	ReasonWait       Reason = "wait"       // after Data.Stage, until Until
+	ReasonRegression Reason = "regression" // of Data.Names, which an approval or a wait beside it have as well
+	ReasonSlot       Reason = "slot"       // members are in progress: Data.Names, Data.Total in all, of at most Data.Allowed; Until frees one
 )
 
 // Data holds the facts of a verdict. Which of them are set follows from the reason.
@@ -38,7 +40,7 @@ type Data struct {
 	Position int       `json:"position"`          // of the target within its stage, from 0
 	Stage    int       `json:"stage"`             // the stage that is waited for
 	Behind   Reason    `json:"behind,omitempty"`  // what that stage waits for
-	Allowed  int       `json:"allowed,omitempty"` // slots of that stage
+	Allowed  int       `json:"allowed,omitempty"` // slots of that stage, or failures that a budget allows
 	Total    int       `json:"total,omitempty"`   // how many Names there are in all
 	Names    []string  `json:"names,omitempty"`   // the first ten of them
 	Since    time.Time `json:"since,omitzero"`
@@ -83,12 +85,8 @@ func (r *Run) Explain(target string) (Verdict, bool) {
 	v := Verdict{Status: "pending", Data: &Data{Position: i, Stage: k}}
 	if rec.state.inProgress() && !r.phase.Terminal() {
 		v.Reason = ReasonInProgress
-		v.Data.Since, v.Data.Stuck = timeOf(rec.start), rec.marks.has(stuck)
-		until := after(rec.start, r.plan.stages[k].timing.deadline)
-		if rec.state == Soaking {
-			until = after(rec.end, r.plan.stages[k].timing.soak)
-		}
-		v.until(until)
+		v.Data.Since, v.Data.Stuck, v.Data.Detail = timeOf(rec.start), rec.marks.has(stuck), rec.state.String()
+		v.until(r.plan.stages[k].timing.instants(rec).free)
 		v.On = append(v.On, Condition{Kind: OnObservation, Stage: k, Target: name})
 		return v, true
 	}
@@ -100,7 +98,8 @@ func (r *Run) Explain(target string) (Verdict, bool) {
 	return v, true
 }
 
-// Waits says what the whole run waits for: what its current stage does, or what keeps that from going on. False only for the zero Run.
+// Waits says what the whole run waits for: what its current stage does, or what keeps that from going on. Of a run that is stopping,
+// failing or cancelling also the next instant, and the event, that can end that. False only for the zero Run.
 func (r *Run) Waits() (Verdict, bool) {
 	if r.plan == nil {
 		return Verdict{}, false
@@ -108,6 +107,11 @@ func (r *Run) Waits() (Verdict, bool) {
 	v := Verdict{Status: "pending", Data: &Data{Stage: r.current}}
 	if !r.halted(&v) {
 		r.waits(&v, r.current)
+	}
+	switch r.phase {
+	case PhaseStopping, PhaseFailing, PhaseCancelling: // not ended, so that something is in progress
+		v.until(min(after(r.since, r.plan.grace), r.stage(r.current).tree.root.first.due))
+		v.On = append(v.On, Condition{Kind: OnSlot, Stage: r.current})
 	}
 	return v, true
 }
@@ -128,6 +132,7 @@ func (r *Run) halted(v *Verdict) bool {
 		v.Reason = ReasonCancelling
 	case PhaseFailing:
 		v.Reason = ReasonFailing
+		r.faulted(v)
 	case PhaseInitialized:
 		v.Reason = ReasonInitialized
 		if r.desired == StateInitialize {
@@ -141,20 +146,57 @@ func (r *Run) halted(v *Verdict) bool {
 	case PhaseHeld:
 		v.Reason = ReasonHeld
 		if r.rejected() {
-			v.Data.Detail = "rejected"
 			operator("approve or cancel")
 		}
 		if r.overBudget() {
-			v.Data.Detail = "budget"
 			operator("skip, retry or cancel")
 		}
+		r.faulted(v)
 	default:
 		if !r.phase.Terminal() {
 			return false
 		}
-		v.Reason = ReasonEnded
+		if v.Reason = ReasonEnded; r.phase == PhaseFailed {
+			r.faulted(v)
+		}
 	}
 	return true
+}
+
+// faulted fills in which budget is exceeded by whom, or which approval is rejected.
+func (r *Run) faulted(v *Verdict) {
+	switch d := v.Data; {
+	case r.totals.over > 0:
+		k := r.current
+		for k == r.count() || !r.plan.over(k, r.stage(k)) { // an earlier one, after a regression
+			k = (k + 1) % r.count()
+		}
+		s := r.stage(k)
+		d.Detail, d.Stage, d.Total, d.Allowed = "budget", k, s.failures(), r.plan.budgetOf(r.plan.stages[k].budget, s.tree.size)
+		v.names(s, isFailed)
+	case r.overBudget():
+		d.Detail, d.Total, d.Allowed = "budget", r.totals.failures, r.plan.budgetOf(r.plan.budget, r.totals.members)
+		for k := 0; k < r.count()-1 && len(d.Names) < min(shownNames, d.Total); k++ {
+			v.names(r.stage(k), isFailed)
+		}
+	case r.rejected():
+		side := After
+		if r.stage(r.current).before == ApprovalRejected {
+			side = Before
+		}
+		d.Detail, d.Total = "rejected", 1
+		d.Names = append(d.Names, ApprovalName(r.plan.spec.Name, side, r.plan.stages[r.current].name))
+	}
+}
+
+// names adds the members of a class, as long as there is room for more.
+func (v *Verdict) names(s *stage, c class) {
+	s.tree.each(c, func(_ int, _ *record, name string) bool {
+		if len(v.Data.Names) < shownNames {
+			v.Data.Names = append(v.Data.Names, name)
+		}
+		return len(v.Data.Names) < shownNames
+	})
 }
 
 // waits fills in what an open stage waits for: the first reason, and all events.
@@ -166,12 +208,6 @@ func (r *Run) waits(v *Verdict, k int) {
 			v.Reason = code
 		}
 	}
-	names := func(c class) {
-		s.tree.each(c, func(_ int, _ *record, name string) bool {
-			v.Data.Names = append(v.Data.Names, name)
-			return len(v.Data.Names) < shownNames
-		})
-	}
 	approval := func(side Side) {
 		reason(ReasonApproval)
 		v.On = append(v.On, Condition{Kind: OnApproval, Stage: k, Name: ApprovalName(r.plan.spec.Name, side, p.name)})
@@ -181,9 +217,9 @@ func (r *Run) waits(v *Verdict, k int) {
 		approval(Before)
 	case StageUpdating:
 		reason(ReasonSlot)
-		names(isActive)
+		v.names(s, isActive)
 		v.Data.Allowed, v.Data.Total = r.plan.limitOf(k, s.tree.size), s.inProgress()
-		v.until(s.tree.root.first)
+		v.until(s.tree.root.first.free)
 		v.On = append(v.On, Condition{Kind: OnSlot, Stage: k})
 	case StageWaitingAfter:
 		if p.after && s.after != ApprovalApproved {
@@ -197,8 +233,7 @@ func (r *Run) waits(v *Verdict, k int) {
 			reason(ReasonRegression)
 			v.Data.Total = r.totals.regressed
 			for j := 0; j <= k && len(v.Data.Names) < shownNames && v.Data.Total > 0; j++ {
-				s = r.stage(j)
-				names(isRegressed)
+				v.names(r.stage(j), isRegressed)
 			}
 			v.On = append(v.On, Condition{Kind: OnOperator, Stage: k, Detail: "skip"})
 			for _, name := range v.Data.Names {
@@ -212,36 +247,59 @@ func (r *Run) waits(v *Verdict, k int) {
 func (v Verdict) String() string {
 	var b strings.Builder
 	b.WriteString(string(v.Reason))
+	code, until := v.Reason, "until"
 	if d := v.Data; d != nil {
 		if d.Behind != "" {
 			fmt.Fprintf(&b, " %d: %s", d.Stage, d.Behind)
+			code = d.Behind
 		}
 		if d.Detail != "" {
 			fmt.Fprintf(&b, " (%s)", d.Detail)
 		}
-		if d.Allowed > 0 {
+		if code == ReasonStopped || code == ReasonFailing || code == ReasonCancelling {
+			until = "settling until"
+		}
+		switch {
+		case code == ReasonSlot:
 			fmt.Fprintf(&b, ", %d of %d in progress", d.Total, d.Allowed)
-		}
-		if !d.Since.IsZero() {
+		case d.Detail == "budget":
+			fmt.Fprintf(&b, ", %d of at most %d failed", d.Total, d.Allowed)
+		case code == ReasonInProgress:
 			fmt.Fprintf(&b, " since %s", d.Since.Format(time.RFC3339))
-		}
-		if d.Stuck {
-			b.WriteString(", stuck")
+			if d.Stuck {
+				b.WriteString(", stuck")
+			}
+			if d.Detail != Soaking.String() {
+				until = "times out at"
+			}
+		case code == ReasonApproval || code == ReasonWait:
+			if code == ReasonApproval && !v.Until.IsZero() {
+				b.WriteString(" and wait")
+			}
+			if len(d.Names) > 0 {
+				b.WriteString(" and regression")
+			}
 		}
 		if len(d.Names) > 0 {
 			fmt.Fprintf(&b, ": %s", strings.Join(d.Names, ", "))
-		}
-		if more := d.Total - len(d.Names); more > 0 && len(d.Names) > 0 {
-			fmt.Fprintf(&b, " and %d more", more)
+			if more := d.Total - len(d.Names); more > 0 {
+				fmt.Fprintf(&b, " and %d more", more)
+			}
 		}
 	}
 	if !v.Until.IsZero() {
-		fmt.Fprintf(&b, ", until %s", v.Until.Format(time.RFC3339))
+		fmt.Fprintf(&b, ", %s %s", until, v.Until.Format(time.RFC3339))
 	}
 	for i, on := range v.On {
-		if i == 0 {
+		switch {
+		case i == 0:
 			b.WriteString(", waits for ")
-		} else {
+		case on.Kind == OnObservation && v.On[i-1].Kind == OnObservation:
+			b.WriteString(" and " + on.Target) // of each of them
+			continue
+		case v.On[i-1].Kind == OnApproval, on.Kind == OnOperator:
+			b.WriteString(" and ") // both are needed
+		default:
 			b.WriteString(" or ")
 		}
 		b.WriteString(on.String())

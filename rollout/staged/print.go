@@ -24,6 +24,8 @@ func (r *Run) String() string {
 	fmt.Fprintf(&b, "run %s: %s, version %s of %s, %d of %d targets done", r.plan.spec.Name, r.phase, r.plan.version, r.plan.spec.PlacementName, done, total)
 	if v, ok := r.Waits(); ok && !r.phase.Terminal() {
 		fmt.Fprintf(&b, "\n  waits: %s", v)
+	} else if v.Data.Detail != "" {
+		fmt.Fprintf(&b, "\n  %s", v)
 	}
 	b.WriteByte('\n')
 	for s := range r.Stages() {
@@ -37,7 +39,10 @@ func (r *Run) String() string {
 func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 	fmt.Fprintf(b, "  stage %d %s: %s, %d at a time", s.Index, s.Name, s.Phase, s.Limit)
 	if s.Budget >= 0 {
-		fmt.Fprintf(b, ", at most %d failures", s.Budget)
+		fmt.Fprintf(b, ", at most %d failure", s.Budget)
+		if s.Budget != 1 {
+			b.WriteByte('s')
+		}
 	}
 	b.WriteByte('\n')
 	if s.NeedsBefore {

@@ -32,7 +32,8 @@ type Result struct {
 
 // Step returns the run after an input at a time. A step goes as far as it can. The argument is unchanged, and so is the run if there is
 // an error: [ErrNoRun], or *[FieldError]s for a state that cannot follow the present one, values that do not exist, and a
-// time outside the years 1678 to 2261. A time before that of the last step counts as that. A run in a terminal phase is returned as it is.
+// time outside the years 1678 to 2261. A time before that of the last step counts as that. A run in a terminal phase is returned as it
+// is, whatever the input.
 //
 // Whatever an input says about targets, stages or approvals that the run does not have, or not any more, is no error: it is ignored and
 // becomes an event with the reason.
@@ -41,7 +42,11 @@ func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
 		return run, Result{}, ErrNoRun
 	}
 	if run.phase.Terminal() {
-		return run, Result{}, nil
+		var ignored []Event
+		for i := range input.Commands {
+			ignored = append(ignored, input.Commands[i].ignored(ReasonEnded))
+		}
+		return run, Result{Events: ignored}, nil
 	}
 	instant, err := instantOf(now)
 	if err == nil {
@@ -375,6 +380,7 @@ func (e *edit) advanceStage(k int) bool {
 				return false
 			}
 			e.stage(k).before = ApprovalNone // it was asked for, and is not needed any more
+			e.event(Event{Kind: EventApproval, Stage: k, Side: Before, To: string(ApprovalNone)})
 		}
 		s = e.enter(k, StageUpdating)
 		e.note(s)

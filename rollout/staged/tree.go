@@ -8,7 +8,7 @@ import (
 // tree holds the members of a stage in order. It is persistent: a change copies the nodes on the way to one record and shares all
 // others with the tree it came from, so that a step costs what it changes and the old run stays as it is.
 //
-// Each node knows which of its children hold a record of which class, and the earliest instant at which a record below needs attention.
+// Each node knows which of its children hold a record of which class, and the earliest instants of the records below.
 // So the next waiting member, the unacknowledged starts and the nearest deadline are found on a path from the root, and nothing that
 // is derived from the records must be kept beside them. Tempting: a heap of deadlines and a queue of waiting members. They would be three
 // more structures to copy on write, to encode and to check.
@@ -27,8 +27,8 @@ const (
 // node has children or, as a leaf, records. A published node is never written again: only the step whose token it carries may.
 type node struct {
 	owner   *owner
-	first   int64 // the earliest instant below
-	present uint8 // the classes of which has is not empty
+	first   instants // the earliest below, each for itself
+	present uint8    // the classes of which has is not empty
 	has     [classes]uint32
 	kids    []*node
 	records []record
@@ -43,19 +43,33 @@ type timing struct {
 	deadline, soak, stuckAfter int64
 }
 
-// instant is when a record needs attention without any observation: the end of its soak, its deadline, or when it becomes stuck.
-func (t *timing) instant(r *record) int64 {
+// instants are when something happens to a record without any observation.
+type instants struct {
+	due  int64 // it needs attention: the end of its soak, its deadline, or when it becomes stuck
+	free int64 // it gives up its slot: the same, but for becoming stuck
+}
+
+func (t *timing) instants(r *record) instants {
 	switch r.state {
 	case Soaking:
-		return after(r.end, t.soak)
+		end := after(r.end, t.soak)
+		return instants{end, end}
 	case Starting, Updating:
+		deadline := after(r.start, t.deadline)
 		if r.marks.has(stuck) {
-			return after(r.start, t.deadline)
+			return instants{deadline, deadline}
 		}
-		return after(r.start, min(t.deadline, t.stuckAfter))
+		return instants{min(deadline, after(r.start, t.stuckAfter)), deadline}
 	}
-	return never
+	return instants{never, never}
 }
+
+func (i instants) earlier(j instants) instants {
+	return instants{min(i.due, j.due), min(i.free, j.free)}
+}
+
+func (i instants) isDue() int64  { return i.due }
+func (i instants) isFree() int64 { return i.free }
 
 // newTree builds the tree of members. It keeps the names and copies the records.
 func newTree(names []string, o *owner, records []record, by *timing) tree {
@@ -63,20 +77,20 @@ func newTree(names []string, o *owner, records []record, by *timing) tree {
 	var level []*node
 	for from := 0; from < len(names) || from == 0; from += nodeWidth {
 		to := min(len(names), from+nodeWidth)
-		leaf := &node{owner: o, first: never, records: slices.Clone(records[from:to]), names: names[from:to:to]}
+		leaf := &node{owner: o, first: instants{never, never}, records: slices.Clone(records[from:to]), names: names[from:to:to]}
 		for i := range leaf.records {
 			leaf.mark(i, leaf.records[i].classes())
-			leaf.first = min(leaf.first, by.instant(&leaf.records[i]))
+			leaf.first = leaf.first.earlier(by.instants(&leaf.records[i]))
 		}
 		level = append(level, leaf)
 	}
 	for len(level) > 1 {
 		var above []*node
 		for from := 0; from < len(level); from += nodeWidth {
-			parent := &node{owner: o, first: never, kids: slices.Clone(level[from:min(len(level), from+nodeWidth)])}
+			parent := &node{owner: o, first: instants{never, never}, kids: slices.Clone(level[from:min(len(level), from+nodeWidth)])}
 			for i, kid := range parent.kids {
 				parent.mark(i, kid.present)
-				parent.first = min(parent.first, kid.first)
+				parent.first = parent.first.earlier(kid.first)
 			}
 			above = append(above, parent)
 		}
@@ -125,9 +139,9 @@ func (t *tree) set(i int, r record, o *owner, by *timing) {
 func (n *node) set(shift uint, i int, r record, o *owner, t *timing) *node {
 	n = n.own(o)
 	slot := i >> shift & nodeMask
-	var was, is int64
+	var was, is instants
 	if shift == 0 {
-		was, is = t.instant(&n.records[slot]), t.instant(&r)
+		was, is = t.instants(&n.records[slot]), t.instants(&r)
 		n.records[slot] = r
 		n.mark(slot, r.classes())
 	} else {
@@ -143,23 +157,29 @@ func (n *node) set(shift uint, i int, r record, o *owner, t *timing) *node {
 		}
 	}
 	switch {
-	case is <= n.first:
-		n.first = is
-	case was == n.first:
-		n.first = n.earliest(was, t)
+	case is.due <= n.first.due:
+		n.first.due = is.due
+	case was.due == n.first.due:
+		n.first.due = n.earliest(was.due, t, instants.isDue)
+	}
+	switch {
+	case is.free <= n.first.free:
+		n.first.free = is.free
+	case was.free == n.first.free:
+		n.first.free = n.earliest(was.free, t, instants.isFree)
 	}
 	return n
 }
 
-// earliest looks for the earliest instant below, and stops at one that is as early as bound, which none is before.
-func (n *node) earliest(bound int64, t *timing) int64 {
+// earliest looks for the earliest instant of a kind below, and stops at one that is as early as bound, which none is before.
+func (n *node) earliest(bound int64, t *timing, of func(instants) int64) int64 {
 	first := int64(never)
 	for set := n.has[isActive]; set != 0 && first > bound; set &= set - 1 {
 		slot := bits.TrailingZeros32(set)
 		if n.kids != nil {
-			first = min(first, n.kids[slot].first)
+			first = min(first, of(n.kids[slot].first))
 		} else {
-			first = min(first, t.instant(&n.records[slot]))
+			first = min(first, of(t.instants(&n.records[slot])))
 		}
 	}
 	return first
@@ -178,7 +198,7 @@ func (t *tree) add(name string, r record, o *owner) {
 
 func (n *node) add(shift uint, i int, name string, r record, o *owner) *node {
 	if n == nil {
-		n = &node{owner: o, first: never}
+		n = &node{owner: o, first: instants{never, never}}
 	}
 	n = n.own(o)
 	slot := i >> shift & nodeMask
@@ -218,18 +238,18 @@ func (t *tree) find(c class) int {
 // due returns a member whose instant is not behind now, or -1.
 func (t *tree) due(now int64, by *timing) int {
 	n, i := t.root, 0
-	if n.first > now {
+	if n.first.due > now {
 		return -1
 	}
 	for n.kids != nil {
 		slot := bits.TrailingZeros32(n.has[isActive])
-		for n.kids[slot].first > now {
+		for n.kids[slot].first.due > now {
 			slot++ // one of them is due, because the earliest of them is
 		}
 		i, n = i<<bitsPerNode|slot, n.kids[slot]
 	}
 	slot := 0
-	for by.instant(&n.records[slot]) > now {
+	for by.instants(&n.records[slot]).due > now {
 		slot++
 	}
 	return i<<bitsPerNode | slot

@@ -1,0 +1,390 @@
+package staged_test
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/rollout/staged"
+)
+
+// TestEventsAreTheDifference: whoever follows the events alone knows the phase of the run and of every stage, the state of every target, every
+// approval and every mark, and is told nothing that is not so.
+func TestEventsAreTheDifference(t *testing.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		drive(t, func(m *moment) {
+			told := map[string]string{}
+			for _, e := range m.result.Events {
+				switch e.Kind {
+				case staged.EventRun:
+					told["run"] = e.To
+				case staged.EventStage:
+					told[fmt.Sprint("stage ", e.Stage)] = e.To
+				case staged.EventApproval:
+					told[fmt.Sprint("approval ", e.Stage, e.Side)] = e.To
+				case staged.EventWait:
+					told[fmt.Sprint("waited ", e.Stage)] = fmt.Sprint(e.To == "elapsed")
+				case staged.EventTarget:
+					told[fmt.Sprint("target ", e.Stage, e.Target)] = e.To
+					told[fmt.Sprint("regressed ", e.Stage, e.Target)] = "false"
+					if e.To != staged.Updating.String() { // an acknowledgement leaves it stuck
+						told[fmt.Sprint("stuck ", e.Stage, e.Target)] = "false"
+					}
+				case staged.EventJoined:
+					told[fmt.Sprint("target ", e.Stage, e.Target)] = "waiting"
+				case staged.EventStuck:
+					told[fmt.Sprint("stuck ", e.Stage, e.Target)] = "true"
+				case staged.EventRegressed, staged.EventRecovered:
+					if m.options.OnRegression == "" {
+						told[fmt.Sprint("regressed ", e.Stage, e.Target)] = fmt.Sprint(e.Kind == staged.EventRegressed)
+					}
+				}
+			}
+			before, after := facts(m.before), facts(m.run)
+			for key, is := range after {
+				was, word := before[key], told[key]
+				switch {
+				case word == "" && was != is && !(is == "false" && was == ""):
+					t.Fatalf("%s went from %q to %q, and nothing is told: %v", key, was, is, m.result.Events)
+				case word != "" && word != is:
+					t.Fatalf("%s is told to be %q, and is %q: %v", key, word, is, m.result.Events)
+				case was != is:
+					kind, _, _ := strings.Cut(key, " ")
+					seen[kind+" "+is]++
+				}
+			}
+		})
+	}, "target waiting", "target starting", "target updating", "target soaking", "target done", "target failed", "target timedOut", "target skipped", "target removed",
+		"stage Skipped", "stage Updating", "approval requested", "approval approved", "approval rejected", "waited true", "stuck true", "stuck false",
+		"regressed true", "regressed false", "run Progressing")
+}
+
+// facts is what events are about.
+func facts(run *staged.Run) map[string]string {
+	is := map[string]string{"run": string(run.Phase())}
+	for s := range run.Stages() {
+		is[fmt.Sprint("stage ", s.Index)] = string(s.Phase)
+		is[fmt.Sprint("approval ", s.Index, staged.Before)], is[fmt.Sprint("approval ", s.Index, staged.After)] = string(s.Before), string(s.After)
+		is[fmt.Sprint("waited ", s.Index)] = fmt.Sprint(s.Waited)
+		for target := range run.Targets(s.Index) {
+			is[fmt.Sprint("target ", s.Index, target.Name)] = target.State.String()
+			is[fmt.Sprint("stuck ", s.Index, target.Name)] = fmt.Sprint(target.Stuck)
+			is[fmt.Sprint("regressed ", s.Index, target.Name)] = fmt.Sprint(target.Regressed)
+		}
+	}
+	return is
+}
+
+// TestCommandsAreAnswered: a command changes the run or is said to be ignored, in every phase, and never both.
+func TestCommandsAreAnswered(t *testing.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		drive(t, func(m *moment) {
+			for _, c := range m.input.Commands {
+				alone, result, err := staged.Step(m.run, staged.Input{Commands: []staged.Command{c}}, m.now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ignored := slices.ContainsFunc(result.Events, func(e staged.Event) bool { return e.Kind == staged.EventCommandIgnored && e.To == string(c.Kind) })
+				if changed := !bytes.Equal(encode(t, alone), encode(t, m.run)); changed == ignored {
+					t.Fatalf("%+v: changed %t, ignored %t: %v\n%s", c, changed, ignored, result.Events, m.run)
+				}
+				if ignored {
+					seen[string(m.run.Phase())]++
+				}
+			}
+		})
+	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Cancelled", "Failed", "Succeeded", "PartiallySucceeded")
+}
+
+// TestVerdictsComeTrue: what a verdict says happens. At Until something happens to what is waited for, and not before if nobody does anything;
+// an approval that is waited for can be given; who is to be observed is in progress or regressed; and what an operator can do has an effect.
+func TestVerdictsComeTrue(t *testing.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		drive(t, func(m *moment) {
+			if m.run.Phase().Terminal() {
+				return
+			}
+			verdicts := map[string]staged.Verdict{}
+			for s := range m.run.Stages() {
+				for target := range m.run.Targets(s.Index) {
+					if v, ok := m.run.Explain(target.Name); ok {
+						verdicts[target.Name] = v
+					}
+				}
+			}
+			for name, v := range verdicts {
+				code := v.Reason
+				if v.Data.Behind != "" {
+					code = v.Data.Behind
+				}
+				if !v.Until.IsZero() {
+					comesTrue(t, m, name, v, code)
+					seen["until "+string(code)]++
+				}
+				canHappen(t, m, v)
+			}
+			whole, _ := m.run.Waits()
+			canHappen(t, m, whole)
+			switch m.run.Phase() {
+			case staged.PhaseStopping, staged.PhaseFailing, staged.PhaseCancelling:
+				if !whole.Until.Equal(m.result.Next) {
+					t.Fatalf("until %v, next %v\n%s", whole.Until, m.result.Next, m.run)
+				}
+				seen["ending "+string(m.run.Phase())]++
+			}
+		})
+	}, "until in_progress", "until slot", "until wait", "until approval", "ending Stopping", "ending Failing", "ending Cancelling")
+}
+
+// comesTrue goes from Next to Next until the instant of a verdict.
+func comesTrue(t *rapid.T, m *moment, name string, v staged.Verdict, code staged.Reason) {
+	holders := func(run *staged.Run) (list []string) {
+		for target := range run.Targets(v.Data.Stage) {
+			if target.State == staged.Starting || target.State == staged.Updating || target.State == staged.Soaking {
+				list = append(list, target.Name)
+			}
+		}
+		return list
+	}
+	run, next := m.run, m.result.Next
+	for next.Before(v.Until) {
+		if next.IsZero() {
+			t.Fatalf("%s: %s, but nothing happens by itself\n%s", name, v, m.run)
+		}
+		var result staged.Result
+		var err error
+		if run, result, err = staged.Step(run, staged.Input{}, next); err != nil {
+			t.Fatal(err)
+		}
+		next = result.Next
+		if run.Phase().Terminal() {
+			return // a stop or a failure ends for what is stuck
+		}
+		if code == staged.ReasonSlot && !slices.Equal(holders(run), holders(m.run)) {
+			t.Fatalf("%s: %s, but at %v %v hold slots\n%s", name, v, run.Time(), holders(run), m.run)
+		}
+	}
+	if !next.Equal(v.Until) {
+		t.Fatalf("%s: %s, but the next instants are %v\n%s", name, v, next, m.run)
+	}
+	then, _, err := staged.Step(run, staged.Input{}, next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch code {
+	case staged.ReasonSlot:
+		if left := holders(then); !slices.ContainsFunc(holders(m.run), func(name string) bool { return !slices.Contains(left, name) }) {
+			t.Fatalf("%s: %s, but then the same hold slots\n%s", name, v, then)
+		}
+	case staged.ReasonInProgress:
+		was, _ := run.Target(name)
+		if is, _ := then.Target(name); is.State == was.State {
+			t.Fatalf("%s: %s, but then it is the same\n%s", name, v, then)
+		}
+	default:
+		if !slices.Collect(then.Stages())[v.Data.Stage].Waited {
+			t.Fatalf("%s: %s, but then the wait is not over\n%s", name, v, then)
+		}
+	}
+}
+
+// canHappen tries the events that a verdict waits for.
+func canHappen(t *rapid.T, m *moment, v staged.Verdict) {
+	stages := slices.Collect(m.run.Stages())
+	for _, on := range v.On {
+		var tries []staged.Input
+		command := func(c staged.Command) {
+			tries = append(tries, staged.Input{Commands: []staged.Command{c}})
+		}
+		switch on.Kind {
+		case staged.OnApproval:
+			for _, side := range []staged.Side{staged.Before, staged.After} {
+				if staged.ApprovalName("run", side, stages[on.Stage].Name) == on.Name {
+					command(staged.Command{Kind: staged.CommandApprove, Run: "run", Stage: on.Stage, Side: side})
+				}
+			}
+		case staged.OnObservation:
+			for _, o := range []staged.Observation{{Version: "v2", Health: staged.HealthReady}, {Version: "v2", Health: staged.HealthFailed}, {Gone: true}} {
+				o.Target = on.Target
+				tries = append(tries, staged.Input{Observations: []staged.Observation{o}})
+			}
+		case staged.OnSlot:
+			for target := range m.run.Targets(on.Stage) {
+				tries = append(tries, staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: target.Name}}})
+			}
+		case staged.OnOperator:
+			if strings.Contains(on.Detail, "set state Run") {
+				tries = append(tries, staged.Input{State: staged.StateRun})
+			}
+			if strings.Contains(on.Detail, "cancel") {
+				command(staged.Command{Kind: staged.CommandCancel})
+			}
+			for _, name := range v.Data.Names {
+				if strings.Contains(on.Detail, "skip") {
+					command(staged.Command{Kind: staged.CommandSkip, Target: name})
+				}
+			}
+			if strings.Contains(on.Detail, "approve") {
+				for _, side := range []staged.Side{staged.Before, staged.After} {
+					command(staged.Command{Kind: staged.CommandApprove, Run: "run", Stage: on.Stage, Side: side})
+				}
+			}
+		}
+		if !slices.ContainsFunc(tries, func(in staged.Input) bool {
+			then, _, err := staged.Step(m.run, in, m.now)
+			return err == nil && !reflect.DeepEqual(facts(then), facts(m.run))
+		}) {
+			t.Fatalf("%s: nothing that is %q changes anything\n%s", v, on, m.run)
+		}
+	}
+}
+
+// TestTerminalRunsAnswer: who commands a run that is over is told so, and everything else is as if nothing had been said.
+func TestTerminalRunsAnswer(t *testing.T) {
+	run, _ := step(t, midRun(t), staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "b3"}, {Kind: staged.CommandCancel}}}, benchStart.Add(7*time.Minute))
+	if run.Phase() != staged.PhaseCancelled {
+		t.Fatal(run)
+	}
+	then, result := step(t, run, staged.Input{State: staged.StateRun, Removed: []string{"a1"}, Commands: []staged.Command{
+		{Kind: staged.CommandApprove, Run: "run", Stage: 0, Side: staged.After}, {Kind: staged.CommandCancel}, {Kind: staged.CommandSkip, Target: "b1"}}}, benchStart.Add(time.Hour))
+	want := []staged.Event{
+		{Kind: staged.EventCommandIgnored, Stage: 0, Side: staged.After, To: "approve", Reason: staged.ReasonEnded},
+		{Kind: staged.EventCommandIgnored, Stage: -1, To: "cancel", Reason: staged.ReasonEnded},
+		{Kind: staged.EventCommandIgnored, Stage: -1, Target: "b1", To: "skip", Reason: staged.ReasonEnded},
+	}
+	if then != run || !slices.Equal(result.Events, want) || len(result.Actions) > 0 || !result.Next.IsZero() {
+		t.Errorf("got %+v, want %v", result, want)
+	}
+}
+
+// TestVerdictText: one row per thing that a verdict has to say, read as people read it.
+func TestVerdictText(t *testing.T) {
+	const start = "2026-03-10T08:00:00Z"
+	see := func(health staged.Health, names ...string) (in staged.Input) {
+		for _, name := range names {
+			in.Observations = append(in.Observations, staged.Observation{Target: name, Version: "v2", Health: health})
+		}
+		return in
+	}
+	answer := func(kind staged.CommandKind, side staged.Side) staged.Input {
+		return staged.Input{Commands: []staged.Command{{Kind: kind, Run: "run", Side: side}}}
+	}
+	two := func() staged.Stage {
+		s := all("only", 2)
+		s.MaxFailures = concurrency.Count(1)
+		return s
+	}
+	gated := two()
+	gated.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
+	behind := two()
+	behind.AfterStageTasks = []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(time.Hour)}, {Type: staged.Approval}}
+	timed := two()
+	timed.ProgressDeadline, timed.MinSuccessTime = staged.For(30*time.Minute), staged.For(time.Minute)
+	strict := two()
+	strict.MaxFailures = concurrency.Count(0)
+	hold := staged.Options{OnFailure: staged.Hold, OnReject: staged.Hold}
+	for _, row := range []struct {
+		why     string
+		stage   staged.Stage
+		options staged.Options
+		inputs  []staged.Input
+		of      string // the run if empty
+		want    string
+	}{
+		{"nobody has acknowledged it", timed, staged.Options{}, []staged.Input{{}}, "c1",
+			"in_progress (starting) since " + start + ", times out at 2026-03-10T08:30:00Z, waits for an observation of c1"},
+		{"a soak ends well", timed, staged.Options{}, []staged.Input{{}, see(staged.HealthReady, "c1")}, "c1",
+			"in_progress (soaking) since " + start + ", until 2026-03-10T08:01:00Z, waits for an observation of c1"},
+		{"being stuck frees no slot, the deadline does", timed, staged.Options{}, []staged.Input{{}}, "c3",
+			"slot, 2 of 2 in progress: c1, c2, until 2026-03-10T08:30:00Z, waits for a target to be settled"},
+		{"the end of a soak is before a deadline", timed, staged.Options{}, []staged.Input{{}, see(staged.HealthReady, "c2")}, "c3",
+			"slot, 2 of 2 in progress: c1, c2, until 2026-03-10T08:01:00Z, waits for a target to be settled"},
+		{"without a deadline no instant helps", two(), staged.Options{}, []staged.Input{{}}, "c3", "slot, 2 of 2 in progress: c1, c2, waits for a target to be settled"},
+		{"the approval has no end, the wait beside it has", behind, staged.Options{}, []staged.Input{{}, see(staged.HealthReady, "c1", "c2"), see(staged.HealthReady, "c3", "c4")}, "",
+			"approval and wait, until 2026-03-10T09:00:00Z, waits for the approval run-after-only"},
+		{"all three things that can be behind a stage", behind, staged.Options{},
+			[]staged.Input{{}, see(staged.HealthReady, "c1", "c2"), see(staged.HealthReady, "c3", "c4"), see(staged.HealthFailing, "c1", "c3")}, "",
+			"approval and wait and regression: c1, c3, until 2026-03-10T09:00:00Z, waits for the approval run-after-only and an operator to skip or an observation of c1 and c3"},
+		{"approved, and two are left", behind, staged.Options{},
+			[]staged.Input{{}, see(staged.HealthReady, "c1", "c2"), see(staged.HealthReady, "c3", "c4"), see(staged.HealthFailing, "c3"), answer(staged.CommandApprove, staged.After)}, "",
+			"wait and regression: c3, until 2026-03-10T09:00:00Z, waits for an operator to skip or an observation of c3"},
+		{"who holds the run, and how many may", strict, hold, []staged.Input{{}, see(staged.HealthFailed, "c1", "c2")}, "c4",
+			"held (budget), 2 of at most 0 failed: c1, c2, waits for an operator to skip, retry or cancel"},
+		{"which approval", gated, hold, []staged.Input{{}, answer(staged.CommandReject, staged.Before)}, "c1",
+			"held (rejected): run-before-only, waits for an operator to approve or cancel"},
+		{"both", behind, staged.Options{OnFailure: staged.Hold, OnReject: staged.Hold, OnRegression: staged.Fail},
+			[]staged.Input{{}, see(staged.HealthReady, "c1", "c2"), see(staged.HealthReady, "c3", "c4"), answer(staged.CommandReject, staged.After), see(staged.HealthFailed, "c1", "c2")}, "",
+			"held (budget), 2 of at most 1 failed: c1, c2, waits for an operator to approve or cancel and an operator to skip, retry or cancel"},
+		{"what a failing run still waits for", timed, staged.Options{}, []staged.Input{{}, see(staged.HealthFailed, "c1"), see(staged.HealthFailed, "c3")}, "",
+			"failing (budget), 2 of at most 1 failed: c1, c3, settling until 2026-03-10T08:05:00Z, waits for a target to be settled"},
+		{"but nothing helps those that will never start", timed, staged.Options{}, []staged.Input{{}, see(staged.HealthFailed, "c1"), see(staged.HealthFailed, "c3")}, "c4",
+			"failing (budget), 2 of at most 1 failed: c1, c3"},
+		{"the grace comes first", two(), staged.Options{StopGrace: staged.For(time.Minute)}, []staged.Input{{}, {Commands: []staged.Command{{Kind: staged.CommandCancel}}}}, "",
+			"cancelling, settling until 2026-03-10T08:01:00Z, waits for a target to be settled"},
+		{"a stop can be taken back, or comes to an end", two(), staged.Options{}, []staged.Input{{}, {State: staged.StateStop}}, "",
+			"stopped, settling until 2026-03-10T08:05:00Z, waits for an operator to set state Run or a target to be settled"},
+		{"why it has failed", strict, staged.Options{}, []staged.Input{{}, see(staged.HealthFailed, "c1"), see(staged.HealthReady, "c2")}, "c3", "ended (budget), 1 of at most 0 failed: c1"},
+		{"who said no", gated, staged.Options{}, []staged.Input{{}, answer(staged.CommandReject, staged.Before)}, "", "ended (rejected): run-before-only"},
+		{"a cancelled run needs no reason", gated, staged.Options{}, []staged.Input{{}, {Commands: []staged.Command{{Kind: staged.CommandCancel}}}}, "", "ended"},
+	} {
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{row.stage}}, benchSpec(), fleetOf("c1", "c2", "c3", "c4"), row.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range row.inputs {
+			run, _ = step(t, run, in, benchStart)
+		}
+		v, ok := run.Waits()
+		if row.of != "" {
+			v, ok = run.Explain(row.of)
+		}
+		if v.String() != row.want || !ok {
+			t.Errorf("%s:\ngot  %s\nwant %s", row.why, v, row.want)
+		}
+	}
+}
+
+// TestBudgetOfTheRun: no stage is over a budget of its own, so that the failures of all of them are counted and named.
+func TestBudgetOfTheRun(t *testing.T) {
+	var stages []staged.Stage
+	f := staged.Fleet{Version: "v2"}
+	for _, ring := range []string{"a", "b"} {
+		stage := all(ring, 9)
+		stage.LabelSelector.MatchLabels = map[string]string{"ring": ring}
+		stages = append(stages, stage)
+		for i := range 7 {
+			f.Targets = append(f.Targets, staged.Target{Name: fmt.Sprint(ring, i), Labels: map[string]string{"ring": ring}})
+		}
+	}
+	run, err := staged.Compile(staged.Strategy{Stages: stages, MaxFailures: concurrency.Count(11)}, benchSpec(), f, staged.Options{OnFailure: staged.Hold})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ring := range []string{"a", "b"} {
+		in := staged.Input{}
+		for i := range 6 {
+			in.Observations = append(in.Observations, staged.Observation{Target: fmt.Sprint(ring, i), Version: "v2", Health: staged.HealthFailed})
+		}
+		in.Observations = append(in.Observations, staged.Observation{Target: ring + "6", Version: "v2", Health: staged.HealthReady})
+		run, _ = step(t, run, staged.Input{}, benchStart)
+		run, _ = step(t, run, in, benchStart)
+	}
+	want := "held (budget), 12 of at most 11 failed: a0, a1, a2, a3, a4, a5, b0, b1, b2, b3 and 2 more, waits for an operator to skip, retry or cancel"
+	if v, _ := run.Waits(); v.String() != want {
+		t.Errorf("got  %s\nwant %s", v, want)
+	}
+	if !strings.Contains(run.String(), "\n  waits: "+want) {
+		t.Error(run)
+	}
+}
