@@ -99,21 +99,13 @@ func (l *library) check(parsed *syntaxTree) (*syntaxTree, *trouble) {
 	checked, issues := l.env.Check(parsed.ast)
 	if t, id := first(issues); t != nil {
 		tree.walk(func(n *expr) {
-			if n.id == id && comparison(n.name) {
-				t.hint = "both sides must have the same type"
+			if hint := n.remedy(id); hint != "" {
+				t.hint = hint
 			}
 		})
 		return nil, t
 	}
 	return &syntaxTree{library: l, ast: checked}, nil
-}
-
-func comparison(op string) bool {
-	switch op {
-	case opEqual, opNotEqual, "_<_", "_<=_", "_>_", "_>=_", opIn:
-		return true
-	}
-	return false
 }
 
 // first returns the first fault that has a place, or else the first, and the node that it is about; nil if there is none.
@@ -309,7 +301,9 @@ func (c *converter) expr(e ast.Expr) *expr {
 	}
 	switch e.Kind() {
 	case ast.LiteralKind:
-		n.kind, n.value = kindLiteral, e.AsLiteral().Value()
+		if n.kind = kindLiteral; e.AsLiteral() != types.NullValue {
+			n.value = e.AsLiteral().Value()
+		}
 	case ast.IdentKind:
 		n.kind, n.name = kindName, e.AsIdent()
 	case ast.SelectKind:

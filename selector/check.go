@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"cmp"
 	"fmt"
 	"regexp/syntax"
 	"slices"
@@ -31,12 +32,12 @@ func (e *Env) namesIn(n *expr, local []string) *fault {
 	case kindHas:
 		path, ok := n.args[0].path()
 		if name := strings.Join(append(path, n.name), "."); ok && e.layout.has(name) {
-			return &fault{at: n, msg: "has(" + name + "): a variable always has a value", hint: "has is for keys, as in has(resource.metadata.team)"}
+			return &fault{at: n, msg: "has(" + name + "): a variable always has a value", hint: "has is for keys of a map, as in has(m.key)"}
 		}
 	case kindCall:
 		if !e.functions[n.name] {
 			hint := "only the standard functions of CEL are available"
-			if near := nearest(n.name, e.functionNames); near != "" {
+			if near := cmp.Or(similar(n.name), nearest(n.name, e.functionNames)); near != "" {
 				hint = "did you mean " + near + "?"
 			}
 			return &fault{at: n, msg: "there is no function " + n.name, hint: hint}
@@ -85,18 +86,7 @@ func (e *Env) resolve(n *expr, path, local []string) *fault {
 	if strings.Contains(typeValues, " "+full+" ") {
 		return nil
 	}
-	hint := ""
-	if below := e.layout.below(full); len(below) > 0 {
-		hint = "did you mean one of " + strings.Join(below, ", ") + "?"
-	} else {
-		// The variable may be mistyped in front of keys that are nobody's business here.
-		for i := range path {
-			if near := e.layout.nearest(strings.Join(path[:len(path)-i], ".")); near != "" {
-				hint = "did you mean " + near + "?"
-				break
-			}
-		}
-	}
+	hint := e.layout.undeclared(path)
 	for n.kind == kindSelect {
 		n = n.args[0]
 	}
@@ -233,4 +223,43 @@ func zone(arg *expr) *fault {
 
 func digits(text string) bool {
 	return strings.Trim(text, "0123456789") == ""
+}
+
+// remedy says what to write instead, if the node with this number does not type-check and that lies in n; empty if there is nothing to say.
+func (n *expr) remedy(id int64) string {
+	if n.kind != kindCall {
+		return ""
+	}
+	if n.id != id {
+		// Of a literal that cannot be converted, the number is the literal's.
+		switch inside := slices.ContainsFunc(n.args, func(arg *expr) bool { return arg.id == id }); {
+		case inside && n.name == "timestamp":
+			return "RFC 3339, as in timestamp('2026-01-31T09:00:00Z')"
+		case inside && n.name == "duration":
+			return "as in duration('36h'); the units are h, m, s, ms, us and ns"
+		}
+		return ""
+	}
+	switch n.name {
+	case opEqual, opNotEqual, "_<_", "_<=_", "_>_", "_>=_":
+		if slices.ContainsFunc(n.args, func(arg *expr) bool { return arg.kind == kindLiteral && arg.value == nil }) {
+			return "nothing is ever null: ask whether a key is there with 'key' in m"
+		}
+		return "both sides must have the same type: convert one with int(), string() or timestamp()"
+	case opIn:
+		if n.args[1].kind == kindLiteral {
+			return "the right side must be a list or a map, as in x in ['a', 'b']"
+		}
+		return "the list must hold values of the same type"
+	case opIndex:
+		return "a map is asked for a key, as in m['key'], and a list for a number"
+	case "startsWith", "endsWith", "contains":
+		switch {
+		case !n.member:
+			return "write x." + n.name + "('…')"
+		case n.name == "contains":
+			return "it is for texts: whether a list has a value is asked with x in list"
+		}
+	}
+	return ""
 }

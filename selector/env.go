@@ -95,11 +95,11 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 		if f := e.library.misusedMacro(expression); f != nil {
 			return nil, at(f)
 		}
-		if i, found, instead := slip(expression); i >= 0 {
-			line, col := place(expression, i)
-			return nil, refuse(line, col, "syntax error at "+found, "write "+instead+" for "+found, false)
+		if s := firstSlip(expression); s != nil {
+			line, col := place(expression, s.at)
+			return nil, refuse(line, col, "syntax error at "+s.found, s.hint, false)
 		}
-		return nil, refuse(trouble.line, trouble.col, trouble.msg, "", false)
+		return nil, refuse(trouble.line, trouble.col, readable(trouble.msg), "", false)
 	}
 	nodes := 0
 	parsed.tree().walk(func(*expr) { nodes++ })
@@ -108,15 +108,20 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	}
 	if f := e.names(parsed.tree()); f != nil {
 		// A word such as AND in front of a parenthesis is a call to the parser.
-		if i, found, instead := slip(expression); i >= 0 && f.at.kind != kindHas && strings.EqualFold(found, f.at.name) {
-			line, col := place(expression, i)
-			return nil, refuse(line, col, "there is no "+found, "write "+instead+" for "+found, false)
+		if s := firstSlip(expression); s != nil && f.at.kind != kindHas && strings.EqualFold(s.found, f.at.name) {
+			line, col := place(expression, s.at)
+			return nil, refuse(line, col, "there is no "+s.found, s.hint, false)
+		}
+		if f.at.kind == kindName {
+			if key := e.layout.bracketed(expression, offset(expression, f.at.line, f.at.col)); key != "" {
+				f.hint = "a key with - or / is written in brackets: " + key
+			}
 		}
 		return nil, at(f)
 	}
 	checked, trouble := e.library.check(parsed)
 	if trouble != nil {
-		return nil, refuse(trouble.line, trouble.col, trouble.msg, trouble.hint, false)
+		return nil, refuse(trouble.line, trouble.col, readable(trouble.msg), trouble.hint, false)
 	}
 	tree := checked.tree()
 	if f := e.rules(tree); f != nil {
@@ -144,14 +149,17 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	}
 	if s.tests == nil && s.native == nil {
 		if s.plain, err = checked.program(0); err != nil {
-			return nil, refuse(0, 0, "the expression cannot be planned: "+err.Error(), "", false)
+			return nil, refuse(0, 0, "the expression cannot be planned: "+err.Error(), constant, false)
 		}
 	}
 	if s.metered, err = checked.program(e.limits.RunCost); err != nil {
-		return nil, refuse(0, 0, "the expression cannot be planned: "+err.Error(), "", false)
+		return nil, refuse(0, 0, "the expression cannot be planned: "+err.Error(), constant, false)
 	}
 	return s, nil
 }
+
+// constant explains why planning fails: it evaluates what depends on no variable, such as int('b').
+const constant = "correct the part that is constant and has no value"
 
 // read lists the variables that a tree reads. Loop variables cannot hide declared ones, so names suffice.
 func (l *layout) read(tree *expr) []variable {

@@ -20,13 +20,29 @@ func operator(word string) string {
 	return ""
 }
 
-// slip finds the first place outside string literals at which text has something that people write and CEL does not know: AND, OR, NOT,
-// a single = or <>. It returns the byte offset, what stands there, and what to write instead.
-func slip(text string) (at int, found, instead string) {
+// slip is something that people write and CEL does not know.
+type slip struct {
+	at    int    // byte offset
+	found string // what stands there
+	hint  string // what to write instead
+}
+
+// instead is the slip of writing one thing for another.
+func instead(at int, found, right string) *slip {
+	return &slip{at, found, "write " + right + " for " + found}
+}
+
+// firstSlip finds the first slip in a text that does not parse, outside of string literals: AND, OR, NOT, a single = or <>, and what else is
+// usual in SQL, shells and word processors; nil if there is none.
+func firstSlip(text string) *slip {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
 		case c == '"' || c == '\'':
-			i = afterString(text, i)
+			end, fault := afterString(text, i)
+			if fault != nil {
+				return fault
+			}
+			i = end
 		case c == '/' && strings.HasPrefix(text[i:], "//"):
 			for i < len(text) && text[i] != '\n' {
 				i++
@@ -36,43 +52,96 @@ func slip(text string) (at int, found, instead string) {
 			for i < len(text) && wordByte(text[i]) {
 				i++
 			}
-			word := text[start:i]
 			// Behind a dot it is the name of a key.
-			if op := operator(word); op != "" && (start == 0 || text[start-1] != '.') {
-				return start, word, op
+			if start == 0 || text[start-1] != '.' {
+				if found := wordSlip(text, start, i); found != nil {
+					return found
+				}
 			}
 		case c == '=' || c == '<' || c == '>' || c == '!':
 			start := i
-			for i < len(text) && strings.IndexByte("=<>!", text[i]) >= 0 {
+			for i < len(text) && strings.IndexByte("=<>!~", text[i]) >= 0 {
 				i++
 			}
 			switch op := text[start:i]; op {
 			case "=", "===":
-				return start, op, "=="
+				return instead(start, op, "==")
 			case "<>", "!==":
-				return start, op, "!="
+				return instead(start, op, "!=")
 			case "=<":
-				return start, op, "<="
+				return instead(start, op, "<=")
 			case "=>":
-				return start, op, ">="
+				return instead(start, op, ">=")
+			case "=~":
+				return &slip{start, op, "write x.matches('…')"}
+			case "!~":
+				return &slip{start, op, "write !x.matches('…')"}
 			}
 		case (c == '&' || c == '|') && !strings.HasPrefix(text[i:], string([]byte{c, c})):
-			return i, string(c), string([]byte{c, c})
+			return instead(i, string(c), string([]byte{c, c}))
 		case c == '&' || c == '|':
 			i += 2
+		case c == '#':
+			return &slip{i, "#", "a comment begins with //"}
+		case c == ';':
+			return &slip{i, ";", "there is one condition: join two with && or ||"}
+		case c == '$' || strings.HasPrefix(text[i:], "{{"):
+			found := "{{"
+			if c == '$' {
+				found = "$"
+			}
+			return &slip{i, found, "a variable is its name and nothing else"}
+		case c >= utf8.RuneSelf:
+			r, width := utf8.DecodeRuneInString(text[i:])
+			if strings.ContainsRune("‘’‚“”„´", r) {
+				return instead(i, string(r), "' or \"")
+			}
+			i += width
 		default:
 			i++
 		}
 	}
-	return -1, "", ""
+	return nil
+}
+
+// wordSlip looks at the word text[start:end].
+func wordSlip(text string, start, end int) *slip {
+	word := text[start:end]
+	rest := strings.TrimLeft(text[end:], " \t\r\n")
+	if op := operator(word); op == "!" && strings.HasPrefix(strings.ToLower(rest), "in ") {
+		return &slip{start, word, "write !(x in [ … ])"}
+	} else if op != "" {
+		return instead(start, word, op)
+	}
+	switch lower := strings.ToLower(word); lower {
+	case "if", "else":
+		return &slip{start, word, "write condition ? yes : no"}
+	case "is", "like", "matches", "contains", "startswith", "endswith", "between":
+		// As a function or variable it is followed by something else than an operand.
+		if start == 0 || rest == "" || !wordByte(rest[0]) && rest[0] != '\'' && rest[0] != '"' {
+			return nil
+		}
+		return &slip{start, word, map[string]string{
+			"is": "write == for " + word, "like": "write x.startsWith('…'), x.endsWith('…') or x.contains('…')", "matches": "write x.matches('…')", "contains": "write x.contains('…')",
+			"startswith": "write x.startsWith('…')", "endswith": "write x.endsWith('…')", "between": "write a <= x && x <= b",
+		}[lower]}
+	case "in":
+		if strings.HasPrefix(rest, "(") {
+			if list, _, ok := strings.Cut(rest, ")"); ok && strings.Contains(list, ",") {
+				return &slip{len(text) - len(rest), "(", "a list is written in brackets, as in ['a', 'b']"}
+			}
+		}
+	}
+	return nil
 }
 
 func wordByte(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// afterString returns the offset behind the literal that begins at the quote at i, or the end of the text.
-func afterString(text string, i int) int {
+// afterString returns the offset behind the literal that begins at the quote at i, or what is wrong with it.
+func afterString(text string, i int) (int, *slip) {
+	begin := i
 	raw := i > 0 && (text[i-1] == 'r' || text[i-1] == 'R')
 	end := text[i : i+1]
 	if triple := strings.Repeat(end, 3); strings.HasPrefix(text[i:], triple) {
@@ -80,12 +149,14 @@ func afterString(text string, i int) int {
 	}
 	for i += len(end); i < len(text); i++ {
 		if text[i] == '\\' && !raw {
-			i++
+			if i++; i < len(text) && !strings.ContainsRune("abfnrtv\\?\"'`xXuU0123", rune(text[i])) {
+				return 0, &slip{i - 1, text[i-1 : i+1], "write r" + end + "…" + end + " for a string with backslashes, or two for one"}
+			}
 		} else if strings.HasPrefix(text[i:], end) {
-			return i + len(end)
+			return i + len(end), nil
 		}
 	}
-	return len(text)
+	return 0, &slip{begin, end, "the string that begins here does not end"}
 }
 
 // place is the line and column, both from 1 and in characters, of a byte offset.
@@ -107,6 +178,57 @@ func nearest(name string, known []string) string {
 	return best
 }
 
+// offset is the inverse of place: the byte offset of a line and column, or the length of the text.
+func offset(text string, line, col int) int {
+	at := 0
+	for ; line > 1; line-- {
+		next := strings.IndexByte(text[at:], '\n')
+		if next < 0 {
+			return len(text)
+		}
+		at += next + 1
+	}
+	for range col - 1 {
+		_, width := utf8.DecodeRuneInString(text[at:])
+		at += width
+	}
+	return at
+}
+
+// bracketed finds out whether the name at an offset is the rest of a key such as my-label or example.com/zone, written behind a dot; it
+// returns how that is written.
+func (l *layout) bracketed(text string, at int) string {
+	inKey := func(c byte) bool { return wordByte(c) || strings.IndexByte("-/.", c) >= 0 }
+	start, end := at, at
+	for start > 0 && inKey(text[start-1]) {
+		start--
+	}
+	for end < len(text) && inKey(text[end]) {
+		end++
+	}
+	if start == at || strings.IndexByte("-/", text[at-1]) < 0 {
+		return ""
+	}
+	chain := text[start:end]
+	for _, v := range l.variables {
+		if key, ok := strings.CutPrefix(chain, v.Name+"."); ok && v.Type == StringMap {
+			return v.Name + "[" + quote(key) + "]"
+		}
+	}
+	return ""
+}
+
+// ending lists the variables whose last parts are the name, which lost what is in front of it.
+func (l *layout) ending(name string) []string {
+	var names []string
+	for _, v := range l.variables {
+		if rest := len(v.Name) - len(name) - 1; rest > 0 && v.Name[rest] == '.' && strings.EqualFold(v.Name[rest+1:], name) {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
 func (l *layout) nearest(name string) string {
 	names := make([]string, len(l.variables))
 	for i, v := range l.variables {
@@ -121,4 +243,122 @@ func did(name string) string {
 		return ""
 	}
 	return "; did you mean " + name + "?"
+}
+
+// undeclared says what a name that is not declared may stand for.
+func (l *layout) undeclared(path []string) string {
+	full := strings.Join(path, ".")
+	if below := l.below(full); len(below) > 0 {
+		return oneOf(below)
+	}
+	// The variable may be mistyped, or cut short, in front of keys that are nobody's business here.
+	for i := range path {
+		name := strings.Join(path[:len(path)-i], ".")
+		if near := l.nearest(name); near != "" {
+			return oneOf([]string{near})
+		}
+		if whole := l.ending(name); len(whole) > 0 {
+			return oneOf(whole)
+		}
+	}
+	if len(path) > 1 {
+		return ""
+	}
+	switch lower := strings.ToLower(full); lower {
+	case "true", "false", "null":
+		return "write " + lower + " for " + full
+	}
+	return "if a text is meant, write '" + full + "'"
+}
+
+func oneOf(names []string) string {
+	if len(names) == 1 {
+		return "did you mean " + names[0] + "?"
+	}
+	return "did you mean one of " + strings.Join(names, ", ") + "?"
+}
+
+// similar is the function of CEL that does what one of another language does, or empty.
+func similar(function string) string {
+	switch strings.ToLower(function) {
+	case "any", "some":
+		return "exists"
+	case "every":
+		return "all"
+	case "len", "length", "count":
+		return "size"
+	case "includes", "indexof":
+		return "contains"
+	case "test", "match", "regex":
+		return "matches"
+	}
+	return ""
+}
+
+// readable says in words what the CEL library says with its names of overloads: that int == string does not exist. A text of another
+// form stands as it is.
+func readable(msg string) string {
+	name, types, ok := strings.Cut(strings.TrimPrefix(msg, "found no matching overload for '"), "' applied to '")
+	if !ok || !strings.HasPrefix(msg, "found") {
+		if strings.HasPrefix(msg, "Syntax error: mismatched input '<EOF>'") {
+			return "syntax error: the expression ends too early"
+		}
+		msg = strings.ReplaceAll(msg, "'<EOF>'", "<EOF>")
+		msg, _, _ = strings.Cut(msg, " expecting {") // all tokens that there are
+		msg = strings.ReplaceAll(msg, "<EOF>", "the end")
+		if rest, ok := strings.CutPrefix(msg, "Syntax error: "); ok {
+			return "syntax error: " + rest
+		}
+		return msg
+	}
+	types = strings.TrimSuffix(types, "'")
+	receiver, operands, member := strings.Cut(types, ".(")
+	if !member {
+		operands = strings.TrimPrefix(types, "(")
+	}
+	operands = strings.TrimSuffix(operands, ")")
+	if name == "@in" {
+		name = "_in_"
+	}
+	if !strings.Contains(name, "_") {
+		if member {
+			name = receiver + "." + name
+		}
+		return "there is no " + name + "(" + operands + ")"
+	}
+	list := operandTypes(operands)
+	if strings.Count(name, "_") != len(list) {
+		return msg
+	}
+	text := "there is no "
+	for i, part := range strings.Split(name, "_") {
+		if part != "" && part != "[" && part != "]" && i > 0 {
+			part = " " + part + " "
+		}
+		text += part
+		if i < len(list) {
+			text += list[i]
+		}
+	}
+	return text
+}
+
+// operandTypes splits a list of types at its commas, not at those of map(string, string).
+func operandTypes(text string) []string {
+	var list []string
+	depth, start := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',':
+			if depth == 0 {
+				list = append(list, text[start:i])
+				start = i + len(", ")
+			}
+		}
+	}
+	return append(list, text[start:])
 }

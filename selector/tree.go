@@ -13,7 +13,7 @@ type expr struct {
 	line, col int     // 1-based
 	name      string  // variable; field of a selection; function of a call; first loop variable of a comprehension
 	second    string  // second loop variable of a comprehension
-	value     any     // of a literal: string, int64, bool, or anything else that this package does not look into
+	value     any     // of a literal: string, int64, bool, nil for null, or anything else that this package does not look into
 	args      []*expr // operands; a method's receiver is the first
 	member    bool    // call written as receiver.function(…)
 	typ       exprType
