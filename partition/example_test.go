@@ -49,7 +49,7 @@ func ExamplePlan_fleetController() {
 	// Output:
 	// default 50 <nil>
 	// fleet_controller 5 <nil>
-	// c000005: partition 0 has no room for updates: 5 members are NotReady, at most 5 may be
+	// c000005: partition 0 has no room for updates: 5 members are unavailable, at most 5 may be
 }
 
 // A large fleet is compiled once. Events update counts in constant time, and a step costs what it releases.
@@ -77,7 +77,7 @@ func ExampleCompile() {
 	// 50 released
 	// 50 released
 	// 50 released
-	// partition 99 is not reached: partition 0 closed the gate, 1 partitions are not ready, at most 0 may be true <nil>
+	// partition 99 is not reached: partition 0 closed the gate, 1 partition is not ready, at most 0 may be true <nil>
 }
 
 // soak holds back the releases of a partition until every one before it has been done for a while. Any part of a plan may be carried out,

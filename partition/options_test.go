@@ -130,13 +130,13 @@ func TestControllerReasons(t *testing.T) {
 		reason   string // of the last that waits
 	}{
 		{why: "the batch of new ones is full", states: "ppp", strategy: partition.Strategy{MaxNew: count(2)}, want: "R R batch", reason: "the batch of 2 is full"},
-		{why: "no batch at all", states: "p", strategy: partition.Strategy{MaxNew: count(0)}, want: "batch", reason: "the batch of 0 is full"},
+		{why: "no batch at all", states: "p", strategy: partition.Strategy{MaxNew: count(0)}, want: "batch", reason: "new clusters never get a deployment: the batch is 0"},
 		{why: "the partition has no room", states: "ooo", strategy: partition.Strategy{MaxUnavailable: limit(3), Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{}, MaxUnavailable: limit(1)}}},
-			want: "R budget budget", reason: "partition 0 has no room for updates: 1 members are NotReady, at most 1 may be"},
+			want: "R budget budget", reason: "partition 0 has no room for updates: 1 member is unavailable, at most 1 may be"},
 		{why: "all targets together have none", states: "ooo", strategy: partition.Strategy{MaxUnavailable: limit(1), Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{}, MaxUnavailable: limit(3)}}},
-			want: "R total_budget total_budget", reason: "all targets together have no room for updates: 1 are unavailable, at most 1 may be"},
+			want: "R total_budget total_budget", reason: "all targets together have no room for updates: 1 is unavailable, at most 1 may be"},
 		{why: "an earlier partition is not ready", states: "oo", strategy: partition.Strategy{MaxUnavailable: limit(0), AutoPartitionThreshold: count(1), AutoPartitionSize: limit(1)},
-			want: "budget gate", reason: "partition 1 is not reached: partition 0 closed the gate, 1 partitions are not ready, at most 0 may be"},
+			want: "budget gate", reason: "partition 1 is not reached: partition 0 closed the gate, 1 partition is not ready, at most 0 may be"},
 		{why: "a paused cluster is staged and waits", states: "zo", want: "paused R", reason: "the cluster is paused"},
 		{why: "a paused bundle", states: "op", paused: true, want: "bundle_paused bundle_paused", reason: "the bundle is paused"},
 		{why: "in no partition", states: "o", strategy: partition.Strategy{Partitions: []partition.Definition{{ClusterName: "x"}}}, want: "unmatched", reason: "the cluster is in no partition"},

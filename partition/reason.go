@@ -22,8 +22,9 @@ type Verdict struct {
 	Partition int    `json:"partition"` // index of the first partition that the cluster is in; -1 if there is none
 	// ClosedBy is the partition that closed the gate, for Gate; else 0.
 	ClosedBy int `json:"closedBy,omitzero"`
-	// Count is compared with Limit: partitions not ready (Gate), NotReady members (Threshold, Budget), unavailable targets (TotalBudget).
-	// For Batch and StepLimit only Limit has a meaning.
+	// Count is compared with Limit: partitions not ready (Gate), NotReady members before the partition's turn (Threshold), members that are
+	// unavailable with what this step releases (Budget), and targets that are (TotalBudget). For Batch and StepLimit only Limit has a
+	// meaning.
 	Count int `json:"count,omitzero"`
 	Limit int `json:"limit,omitzero"`
 }
@@ -94,22 +95,38 @@ func (v Verdict) String() string {
 	case ClusterOffline:
 		return "the cluster is offline"
 	case Gate:
-		return fmt.Sprintf("partition %d is not reached: partition %d closed the gate, %d partitions are not ready, at most %d may be",
-			v.Partition, v.ClosedBy, v.Count, v.Limit)
+		return fmt.Sprintf("partition %d is not reached: partition %d closed the gate, %s not ready, at most %d may be",
+			v.Partition, v.ClosedBy, counted(v.Count, "partition is", "partitions are"), v.Limit)
 	case Threshold:
-		return fmt.Sprintf("partition %d waits: %d members are NotReady, at most %d may be", v.Partition, v.Count, v.Limit)
+		return fmt.Sprintf("partition %d waits: %s NotReady, at most %d may be", v.Partition, counted(v.Count, "member is", "members are"), v.Limit)
 	case Budget:
-		return fmt.Sprintf("partition %d has no room for updates: %d members are NotReady, at most %d may be", v.Partition, v.Count, v.Limit)
+		if v.Count == 0 && v.Limit == 0 { // only in the mode FleetController
+			return fmt.Sprintf("partition %d never updates a healthy cluster: at most 0 members may be unavailable", v.Partition)
+		}
+		return fmt.Sprintf("partition %d has no room for updates: %s unavailable, at most %d may be", v.Partition, counted(v.Count, "member is", "members are"), v.Limit)
 	case TotalBudget:
-		return fmt.Sprintf("all targets together have no room for updates: %d are unavailable, at most %d may be", v.Count, v.Limit)
+		if v.Count == 0 && v.Limit == 0 {
+			return "no healthy cluster is ever updated: at most 0 of all targets may be unavailable"
+		}
+		return fmt.Sprintf("all targets together have no room for updates: %s unavailable, at most %d may be", counted(v.Count, "is", "are"), v.Limit)
 	case StepLimit:
-		return fmt.Sprintf("the step has its %d releases", v.Limit)
+		return fmt.Sprintf("the step has its %s", counted(v.Limit, "release", "releases"))
 	case Batch:
+		if v.Limit <= 0 { // only in the mode FleetController
+			return fmt.Sprintf("new clusters never get a deployment: the batch is %d", v.Limit)
+		}
 		return fmt.Sprintf("the batch of %d is full", v.Limit)
 	case Unmatched:
 		return "the cluster is in no partition"
 	}
 	return string(v.Reason)
+}
+
+func counted(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + more
 }
 
 // waits reports whether clusters of a class wait for the wanted version or are held.
@@ -161,8 +178,10 @@ func (c *Compiled) verdict(step *Step, cluster uint32) (Verdict, bool) {
 			v.Reason = t.outOfSync
 		}
 		switch v.Reason {
-		case Threshold, Budget:
+		case Threshold:
 			v.Count, v.Limit = s.Unavailable, s.MaxUnavailable
+		case Budget:
+			v.Count, v.Limit = s.NotReady, s.MaxUnavailable
 		case StepLimit:
 			v.Limit = c.maxPerStep
 		case Batch:

@@ -17,7 +17,7 @@ func TestReasonReads(t *testing.T) {
 		{partition.ClusterOffline, "the cluster is offline"},
 		{partition.Gate, "partition 3 is not reached: partition 1 closed the gate, 5 partitions are not ready, at most 2 may be"},
 		{partition.Threshold, "partition 3 waits: 5 members are NotReady, at most 2 may be"},
-		{partition.Budget, "partition 3 has no room for updates: 5 members are NotReady, at most 2 may be"},
+		{partition.Budget, "partition 3 has no room for updates: 5 members are unavailable, at most 2 may be"},
 		{partition.TotalBudget, "all targets together have no room for updates: 5 are unavailable, at most 2 may be"},
 		{partition.StepLimit, "the step has its 2 releases"},
 		{partition.Batch, "the batch of 2 is full"},

@@ -242,8 +242,8 @@ func (p *part) complete(mode Mode, s *Status) {
 
 // String describes the partition in one line.
 func (s Status) String() string {
-	text := fmt.Sprintf("partition %d %q: %d members, %d done, %d waiting, %d NotReady of at most %d",
-		s.Index, s.Name, s.Count, s.Done, s.Waiting, s.NotReady, s.MaxUnavailable)
+	text := fmt.Sprintf("partition %d %q: %s, %d done, %d waiting, %d NotReady of at most %d",
+		s.Index, s.Name, counted(s.Count, "member", "members"), s.Done, s.Waiting, s.NotReady, s.MaxUnavailable)
 	if s.Held > 0 {
 		text += fmt.Sprintf(", %d held", s.Held)
 	}

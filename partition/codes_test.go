@@ -1,0 +1,134 @@
+package partition_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/partition"
+)
+
+// TestEveryReasonIsGiven: each reason and each kind of event that the package names is given to some cluster, in the mode that knows it; each
+// warning, each cause of being NotReady and each class occurs. What Count and Limit say is true of the plan that they are in.
+func TestEveryReasonIsGiven(t *testing.T) {
+	wanted := append(testseed.Constants(t, ".", "Reason", "ConditionKind"), "gate_without_effect", "no_criterion", "ignored_field",
+		"why not_applied", "why not_ready", "why offline", "why paused", "class done", "class held", "class updating", "class blocked", "class broken", "class pending", "class outOfSync",
+		"denied", "a budget that this step used up", "a budget of nothing", "open", "closed")
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		mode := rapid.SampledFrom(modes()).Draw(t, "mode")
+		p := plan(t, genStrategy(t, false), genFleet(t, 12), genOptions(t, mode))
+		for _, w := range p.Waiting {
+			seen["Reason "+string(w.Reason)]++
+			seen["ConditionKind "+string(w.Reason.On())]++
+			seen[w.Reason.Status()]++
+			numbersAreTrue(t, seen, mode, &p, w)
+		}
+		for _, w := range p.Warnings {
+			seen[w.Code]++
+		}
+		for _, u := range p.Unready {
+			for code := range strings.SplitSeq(u.Why.String(), ",") {
+				seen["why "+code]++
+			}
+		}
+		for _, s := range p.Partitions {
+			c := s.Classes
+			for class, n := range map[string]int{"done": c.Done, "held": c.Held, "updating": c.Updating, "blocked": c.Blocked, "broken": c.Broken, "pending": c.Pending, "outOfSync": c.OutOfSync} {
+				seen["class "+class] += n
+			}
+		}
+		if p.ClosedBy >= 0 {
+			seen["closed"]++
+		} else {
+			seen["open"]++
+		}
+	}, wanted...)
+}
+
+func numbersAreTrue(t *rapid.T, seen testseed.Tally, mode partition.Mode, p *partition.Result, w partition.Waiting) {
+	var s partition.Status
+	if w.Partition >= 0 {
+		s = p.Partitions[w.Partition]
+	}
+	ok := true
+	switch w.Reason {
+	case partition.Gate:
+		ok = w.Count > w.Limit && !s.Reached && w.ClosedBy == p.ClosedBy && w.Count == p.NotReadyPartitions
+	case partition.Threshold:
+		ok = w.Count > w.Limit && s.Reached && !s.Ready && w.Count == s.Unavailable && len(s.Blockers) > 0
+	case partition.Budget:
+		ok = w.Count >= w.Limit && s.Reached && w.Limit == s.MaxUnavailable
+		if mode == partition.Default {
+			ok = ok && w.Count == s.NotReady && w.Count > 0
+		}
+		if s.Unavailable < w.Limit {
+			seen["a budget that this step used up"]++
+		}
+		if w.Count == 0 {
+			seen["a budget of nothing"]++
+		}
+	case partition.TotalBudget:
+		ok = w.Count >= w.Limit && w.Count == p.Controller.Unavailable
+	case partition.StepLimit:
+		ok = len(p.Releases) == w.Limit && w.Limit == p.MaxPerStep
+	case partition.Batch:
+		ok = w.Limit == p.Batch && (mode != partition.Default || s.Released == w.Limit)
+	}
+	if !ok {
+		t.Fatalf("%s: %+v\n%s", w, w.Verdict, p.Step)
+	}
+}
+
+// TestEveryCodeIsGiven: one fault per kind, found by the function that a host calls.
+func TestEveryCodeIsGiven(t *testing.T) {
+	one := fleetOf(1, fresh())
+	twice := one
+	twice.Clusters = append(twice.Clusters, twice.Clusters[0])
+	plan := func(strategy partition.Strategy, fleet partition.Fleet) error {
+		_, err := partition.Plan(strategy, fleet, partition.Options{})
+		return err
+	}
+	given := map[string]error{
+		"Code limit_format": plan(partition.Strategy{MaxUnavailable: partition.FromString("many")}, one),
+		"Code limit_number": plan(partition.Strategy{MaxUnavailable: partition.FromString("1e1%")}, one),
+		"Code selector":     plan(partition.Strategy{Partitions: stage("no value: it has spaces")}, one),
+		"Code value":        plan(partition.Strategy{MaxNew: count(0)}, one),
+		"Code duplicate":    plan(partition.Strategy{}, twice),
+	}
+	for _, code := range testseed.Constants(t, ".", "Code") {
+		var fault *partition.FieldError
+		if !errors.As(given[code], &fault) || "Code "+string(fault.Code) != code {
+			t.Errorf("%s: got %v", code, given[code])
+		}
+		delete(given, code)
+	}
+	if len(given) > 0 {
+		t.Errorf("no such codes: %v", given)
+	}
+}
+
+// TestReasonsInTheSingular: one is one, and what can never happen is not said to wait for room.
+func TestReasonsInTheSingular(t *testing.T) {
+	for want, v := range map[string]partition.Verdict{
+		"partition 3 is not reached: partition 1 closed the gate, 1 partition is not ready, at most 0 may be": {Reason: partition.Gate, Partition: 3, ClosedBy: 1, Count: 1},
+		"partition 3 waits: 1 member is NotReady, at most 0 may be":                                           {Reason: partition.Threshold, Partition: 3, Count: 1},
+		"partition 3 has no room for updates: 1 member is unavailable, at most 1 may be":                      {Reason: partition.Budget, Partition: 3, Count: 1, Limit: 1},
+		"partition 3 has no room for updates: 2 members are unavailable, at most 0 may be":                    {Reason: partition.Budget, Partition: 3, Count: 2},
+		"partition 3 never updates a healthy cluster: at most 0 members may be unavailable":                   {Reason: partition.Budget, Partition: 3},
+		"all targets together have no room for updates: 1 is unavailable, at most 1 may be":                   {Reason: partition.TotalBudget, Count: 1, Limit: 1},
+		"no healthy cluster is ever updated: at most 0 of all targets may be unavailable":                     {Reason: partition.TotalBudget},
+		"the step has its 1 release":                                    {Reason: partition.StepLimit, Limit: 1},
+		"the batch of 1 is full":                                        {Reason: partition.Batch, Limit: 1},
+		"new clusters never get a deployment: the batch is 0":           {Reason: partition.Batch},
+		"new clusters never get a deployment: the batch is -2147483648": {Reason: partition.Batch, Limit: math.MinInt32},
+	} {
+		if got := v.String(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
