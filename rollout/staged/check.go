@@ -13,10 +13,11 @@ func (d *decoder) checkStage(k int) {
 	wrong := func(field, format string, args ...any) {
 		d.wrong(fmt.Sprintf("stages[%d].%s", k, field), format, args...)
 	}
-	anyStarted := false
+	anyStarted, early := false, false
 	s.tree.all(func(_ int, rec *record, _ string) bool {
-		anyStarted = rec.marks.has(started)
-		return !anyStarted
+		anyStarted = anyStarted || rec.marks.has(started)
+		early = early || rec.marks.has(started) && rec.start < s.start
+		return !early
 	})
 	if n, limit := s.inProgress(), r.plan.limitOf(k, s.tree.size); n > limit {
 		wrong("states", "have %d members in progress, the limit is %d", n, limit)
@@ -58,7 +59,9 @@ func (d *decoder) checkStage(k int) {
 			wrong("phase", "is Skipped although an approval was asked for")
 		}
 	case StageFailed:
-		opened = s.isSettled || anyStarted || !p.before || s.before == ApprovalApproved
+		if opened = s.begun; opened && p.before && s.before != ApprovalApproved && !nobody(p, s) {
+			wrong("before", "must be approved, not %s", s.before)
+		}
 		if r.phase != PhaseFailed || k != r.current {
 			wrong("phase", "is Failed, the run is not")
 		}
@@ -67,6 +70,15 @@ func (d *decoder) checkStage(k int) {
 	}
 	if !opened && (anyStarted || s.after != ApprovalNone || s.isSettled) {
 		wrong("states", "have a start, or the stage a later gate, before it began")
+	}
+	if s.begun != opened || s.begun && (s.start > r.time || early) {
+		wrong("start", "must be there if, and only if, the stage has begun: not after the first start of a member, nor after the time of the run")
+	}
+	if s.phase.ended() && (s.end > r.time || s.begun && s.end < s.start) {
+		wrong("end", "must not be before the start, nor after the time of the run")
+	}
+	if k > 0 && r.stage(k-1).phase.ended() && (s.begun && s.start < r.stage(k-1).end || s.phase.ended() && s.end < r.stage(k-1).end) {
+		wrong("start", "and end must not be before the end of the stage before")
 	}
 	switch s.phase {
 	case StageUpdating:

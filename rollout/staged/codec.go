@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// format is the version of the stored form.
-const format = 1
+// format is the version of the stored form. The first had no times of stages.
+const format = 2
 
 // document is the stored form of a run, but for the columns of its stages. What was configured is decoded by its own decoders, once.
 type document struct {
@@ -46,6 +46,8 @@ type storedStage struct {
 	Phase    StagePhase       `json:"phase"`
 	Before   ApprovalState    `json:"before,omitempty"`
 	After    ApprovalState    `json:"after,omitempty"`
+	Start    time.Time        `json:"start,omitzero"`
+	End      time.Time        `json:"end,omitzero"`
 	Settled  time.Time        `json:"settled,omitzero"`
 	Paused   int64            `json:"paused,omitempty"` // nanoseconds
 	Elapsed  bool             `json:"elapsed,omitempty"`
@@ -231,6 +233,12 @@ func (s *stage) append(out []byte) ([]byte, error) {
 	}
 	if s.after != ApprovalNone {
 		stored.After = s.after
+	}
+	if s.begun {
+		stored.Start = timeOf(s.start)
+	}
+	if s.phase.ended() {
+		stored.End = timeOf(s.end)
 	}
 	if s.isSettled {
 		stored.Settled, stored.Paused, stored.Elapsed = timeOf(s.settled), s.paused, s.elapsed

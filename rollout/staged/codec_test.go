@@ -78,9 +78,9 @@ func TestDamage(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, c := range []struct{ why, from, to string }{
-		{"another format", `"format":1`, `"format":2`},
-		{"no format", `"format":1,`, ``},
-		{"an unknown field", `"format":1`, `"format":1,"extra":1`},
+		{"another format", `"format":2`, `"format":1`},
+		{"no format", `"format":2,`, ``},
+		{"an unknown field", `"format":2`, `"format":2,"extra":1`},
 		{"no id", `"id":"run"`, `"id":""`},
 		{"no version", `"version":"v2"`, `"version":""`},
 		{"another strategy than the hash says", `"maxFailures":1`, `"maxFailures":2`},
@@ -119,6 +119,16 @@ func TestDamage(t *testing.T) {
 		{"negative pause", `"elapsed":true`, `"paused":-1,"elapsed":true`},
 		{"a wait that starts in the future", `"settled":"2026-03-10T08:02:00Z"`, `"settled":"2026-03-11T08:02:00Z"`},
 		{"settled while members wait", `{"phase":"Updating","before":"approved"`, `{"phase":"Updating","before":"approved","settled":"2026-03-10T08:02:00Z"`},
+		{"a stage that was closed and never began", `"start":"2026-03-10T08:00:30Z",`, ``},
+		{"a stage that updates and never began", `"start":"2026-03-10T08:03:30Z",`, ``},
+		{"a stage that begins in the future", `"start":"2026-03-10T08:03:30Z"`, `"start":"2026-03-10T08:06:01Z"`},
+		{"a stage that begins behind its first member", `"start":"2026-03-10T08:03:30Z"`, `"start":"2026-03-10T08:03:31Z"`},
+		{"a stage that begins before the one before is closed", `"start":"2026-03-10T08:03:30Z"`, `"start":"2026-03-10T08:02:59Z"`},
+		{"a stage that begins before its turn", `{"phase":"Pending","members":3`, `{"phase":"Pending","start":"2026-03-10T08:03:30Z","members":3`},
+		{"a closed stage without end", `"end":"2026-03-10T08:03:00Z",`, ``},
+		{"a stage that ends before it begins", `"start":"2026-03-10T08:00:30Z","end":"2026-03-10T08:03:00Z"`, `"start":"2026-03-10T08:00:30Z","end":"2026-03-10T08:00:29Z"`},
+		{"a stage that ends in the future", `"end":"2026-03-10T08:03:00Z"`, `"end":"2027-03-10T08:03:00Z"`},
+		{"an open stage with an end", `"start":"2026-03-10T08:03:30Z"`, `"start":"2026-03-10T08:03:30Z","end":"2026-03-10T08:05:00Z"`},
 		{"a wrong count", `"members":5`, `"members":4`},
 		{"fewer states than names", `"states":"dfd"`, `"states":"df"`},
 		{"more states than names", `"states":"dfd"`, `"states":"dfdd"`},
@@ -268,7 +278,7 @@ func TestSize(t *testing.T) {
 func FuzzRunJSON(f *testing.F) {
 	f.Add(encode(f, midRun(f)))
 	f.Add(encode(f, compileBench(f, 20, concurrency.Count(3))))
-	f.Add([]byte(`{"format":1}`))
+	f.Add([]byte(`{"format":2}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var run staged.Run
 		if json.Unmarshal(data, &run) != nil || run.Phase() == "" {

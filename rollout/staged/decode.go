@@ -188,6 +188,13 @@ func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *sta
 	if s.isSettled = !from.Settled.IsZero(); s.isSettled {
 		s.settled = d.instant(path("settled"), from.Settled)
 	}
+	if s.begun = !from.Start.IsZero(); s.begun {
+		s.start = d.instant(path("start"), from.Start)
+	}
+	s.end = d.instant(path("end"), from.End)
+	if from.End.IsZero() == s.phase.ended() {
+		d.wrong(path("end"), "must be there if, and only if, the stage is closed or failed")
+	}
 	if from.Members != len(names) {
 		d.wrong(path("members"), "is %d, but there are %d names", from.Members, len(names))
 		return nil

@@ -16,12 +16,8 @@ func (r *Run) String() string {
 		return "no run"
 	}
 	var b strings.Builder
-	total, done := 0, 0
-	for k := range r.count() {
-		total += r.stage(k).tree.size
-		done += r.stage(k).number[Done]
-	}
-	fmt.Fprintf(&b, "run %s: %s, version %s of %s, %d of %d targets done", r.plan.spec.Name, r.phase, r.plan.version, r.plan.spec.PlacementName, done, total)
+	all := r.Counts()
+	fmt.Fprintf(&b, "run %s: %s, version %s of %s, %d of %d targets done", r.plan.spec.Name, r.phase, r.plan.version, r.plan.spec.PlacementName, all.Done, all.Members)
 	if v, ok := r.Waits(); ok && !r.phase.Terminal() {
 		fmt.Fprintf(&b, "\n  waits: %s", v)
 	} else if v.Data.Detail != "" {

@@ -354,6 +354,7 @@ func TestI9Recount(t *testing.T) {
 	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			places := map[string]int{}
+			var all staged.Counts
 			for s := range m.run.Stages() {
 				counts := map[staged.TargetState]int{}
 				for target := range m.run.Targets(s.Index) {
@@ -378,6 +379,13 @@ func TestI9Recount(t *testing.T) {
 				if c != want {
 					t.Fatalf("counts %+v, recounted %+v", c, want)
 				}
+				sum, more := reflect.ValueOf(&all).Elem(), reflect.ValueOf(c)
+				for i := range sum.NumField() {
+					sum.Field(i).SetInt(sum.Field(i).Int() + more.Field(i).Int())
+				}
+			}
+			if m.run.Counts() != all {
+				t.Fatalf("counts of the run %+v, of its stages %+v", m.run.Counts(), all)
 			}
 		})
 	}, "moved to the cleanup")

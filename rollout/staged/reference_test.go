@@ -35,6 +35,8 @@ type refStage struct {
 	settled *time.Time
 	paused  time.Duration
 	elapsed bool
+	start   time.Time
+	stop    time.Time
 	members []*refTarget
 }
 
@@ -289,6 +291,15 @@ func (r *reference) step(in staged.Input, now time.Time) ([]staged.Action, time.
 		r.advance()
 	}
 	r.finish()
+	for _, s := range r.stages { // no stage both begins and ends halted in one step
+		began := s.phase == staged.StageUpdating || s.phase == staged.StageWaitingAfter || s.phase == staged.StageSucceeded
+		if began && s.start.IsZero() {
+			s.start = r.now.UTC()
+		}
+		if (s.phase == staged.StageSucceeded || s.phase == staged.StageSkipped || s.phase == staged.StageFailed) && s.stop.IsZero() {
+			s.stop = r.now.UTC()
+		}
+	}
 	return r.actions(), r.next()
 }
 
@@ -698,7 +709,7 @@ func (r *reference) picture() picture {
 	p := picture{Phase: r.phase, State: r.desired, Current: r.current()}
 	for k, s := range r.stages {
 		status := staged.StageStatus{Index: k, Name: s.def.Name, Phase: s.phase, Cleanup: s.cleanup, Before: s.before, After: s.after, Budget: -1,
-			Limit: max(1, r.count(s.def.MaxConcurrency, len(s.members)))}
+			Limit: max(1, r.count(s.def.MaxConcurrency, len(s.members))), Start: s.start, End: s.stop}
 		if !s.def.MaxFailures.IsZero() {
 			status.Budget = r.count(s.def.MaxFailures, len(s.members))
 		}

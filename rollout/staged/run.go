@@ -136,6 +136,11 @@ type StageStatus struct {
 	After       ApprovalState `json:"after"`
 	NeedsBefore bool          `json:"needsBefore,omitempty"` // the strategy asks for an approval before the stage
 	NeedsAfter  bool          `json:"needsAfter,omitempty"`  // and after it
+	// Start is when it began to update its members, once the approval before it was given; a retry does not change it. End is when it was
+	// closed, or failed with the run. Zero before that, the former for good if it was skipped or failed before. They are KubeFleet's
+	// startTime and endTime of a stage.
+	Start time.Time `json:"start,omitzero"`
+	End   time.Time `json:"end,omitzero"`
 	// Wait is the length of the wait; zero if there is none. WaitFrom is when it started, WaitUntil when it is over: both zero before it
 	// has started, and WaitUntil while a stop freezes it.
 	Wait      time.Duration `json:"wait,omitempty"`
@@ -186,6 +191,15 @@ func (r *Run) Stages() iter.Seq[StageStatus] {
 	}
 }
 
+// Counts are those of all stages together, the cleanup included: a target that left its stage for the cleanup is counted in both.
+func (r *Run) Counts() Counts {
+	var all Counts
+	for k := range r.count() {
+		all.add(r.stage(k).counts())
+	}
+	return all
+}
+
 // Targets yields the members of a stage in order: none if there is no such stage.
 func (r *Run) Targets(stage int) iter.Seq[TargetStatus] {
 	return func(yield func(TargetStatus) bool) {
@@ -226,6 +240,12 @@ func (r *Run) status(k int) StageStatus {
 		Index: k, Name: p.name, Phase: st.phase, Cleanup: p.cleanup, Counts: st.counts(),
 		Limit: r.plan.limitOf(k, st.tree.size), Budget: -1,
 		Before: st.before, After: st.after, NeedsBefore: p.before, NeedsAfter: p.after,
+	}
+	if st.begun {
+		s.Start = timeOf(st.start)
+	}
+	if st.phase.ended() {
+		s.End = timeOf(st.end)
 	}
 	if !p.budget.IsZero() {
 		s.Budget = r.plan.budgetOf(p.budget, st.tree.size)

@@ -20,6 +20,9 @@ const (
 // finished reports whether the stages behind may start.
 func (p StagePhase) finished() bool { return p == StageSucceeded || p == StageSkipped }
 
+// ended reports whether nothing in the stage goes on.
+func (p StagePhase) ended() bool { return p.finished() || p == StageFailed }
+
 // ApprovalState is where an approval stands.
 type ApprovalState string
 
@@ -47,6 +50,9 @@ type stage struct {
 	phase     StagePhase
 	before    ApprovalState
 	after     ApprovalState
+	begun     bool  // it has begun to update, so that start is set
+	start     int64 // when it did
+	end       int64 // when it was closed or failed; valid if it ended
 	isSettled bool  // all members are, and were when or after it began to update
 	elapsed   bool  // the wait is over, for good
 	settled   int64 // when they were: the wait counts from here
@@ -102,6 +108,19 @@ func (s *stage) counts() Counts {
 		Members: s.tree.size, Waiting: s.number[Waiting], Starting: s.number[Starting], Updating: s.number[Updating],
 		Soaking: s.number[Soaking], Done: s.number[Done], Failed: s.number[Failed], TimedOut: s.number[TimedOut],
 		Skipped: s.number[Skipped], Removed: s.number[Removed], Regressed: s.regressed, Stuck: s.stuck,
+	}
+}
+
+func (c *Counts) add(more Counts) {
+	for _, sum := range []struct {
+		to   *int
+		more int
+	}{
+		{&c.Members, more.Members}, {&c.Waiting, more.Waiting}, {&c.Starting, more.Starting}, {&c.Updating, more.Updating}, {&c.Soaking, more.Soaking},
+		{&c.Done, more.Done}, {&c.Failed, more.Failed}, {&c.TimedOut, more.TimedOut}, {&c.Skipped, more.Skipped}, {&c.Removed, more.Removed},
+		{&c.Regressed, more.Regressed}, {&c.Stuck, more.Stuck},
+	} {
+		*sum.to += sum.more
 	}
 }
 

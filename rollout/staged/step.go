@@ -209,6 +209,12 @@ func (e *edit) note(s *stage) {
 func (e *edit) enter(k int, phase StagePhase) *stage {
 	s := e.stage(k)
 	s.phase = phase
+	switch {
+	case phase == StageUpdating && !s.begun:
+		s.begun, s.start = true, e.now
+	case phase.ended():
+		s.end = e.now
+	}
 	e.event(Event{Kind: EventStage, Stage: k, To: string(phase)})
 	return s
 }

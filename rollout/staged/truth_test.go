@@ -2,6 +2,7 @@ package staged_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -265,6 +266,65 @@ func TestTerminalRunsAnswer(t *testing.T) {
 	}
 	if then != run || !slices.Equal(result.Events, want) || len(result.Actions) > 0 || !result.Next.IsZero() {
 		t.Errorf("got %+v, want %v", result, want)
+	}
+}
+
+// TestTimesOfStages: a stage begins behind its approval, ends when it is closed or fails, and a retry does not begin it again. One that
+// is skipped, or fails before its approval, never began; one that a cancelled run leaves open has no end.
+func TestTimesOfStages(t *testing.T) {
+	gated := all("gated", 1)
+	gated.LabelSelector.MatchLabels = map[string]string{"ring": "a"}
+	gated.BeforeStageTasks, gated.AfterStageTasks = []staged.Task{{Type: staged.Approval}}, []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(5 * time.Minute)}}
+	gated.MaxFailures = concurrency.Count(1)
+	nobody, last := all("nobody", 1), all("last", 1)
+	nobody.LabelSelector.MatchLabels, last.LabelSelector.MatchLabels = map[string]string{"ring": "z"}, map[string]string{"ring": "b"}
+	fleet := staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "a", Labels: map[string]string{"ring": "a"}}, {Name: "b", Labels: map[string]string{"ring": "b"}}}}
+	see := func(name string, health staged.Health) staged.Input {
+		return staged.Input{Observations: []staged.Observation{{Target: name, Version: "v2", Health: health}}}
+	}
+	answer := func(kind staged.CommandKind) staged.Input {
+		return staged.Input{Commands: []staged.Command{{Kind: kind, Run: "run", Side: staged.Before}}}
+	}
+	retry := staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "a", Attempt: 1}}}
+	path := []staged.Input{{}, answer(staged.CommandApprove), see("a", staged.HealthFailed), retry, see("a", staged.HealthReady), {}, {}, {}, {}, {}}
+	for _, row := range []struct {
+		why    string
+		inputs []staged.Input // a minute apart
+		want   string         // start and end of each stage, in minutes
+	}{
+		{"it waits for the approval", []staged.Input{{}}, "- -, - -, - -, - -"},
+		{"refused", []staged.Input{{}, answer(staged.CommandReject)}, "- 1, - -, - -, - -"},
+		{"its only member failed, and it waits behind it", path[:3], "1 -, - -, - -, - -"},
+		{"retried", path[:4], "1 -, - -, - -, - -"},
+		{"closed when the wait is over, and what follows in the same step", path, "1 9, - 9, 9 -, - -"},
+		{"the last one fails", append(slices.Clone(path), see("b", staged.HealthFailed)), "1 9, - 9, 9 10, - -"},
+		{"all is done, and nothing has to be removed", append(slices.Clone(path), see("b", staged.HealthReady)), "1 9, - 9, 9 10, - 10"},
+		{"cancelled in the middle", append(slices.Clone(path), staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "b"}, {Kind: staged.CommandCancel}}}), "1 9, - 9, 9 -, - -"},
+	} {
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{gated, nobody, last}}, benchSpec(), fleet, staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, in := range row.inputs {
+			run, _ = step(t, run, in, benchStart.Add(time.Duration(i)*time.Minute))
+		}
+		var copied staged.Run
+		if err := json.Unmarshal(encode(t, run), &copied); err != nil {
+			t.Errorf("%s: %v", row.why, err)
+		}
+		minutes := func(at time.Time) string {
+			if at.IsZero() {
+				return "-"
+			}
+			return fmt.Sprint(int(at.Sub(benchStart).Minutes()))
+		}
+		var times []string
+		for s := range copied.Stages() {
+			times = append(times, minutes(s.Start)+" "+minutes(s.End))
+		}
+		if got := strings.Join(times, ", "); got != row.want {
+			t.Errorf("%s: got %s, want %s\n%s", row.why, got, row.want, run)
+		}
 	}
 }
 
