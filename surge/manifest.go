@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -29,6 +30,9 @@ func ParsePodCliqueSet(data []byte) (SetSpec, error) {
 			switch fault.Path {
 			case "replicas", "updateStrategy", "partition", "paused", "template":
 				fault.Hint = "unknown field: its place is below spec"
+			}
+			if strings.HasSuffix(fault.Path, "].updateStrategy.type") || strings.HasSuffix(fault.Path, "].updateStrategy.rollingUpdate") {
+				fault.Hint = "unknown field: the updateStrategy of a component holds maxUnavailable and maxSurge themselves; only spec.updateStrategy has a type"
 			}
 			list.add(fault.Path, Code(fault.Code), fault.Value, fault.Hint)
 		}

@@ -215,8 +215,8 @@ func (s SetSpec) validateStrategy(faults *faults, set string) {
 	}
 }
 
-// Warnings lists what is legal and remarkable at each level, as [Spec.Warnings] does. Under ReplicaRecreate the budgets of
-// components play no part.
+// Warnings lists what is legal and remarkable at each level, as [Spec.Warnings] does; a text about a component begins with its name. Under
+// ReplicaRecreate the budgets of components play no part.
 func (s SetSpec) Warnings() []Warning {
 	var list []Warning
 	if s.recreate() {
@@ -224,7 +224,10 @@ func (s SetSpec) Warnings() []Warning {
 	}
 	for i, c := range s.Components {
 		path := "components[" + strconv.Itoa(i) + "]."
-		list = append(list, c.flat().warnings(path, path+"updateStrategy.")...)
+		for _, w := range c.flat().warnings(path, path+"updateStrategy.") {
+			w.Text = c.Name + ": " + w.Text // the order of the components need not be that of a manifest
+			list = append(list, w)
+		}
 	}
 	return list
 }

@@ -59,6 +59,8 @@ func TestSetValidate(t *testing.T) {
 			`unknown_value updateStrategy.type: "RollingRecreate": must be "RollingUpdate" or "ReplicaRecreate"; what Grove calls RollingRecreate is RollingUpdate`}},
 		{"a type that Grove announces", set("Coherent", 1, unset), []string{
 			`unknown_value updateStrategy.type: "Coherent": must be "RollingUpdate" or "ReplicaRecreate"; where components must not mix revisions, recreate whole replicas`}},
+		{"the budgets of an unknown type", set("Rolling", 3, budgets(1, 2)), []string{
+			`unknown_value updateStrategy.type: "Rolling": must be "RollingUpdate" or "ReplicaRecreate"`}},
 		{"unknown type and kind", set("rollingupdate", 1, unset, surge.Component{Kind: "Pod"}), []string{
 			`unknown_value updateStrategy.type: "rollingupdate": must be "RollingUpdate" or "ReplicaRecreate"`, `unknown_value components[0].kind: "Pod": must be "PodClique" or "PodCliqueScalingGroup"`}},
 		{"names", surge.SetSpec{Components: []surge.Component{{Name: "a"}, {}, {Name: "b", Kind: surge.PodCliqueScalingGroup, Cliques: []surge.Clique{{Name: "a"}}}}}, []string{
@@ -81,7 +83,7 @@ func TestSetWarnings(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	rolling.Components[1].UpdateStrategy = &surge.UpdateStrategy{MaxUnavailable: concurrency.Percent(1), MaxSurge: concurrency.Count(1)}
-	if list := rolling.Warnings(); len(list) != 1 || list[0].Path != "components[1].updateStrategy.maxUnavailable" {
+	if list := rolling.Warnings(); len(list) != 1 || list[0].String() != "components[1].updateStrategy.maxUnavailable: component1: 1% of 2 is 0 (RoundsToZero)" {
 		t.Errorf("got %v", list)
 	}
 	recreate := set(surge.ReplicaRecreate, 3, budgets(0, 3), plain(2, 2))
@@ -164,6 +166,9 @@ func TestPlanSet(t *testing.T) {
 			"two that are down are protected no less than one"},
 		{"surges of a held replica are retired", set(rolling, 2, unset, units(1, 1, 1, 0)), []string{"NO", "OO"}, "0/0: -1 SurplusSurge\n1/0: -1 SurplusSurge\ncurrent: 0\nblocked: Terminating WaitingForReplica", "only the current one needs any"},
 		{"a mixed replica before one with a leftover", set(rolling, 2, unset, one), []string{"OO", "NO"}, "0/0: -1 Condemned\n1/0: -1 Condemned\ncurrent: 1\nblocked: Terminating WaitingForReplica", "a component that shrank must not start a second replica"},
+		{"a surge unit is a start", set(rolling, 2, unset, two), []string{"OO", "OOO"}, "1/0: -0 Outdated, -2 Condemned\ncurrent: 1\nblocked: Terminating BudgetExhausted WaitingForReplica", "all run one revision, and yet replica 1 was begun"},
+		{"a surge unit of any component is a start", set(rolling, 2, unset, two, one), []string{"OO O", "OOO O"}, "1/0: -0 Outdated, -2 Condemned\n1/1: -0 Outdated\ncurrent: 1\nblocked: Terminating BudgetExhausted WaitingForReplica", "the last component has none"},
+		{"from nothing", set(rolling, 2, unset, two), nil, "0/0: +0 Hole, +1 Hole\n1/0: +0 Hole, +1 Hole\ncurrent: 0\nblocked: WaitingForBase", "every replica is born at the target, the current one and the other"},
 		{"fresh before untouched", set(rolling, 3, unset, two), []string{"OO", "nn", "uu"}, "current: 1\nblocked: WaitingForBase ProtectedDown WaitingForReplica", "a replica that comes up is unfinished work"},
 		{"unscheduled before lacking", set(rolling, 2, unset, two), []string{"oo", "uu"}, "1/0: -0 OutdatedUnscheduled\ncurrent: 1\nblocked: Terminating ProtectedDown RepairWindow WaitingForReplica", "what never ran is lost least"},
 		{"partition", with(set(rolling, 3, unset, two), partition(2)), []string{"OO", "OO", "OO"}, "2/0: -0 Outdated\ncurrent: 2\nblocked: Terminating BudgetExhausted", "only replica 2 is eligible"},
@@ -255,6 +260,12 @@ func TestPlanSetRevisions(t *testing.T) {
 	next[0][0].Slots[0], next[1][0].Revisions[1] = surge.Absent, "changed"
 	if formatSet(state) != "NOO | .OO" || state[1][0].Revisions[1] != "v2" {
 		t.Error("Apply shares memory with its input")
+	}
+
+	// Carried out on a state that has moved on, a creation changes nothing, least of all what another unit runs.
+	moved := surge.SetState{old("NOO", "", "v1", "v1"), old("OOO", "v3", "v2", "v2")}
+	if got := moved.Apply(plan)[1][0]; formatSet(surge.SetState{{got}}) != "OOO" || got.Revisions[0] != "v3" {
+		t.Errorf("a creation on a taken index renames its unit: %+v", got)
 	}
 
 	_, err := surge.PlanSet(spec, surge.SetState{nil, {{}, {}}, {{Revisions: []string{"v1"}}}})
@@ -388,7 +399,7 @@ func TestParsePodCliqueSet(t *testing.T) {
 		want     []string
 	}{
 		{"wrong forms, all at once", `{"spec":{"replicas":"2","template":{"cliques":[{"name":"a","updateStrategy":{"maxSurge":"5","maxUnavailable":-1}},{"nam":"b"}]}}}`, []string{
-			"type spec.replicas: must be a whole number of at most 63 bits, not a string",
+			"type spec.replicas: must be a whole number, not a string",
 			`type spec.template.cliques[0].updateStrategy.maxSurge: "5": must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
 			`type spec.template.cliques[0].updateStrategy.maxUnavailable: -1: must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
 			`unknown_field spec.template.cliques[1].nam: unknown field; did you mean "name"?`}},
@@ -416,6 +427,12 @@ func TestParsePodCliqueSet(t *testing.T) {
 			`duplicate spec.template.podCliqueScalingGroups[1].cliqueNames[0]: "a": is a member of spec.template.podCliqueScalingGroups[0] already`}},
 		{"counts twice", `{"spec":{"template":{"cliques":[{"name":"a","replicas":1,"minAvailable":1,"spec":{"replicas":1,"minAvailable":1}}]}}}`, []string{
 			"conflict spec.template.cliques[0].replicas: 1: is given in spec, too", "conflict spec.template.cliques[0].minAvailable: 1: is given in spec, too"}},
+		{"a count of each place", `{"spec":{"template":{"cliques":[{"name":"a","minAvailable":3,"spec":{"replicas":2}},{"name":"b","replicas":2,"spec":{"minAvailable":3}}]}}}`, []string{
+			"out_of_range spec.template.cliques[0].spec.minAvailable: 3: must be at most replicas, 2", "out_of_range spec.template.cliques[1].spec.minAvailable: 3: must be at most replicas, 2"}},
+		{"the strategy of a set on a component", `{"spec":{"template":{"cliques":[{"name":"a","updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":1}}}],"updateStrategy":{}}}}`, []string{
+			"unknown_field spec.template.cliques[0].updateStrategy.type: unknown field: the updateStrategy of a component holds maxUnavailable and maxSurge themselves; only spec.updateStrategy has a type",
+			"unknown_field spec.template.cliques[0].updateStrategy.rollingUpdate: unknown field: the updateStrategy of a component holds maxUnavailable and maxSurge themselves; only spec.updateStrategy has a type",
+			`unknown_field spec.template.updateStrategy: unknown field; it stands beside "template"`}},
 		{"both forms of a budget", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{},"updateStrategy":{}}],"podCliqueScalingGroups":[{"name":"g","rollingUpdate":{},"updateStrategy":{}}]}}}`, []string{
 			"conflict spec.template.podCliqueScalingGroups[0].rollingUpdate: is the released form of updateStrategy, which is given, too: keep one of them",
 			"conflict spec.template.cliques[0].rollingUpdate: is the released form of updateStrategy, which is given, too: keep one of them"}},
@@ -535,6 +552,8 @@ func TestSetRecord(t *testing.T) {
 func TestRoles(t *testing.T) {
 	rolling := set("", 3, surge.UpdateStrategy{}, plain(1, 1), plain(1, 1))
 	recreate := set(surge.ReplicaRecreate, 3, budgets(0, 1), plain(1, 1), plain(1, 1))
+	protected := rolling
+	protected.Partition = 2
 	for _, row := range []struct {
 		spec  surge.SetSpec
 		state []string
@@ -543,6 +562,9 @@ func TestRoles(t *testing.T) {
 		{rolling, []string{"O O", "O O", "N N", "o t"}, "current held target condemned"},
 		{recreate, []string{"N N", "O O", "O O", "o t"}, "target recreated held condemned"},
 		{recreate, []string{"N N", ". .", "O O"}, "target recreated held"},
+		{protected, []string{"N .", "O O", ". ."}, "target held current"},
+		{rolling, []string{"N N", "N N", "N N", ". t"}, "target target target held"},
+		{rolling, []string{"N N", "N N", "N N", "tO O"}, "target target target condemned"},
 	} {
 		plan := planSet(t, row.spec, parseSet(t, row.state))
 		var roles []string
@@ -555,10 +577,25 @@ func TestRoles(t *testing.T) {
 		if len(plan.Replicas) == 4 && plan.Replicas[3].Components[1].Blocked != surge.BlockedTerminating {
 			t.Errorf("%q: a unit on its way out is not waited for", row.state)
 		}
+		for i, replica := range plan.Replicas {
+			for c, component := range replica.Components {
+				if !replica.Blocked.Has(component.Blocked) {
+					t.Errorf("%q: replica %d waits for %q, its component %d for %q", row.state, i, replica.Blocked, c, component.Blocked)
+				}
+			}
+		}
 	}
 	plan := planSet(t, rolling, parseSet(t, []string{"O O", "O O", "O O"}))
 	if p := plan.Progress(rolling); sprint(p.Updating) != "[0]" {
 		t.Errorf("got %+v", p)
+	}
+	gone := planSet(t, rolling, parseSet(t, []string{"N N", "N N", "N N", ". t"})).Replicas[3].Components
+	if !gone[0].Converged || gone[1].Converged || gone[1].Blocked != surge.BlockedTerminating {
+		t.Errorf("of a replica on its way out, what is gone is gone: %+v", gone)
+	}
+	leaving := planSet(t, rolling, parseSet(t, []string{"N N", "N N", "N N", "t. O"})).Replicas[3].Components
+	if leaving[0].Blocked != surge.BlockedTerminating {
+		t.Errorf("a unit on its way out below a free index is not waited for: %+v", leaving)
 	}
 	hollow := set(surge.ReplicaRecreate, 1, budgets(0, 1), plain(1, 1), plain(0, 0))
 	if c := planSet(t, hollow, nil).Replicas[0].Components[1]; !c.Converged || c.Blocked != 0 {

@@ -93,9 +93,6 @@ func inspect(spec SetSpec, state SetState, replica int) facts {
 			both[slot] += n
 		}
 		f.add(Member{Replicas: component.Replicas, MinAvailable: component.MinAvailable}, both)
-		if f.mixed || both.live() == 0 {
-			continue
-		}
 		for j, slot := range units.Slots {
 			if !slot.Live() {
 				continue

@@ -91,9 +91,11 @@ func (u Units) apply(actions []Action, revision string) Units {
 	}
 	next.Revisions = append(next.Revisions, make([]string, max(len(next.Slots)-len(next.Revisions), 0))...)
 	for _, action := range actions {
-		if action.Op == Create && action.Revision == Stable && action.Index < len(next.Revisions) && action.Index >= 0 {
-			next.Revisions[action.Index] = revision
+		i := action.Index
+		if action.Revision != Stable || i < 0 || i >= len(next.Slots) || i < len(u.Slots) && u.Slots[i] != Absent {
+			continue // what the slots do not allow changes nothing here either
 		}
+		next.Revisions[i] = revision
 	}
 	return next
 }

@@ -118,7 +118,7 @@ func TestWarnings(t *testing.T) {
 			"maxUnavailable: 33% of 3 is 0 (RoundsToZero)", "maxUnavailable: both budgets resolve to 0, so one replica may be unavailable (Fencepost)"}},
 		{"all at once", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(100)}, []string{
 			"maxUnavailable: all 3 replicas may be down at once (WholeSetDown)"}},
-		{"a set of one", surge.Spec{Replicas: 1}, []string{"maxUnavailable: all 1 replicas may be down at once (WholeSetDown)"}},
+		{"a set of one", surge.Spec{Replicas: 1}, []string{"maxUnavailable: the only replica may be down at once (WholeSetDown)"}},
 	} {
 		var got []string
 		for _, warning := range row.spec.Warnings() {

@@ -131,18 +131,26 @@ func (s Spec) warnings(fields, budgets string) []Warning {
 	}
 	if r.Surge > 0 && r.Unavailable > 0 && r.MinAvailable == r.Replicas {
 		add("SurgeGated", budgets+"maxSurge",
-			"surge replicas wait for a base gang of all %d replicas, which maxUnavailable lets the update take apart", r.Replicas)
+			"surge replicas wait for a base gang of %s, which maxUnavailable lets the update take apart", all(r.Replicas))
 	}
 	if r.Replicas > 0 {
 		if v := s.maxUnavailable(); v.Value() > 0 && v.Of(r.Replicas, concurrency.Floor) == 0 {
 			add("RoundsToZero", budgets+"maxUnavailable", "%s of %d is 0", v, r.Replicas)
 		}
 		if r.Unavailable == r.Replicas {
-			add("WholeSetDown", budgets+"maxUnavailable", "all %d replicas may be down at once", r.Replicas)
+			add("WholeSetDown", budgets+"maxUnavailable", "%s may be down at once", all(r.Replicas))
 		}
 		if r.Surge == 0 && s.maxUnavailable().Of(r.Replicas, concurrency.Floor) == 0 {
 			add("Fencepost", budgets+"maxUnavailable", "both budgets resolve to 0, so one replica may be unavailable")
 		}
 	}
 	return list
+}
+
+// all names the whole set in a sentence.
+func all(replicas int) string {
+	if replicas == 1 {
+		return "the only replica"
+	}
+	return fmt.Sprintf("all %d replicas", replicas)
 }

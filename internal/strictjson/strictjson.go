@@ -237,11 +237,20 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 	case reflect.Bool:
 		w.scalar(path, raw, typ, "true or false")
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		w.scalar(path, raw, typ, fmt.Sprintf("a whole number of at most %d bits", typ.Bits()-1))
+		w.whole(path, raw, typ, "a whole number", typ.Bits()-1)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		w.scalar(path, raw, typ, fmt.Sprintf("a whole number, not negative, of at most %d bits", typ.Bits()))
+		w.whole(path, raw, typ, "a whole number, not negative,", typ.Bits())
 	default:
 		w.scalar(path, raw, typ, "a number")
+	}
+}
+
+// whole mentions the bits to whom they matter, the author of too large a number.
+func (w *walk) whole(path string, raw json.RawMessage, typ reflect.Type, want string, bits int) {
+	if kindOf(raw) == "a number" && !bytes.ContainsAny(raw, ".eE") {
+		w.scalar(path, raw, typ, fmt.Sprintf("%s of at most %d bits", want, bits))
+	} else {
+		w.scalar(path, raw, typ, strings.TrimSuffix(want, ","))
 	}
 }
 
