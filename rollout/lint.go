@@ -90,7 +90,8 @@ type LintCode string
 const (
 	// LintWindowNeverOpens: the windows of the policies that govern some targets leave no instant within the horizon that is open, and open for
 	// as long as minimumRemainingMinutes asks, even without the closing ones; or the windows of a bracket's members never meet. An error where a
-	// target waits for them, else, or if some of the members can go alone, a warning. Add an opening, or ask for less remaining time.
+	// target waits for them, else, or if some of the members can go alone, a warning. Windows that open and then never again are no finding,
+	// although what is released, approved or due after their last opening waits for ever. Add an opening, or ask for less remaining time.
 	LintWindowNeverOpens LintCode = "window_never_opens"
 	// LintFreezeCoversOpenings: the same, and the closing windows are the reason. Shorten them.
 	LintFreezeCoversOpenings LintCode = "freeze_covers_openings"
@@ -128,8 +129,9 @@ const (
 	// at all is planned while there is one. A bracket that waits for what it would bring itself is one, too; there it is a warning if something
 	// else might still come first. Remove one of the edges, or narrow it with appliesTo.
 	LintDependencyCycle LintCode = "dependency_cycle"
-	// LintDependencyUnmatched: an error if a dependency names no deployment that has a target on the resource; a warning if it names one of
-	// which no version that exists now satisfies it. Correct dependsOn, narrow appliesTo, or publish the version.
+	// LintDependencyUnmatched: an error if a dependency, of a rule or of a version, names no deployment that has a target on the resource; a warning
+	// if it names one of which no version that exists now satisfies it. A version that does counts even if a newer one overtakes it, or a group is
+	// locked without it. Correct dependsOn, narrow appliesTo, or publish the version.
 	LintDependencyUnmatched LintCode = "dependency_unmatched"
 	// LintDependencyAcrossRoles, an error: a hook of a bracket needs a member that runs after it. Nothing at all is planned while there is one.
 	// Change memberRoles, or narrow appliesTo.
@@ -141,8 +143,13 @@ const (
 	// LintProgressionNoEnvironment, an error: a progression names no other environment. Often the first environment is governed by the
 	// rule that is meant for the others. Correct the expression, or leave that environment out of the policy.
 	LintProgressionNoEnvironment LintCode = "progression_no_environment"
-	// LintDeadlineBelowSoak: maximumAgeHours is over before minimumSoakTimeMinutes is. An error where every target must have succeeded, so
-	// that nothing younger can come; else a warning. Raise the one or lower the other.
+	// LintProgressionUnreachable, a warning: the version that targets would get next has not succeeded where a progression wants it to, and
+	// cannot any more on as many targets as it asks for: they run it and no job says that it succeeded, as after a fleet was adopted, went on to a
+	// newer version, or are refused it; or its successes are older than maximumAgeHours. Only the next version of each target is judged,
+	// and that it is overtaken there later is not foreseen. Record the jobs, let the version be deployed there, or override the rule for it.
+	LintProgressionUnreachable LintCode = "progression_unreachable"
+	// LintDeadlineBelowSoak: maximumAgeHours is over before minimumSoakTimeMinutes is. An error where every target must have succeeded and none
+	// is given its version again by a bracket, so that nothing younger can come; else a warning. Raise the one or lower the other.
 	LintDeadlineBelowSoak LintCode = "deadline_below_soak"
 	// LintApprovalUnreachable, an error: more approvals are asked for than there are known approvers; a warning where no target is governed.
 	LintApprovalUnreachable LintCode = "approval_unreachable"
@@ -153,7 +160,8 @@ const (
 	// LintBracketNoMain, an error: all members are hooks, so nothing ever opens a group. Widen deploymentSelector or narrow memberRoles.
 	LintBracketNoMain LintCode = "bracket_no_main"
 	// LintBracketHookWithoutVersion, an error: a hook runs nothing and has no version that may be deployed, so no execution starts on its
-	// resource. Publish one.
+	// resource. One that may be deployed counts, although it comes too late for a group that was closed before, or is passed over by a group
+	// that locks a newer one which is not for this resource. Publish one.
 	LintBracketHookWithoutVersion LintCode = "bracket_hook_without_version"
 	// LintBracketOverlapping, an error: two brackets claim one target. Nothing at all is planned while they do. Narrow one of them.
 	LintBracketOverlapping LintCode = "bracket_overlapping"

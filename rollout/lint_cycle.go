@@ -14,7 +14,7 @@ type waits struct {
 	blocked     map[int32][]*compiledRule // target → the rules that are not satisfied now
 	order       []int32
 	satisfiable map[dependencyKey]bool
-	later       bool // also hold a member's execution for what it may get once others approved, or succeeded elsewhere
+	later       bool // also hold a member's execution for what it may get once others approved, it succeeded elsewhere, or it is released
 }
 
 // lookAtBlocked finds targets that wait for one another's newer versions: what is left when everything has started that can. A dependency that
@@ -133,7 +133,10 @@ func (l *lint) included(f *frame, i int32, later bool) bool {
 	}
 	versions := w.versions[t.deployment].list
 	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
-		if !versions[n].CreatedAt.After(w.now) && w.inScope(i, n) && l.selected(i, n) && (later || len(w.gateAt(i, n).blockers) == 0) {
+		if !w.inScope(i, n) || !l.selected(i, n) {
+			continue
+		}
+		if later && versions[n].CreatedAt.Before(l.until) || !versions[n].CreatedAt.After(w.now) && len(w.gateAt(i, n).blockers) == 0 {
 			return true
 		}
 	}

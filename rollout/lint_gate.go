@@ -163,21 +163,12 @@ func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[dependencyKe
 	if answer, known := answers[key]; known && alike {
 		return answer
 	}
-	_, able, _ := w.provider(rule, t)
-	versions := w.versions[t.deployment].list
-	b := w.bound(k)
-	for n := int32(len(versions)) - 1; n > t.current && n >= 0 && !able; n-- {
-		if versions[n].Status != VersionReady || !versions[n].CreatedAt.Before(l.until) || !w.inScope(k, n) {
-			continue
-		}
-		b.version = versions[n]
-		able = ask(rule.dependsOn, &b) == yes
-	}
+	able := l.obtains(k, func(b *bound) bool { return ask(rule.dependsOn, b) == yes })
 	answers[key] = able
 	return able
 }
 
-// lookAtVersions finds versions that depend on a deployment which is not there.
+// lookAtVersions finds versions that depend on a deployment which is not there, or on a version of it which does not exist.
 func (l *lint) lookAtVersions() {
 	w := l.w
 	for i := range w.targets {
@@ -188,16 +179,51 @@ func (l *lint) lookAtVersions() {
 		versions := w.versions[t.deployment].list
 		for n := int32(len(versions)) - 1; n > t.floor(); n-- {
 			for k, d := range versions[n].Dependencies {
-				from, to := w.siblings(int32(i))
-				if !w.inScope(int32(i), n) || slices.ContainsFunc(w.targets[from:to], func(other target) bool { return other.Deployment == d.Deployment }) {
+				if !w.inScope(int32(i), n) {
 					continue
 				}
-				l.add(Finding{Path: fmt.Sprintf("versions[%s@%s].dependencies[%d].deployment", t.Deployment, versions[n].ID, k)}, LintDependencyUnmatched, SeverityError, reach{1, int32(i)},
-					fmt.Sprintf("%q has no target on the same resource: the version never starts there", d.Deployment),
-					"correct the id, or leave these targets out with targetSelector")
+				path := fmt.Sprintf("versions[%s@%s].dependencies[%d]", t.Deployment, versions[n].ID, k)
+				from, to := w.siblings(int32(i))
+				switch at := slices.IndexFunc(w.targets[from:to], func(other target) bool { return other.Deployment == d.Deployment }); {
+				case at < 0:
+					l.add(Finding{Path: path + ".deployment"}, LintDependencyUnmatched, SeverityError, reach{1, int32(i)},
+						fmt.Sprintf("%q has no target on the same resource: the version never starts there", d.Deployment),
+						"correct the id, or leave these targets out with targetSelector")
+				case !l.attainable(from+int32(at), d):
+					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
+						"no version that exists satisfies it, of "+d.Deployment, "publish one that does, or correct the expression")
+				}
 			}
 		}
 	}
+}
+
+// attainable reports whether the version that target k runs, or one that it may get, is what a version of another deployment depends on.
+func (l *lint) attainable(k int32, d VersionDependency) bool {
+	matcher, err := l.w.expression(d.VersionSelector)
+	if err != nil {
+		return false
+	}
+	return l.obtains(k, func(b *bound) bool { return ask(matcher, b) == yes })
+}
+
+// obtains reports whether the version that target k runs, or one that it may get, if it gets any, is among those that are meant.
+func (l *lint) obtains(k int32, meant func(*bound) bool) bool {
+	w := l.w
+	t := &w.targets[k]
+	b := w.bound(k)
+	versions := w.versions[t.deployment].list
+	if t.current >= 0 {
+		if b.version = versions[t.current]; meant(&b) {
+			return true
+		}
+	}
+	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
+		if b.version = versions[n]; b.version.Status == VersionReady && b.version.CreatedAt.Before(l.until) && w.inScope(k, n) && meant(&b) {
+			return true
+		}
+	}
+	return false
 }
 
 // lookAtApprovals compares what is asked for with who there is.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
 )
 
 // others are the environments, besides its own, that a progression names for a deployment.
@@ -50,6 +52,7 @@ func (l *lint) lookAtProgressions() {
 	for _, p := range l.w.set.policies {
 		for _, rule := range p.progressions {
 			l.lookAtProgression(s, rule)
+			l.lookAtProof(s, rule)
 		}
 	}
 	for d := range l.w.deployments {
@@ -104,12 +107,13 @@ func (l *lint) lookAtProgression(s stages, rule *compiledRule) {
 		l.add(at(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityError, never, detail("a target gets it once more"), "let maximumAgeHours be longer than the soak")
 	}
 	if seldom.targets > 0 {
-		l.add(at(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityWarning, seldom, detail("one of the other targets gets it late"), "let maximumAgeHours be longer than the soak")
+		l.add(at(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityWarning, seldom, detail("one of the targets there gets it late, or once more"), "let maximumAgeHours be longer than the soak")
 	}
 }
 
 // outlives reports whether the soak of one rule is as long as the age that another one allows, where both wait for the same environments, and
-// whether that is fatal: if all targets must have succeeded there is none left whose success could be younger.
+// whether that is fatal: if all targets must have succeeded, and none of them is given its version again by a bracket, there is none left whose
+// success could be younger.
 func (l *lint) outlives(s stages, age, soak *compiledRule, d, e int32) (is, always bool) {
 	w := l.w
 	if age.progression.MaximumAgeHours == nil || time.Duration(*age.progression.MaximumAgeHours)*time.Hour > time.Duration(soak.progression.MinimumSoakTimeMinutes)*time.Minute {
@@ -124,13 +128,173 @@ func (l *lint) outlives(s stages, age, soak *compiledRule, d, e int32) (is, alwa
 	}
 	always = true
 	for _, other := range environments {
-		n := len(w.pairs[int(other)*len(w.deployments)+int(d)].targets)
+		targets := w.pairs[int(other)*len(w.deployments)+int(d)].targets
+		n := len(targets)
 		if n == 0 {
 			return false, false // nothing is to be proved there
 		}
-		always = always && age.progression.required(n) == n && soak.progression.required(n) == n
+		always = always && age.progression.required(n) == n && soak.progression.required(n) == n && !slices.ContainsFunc(targets, l.repeats)
 	}
 	return true, always
+}
+
+// repeats reports whether a bracket may run the version of a target again: that of a hook always, that of a main member if its rule says so.
+func (l *lint) repeats(i int32) bool {
+	f := l.frameOf[i]
+	return f != nil && (f.roles[l.w.targets[i].deployment] != bracket.Main || f.rule.bracket.UnchangedMemberStrategy == bracket.RedeployCurrent)
+}
+
+// proof is what a version has shown in an environment, and what it still can.
+type proof struct {
+	environment      int32
+	population       int // targets there that it is meant for
+	required, able   int // of them: successes asked for, and at most possible
+	adopted          int // run it, and no job says that it succeeded
+	refused, passed  int // may not have it; went on to a newer one
+	tooOld, unproved bool
+}
+
+// lookAtProof finds versions that targets are to get next and that can no longer succeed on as many other targets as a progression asks for. The
+// version that is the next one now is judged, and only by who can have it at all, not by what else holds it back there.
+func (l *lint) lookAtProof(s stages, rule *compiledRule) {
+	w := l.w
+	type question struct{ pair, n int32 }
+	answers := map[question]proof{}
+	var concerns reach
+	var detail string // of the first
+	for _, k := range l.kinds {
+		if !w.views.list[k.view].has(rule) {
+			continue
+		}
+		e, d := l.pairOf(k.pair)
+		for _, i := range w.pairs[k.pair].targets {
+			if w.view[i] != k.view {
+				continue
+			}
+			n := l.next(i)
+			if n < 0 || w.overriddenAt(rule.id, i, n) != nil {
+				continue
+			}
+			q := question{k.pair, n}
+			p, known := answers[q]
+			if !known {
+				p = l.proof(s, rule, d, e, n)
+				answers[q] = p
+			}
+			if !p.unproved {
+				continue
+			}
+			if concerns.targets == 0 {
+				detail = fmt.Sprintf("%s %s does not get to %s: %s", w.deployments[d].ID, w.versions[d].list[n].ID, w.environments[e].ID, p.why(w.environments[p.environment].ID, rule.progression))
+			}
+			concerns.merge(reach{1, i})
+		}
+	}
+	if concerns.targets > 0 {
+		l.add(at(rule, "dependsOnEnvironmentSelector"), LintProgressionUnreachable, SeverityWarning, concerns, detail,
+			"record the jobs that brought it, let it be deployed there, ask for a smaller minimumSuccessPercentage, or override the rule for this version; a later version is not concerned")
+	}
+}
+
+// why says what an environment lacks.
+func (p proof) why(environment string, rule *EnvironmentProgression) string {
+	if p.tooOld {
+		return fmt.Sprintf("its newest success in %s is older than maximumAgeHours %d", environment, *rule.MaximumAgeHours)
+	}
+	text := fmt.Sprintf("of %d targets in %s %d must have succeeded, and at most %d can", p.population, environment, p.required, p.able)
+	if p.adopted > 0 {
+		text += fmt.Sprintf("; %d run it and no job says that it succeeded", p.adopted)
+	}
+	if p.refused > 0 {
+		text += fmt.Sprintf("; for %d a version selector or its status is in the way", p.refused)
+	}
+	if p.passed > 0 {
+		text += fmt.Sprintf("; %d went on to a newer version", p.passed)
+	}
+	return text
+}
+
+// next is the newest version that a target may still get, if there is one.
+func (l *lint) next(i int32) int32 {
+	w := l.w
+	t := &w.targets[i]
+	versions := w.versions[t.deployment].list
+	for n := int32(len(versions)) - 1; n > t.floor(); n-- {
+		if versions[n].CreatedAt.Before(l.until) && w.inScope(i, n) && l.selected(i, n) {
+			return n
+		}
+	}
+	return none
+}
+
+// proof looks at all environments that a rule names, and returns the one that comes closest if none of them can do.
+func (l *lint) proof(s stages, rule *compiledRule, d, e, n int32) proof {
+	environments, failed := s.of(rule, d, e)
+	if failed || len(environments) == 0 {
+		return proof{} // another finding
+	}
+	best := proof{}
+	for _, other := range environments {
+		own := l.proofIn(rule, d, other, n)
+		if !own.unproved {
+			return proof{}
+		}
+		if !best.unproved || own.required-own.able < best.required-best.able {
+			best = own
+		}
+	}
+	return best
+}
+
+func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
+	w := l.w
+	own := proof{environment: e}
+	version := w.versions[d].list[n].ID
+	var newest time.Time
+	open := false // somebody may succeed yet
+	for _, i := range w.pairs[int(e)*len(w.deployments)+int(d)].targets {
+		if !w.inScope(i, n) {
+			continue
+		}
+		own.population++
+		t := &w.targets[i]
+		proved, pending := false, l.repeats(i) || t.outdated
+		for k := range t.Jobs {
+			job := &t.Jobs[k]
+			switch {
+			case job.Version != version:
+			case rule.progression.success(job):
+				proved = true
+				if end := job.end(); end.After(newest) {
+					newest = end
+				}
+			case !job.Status.Terminal(), rule.progression.RequireVerificationPassed && (job.Verification == "" || job.Verification == VerificationRunning):
+				pending = true
+			}
+		}
+		floor := t.floor()
+		can := floor == n && (pending || t.started == n) || floor < n && l.selected(i, n)
+		switch {
+		case proved || can:
+			own.able++
+		case floor == n:
+			own.adopted++
+		case floor > n:
+			own.passed++
+		default:
+			own.refused++
+		}
+		open = open || can
+	}
+	if own.population == 0 {
+		return proof{} // nothing is to be proved there
+	}
+	own.required = rule.progression.required(own.population)
+	if age := rule.progression.MaximumAgeHours; age != nil && !open && own.able >= own.required {
+		own.tooOld = !w.now.Before(addTime(newest, time.Duration(*age)*time.Hour))
+	}
+	own.unproved = own.able < own.required || own.tooOld
+	return own
 }
 
 // lookAtStages finds environments of a deployment that wait for one another: what is left when everything that can start has started. A rule

@@ -173,6 +173,55 @@ func lintScoped(selector string) func(*rollout.Snapshot) {
 	}
 }
 
+// lintNeeds lets v2 of web depend on a version of another deployment.
+func lintNeeds(deployment, selector string) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		for i := range s.Versions {
+			if v := &s.Versions[i]; v.Deployment == "web" && v.ID == "v2" {
+				v.Dependencies = []rollout.VersionDependency{{Deployment: deployment, VersionSelector: selector}}
+			}
+		}
+	}
+}
+
+// lintRelease moves the release of a version.
+func lintRelease(deployment, version string, at time.Time) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		for i := range s.Versions {
+			if v := &s.Versions[i]; v.Deployment == deployment && v.ID == version {
+				v.CreatedAt = at
+			}
+		}
+	}
+}
+
+// lintProves is a policy that lets web into prod once it has proved itself in staging.
+func lintProves(more string) string {
+	return `{"name":"p","selector":"deployment.name == 'web' && environment.name == 'prod'","rules":[` + lintProgression("a", lintStaging, more) + `]}`
+}
+
+// lintAdopted is a staging that runs v1 of web, more about which is said for each of its targets, and a prod that is to get it. There is a v2 for
+// others.
+func lintAdopted(more func(*rollout.Snapshot, *rollout.Target)) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		lintWithStaging(s)
+		lintScoped("resource.name == 'r9'")(s)
+		for i := range s.Targets {
+			switch t := &s.Targets[i]; {
+			case t.Deployment != "web":
+			case t.Environment == "prod":
+				t.Current = ""
+			case more != nil:
+				more(s, t)
+			}
+		}
+	}
+}
+
+func lintSucceeded(t *rollout.Target, version string, at time.Time) {
+	t.Jobs = []rollout.Job{{Run: "1", Version: version, Status: rollout.JobSuccessful, CreatedAt: at, CompletedAt: at}}
+}
+
 func lintRows() []lintRow {
 	hour, minute := time.Hour, time.Minute
 	all := func(d time.Duration) rollout.LintOptions {
@@ -196,6 +245,10 @@ func lintRows() []lintRow {
 		{code: rollout.LintWindowNeverOpens, why: "the only opening is over", rules: lintPast, want: "error rules[0].deploymentWindow 6"},
 		{code: rollout.LintWindowNeverOpens, why: "nobody who runs nothing yet waits for it", rules: lintPast, want: "warning rules[0].deploymentWindow 0",
 			fleet: func(s *rollout.Snapshot) { lintEmpty(s, "web"); lintEmpty(s, "db"); lintEmpty(s, "cache") }},
+		{code: rollout.LintWindowNeverOpens, why: "nobody waits for both windows yet, and whoever runs nothing will for the version after that", rules: lintOffice, want: "warning [0].rules[0].deploymentWindow 0", says: "the windows of p, q are never open together",
+			more: other("q", "deployment.name == 'web'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`), fleet: func(s *rollout.Snapshot) { lintEmpty(s, "web") }},
+		{code: rollout.LintWindowNeverOpens, why: "what is fatal for others already is not said again of whoever runs nothing", rules: lintPast, want: "error [0].rules[0].deploymentWindow 4",
+			more: other("q", "deployment.name == 'web'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`), fleet: func(s *rollout.Snapshot) { lintEmpty(s, "web") }},
 		{code: rollout.LintWindowNeverOpens, why: "unless the rule says so", rules: `{"id":"w","deploymentWindow":{"from":"2024-01-01T00:00:00Z","until":"2024-01-02T00:00:00Z","firstDeploy":"apply"}}`,
 			fleet: func(s *rollout.Snapshot) { lintEmpty(s, "web") }, want: "error rules[0].deploymentWindow 6"},
 		{code: rollout.LintWindowNeverOpens, why: "it opens on the last day that is looked at", rules: `{"id":"w","deploymentWindow":{"from":"2025-01-30T23:00:00Z","until":"2025-02-02T00:00:00Z"}}`},
@@ -366,6 +419,10 @@ func lintRows() []lintRow {
 				}
 			}
 		}, more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`))},
+		{code: rollout.LintDependencyCycle, why: "who waits has nothing to get before its next release, and the others might go ahead until then", rules: lintImmediate, fleet: lintRelease("web", "v2", t0.Add(time.Hour)),
+			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)), want: "warning [1].rules[0].deploymentDependency.dependsOn 2"},
+		{code: rollout.LintDependencyCycle, why: "its next release is not within the horizon", rules: lintImmediate, fleet: lintRelease("web", "v2", t0.Add(time.Hour)), horizon: time.Hour,
+			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`))},
 		{code: rollout.LintDependencyCycle, why: "cache waits for a circle and is in none", want: "error rules[0].deploymentDependency.dependsOn 4",
 			rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name in ['cache', 'web']"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`},
 		{code: rollout.LintDependencyCycle, why: "versions need each other", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
@@ -392,6 +449,23 @@ func lintRows() []lintRow {
 				}
 			}
 		}, want: "error versions[web@v2].dependencies[0].deployment 1"},
+		{code: rollout.LintDependencyUnmatched, why: "the version depends on one of db that does not exist", rules: lintLimited(`"limit":1`), fleet: lintNeeds("db", "version.tag == 'v3'"),
+			want: "warning versions[web@v2].dependencies[0].versionSelector 2", says: "no version that exists satisfies it, of db"},
+		{code: rollout.LintDependencyUnmatched, why: "of db there is a v2 to come", rules: lintLimited(`"limit":1`), fleet: lintNeeds("db", "version.tag == 'v2'")},
+		{code: rollout.LintDependencyUnmatched, why: "db runs the v1 that it depends on", rules: lintLimited(`"limit":1`), fleet: lintNeeds("db", "version.tag == 'v1'")},
+		{code: rollout.LintDependencyUnmatched, why: "the v2 of db that it depends on is withdrawn", rules: lintLimited(`"limit":1`), want: "warning versions[web@v2].dependencies[0].versionSelector 2", fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v2'")(s)
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.Deployment == "db" && v.ID == "v2" {
+					v.Status = "withdrawn"
+				}
+			}
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "what it depends on does not compile", rules: lintLimited(`"limit":1`), fleet: lintNeeds("db", "version.tag = 'v2'"), want: "warning versions[web@v2].dependencies[0].versionSelector 2"},
+		{code: rollout.LintDependencyUnmatched, why: "a version that nobody is to get depends on what it likes", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v3'")(s)
+			lintScoped("resource.name == 'r3'")(s)
+		}},
 		{code: rollout.LintDependencyUnmatched, why: "members of a bracket that are ordered by it wait for nobody", rules: lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`)},
 		{code: rollout.LintDependencyAcrossRoles, why: "the drain needs what it drains for", rules: lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'db'"`), want: "error rules[1].deploymentDependency.dependsOn 2"},
 		{code: rollout.LintDependencyAcrossRoles, why: "the main needs the drain anyway", rules: lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`)},
@@ -418,6 +492,92 @@ func lintRows() []lintRow {
 		{code: rollout.LintDeadlineBelowSoak, why: "a minute is left", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":59,"maximumAgeHours":1`))},
 		{code: rollout.LintDeadlineBelowSoak, why: "a second target may come later", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":60,"maximumAgeHours":1,"minimumSuccessPercentage":50`)),
 			want: "warning rules[0].environmentProgression.maximumAgeHours 6"},
+		{code: rollout.LintDeadlineBelowSoak, why: "a bracket runs what does not change again, and the new success is younger", want: "warning [0].rules[0].environmentProgression.maximumAgeHours 6", fleet: lintWithStaging,
+			more: other("p", "environment.name == 'prod'", lintProgression("a", lintStaging, `,"minimumSoakTimeMinutes":120,"maximumAgeHours":1`)) + "," +
+				other("q", "environment.name == 'staging'", `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","unchangedMemberStrategy":"redeploy_current","memberRoles":{}}}`)},
+		{code: rollout.LintDeadlineBelowSoak, why: "a bracket runs its hook again, and leaves its main members as they are", want: "error [0].rules[0].environmentProgression.maximumAgeHours 2", fleet: lintWithStaging,
+			more: other("p", "environment.name == 'prod' && deployment.name == 'web'", lintProgression("a", lintStaging, `,"minimumSoakTimeMinutes":120,"maximumAgeHours":1`)) + "," +
+				other("q", "environment.name == 'staging'", lintImmediate)},
+		{code: rollout.LintDeadlineBelowSoak, why: "the hook has a younger success each time", want: "warning [0].rules[0].environmentProgression.maximumAgeHours 2", fleet: lintWithStaging,
+			more: other("p", "environment.name == 'prod' && deployment.name == 'db'", lintProgression("a", lintStaging, `,"minimumSoakTimeMinutes":120,"maximumAgeHours":1`)) + "," +
+				other("q", "environment.name == 'staging'", lintImmediate)},
+		{code: rollout.LintProgressionUnreachable, why: "staging was adopted with the version that prod is to get, and no job says that it succeeded", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2",
+			says:  "web v1 does not get to prod: of 2 targets in staging 2 must have succeeded, and at most 0 can; 2 run it and no job says that it succeeded",
+			fleet: lintAdopted(nil)},
+		{code: rollout.LintProgressionUnreachable, why: "the job that brought it is on record", more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) { lintSucceeded(t, "v1", t0.Add(-time.Hour)) })},
+		{code: rollout.LintProgressionUnreachable, why: "of one of two", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 1 can; 1 run it",
+			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+				if t.Resource == "r1" {
+					lintSucceeded(t, "v1", t0.Add(-time.Hour))
+				}
+			})},
+		{code: rollout.LintProgressionUnreachable, why: "one of two is enough", more: lintProves(`,"minimumSuccessPercentage":50`), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+			if t.Resource == "r1" {
+				lintSucceeded(t, "v1", t0.Add(-time.Hour))
+			}
+		})},
+		{code: rollout.LintProgressionUnreachable, why: "it succeeded, and its checks have not passed", more: lintProves(`,"requireVerificationPassed":true`), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2",
+			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+				lintSucceeded(t, "v1", t0.Add(-time.Hour))
+				t.Jobs[0].Verification = rollout.VerificationFailed
+			})},
+		{code: rollout.LintProgressionUnreachable, why: "its checks are not over", more: lintProves(`,"requireVerificationPassed":true`), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+			lintSucceeded(t, "v1", t0.Add(-time.Hour))
+			t.Jobs[0].Verification = rollout.VerificationRunning
+		})},
+		{code: rollout.LintProgressionUnreachable, why: "nor have they begun", more: lintProves(`,"requireVerificationPassed":true`), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+			lintSucceeded(t, "v1", t0.Add(-time.Hour))
+		})},
+		{code: rollout.LintProgressionUnreachable, why: "it is being run again", more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+			t.Jobs = []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0.Add(-time.Hour)}}
+		})},
+		{code: rollout.LintProgressionUnreachable, why: "it is to be run again, because something changed", more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) { t.OutdatedAt = t0 })},
+		{code: rollout.LintProgressionUnreachable, why: "a bracket will run it again", fleet: lintAdopted(nil),
+			more: lintProves("") + "," + other("q", "environment.name == 'staging'", `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","unchangedMemberStrategy":"redeploy_current","memberRoles":{}}}`)},
+		{code: rollout.LintProgressionUnreachable, why: "a bracket that leaves it as it is will not", fleet: lintAdopted(nil), want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2",
+			more: lintProves("") + "," + other("q", "environment.name == 'staging'", `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)},
+		{code: rollout.LintProgressionUnreachable, why: "it succeeded two hours ago, which is too long", more: lintProves(`,"maximumAgeHours":2`), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2",
+			says:  "web v1 does not get to prod: its newest success in staging is older than maximumAgeHours 2",
+			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) { lintSucceeded(t, "v1", t0.Add(-2*time.Hour)) })},
+		{code: rollout.LintProgressionUnreachable, why: "a second less is not", more: lintProves(`,"maximumAgeHours":2`), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+			lintSucceeded(t, "v1", t0.Add(-2*time.Hour+time.Second))
+		})},
+		{code: rollout.LintProgressionUnreachable, why: "the other one is to get it, and will be younger", more: lintProves(`,"maximumAgeHours":2,"minimumSuccessPercentage":50`), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+			if t.Current = ""; t.Resource == "r1" {
+				lintSucceeded(t, "v1", t0.Add(-2*time.Hour))
+			}
+		})},
+		{code: rollout.LintProgressionUnreachable, why: "staging went on to what prod may not have", want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 0 can; 2 went on to a newer version",
+			more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+				t.Current = "v2"
+				lintScoped("environment.name == 'staging'")(s)
+			})},
+		{code: rollout.LintProgressionUnreachable, why: "staging is refused it", want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 0 can; for 2 a version selector or its status is in the way",
+			more: lintProves("") + "," + other("q", "environment.name == 'staging'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`), fleet: lintWithStaging},
+		{code: rollout.LintProgressionUnreachable, why: "an override lets it past the selector there", fleet: func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			s.Overrides = []rollout.Override{{ID: "1", Rule: "v", Version: "v2", CreatedAt: t0.Add(-time.Hour), CreatedBy: "ann", Reason: "urgent"}}
+		}, more: lintProves("") + "," + other("q", "environment.name == 'staging'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`)},
+		{code: rollout.LintProgressionUnreachable, why: "or past the progression", fleet: func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			s.Overrides = []rollout.Override{{ID: "1", Rule: "a", Version: "v2", CreatedAt: t0.Add(-time.Hour), CreatedBy: "ann", Reason: "urgent"}}
+		}, more: lintProves("") + "," + other("q", "environment.name == 'staging'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`)},
+		{code: rollout.LintProgressionUnreachable, why: "it is not meant for staging, so that nothing is to be proved there", more: lintProves(""), fleet: func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			lintScoped("environment.name == 'prod'")(s)
+		}},
+		{code: rollout.LintProgressionUnreachable, why: "staging and prod are to get it", more: lintProves(""), fleet: lintWithStaging},
+		{code: rollout.LintProgressionUnreachable, why: "prod may not have it either", fleet: lintWithStaging, more: other("p", "deployment.name == 'web' && environment.name == 'prod'", lintProgression("a", lintStaging, "")+`,{"id":"w","versionSelector":{"selector":"version.tag != 'v2'"}}`) + "," +
+			other("q", "environment.name == 'staging'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`)},
+		{code: rollout.LintProgressionUnreachable, why: "it can be proved in canary", more: other("p", "deployment.name == 'web' && environment.name == 'prod'", lintProgression("a", `"environment.name != 'prod'"`, "")), fleet: func(s *rollout.Snapshot) {
+			*s = inEnvironments(*s, "staging", "canary")
+			for i := range s.Targets {
+				if s.Targets[i].Environment != "staging" {
+					s.Targets[i].Current = ""
+				}
+			}
+			lintScoped("resource.name == 'r9'")(s)
+		}},
 		{code: rollout.LintApprovalUnreachable, why: "three of two", rules: `{"id":"a","anyApproval":{"minApprovals":3}}`, options: rollout.LintOptions{Approvers: []string{"ann", "bob", "ann"}}, want: "error rules[0].anyApproval.minApprovals 6"},
 		{code: rollout.LintApprovalUnreachable, why: "two of two", rules: `{"id":"a","anyApproval":{"minApprovals":2}}`, options: rollout.LintOptions{Approvers: []string{"ann", "bob", "ann"}}},
 		{code: rollout.LintApprovalUnreachable, why: "nobody knows who may approve", rules: `{"id":"a","anyApproval":{"minApprovals":3}}`},

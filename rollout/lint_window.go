@@ -11,7 +11,8 @@ import (
 	"github.com/tranche-dev/tranche/clock"
 )
 
-// lookAtWindows finds calendars that never open, for the targets that wait for them, and for policies that govern none.
+// lookAtWindows finds calendars that never open: for the targets that wait for them, for those that do not yet, because they run nothing, and will
+// for the version after that, and for policies that govern none.
 func (l *lint) lookAtWindows() {
 	waiting := map[*hours]*reach{}
 	var all []*hours
@@ -25,6 +26,12 @@ func (l *lint) lookAtWindows() {
 			all = append(all, h)
 		}
 		waiting[h].add(int32(i))
+	}
+	for _, k := range l.kinds {
+		if h := l.w.views.list[k.view].hours; h != nil && waiting[h] == nil {
+			waiting[h] = &reach{}
+			all = append(all, h)
+		}
 	}
 	waited := map[*compiledRule]bool{}
 	for _, h := range all {
@@ -55,6 +62,12 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 		stretch = fmt.Sprintf(" for the %v that minimumRemainingMinutes asks for", h.longest)
 	}
 	within := fmt.Sprintf("within %v", l.horizon)
+	say := func(rule *compiledRule, code LintCode, detail, fix string) {
+		f := at(rule, "")
+		if _, worse := l.index[findingKey{code, SeverityError, f.Policy, f.Rule, f.Path, ""}]; !worse || waiting.targets > 0 {
+			l.add(f, code, neverOr(waiting), waiting, detail, fix)
+		}
+	}
 	var opening, closing []*compiledRule
 	var names []string
 	var openings []clock.Calendar
@@ -81,12 +94,12 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 		switch {
 		case len(allows) > 0 && (failed != nil || !l.fits(open, h.longest)):
 			alone = true
-			l.add(at(allows[0], ""), LintWindowNeverOpens, neverOr(waiting), waiting,
+			say(allows[0], LintWindowNeverOpens,
 				fmt.Sprintf("the windows of %q are never open%s %s", policy.id, stretch, within),
 				"add an opening that is still to come and long enough, or ask for less remaining time")
 		case faulty != nil || !l.fits(whole, h.longest):
 			alone = true
-			l.add(at(denies[0], ""), LintFreezeCoversOpenings, neverOr(waiting), waiting,
+			say(denies[0], LintFreezeCoversOpenings,
 				fmt.Sprintf("the closing windows of %q cover every opening%s %s", policy.id, stretch, within),
 				"shorten or remove one of them, or override it for the version that cannot wait")
 		}
@@ -95,11 +108,11 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 	switch {
 	case alone:
 	case len(opening) > 0 && !l.fits(clock.Intersect(openings...), h.longest):
-		l.add(at(opening[0], ""), LintWindowNeverOpens, neverOr(waiting), waiting,
+		say(opening[0], LintWindowNeverOpens,
 			fmt.Sprintf("the windows of %s are never open together%s %s", strings.Join(names, ", "), stretch, within),
 			"a target starts only while the windows of all its policies are open: let them meet, or put them into one policy, where one open window will do")
 	default:
-		l.add(at(closing[0], ""), LintFreezeCoversOpenings, neverOr(waiting), waiting,
+		say(closing[0], LintFreezeCoversOpenings,
 			fmt.Sprintf("the closing windows of %s together cover every opening%s %s", strings.Join(names, ", "), stretch, within),
 			"shorten or remove one of them, or override it for the version that cannot wait")
 	}
