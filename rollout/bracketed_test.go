@@ -228,3 +228,98 @@ func TestApprovedThereLater(t *testing.T) {
 		}
 	}
 }
+
+// TestObstaclesOfMembers: whatever keeps one member from running, and is no matter of the bracket, holds the whole resource before its drain. The other
+// resource, on which nothing is in the way, goes ahead.
+func TestObstaclesOfMembers(t *testing.T) {
+	const bracketed = `{"deploymentBracket":{"deploymentSelector":"deployment.name != 'base'","readinessMode":"immediate","memberRoles":{}}}`
+	find := func(s *rollout.Snapshot, deployment string) *rollout.Target {
+		k := slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.Resource == "r1" && t.Deployment == deployment })
+		return &s.Targets[k]
+	}
+	base := func(s *rollout.Snapshot) { // runs v1 on r1 and v2 on r2, where it stays
+		for i := range s.Targets {
+			if s.Targets[i].Deployment == "base" && s.Targets[i].Resource == "r2" {
+				s.Targets[i].Current = "v2"
+			}
+		}
+		for i := range s.Versions {
+			if s.Versions[i].Deployment == "base" && s.Versions[i].ID == "v2" {
+				s.Versions[i].Status = rollout.VersionPaused
+			}
+		}
+	}
+	for _, row := range []struct {
+		why, rules string
+		change     func(*rollout.Snapshot)
+		want       string // what both members on r1 wait for
+	}{
+		{"a dependency rule on who is no member", `,{"deploymentDependency":{"dependsOn":"deployment.name == 'base' && version.tag == 'v2'","appliesTo":"deployment.name == 'app'"}}`,
+			base, "bracket_not_due dependency_unmet"},
+		{"a dependency of the version on who is no member", "", func(s *rollout.Snapshot) {
+			base(s)
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.Deployment == "app" && v.ID == "v2" {
+					v.Dependencies = []rollout.VersionDependency{{Deployment: "base", VersionSelector: "version.tag == 'v2'"}}
+				}
+			}
+		}, "bracket_not_due version_dependency_unmet"},
+		{"what both wait for is said once", `,{"deploymentDependency":{"dependsOn":"deployment.name == 'base' && version.tag == 'v2'"}}`, base, "bracket_not_due dependency_unmet"},
+		{"what each waits for on its own is said of both", `,{"deploymentDependency":{"dependsOn":"deployment.name == 'base' && version.tag == 'v2'"}}`, func(s *rollout.Snapshot) {
+			base(s)
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.Deployment == "app" && v.ID == "v2" {
+					v.Dependencies = []rollout.VersionDependency{{Deployment: "base", VersionSelector: "version.tag == 'v2'"}}
+				}
+			}
+		}, "bracket_not_due dependency_unmet version_dependency_unmet"},
+		{"two versions, one dependency", "", func(s *rollout.Snapshot) {
+			base(s)
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.Deployment != "base" && v.ID == "v2" {
+					v.Dependencies = []rollout.VersionDependency{{Deployment: "base", VersionSelector: "version.tag == 'v2'"}}
+				}
+			}
+		}, "bracket_not_due version_dependency_unmet"},
+		{"a job that the bracket did not start", "", func(s *rollout.Snapshot) {
+			find(s, "lib").Jobs = []rollout.Job{{Run: "by hand", Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0.Add(-time.Minute)}}
+		}, "bracket_not_due target_busy"},
+		{"a current version that nobody lists", "", func(s *rollout.Snapshot) { find(s, "app").Current = "v0" }, "bracket_not_due version_unknown"},
+		{"a concurrency rule that cannot be asked", `,{"resourceConcurrency":{"limitType":"count","limitValue":9,"groupSelector":"int(resource.metadata['rack']) > 0"}}`, func(s *rollout.Snapshot) {
+			s.Resources[0].Metadata, s.Resources[1].Metadata = map[string]string{"rack": "a"}, map[string]string{"rack": "1"}
+		}, "bracket_not_due selector_error"},
+	} {
+		s := fleet(2, "v1", map[string][]string{"app": {"v1", "v2"}, "lib": {"v1", "v2"}, "base": {"v1", "v2"}})
+		row.change(&s)
+		plan := mustPlan(t, compile(t, policy(bracketed+row.rules)), s, t0)
+		for _, line := range blockers(plan) {
+			if strings.HasPrefix(line, "r1/app@v2:") || strings.HasPrefix(line, "r1/lib@v2:") {
+				if got := line[len("r1/app@v2: "):]; got != row.want {
+					t.Errorf("%s: %s, want %s", row.why, line, row.want)
+				}
+			}
+		}
+		members := slices.DeleteFunc(started(plan), func(s string) bool { return strings.Contains(s, "/base@") })
+		slices.Sort(members)
+		if want := []string{"r2/app@v2", "r2/lib@v2"}; !slices.Equal(members, want) {
+			t.Errorf("%s: starts %q, want %q", row.why, members, want)
+		}
+	}
+}
+
+// TestObstaclesBeforeTheTurn: what is in the way is said before the turn comes, and not only then.
+func TestObstaclesBeforeTheTurn(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+		{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600}}`))
+	s := fleet(2, "v1", map[string][]string{"app": {"v1", "v2"}})
+	late := mustPlan(t, set, s, t0).Waiting[0].Resource
+	for i := range s.Targets {
+		if s.Targets[i].Resource == late {
+			s.Targets[i].Jobs = []rollout.Job{{Run: "by hand", Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0.Add(-time.Minute)}}
+		}
+	}
+	plan := mustPlan(t, set, s, t0)
+	if got, want := blockers(plan), []string{late + "/app@v2: bracket_not_due target_busy"}; !slices.Equal(got, want) {
+		t.Errorf("waits %q, want %q", got, want)
+	}
+}

@@ -42,7 +42,7 @@ func (w *work) chooseFor(i int32) {
 			return
 		}
 		if newest {
-			w.wait(i, v.ID, blockers)
+			w.waitNumber(i, n, blockers)
 			newest = false
 		}
 	}
@@ -56,7 +56,7 @@ func (w *work) chooseFor(i int32) {
 		return
 	}
 	if blockers, needed := w.repeat(i, floor); len(blockers) > 0 {
-		w.wait(i, versions[floor].ID, blockers)
+		w.waitNumber(i, floor, blockers)
 	} else if needed {
 		w.offer(i, floor, w.repeatDue(i, floor), 0)
 	} else if newest {

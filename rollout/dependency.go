@@ -183,7 +183,7 @@ func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork) []Verdi
 			verdict = Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: err.Error()}}
 		}
 		if !ok {
-			blockers = w.also(blockers, verdict)
+			blockers = w.once(blockers, verdict)
 		}
 	}
 	return blockers
@@ -193,7 +193,7 @@ func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork) []Verdi
 func (w *work) versionDependencies(blockers []Verdict, i int32, v *Version, runs []pendingRun) []Verdict {
 	for _, d := range v.Dependencies {
 		if verdict, ok := w.versionDependency(i, d, runs); !ok {
-			blockers = w.also(blockers, verdict)
+			blockers = w.once(blockers, verdict)
 		}
 	}
 	return blockers

@@ -15,6 +15,7 @@ type view struct {
 	gradual      []*compiledRule
 	dependencies []*compiledRule
 	selectors    []*compiledRule
+	selective    bool // one of them reads the resource
 	approvals    []*compiledRule
 	progressions []*compiledRule
 	cooldowns    []*compiledRule
@@ -37,6 +38,7 @@ func newView(policies []*compiledPolicy) *view {
 		v.retries = append(v.retries, p.retries...)
 		v.rollbacks = append(v.rollbacks, p.rollbacks...)
 	}
+	v.selective = slices.ContainsFunc(v.selectors, func(rule *compiledRule) bool { return rule.readsResource })
 	v.openHours()
 	return v
 }

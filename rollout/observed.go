@@ -122,10 +122,10 @@ type observedTargets struct {
 
 func (o *observedTargets) Len() int { return len(o.bracket.targets) }
 
-func (o *observedTargets) At(k int) bracket.Target {
+func (o *observedTargets) At(k int) (own bracket.Target) {
 	b, i := o.bracket, o.bracket.targets[k]
 	t := &o.targets[i]
-	own := bracket.Target{Resource: o.resources[t.resource].ID, Deployment: o.deployments[t.deployment].ID, Current: o.currentID(t)}
+	own.Resource, own.Deployment, own.Current = o.resources[t.resource].ID, o.deployments[t.deployment].ID, o.currentID(t)
 	if t.outdated {
 		own.OutdatedAt = t.OutdatedAt
 	}
@@ -179,15 +179,14 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 // outOfScope adds the versions that do not exist for a target, and those that a version selector refuses on its resource.
 func (w *work) outOfScope(list []string, i int32) []string {
 	t := &w.targets[i]
+	if !w.views.list[w.view[i]].selective && !w.scoped[t.deployment] && !w.narrowed {
+		return list
+	}
 	versions := w.versions[t.deployment].list
 	shared := len(list)
 	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
-		perResource := w.gateOf(i, n).perResource
-		if len(perResource) == 0 && !w.scoped[t.deployment] && !w.narrowed {
-			return list
-		}
 		out := !w.inScope(i, n)
-		for _, rule := range perResource {
+		for _, rule := range w.gateOf(i, n).perResource {
 			at := w.bound(i)
 			at.version = versions[n]
 			if _, ok := w.versionSelector(rule, &at); !ok && w.overriddenAt(rule.id, i, n) == nil {

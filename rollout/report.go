@@ -200,12 +200,13 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 			for _, verdict := range slices.Concat(p.timed, p.blockers) {
 				blockers = w.also(blockers, verdict)
 			}
+			listed := w.list(blockers)
 			for _, run := range b.runs[p.from:p.to] {
 				if w.atWork(b, run) {
 					continue
 				}
 				settled.add(run.target)
-				w.waitNumber(run.target, run.version, blockers)
+				w.waitFor(run.target, run.version, listed)
 			}
 		}
 	}
@@ -359,8 +360,8 @@ func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 }
 
 // verdict is a bracket's answer in the words of this package.
-func (w *work) verdict(b *bracketWork, v bracket.Verdict, p *pendingResource) Verdict {
-	verdict := Verdict{Status: Status(v.Reason.Status()), Reason: Reason(v.Reason), Rule: b.id, Until: v.Until, On: w.translate(v.On)}
+func (w *work) verdict(b *bracketWork, v bracket.Verdict, p *pendingResource) (verdict Verdict) {
+	verdict = Verdict{Status: Status(v.Reason.Status()), Reason: Reason(v.Reason), Rule: b.id, Until: v.Until, On: w.translate(v.On)}
 	if p != nil && p.n > 0 {
 		verdict.Data = w.datum(Data{Position: int(p.position), Population: int(p.n)})
 	}

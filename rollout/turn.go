@@ -36,7 +36,8 @@ func (w *work) due(b *bracketWork, p bracket.Pending) []time.Time {
 		if list := p.Runs(n); len(runs) != len(list) || &runs[0] != &list[0] {
 			runs, offsets = list, w.offsets(own, list, offsets[:0])
 		}
-		pending := pendingResource{resource: resource, from: int32(len(b.runs))}
+		pending := &b.pending[n]
+		pending.resource, pending.from = resource, int32(len(b.runs))
 		for _, run := range offsets {
 			b.runs = append(b.runs, pendingRun{own[run.target], run.version})
 		}
@@ -51,8 +52,7 @@ func (w *work) due(b *bracketWork, p bracket.Pending) []time.Time {
 		if verdict, open := w.closes(resource); open {
 			pending.blockers = w.also(pending.blockers, verdict)
 		}
-		instants[n] = w.dueOn(b, schedule, &pending)
-		b.pending[n] = pending
+		instants[n] = w.dueOn(b, schedule, pending)
 	}
 	return instants
 }
@@ -81,7 +81,7 @@ func (w *work) dueOn(b *bracketWork, schedule *schedule, pending *pendingResourc
 			at, position, founders, err = schedule.turn(run)
 		}
 		if err != nil {
-			pending.blockers = w.also(pending.blockers, Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: b.id, On: onConfig(b.id), Data: &Data{Detail: err.Error()}})
+			pending.blockers = w.once(pending.blockers, Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: b.id, On: onConfig(b.id), Data: &Data{Detail: err.Error()}})
 		}
 		if at.After(due) {
 			due = at
@@ -97,7 +97,9 @@ func (w *work) dueOn(b *bracketWork, schedule *schedule, pending *pendingResourc
 				due = end
 			}
 		}
-		pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, runs, false)
+		if t := &w.targets[run.target]; t.current == missing || t.busy() || !schedule.quiet(b, run.target) {
+			pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, runs, false)
+		}
 	}
 	if w.windowed {
 		due = w.opening(runs, due, pending)
@@ -225,6 +227,8 @@ type schedule struct {
 	group *bracket.Group
 	rules []scheduledRule
 	alike bool // the runs on one resource that the same policies govern are due together
+
+	unopposed map[int32][]answer // by view and deployment number: see quiet
 }
 
 type scheduledRule struct {
@@ -234,7 +238,7 @@ type scheduledRule struct {
 }
 
 func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
-	s := &schedule{w: w, group: group, alike: !w.windowed && len(w.overrides) == 0}
+	s := &schedule{w: w, group: group, alike: !w.windowed && len(w.overrides) == 0, unopposed: map[int32][]answer{}}
 	seen := map[*compiledRule]bool{}
 	views := make([]bool, len(w.views.list))
 	for _, i := range b.targets {
@@ -289,6 +293,24 @@ func (w *work) scheduleRule(b *bracketWork, rule *compiledRule, group *bracket.G
 	return s
 }
 
+// quiet reports that no rule can be an obstacle for a target, whatever its resource and version: of most members it is known once for all of them.
+func (s *schedule) quiet(b *bracketWork, i int32) bool {
+	w := s.w
+	view, d := w.view[i], w.targets[i].deployment
+	known := s.unopposed[view]
+	if known == nil {
+		known = slices.Repeat([]answer{undecided}, len(w.deployments))
+		s.unopposed[view] = known
+	}
+	if known[d] == undecided {
+		known[d] = no
+		if len(w.held) == 0 && len(w.set.customs) == 0 && !w.dependent[d] && len(w.blockingRules(i, b)) == 0 {
+			known[d] = yes
+		}
+	}
+	return known[d] == yes
+}
+
 // turn is when a member's target is due under all rules that govern it.
 func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32, err error) {
 	w, i := s.w, run.target
@@ -331,7 +353,7 @@ func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, r
 		return w.let(w.obstaclesOf(b, blockers, i, version, runs, back), i, version)
 	}
 	for _, verdict := range w.let(w.obstaclesOf(b, nil, i, version, runs, back), i, version) {
-		blockers = w.also(blockers, verdict) // those before are of other versions
+		blockers = w.once(blockers, verdict) // those before are of other versions
 	}
 	return blockers
 }
@@ -340,7 +362,7 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 	t := &w.targets[i]
 	if len(w.held) > 0 {
 		for _, verdict := range w.held[i] {
-			blockers = w.also(blockers, verdict)
+			blockers = w.once(blockers, verdict)
 		}
 	}
 	if runs != nil && t.current == missing {

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,6 +95,16 @@ const (
 	OnConfig       ConditionKind = "config"        // somebody changes the policy, the limit of Pool or the fleet
 	OnOperator     ConditionKind = "operator"      // an operator's command
 )
+
+// same reports whether two verdicts say the same.
+func (v *Verdict) same(o *Verdict) bool {
+	if v.Status != o.Status || v.Reason != o.Reason || v.Rule != o.Rule || !v.Until.Equal(o.Until) || !slices.Equal(v.On, o.On) {
+		return false
+	}
+	a, b := v.Data, o.Data
+	return a == b || a != nil && b != nil && a.Position == b.Position && a.Population == b.Population && a.Attempt == b.Attempt && a.Allowed == b.Allowed &&
+		a.Detail == b.Detail && slices.Equal(a.Names, b.Names)
+}
 
 // Condition is an event that can change a verdict. Which fields are set follows from the kind.
 type Condition struct {
