@@ -30,6 +30,9 @@ func TestEventsAreTheDifference(t *testing.T) {
 					told["run"] = e.To
 				case staged.EventStage:
 					told[fmt.Sprint("stage ", e.Stage)] = e.To
+					if e.To == string(staged.StageUpdating) { // after a retry the wait starts again
+						told[fmt.Sprint("waited ", e.Stage)] = "false"
+					}
 				case staged.EventApproval:
 					told[fmt.Sprint("approval ", e.Stage, e.Side)] = e.To
 				case staged.EventWait:
