@@ -75,7 +75,8 @@ func (f *faults) within(path string, n, least, most int64, unit string) {
 // terminal reports a status that no ended job has.
 func (f *faults) terminal(path string, status JobStatus) bool {
 	if !status.Terminal() {
-		f.add(path, CodeUnknownValue, status, "is not a status of an ended job")
+		f.add(path, CodeUnknownValue, status, "is not a status of an ended job, such as %s, %s, %s, %s, %s or %s",
+			JobFailure, JobCancelled, JobSkipped, JobInvalidAgent, JobInvalidIntegration, JobExternalRunNotFound)
 	}
 	return status.Terminal()
 }

@@ -90,7 +90,7 @@ func TestBadRules(t *testing.T) {
 		{"a phase without anchor", policy(`{"deploymentWindow":{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=9","durationMinutes":60}}`), []string{"anchor_required rules[0].deploymentWindow.anchor: "}},
 		{"no length", policy(`{"deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=9"}}`), []string{"duration_invalid rules[0].deploymentWindow.durationMinutes: "}},
 		{"a rollback that nothing triggers", policy(`{"rollback":{}}`), []string{"required rules[0].rollback.onJobStatuses: nothing triggers"}},
-		{"a rollback on what is none", policy(`{"rollback":{"onJobStatuses":["successful","inProgress"]}}`), []string{`conflict rules[0].rollback.onJobStatuses[0]: "successful"`, `unknown_value rules[0].rollback.onJobStatuses[1]: "inProgress"`}},
+		{"a rollback on what is none", policy(`{"rollback":{"onJobStatuses":["successful","inProgress"]}}`), []string{`conflict rules[0].rollback.onJobStatuses[0]: "successful"`, `unknown_value rules[0].rollback.onJobStatuses[1]: "inProgress": is not a status of an ended job, such as failure, cancelled, skipped, invalidJobAgent, invalidIntegration or externalRunNotFound`}},
 	} {
 		policies, err := rollout.ParsePolicies([]byte(row.in))
 		if err == nil {

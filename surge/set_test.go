@@ -399,7 +399,7 @@ func TestParsePodCliqueSet(t *testing.T) {
 		want     []string
 	}{
 		{"wrong forms, all at once", `{"spec":{"replicas":"2","template":{"cliques":[{"name":"a","updateStrategy":{"maxSurge":"5","maxUnavailable":-1}},{"nam":"b"}]}}}`, []string{
-			"type spec.replicas: must be a whole number, not a string",
+			"type spec.replicas: must be a whole number, not a string: leave the quotes out",
 			`type spec.template.cliques[0].updateStrategy.maxSurge: "5": must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
 			`type spec.template.cliques[0].updateStrategy.maxUnavailable: -1: must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
 			`unknown_field spec.template.cliques[1].nam: unknown field; did you mean "name"?`}},

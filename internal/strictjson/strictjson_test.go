@@ -53,6 +53,9 @@ type rule struct {
 	Count   map[int]bool      `json:"count"`
 	Skipped string            `json:"-"`
 	Extra   *extra            `json:"extra"`
+	Seconds int               `json:"waitSeconds"`
+	Minutes int               `json:"waitMinutes"`
+	Hours   int               `json:"waitHours"`
 	Plain   string
 }
 
@@ -79,7 +82,15 @@ func TestFaults(t *testing.T) {
 		{`{"limitValue":4294967296}`, []string{`limitValue: must be a whole number of at most 31 bits, not 4294967296`}, "overflow"},
 		{`{"limitValue":1.5}`, []string{`limitValue: must be a whole number, not 1.5`}, "fraction"},
 		{`{"share":-1}`, []string{`share: must be a whole number, not negative, of at most 8 bits, not -1`}, "negative for unsigned"},
-		{`{"limitValue":"1"}`, []string{`limitValue: must be a whole number, not a string`}, "text for a number"},
+		{`{"limitValue":"1"}`, []string{`limitValue: must be a whole number, not a string: leave the quotes out`}, "text for a number"},
+		{`{"limitValue":"null","ratio":"half","enabled":"no"}`, []string{`limitValue: must be a whole number, not a string`, `ratio: must be a number, not a string`, `enabled: must be true or false, not a string`}, "texts that are no better without quotes"},
+		{`{"enabled":"false","ratio":"0.5"}`, []string{`enabled: must be true or false, not a string: leave the quotes out`, `ratio: must be a number, not a string: leave the quotes out`}, "a truth value and a number in quotes"},
+		{`{"limitValue":300.0,"share":3e2}`, []string{`limitValue: must be a whole number, not 300.0: write 300`, `share: must be a whole number, not negative, not 3e2`}, "a whole number with a fraction, and one that does not fit either"},
+		{`{"id":7,"Plain":true}`, []string{`id: must be a string, not 7: put it in quotes`, `Plain: must be a string, not a boolean: put it in quotes`}, "scalars for a text"},
+		{`{"waitSeconds":"5m","waitHours":"90m","waitMinutes":"1h30m"}`, []string{`waitSeconds: must be a whole number, not a string: write 300`, `waitHours: must be a whole number, not a string`, `waitMinutes: must be a whole number, not a string: write 90`}, "durations, in the unit of the field"},
+		{`{"colo":"red","lmit":1,"waitSec":1}`, []string{`colo: unknown field; did you mean "colour"?`, `lmit: unknown field`, `waitSec: unknown field; did you mean "waitSeconds"?`}, "the beginning of one name"},
+		{`{"wait":1,"co":1}`, []string{`wait: unknown field`, `co: unknown field`}, "the beginning of several, and one that is too short to say"},
+		{`{"nxet":{}}`, []string{`nxet: unknown field; did you mean "next"?`}, "two letters exchanged"},
 		{`{"enabled":null}`, []string{`enabled: null is not a value here: leave the field out`}, "encoding/json would ignore it"},
 		{`{"colour":null}`, []string{`colour: null is not a value here: leave the field out`}, "nor does a text type see null"},
 		{`{"colour":"blue"}`, []string{`colour: no such colour: "blue"`}, "a type's own error gets the path"},
@@ -107,6 +118,18 @@ func TestFaults(t *testing.T) {
 		{`{"Skipped":"x"}`, []string{`Skipped: unknown field`}, "fields hidden from JSON"},
 		{`[]`, []string{`must be an object, not a list`}, "the document itself"},
 		{`{} {}`, []string{`line 1, column 4: one document is expected, more text follows`}, "trailing data"},
+		{`{"id":"a",}`, []string{`line 1, column 11: invalid character '}' looking for beginning of object key string; leave out the comma before it`}, "a comma too many"},
+		{`{"parts":[{"name":"a"}, ]}`, []string{`line 1, column 25: invalid character ']' looking for beginning of value; leave out the comma before it`}, "in a list"},
+		{"{\"id\":\"a\" // who\n}", []string{`line 1, column 11: invalid character '/' after object key:value pair; JSON has no comments`}, "a comment"},
+		{"# who\n{}", []string{`line 1, column 1: invalid character '#' looking for beginning of value; JSON has no comments`}, "a comment of YAML"},
+		{`{"enabled":True}`, []string{`line 1, column 12: invalid character 'T' looking for beginning of value; write true, false or null`}, "as in Python"},
+		{`{'id':"a"}`, []string{`line 1, column 2: invalid character '\'' looking for beginning of object key string; names and texts stand in double quotes`}, "single quotes"},
+		{`{id:"a"}`, []string{`line 1, column 2: invalid character 'i' looking for beginning of object key string; names and texts stand in double quotes`}, "no quotes"},
+		{`{"id":node}`, []string{`line 1, column 8: invalid character 'o' in literal null (expecting 'u'); names and texts stand in double quotes`}, "a word that begins like another one"},
+		{"id: a\n", []string{`line 1, column 1: invalid character 'i' looking for beginning of value; a document begins with { or [`}, "YAML"},
+		{"name: a\n", []string{`line 1, column 2: invalid character 'a' in literal null (expecting 'u'); a document begins with { or [`}, "YAML that begins like a word of JSON"},
+		{`{"parts":[{"name":"a"} {"name":"b"}]}`, []string{`line 1, column 24: invalid character '{' after array element; a comma is missing before it`}, "no comma"},
+		{"\xef\xbb\xbf{}", []string{"line 1, column 1: invalid character 'ï' looking for beginning of value; it begins with a byte order mark: save it without one"}, "what some editors write first"},
 		{"{\n \"id\": x}", []string{`line 2, column 8: invalid character 'x'`}, "position of a syntax error"},
 		{`{"id":`, []string{`line 1, column 7: unexpected EOF`}, "cut off"},
 		{" ", []string{`the document is empty`}, "nothing at all"},
@@ -155,7 +178,7 @@ func TestDistance(t *testing.T) {
 	for _, row := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"ab", "ba", 2}, {"same", "same", 0}} {
+	}{{"", "", 0}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"ab", "ba", 1}, {"nmae", "name", 1}, {"ca", "abc", 3}, {"same", "same", 0}} {
 		if got := strictjson.Distance(row.a, row.b); got != row.want {
 			t.Errorf("Distance(%q, %q) = %d, want %d", row.a, row.b, got, row.want)
 		}
