@@ -182,8 +182,17 @@ func TestAbandonedLease(t *testing.T) {
 	}
 	s.State = plan.State
 	plan = mustPlan(t, compile(t, policy(rules("other"))), s, t0.Add(2*time.Minute))
-	if got := leases(plan.State); len(got) != 1 || len(plan.Start) != 1 || len(orphans(plan)) != 1 {
-		t.Errorf("under another pool: holds %q, starts %q, orphans %q", got, started(plan), orphans(plan))
+	if got := leases(plan.State); len(got) != 1 || len(plan.Start) != 0 || len(orphans(plan)) != 1 {
+		t.Errorf("under another pool nobody has repaired the node: holds %q, starts %q, orphans %q", got, started(plan), orphans(plan))
+	}
+	released, err := plan.State.Pools[1].Release(plan.Orphans[0].Holder, plan.Orphans[0].Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.State = plan.State
+	s.State.Pools = []concurrency.Record{released}
+	if plan = mustPlan(t, compile(t, policy(rules("other"))), s, t0.Add(2*time.Minute)); len(plan.Start) != 1 || len(plan.Orphans) != 0 {
+		t.Errorf("once the host has released the lease: starts %q, orphans %q", started(plan), orphans(plan))
 	}
 }
 

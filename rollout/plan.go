@@ -151,6 +151,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 		return Plan{}, err
 	}
 	w.settle(&snapshot)
+	w.incumbents()
 	for _, b := range w.plan.brackets {
 		w.report(b)
 	}

@@ -141,7 +141,7 @@ func (w *work) occupy(s *Snapshot) {
 	for i := range c.snapshot.Pools {
 		p := &c.snapshot.Pools[i]
 		p.Record = concurrency.NewRecord(p.Key)
-		p.Jobs = s.Active[p.Key]
+		p.Jobs = slices.Clip(s.Active[p.Key]) // incumbents are added
 	}
 	for _, record := range s.State.Pools {
 		if index, known := c.keys[record.Key]; known {

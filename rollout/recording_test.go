@@ -164,6 +164,7 @@ func TestPlannerRecords(t *testing.T) {
 		}
 	}
 	planner.Store = refusing{&bracket.MemoryStore{}}
+	s.Targets[0].Jobs = nil // its place is free again
 	if _, err := planner.Plan(context.Background(), s); !errors.Is(err, bracket.ErrConflict) || len(log) != 2 {
 		t.Errorf("a plan that was never saved: %v, and %d recordings", err, len(log))
 	}

@@ -851,6 +851,31 @@ func (r *reference) settle() {
 	}
 }
 
+// incumbents counts who has an active job in every pool that a rule gives the target, and who holds a lease of a pool that its resource has left.
+func (r *reference) incumbents() {
+	for _, t := range r.s.Targets {
+		if slices.Contains(r.s.DeletedResources, t.Resource) {
+			continue
+		}
+		h := concurrency.Holder{Resource: t.Resource, Group: textkey.Join("target", t.Environment, t.Deployment)}
+		counts := active(t)
+		for _, p := range r.pools {
+			for _, l := range p.leases {
+				counts = counts || l.Holder == h && !p.members[t.Resource]
+			}
+		}
+		rules, _ := r.governing(t)
+		for _, rule := range rules {
+			if rule.ResourceConcurrency == nil || !counts {
+				continue
+			}
+			if key, member := r.poolOf(rule, r.resource(t.Resource)); member && !slices.Contains(r.pools[key].jobs, h) {
+				r.pools[key].jobs = append(slices.Clip(r.pools[key].jobs), h)
+			}
+		}
+	}
+}
+
 func (r *reference) finished(t rollout.Target) bool {
 	current, floor := r.floor(t)
 	if floor == "" {
@@ -933,6 +958,7 @@ func (r *reference) plan(s rollout.Snapshot, now time.Time) outcome {
 	}
 	r.openPools()
 	r.settle()
+	r.incumbents()
 	targets := slices.Clone(s.Targets)
 	slices.SortFunc(targets, func(a, b rollout.Target) int {
 		return cmp.Or(cmp.Compare(a.Environment, b.Environment), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Deployment, b.Deployment))

@@ -1,0 +1,114 @@
+package rollout
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// A lease belongs to the pool that it was taken in. When somebody renames a concurrency rule, adds one, changes what it groups by, or relabels a
+// resource, whoever is at work has no lease in the pool that it needs by now, and gets one with its next start only. Until then it would count
+// nowhere: others would take the places of those who are down already, and these would wait for them, drained, although a holder never
+// waits. So whoever is at work counts in every pool that it needs, as the host's own jobs do, and holds a place there.
+
+// incumbents adds to the pools who is at work under their rules and has no lease in them: open executions, targets with an active job, and
+// holders of leases in pools that do not count them any more.
+func (w *work) incumbents() {
+	c := &w.capacity
+	if len(c.snapshot.Pools) == 0 {
+		return
+	}
+	runs := map[resourceIn]string{} // what the ids of the runs of open executions begin with
+	for _, record := range w.plan.State.Executions {
+		x := record.Open
+		if x == nil {
+			continue
+		}
+		runs[resourceIn{record.Resource, x.Environment}] = textkey.Join(x.Group) + "/"
+		w.incumbent(concurrency.Holder{Resource: record.Resource, Group: x.Group}, x.Environment, func(i int32) bool {
+			return slices.ContainsFunc(x.Members, func(m bracket.ExecutionMember) bool {
+				return m.Deployment == w.targets[i].Deployment && m.Action != bracket.ActionSkip
+			})
+		})
+	}
+	var needs []int32
+	for i := range w.targets {
+		t := &w.targets[i]
+		if !t.worked || !t.busy() {
+			continue
+		}
+		prefix, executes := runs[resourceIn{t.Resource, t.Environment}]
+		if executes && !slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && !strings.HasPrefix(job.Run, prefix) }) {
+			continue
+		}
+		if needs = w.needs(needs[:0], 0, int32(i)); len(needs) > 0 {
+			w.hold(concurrency.Holder{Resource: t.Resource, Group: w.groupOf(t)}, needs)
+		}
+	}
+	for k := range c.foreign {
+		for _, lease := range c.foreign[k].Leases {
+			w.carry(lease)
+		}
+	}
+	for k := range c.snapshot.Pools {
+		for _, lease := range c.snapshot.Pools[k].Record.Leases {
+			if r, known := w.resource(lease.Resource); known && !w.inPool(r, int32(k)) {
+				w.carry(lease)
+			}
+		}
+	}
+}
+
+type resourceIn struct{ resource, environment string }
+
+// inPool reports whether a resource is a member of a pool.
+func (w *work) inPool(resource, pool int32) bool {
+	for _, pools := range w.capacity.byRule {
+		if pools[resource] == pool {
+			return true
+		}
+	}
+	return false
+}
+
+// carry counts the holder of a lease whose pool does not have its resource any more: a target outside brackets between two jobs, or an execution
+// that was given up. One that is open is counted already.
+func (w *work) carry(lease concurrency.Lease) {
+	if key, single := strings.CutPrefix(lease.Group, reservedID+"/"); single {
+		if parts, err := textkey.Split(key); err == nil && len(parts) == 2 {
+			w.incumbent(lease.Holder, parts[0], func(i int32) bool { return w.targets[i].Deployment == parts[1] })
+		}
+	} else if _, environment, _, ok := groupNumber(lease.Group); ok && lease.State == concurrency.Quarantined {
+		w.incumbent(lease.Holder, environment, func(i int32) bool { return w.members[i] })
+	}
+}
+
+// incumbent counts a holder in the pools of those targets on its resource that it is at work on.
+func (w *work) incumbent(h concurrency.Holder, environment string, on func(i int32) bool) {
+	r, known := w.resource(h.Resource)
+	e, there := w.environment(environment)
+	if !known || !there {
+		return
+	}
+	var needs []int32
+	from, to := w.siblingsIn(e, r)
+	for i := from; i < to; i++ {
+		if on(i) {
+			needs = w.needs(needs, 0, i)
+		}
+	}
+	w.hold(h, needs)
+}
+
+// hold counts a holder in those of some pools in which it has no lease.
+func (w *work) hold(h concurrency.Holder, pools []int32) {
+	for _, index := range pools {
+		p := &w.capacity.snapshot.Pools[index]
+		if _, holds := p.Record.Lease(h); !holds {
+			p.Jobs = append(p.Jobs, h)
+		}
+	}
+}
