@@ -227,7 +227,7 @@ func (q *question) collects(d, rank int32, role Role) bool {
 		return false
 	}
 	dep := &q.deployments[d]
-	return rank >= dep.above(q.state.Group.Marks[q.deployment]) && dep.isNew(rank) && rank > q.target.rank() &&
+	return rank >= dep.above(q.state.Group.marks()[q.deployment]) && dep.isNew(rank) && rank > q.target.rank() &&
 		q.inScope(q.target, rank)
 }
 

@@ -538,7 +538,11 @@ func TestFailure(t *testing.T) {
 			if h.starts() != "" {
 				h.t.Errorf("a cancelled group starts %s", h.starts())
 			}
-		}, "what has not started is cancelled; open executions run to their end with the group's copy of the rule"},
+			h.step(120)
+			if g := h.state.Group.Closed[0]; h.starts() != "n1/drain@v1 n2/drain@v1" || g.ID != "rule/prod/3" {
+				h.t.Errorf("group %s starts %q", g.ID, h.starts())
+			}
+		}, "what has not started is cancelled; open executions run to their end with the group's copy of the rule; once it is back the versions are collected anew"},
 		{"a run that was never committed", func(h *host) {
 			h.step(60)
 			r := h.plan.Start[0].Run

@@ -271,7 +271,7 @@ func (s *step) groups() {
 		if n := len(g.Closed); n > 0 {
 			since = g.Closed[n-1].ReadyAt
 		}
-		w := v.window(g.Marks, since)
+		w := v.window(g.marks(), g.servedUntil())
 		if g.Collecting == nil {
 			if !w.any {
 				return // I15
@@ -303,6 +303,38 @@ func (s *step) groups() {
 		}
 		s.close(at, timedOut, strategy)
 	}
+}
+
+// cancelled returns the latest closed group if it was cancelled with its rule, else nil. Once the rule is back nothing of it begins any more, but what it
+// locked is new again wherever it does not run: otherwise a rule that was away for an hour would let nobody have these versions ever.
+func (g *GroupRecord) cancelled() *Group {
+	if n := len(g.Closed); n > 0 && g.Closed[n-1].Status == StatusCancelled {
+		return g.Closed[n-1]
+	}
+	return nil
+}
+
+// marks is the greatest version per main member that is not new any more.
+func (g *GroupRecord) marks() map[string]VersionMark {
+	cancelled := g.cancelled()
+	if cancelled == nil {
+		return g.Marks
+	}
+	marks := maps.Clone(g.Marks)
+	for _, m := range cancelled.Members {
+		if len(m.Locks) > 0 && marks[m.Deployment] == m.Locks[0] {
+			delete(marks, m.Deployment)
+		}
+	}
+	return marks
+}
+
+// servedUntil is the instant up to which a group has taken care of outdated targets.
+func (g *GroupRecord) servedUntil() time.Time {
+	if n := len(g.Closed); n > 0 && g.cancelled() == nil {
+		return g.Closed[n-1].ReadyAt
+	}
+	return time.Time{}
 }
 
 // close locks the collecting group as of at.

@@ -25,7 +25,8 @@ type Observation struct {
 	// DeletedResources are resources that are proved gone. A resource without targets is not proved gone.
 	DeletedResources []string
 	// RuleDeleted says that the rule no longer exists: a collecting group and executions not started are cancelled, open ones run to
-	// their end with the group's copy of the rule. Members is ignored.
+	// their end with the group's copy of the rule. Members is ignored. Once the rule is back, what a group locked that was cancelled so is new
+	// again wherever it does not run.
 	RuleDeleted bool
 	// Due returns when a closed group may start on each pending resource, one instant per entry of pending.Resources; zero means not
 	// known yet. Step calls it at most once, with the latest closed group. Nil: everything is due at Group.ReadyAt.

@@ -22,7 +22,8 @@ type GroupRecord struct {
 	Environment string `json:"environment"`
 	// Number is the number of the latest group, collecting ones included; 0 before the first.
 	Number int `json:"number"`
-	// Marks is the greatest version that a closed group locked, per main member. Only greater versions are new.
+	// Marks is the greatest version that a closed group locked, per main member. Only greater versions are new; and once a rule is back, those
+	// that its latest group locked if that was cancelled with the rule.
 	Marks map[string]VersionMark `json:"marks"`
 	// Collecting is the group whose window is open, nil if there is none.
 	Collecting *Collecting `json:"collecting,omitempty"`

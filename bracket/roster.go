@@ -105,10 +105,7 @@ func compareTargets(a, b Target) int {
 
 // read is addTargets for n targets in order. It stops at one that is not, or that is the same as the one before; at is n if there is none.
 func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool) {
-	var since time.Time
-	if n := len(group.Closed); n > 0 {
-		since = group.Closed[n-1].ReadyAt
-	}
+	since := group.servedUntil()
 	for i := range v.deployments {
 		d := &v.deployments[i]
 		d.targets, d.lowest, d.outdated = 0, int32(len(d.versions)), nil

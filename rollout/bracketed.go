@@ -17,6 +17,7 @@ type bracketWork struct {
 	view        *view             // of its policy alone
 	targets     []int32           // of its members, in order
 	deployments []int32           // its members
+	lent        map[int32]bool    // those of former that are members of another bracket
 	former      map[int32]bool    // targets of an open execution that are no members any more, see former.go
 	edges       map[edge]bool     // dependency rules that order members instead of blocking them
 	group       *bracket.Group    // the latest closed one, if it still has to run somewhere
@@ -93,13 +94,19 @@ func (w *work) brackets(s *Snapshot) error {
 			w.runOut(b)
 		}
 	}
-	for _, b := range works {
+	works = w.handedOver(works, executions)
+	for k, b := range works {
 		w.addFormer(b, executions[b.id])
 		if err := w.step(b, s, executions); err != nil {
 			return err
 		}
 		if err := w.dropFormer(b, executions); err != nil {
 			return err
+		}
+		if w.reopen(b) {
+			if err := w.askAgain(works[:k], executions); err != nil {
+				return err
+			}
 		}
 	}
 	if err := w.again(works, executions); err != nil {
@@ -170,7 +177,10 @@ func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracke
 	observation.Versions, observation.Targets = w.observed(b)
 	b.before, b.observation, b.ruleInForce = state.Group, observation, rule
 	w.plan.brackets = append(w.plan.brackets, b)
-	return w.decide(b, executions)
+	if err := w.decide(b, executions); err != nil {
+		return err
+	}
+	return w.recover(b, state, executions)
 }
 
 func (w *work) decide(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
@@ -198,6 +208,15 @@ func (w *work) again(works []*bracketWork, executions map[string][]*bracket.Exec
 		if last[b.id] <= k {
 			continue
 		}
+		if err := w.askAgain(works[k:k+1], executions); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *work) askAgain(works []*bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
+	for _, b := range works {
 		b.state.Executions = executions[b.id]
 		if err := w.decideAgain(b, executions); err != nil {
 			return err

@@ -36,14 +36,22 @@ func (w *work) openTargets(b *bracketWork, executions []*bracket.ExecutionRecord
 	}
 }
 
-// addFormer adds the targets of open executions that belong to no bracket any more.
+// addFormer adds the targets of open executions that are not, or no longer, members of the bracket. Those that are members of another one by now
+// are reported by that, which waits for the end of the execution.
 func (w *work) addFormer(b *bracketWork, executions []*bracket.ExecutionRecord) {
+	own := b.targets
 	w.openTargets(b, executions, func(i int32) {
-		if w.members[i] {
+		if _, member := slices.BinarySearch(own, i); member {
 			return
 		}
 		if b.former == nil {
 			b.former = map[int32]bool{}
+		}
+		if w.members[i] {
+			if b.lent == nil {
+				b.lent = map[int32]bool{}
+			}
+			b.lent[i] = true
 		}
 		w.members[i], b.former[i] = true, true
 		b.targets = append(b.targets, i)
@@ -51,6 +59,52 @@ func (w *work) addFormer(b *bracketWork, executions []*bracket.ExecutionRecord) 
 	if b.former != nil {
 		slices.Sort(b.targets)
 	}
+}
+
+// handedOver moves the brackets to the front that have an execution open on targets which another bracket has taken over, such as after a policy was
+// split, and closes these resources to the others until it ends.
+func (w *work) handedOver(works []*bracketWork, executions map[string][]*bracket.ExecutionRecord) []*bracketWork {
+	var first, others []*bracketWork
+	for _, b := range works {
+		handed := false
+		w.openTargets(b, executions[b.id], func(i int32) {
+			if _, member := slices.BinarySearch(b.targets, i); !member && w.members[i] {
+				handed = true
+				w.close(w.targets[i].resource, b.id)
+			}
+		})
+		if handed {
+			first = append(first, b)
+			w.leaving = append(w.leaving, b)
+		} else {
+			others = append(others, b)
+		}
+	}
+	return append(first, others...)
+}
+
+// close keeps every other bracket from beginning anything on a resource until an execution of a rule has ended there.
+func (w *work) close(resource int32, rule string) {
+	if w.closing == nil {
+		w.closing = map[int32]string{}
+	}
+	w.closing[resource] = rule
+}
+
+// reopen lets the others have the resources on which the execution has ended in this very plan, and reports whether there are any.
+func (w *work) reopen(b *bracketWork) bool {
+	if b.lent == nil {
+		return false
+	}
+	open := map[int32]bool{}
+	w.openTargets(b, b.state.Executions, func(i int32) { open[w.targets[i].resource] = true })
+	before := len(w.closing)
+	for i := range b.lent {
+		if r := w.targets[i].resource; !open[r] && w.closing[r] == b.id {
+			delete(w.closing, r)
+		}
+	}
+	return len(w.closing) < before
 }
 
 // dropFormer lets go of those whose execution has ended. The bracket was asked with them, and the group that comes next on the resource may have them as
@@ -66,7 +120,7 @@ func (w *work) dropFormer(b *bracketWork, executions map[string][]*bracket.Execu
 		if !b.former[i] || open[i] {
 			return false
 		}
-		w.members[i] = false
+		w.members[i] = b.lent[i]
 		return true
 	})
 	if len(b.targets) == before {
@@ -84,10 +138,7 @@ func (w *work) runOut(b *bracketWork) {
 		b.targets = append(b.targets, i)
 		b.former[i] = w.members[i]
 		w.members[i] = true
-		if w.closing == nil {
-			w.closing = map[int32]string{}
-		}
-		w.closing[w.targets[i].resource] = b.id
+		w.close(w.targets[i].resource, b.id)
 	})
 	slices.Sort(b.targets)
 	if len(b.targets) > 0 {
@@ -97,13 +148,16 @@ func (w *work) runOut(b *bracketWork) {
 
 // leaves reports whether such an execution starts something on a target now.
 func (w *work) leaves(i int32) bool {
-	return slices.ContainsFunc(w.leaving, func(b *bracketWork) bool { _, starts := b.started[i]; return starts })
+	return slices.ContainsFunc(w.leaving, func(b *bracketWork) bool {
+		_, starts := b.started[i]
+		return starts && (b.rule == nil || b.lent[i])
+	})
 }
 
-// closes says why nothing of a bracket begins on a resource: an execution of a rule that is gone is still open there.
-func (w *work) closes(resource int32) (Verdict, bool) {
+// closes says why nothing of a bracket begins on a resource: an execution is still open there of a rule that is gone, or that had the targets before.
+func (w *work) closes(resource int32, b *bracketWork) (Verdict, bool) {
 	rule, open := w.closing[resource]
-	if !open {
+	if !open || rule == b.id {
 		return Verdict{}, false
 	}
 	return Verdict{

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,5 +151,93 @@ func TestFormerMemberOfTheNextGroup(t *testing.T) {
 	carryOut(t, &s, plan, minute(2), rollout.JobInProgress)
 	if plan = mustPlan(t, left, s, minute(3)); len(plan.Start)+len(plan.Waiting) > 0 || plan.Keep.Current != 1 || plan.Keep.Started != 1 {
 		t.Errorf("afterwards: starts %q, waits %q, keeps %+v", started(plan), blockers(plan), plan.Keep)
+	}
+}
+
+// TestHandedOver: somebody splits a policy while r1 is at work, and its targets are members of another bracket by now. The execution that is open there is
+// finished by the rule that began it; the other bracket waits for its end, and goes on in the very plan that ends it.
+func TestHandedOver(t *testing.T) {
+	bracketed := func(name, selector string) string {
+		return `{"name":"` + name + `","selector":"` + selector + `","rules":[{"id":"B` + name + `","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+			{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}]}`
+	}
+	join := func(policies ...string) string { return "[" + strings.Join(policies, ",") + "]" }
+	for _, row := range []struct {
+		why           string
+		before, after string
+	}{
+		{"a second policy takes r1", join(bracketed("m", "true")), join(bracketed("m", "resource.id != 'r1'"), bracketed("z", "resource.id == 'r1'"))},
+		{"one that is asked before the other", join(bracketed("m", "true")), join(bracketed("m", "resource.id != 'r1'"), bracketed("a", "resource.id == 'r1'"))},
+		{"both exchange what they govern", join(bracketed("m", "resource.id == 'r1'"), bracketed("z", "resource.id != 'r1'")), join(bracketed("m", "resource.id != 'r1'"), bracketed("z", "resource.id == 'r1'"))},
+		{"the rule is renamed", join(bracketed("m", "true")), join(bracketed("z", "true"))},
+	} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		set := compile(t, row.before)
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+		set = compile(t, row.after)
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(1)})
+		plan := mustPlan(t, set, s, minute(1))
+		s.State = plan.State
+		if got := blockers(plan); len(plan.Start) > 0 || !slices.Contains(got, "r1/b@v2: bracket_waits_for_members") {
+			t.Fatalf("%s: starts %q, waits %q", row.why, started(plan), got)
+		}
+		end := func(now time.Time) {
+			for k := range s.Targets {
+				for j := range s.Targets[k].Jobs {
+					if job := &s.Targets[k].Jobs[j]; !job.Status.Terminal() {
+						job.Status, job.CompletedAt, s.Targets[k].Current = rollout.JobSuccessful, now, job.Version
+					}
+				}
+			}
+		}
+		end(minute(2))
+		plan = mustPlan(t, set, s, minute(2))
+		if got := started(plan); !slices.Contains(got, "r1/b@v2") || len(plan.Start)+len(plan.Waiting)+plan.Keep.Current+plan.Keep.Started < 4 {
+			t.Fatalf("%s: starts %q, waits %q", row.why, got, blockers(plan))
+		}
+		carryOut(t, &s, plan, minute(2), rollout.JobInProgress)
+		end(minute(3))
+		plan = mustPlan(t, set, s, minute(3))
+		if got := started(plan); !slices.Equal(got, []string{"r1/b@v3", "r2/b@v3"}) {
+			t.Fatalf("%s: starts %q, waits %q", row.why, got, blockers(plan))
+		}
+		carryOut(t, &s, plan, minute(3), rollout.JobSuccessful)
+		s.State = mustPlan(t, set, s, minute(4)).State
+		if plan = mustPlan(t, set, s, minute(4)); len(plan.Start)+len(plan.Waiting) > 0 {
+			t.Errorf("%s: in the end starts %q, waits %q", row.why, started(plan), blockers(plan))
+		}
+	}
+}
+
+// TestRuleComesBack: a rule is away for a while, in which nobody may start. What had not begun under it is cancelled, and once it is back begins in a
+// group of its own: the versions are new again wherever they do not run.
+func TestRuleComesBack(t *testing.T) {
+	const pause = `{"name":"pause","selector":"true","rules":[{"id":"pause","resourceConcurrency":{"groupSelector":"true","limit":0}}]}`
+	rules := func(enabled bool) *rollout.PolicySet {
+		text := `{"name":"p","enabled":` + map[bool]string{true: "true", false: "false"}[enabled] + `,"selector":"true","rules":[
+			{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"l","resourceConcurrency":{"groupSelector":"true","limit":1}}]}`
+		if !enabled {
+			text += "," + pause
+		}
+		return compile(t, "["+text+"]")
+	}
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, rules(true), s, t0), t0, rollout.JobSuccessful)
+	plan := mustPlan(t, rules(false), s, minute(1))
+	if len(plan.Start) > 0 {
+		t.Fatalf("starts %q", started(plan))
+	}
+	s.State = plan.State
+	if plan = mustPlan(t, rules(true), s, minute(2)); !slices.Equal(started(plan), []string{"r2/a@v2"}) || !strings.HasSuffix(plan.Start[0].Group, "/2") {
+		t.Fatalf("starts %q, waits %q", started(plan), blockers(plan))
+	}
+	carryOut(t, &s, plan, minute(2), rollout.JobSuccessful)
+	if plan = mustPlan(t, rules(true), s, minute(3)); len(plan.Start)+len(plan.Waiting) > 0 || plan.Keep.Current != 2 {
+		t.Errorf("in the end starts %q, waits %q", started(plan), blockers(plan))
+	}
+	s.State = plan.State
+	s.State = mustPlan(t, rules(false), s, minute(4)).State
+	if plan = mustPlan(t, rules(true), s, minute(5)); len(plan.Events) > 0 {
+		t.Errorf("where all have the version nothing is new: %+v", plan.Events)
 	}
 }

@@ -44,7 +44,9 @@ func TestIncumbents(t *testing.T) {
 		{why: "where all state is lost", rules: retried, before: limit("P", `"limit":1`), edit: func(s *rollout.Snapshot) { s.State = rollout.State{} }, wait: "slot_full", then: "r2/a@v2", reason: "slot_free"},
 		{why: "between two attempts the lease of the old pool says so", rules: retried, before: limit("P", `"limit":1`), after: limit("Q", `"limit":1`), ended: rollout.JobFailure, wait: "slot_full"},
 		{why: "a job that the rule does not govern does not count", rules: retried, before: `{"versionCooldown":{"intervalSeconds":0}}`, after: limit("P", `"limit":1`),
-			edit: func(s *rollout.Snapshot) { s.Targets[0].Environment, s.Environments = "test", append(s.Environments, rollout.Environment{ID: "test"}) }},
+			edit: func(s *rollout.Snapshot) {
+				s.Targets[0].Environment, s.Environments = "test", append(s.Environments, rollout.Environment{ID: "test"})
+			}},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			rules := func(limits string) *rollout.PolicySet {

@@ -152,9 +152,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 	}
 	w.settle(&snapshot)
 	w.incumbents()
-	for _, b := range w.plan.brackets {
-		w.report(b)
-	}
+	w.reportBrackets()
 	w.choose()
 	if err := w.admit(); err != nil {
 		return Plan{}, err
@@ -282,8 +280,8 @@ type work struct {
 	candidates  []candidate
 	turns       []int32             // of the candidates: their indices, the first to ask for capacity first
 	idle        []concurrency.Lease // that nobody is seen to use
-	leaving     []*bracketWork      // brackets whose rule is gone, with open executions
-	closing     map[int32]string    // resources on which an execution of a removed rule is open → the rule
+	leaving     []*bracketWork      // brackets with open executions whose rule is gone, or on targets of another bracket
+	closing     map[int32]string    // resources on which such an execution is open → the rule
 	diagnostics map[diagnosticKey]*Diagnostic
 	verdicts    []Verdict // slab
 	data        []Data    // slab

@@ -7,8 +7,23 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// report turns what a bracket decided into starts that ask for capacity and into waits, one per release target.
-func (w *work) report(b *bracketWork) {
+// reportBrackets turns what the brackets decided into starts that ask for capacity and into waits, one per release target. What starts is known before
+// anybody says what waits: two brackets may speak of one target.
+func (w *work) reportBrackets() {
+	all := make([]settled, len(w.plan.brackets))
+	for k, b := range w.plan.brackets {
+		all[k] = newSettled(b.targets)
+		w.reportEvents(b)
+		w.reportStarts(b, all[k])
+		w.reportUndispatched(b, all[k])
+	}
+	for k, b := range w.plan.brackets {
+		w.reportWaits(b, all[k])
+		w.reportRest(b, all[k])
+	}
+}
+
+func (w *work) reportEvents(b *bracketWork) {
 	environment := w.environments[b.environment].ID
 	for _, e := range b.plan.Events {
 		w.plan.Events = append(w.plan.Events, Event{
@@ -18,11 +33,6 @@ func (w *work) report(b *bracketWork) {
 	for _, s := range b.plan.Stuck {
 		w.plan.Stuck = append(w.plan.Stuck, Stuck{Resource: s.Run.Resource, Group: s.Run.Group, Run: s.Run.String(), Since: s.Since})
 	}
-	settled := newSettled(b.targets)
-	w.reportStarts(b, settled)
-	w.reportUndispatched(b, settled)
-	w.reportWaits(b, settled)
-	w.reportRest(b, settled)
 }
 
 // settled are the targets of a bracket about which something has been said. They are of one environment, and so close together.
@@ -265,7 +275,7 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 	newest := w.newestOf()
 	records, pending := b.state.Executions, b.pending
 	for _, i := range b.targets {
-		if settled.has(i) {
+		if settled.has(i) || b.lent[i] {
 			continue
 		}
 		if b.rule == nil {

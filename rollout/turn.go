@@ -49,7 +49,7 @@ func (w *work) due(b *bracketWork, p bracket.Pending) []time.Time {
 				}
 			}
 		}
-		if verdict, open := w.closes(resource); open {
+		if verdict, open := w.closes(resource, b); open {
 			pending.blockers = w.also(pending.blockers, verdict)
 		}
 		instants[n] = w.dueOn(b, schedule, pending)

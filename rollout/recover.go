@@ -1,0 +1,103 @@
+package rollout
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// A group that closed in this very plan has run nowhere: it is saved before anything of it is dispatched. If there are jobs of a group of its name the
+// state was lost, or restored from a backup that is older than they are. Where they are what the group would have begun, it is the same group, and its
+// executions go on where they were: nothing is drained twice, and who is drained is finished. Where they are not, they are of another group that
+// had this number; to count them as runs of this one would let mains start without their drain, and leave out versions that never ran. Then the group
+// takes a number that nobody had.
+
+// recover looks for the runs of the groups that have just closed. before is the state as it was read.
+func (w *work) recover(b *bracketWork, before bracket.State, executions map[string][]*bracket.ExecutionRecord) error {
+	if b.rule == nil {
+		return nil
+	}
+	found, same, last := w.recovered(b)
+	if !found {
+		return nil
+	}
+	for _, number := range [...]int{last - 1, last} { // the last group may be the one that was lost; another number than its nobody has had
+		if same {
+			break
+		}
+		group := *before.Group
+		group.Number, group.Collecting = max(group.Number, number), nil
+		b.state = bracket.State{Group: &group, Executions: before.Executions}
+		if err := w.decide(b, executions); err != nil {
+			return err
+		}
+		if found, same, _ = w.recovered(b); !found {
+			return nil
+		}
+	}
+	b.observation.Runs = w.runFacts(b, b.state)
+	return w.decideAgain(b, executions)
+}
+
+// recovered reports whether there are runs of a group that closed in this plan, whether they may all be its own, and the greatest number that is
+// found in any.
+func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
+	closed := map[string]*bracket.Group{} // nil: another one that closed in this plan has followed it
+	for _, e := range b.plan.Events {
+		if e.Kind == bracket.GroupClosed {
+			closed[e.Group] = nil
+		}
+	}
+	if len(closed) == 0 {
+		return false, true, 0
+	}
+	for _, group := range b.state.Group.Closed {
+		if _, just := closed[group.ID]; just {
+			closed[group.ID] = group
+		}
+	}
+	environment := w.environments[b.environment].ID
+	prefix := strings.TrimSuffix(textkey.Join(bracket.GroupID(b.id, environment, 0)), "0")
+	same = true
+	for _, i := range b.targets {
+		t := &w.targets[i]
+		for k := range t.Jobs {
+			job := &t.Jobs[k]
+			number, ok := numberOf(job.Run, prefix)
+			if !ok {
+				continue
+			}
+			last = max(last, number)
+			if group, just := closed[bracket.GroupID(b.id, environment, number)]; just {
+				found = true
+				same = same && group != nil && began(group, t.Deployment, job)
+			}
+		}
+	}
+	return found, same, last
+}
+
+// numberOf is the number of the group that a run id names, if it begins with what those of the bracket begin with.
+func numberOf(run, prefix string) (number int, ok bool) {
+	rest, own := strings.CutPrefix(run, prefix)
+	digits, _, found := strings.Cut(rest, "/")
+	if !own || !found {
+		return 0, false
+	}
+	number, err := strconv.Atoi(digits)
+	return number, err == nil
+}
+
+// began reports whether a job may be one that a group dispatched: not before it closed, and with a version that it has locked, if it is that of a main.
+func began(group *bracket.Group, deployment string, job *Job) bool {
+	k := slices.IndexFunc(group.Members, func(m bracket.GroupMember) bool { return m.Deployment == deployment })
+	if k < 0 || job.CreatedAt.Before(group.ReadyAt) {
+		return false
+	}
+	m := &group.Members[k]
+	return m.Role != bracket.Main || isRollback(job.Run) || group.Strategy == bracket.RedeployCurrent ||
+		slices.ContainsFunc(m.Locks, func(v bracket.VersionMark) bool { return v.ID == job.Version })
+}

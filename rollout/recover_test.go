@@ -1,0 +1,89 @@
+package rollout_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestStateLost loses the state, or goes back to an older one, while the jobs are still known.
+func TestStateLost(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}},
+		{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	// run lets every job succeed after a minute until one of a version has started on a deployment, and returns the states that were saved.
+	run := func(s *rollout.Snapshot, now *time.Time, until string) (saved []rollout.State) {
+		for range 50 {
+			plan := mustPlan(t, set, *s, *now)
+			carryOut(t, s, plan, *now, rollout.JobInProgress)
+			saved = append(saved, s.State)
+			if until != "" && slices.Contains(started(plan), until) {
+				return saved
+			}
+			*now = now.Add(time.Minute)
+			for k := range s.Targets {
+				for j := range s.Targets[k].Jobs {
+					if job := &s.Targets[k].Jobs[j]; !job.Status.Terminal() {
+						job.Status, job.CompletedAt, s.Targets[k].Current = rollout.JobSuccessful, *now, job.Version
+					}
+				}
+			}
+		}
+		return saved
+	}
+	ran := func(s rollout.Snapshot, from time.Time) string {
+		var jobs []rollout.Job
+		for _, target := range s.Targets {
+			for _, job := range target.Jobs {
+				if job.Run += " " + job.Version; !job.CreatedAt.Before(from) && target.Resource == "r1" {
+					jobs = append(jobs, job)
+				}
+			}
+		}
+		slices.SortFunc(jobs, func(a, b rollout.Job) int { return a.CreatedAt.Compare(b.CreatedAt) })
+		var list []string
+		for _, job := range jobs {
+			list = append(list, strings.TrimPrefix(job.Run, "B%2Fprod%2F"))
+		}
+		return strings.Join(list, ", ")
+	}
+	for _, row := range []struct {
+		why   string
+		first string // starts before the state goes
+		then  string // another version is released once all is done, and this starts before the state goes; none: it goes first
+		lose  func(saved []rollout.State) rollout.State
+		want  string // runs on r1 from then on
+	}{
+		{"it is lost while the node is being drained: the execution goes on", "r1/drain@v1", "", func([]rollout.State) rollout.State { return rollout.State{} },
+			"1/r1/drain/1/1/deploy v1, 1/r1/a/1/1/deploy v2, 1/r1/uncordon/1/1/deploy v1"},
+		{"while the drained node is upgraded: it is not drained twice, and gets back into use", "r1/a@v2", "", func([]rollout.State) rollout.State { return rollout.State{} },
+			"1/r1/a/1/1/deploy v2, 1/r1/uncordon/1/1/deploy v1"},
+		{"in a later group: what ran under the number that comes first is of another one, and what ran under the last is its own", "r1/uncordon@v1", "r1/drain@v1",
+			func([]rollout.State) rollout.State { return rollout.State{} }, "2/r1/drain/1/1/deploy v1, 2/r1/a/1/1/deploy v3, 2/r1/uncordon/1/1/deploy v1"},
+		{"when only the uncordon was left of a later group", "r1/uncordon@v1", "r1/uncordon@v1",
+			func([]rollout.State) rollout.State { return rollout.State{} }, "2/r1/drain/1/1/deploy v1, 2/r1/a/1/1/deploy v3, 2/r1/uncordon/1/1/deploy v1"},
+		{"before the release of another version: what was done long ago is no run of its group, which takes a number that nobody had", "r1/uncordon@v1", "none",
+			func([]rollout.State) rollout.State { return rollout.State{} }, "2/r1/drain/1/1/deploy v1, 2/r1/a/1/1/deploy v3, 2/r1/uncordon/1/1/deploy v1"},
+		{"a backup from before the group: it is closed once more, and goes on", "r1/uncordon@v1", "r1/a@v3", func(saved []rollout.State) rollout.State { return saved[0] },
+			"2/r1/drain/1/1/deploy v1, 2/r1/a/1/1/deploy v3, 2/r1/uncordon/1/1/deploy v1"},
+	} {
+		s, now := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "drain": {"v1"}, "uncordon": {"v1"}}), t0
+		saved, from := run(&s, &now, row.first), now
+		if row.then != "" {
+			run(&s, &now, "")
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: now})
+			saved, from = []rollout.State{s.State}, now
+			if row.then != "none" {
+				run(&s, &now, row.then)
+			}
+		}
+		s.State = row.lose(saved)
+		run(&s, &now, "")
+		if got := ran(s, from); got != row.want {
+			t.Errorf("%s: ran %s", row.why, got)
+		}
+	}
+}
