@@ -85,6 +85,10 @@ func (w *work) brackets(s *Snapshot) error {
 		e, known := w.environment(record.Environment)
 		switch {
 		case !known:
+			record, err := w.elsewhere(record, s, executions)
+			if err != nil {
+				return err
+			}
 			w.plan.State.Brackets = append(w.plan.State.Brackets, record)
 		case !live[record.Rule]:
 			b := w.abandoned(record, e)
@@ -122,6 +126,7 @@ func (w *work) brackets(s *Snapshot) error {
 		w.plan.State.Executions = append(w.plan.State.Executions, list...)
 	}
 	slices.SortFunc(w.plan.State.Executions, compareExecutions)
+	w.findUnseen()
 	return nil
 }
 

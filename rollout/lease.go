@@ -30,7 +30,7 @@ const reasonStuck = "stuck"
 func (w *work) settle(s *Snapshot) {
 	c := &w.capacity
 	ended := map[concurrency.Holder]fate{}
-	for _, b := range w.plan.brackets {
+	for _, b := range slices.Concat(w.plan.brackets, w.absent) {
 		for _, e := range b.plan.Events {
 			if e.Kind == bracket.ExecutionEnded {
 				holder := concurrency.Holder{Resource: e.Resource, Group: e.Group}
@@ -142,21 +142,26 @@ func (w *work) repeats(resource, group string) bool {
 	return false
 }
 
-// open reports whether the holder is an open bracket execution.
-func (w *work) open(h concurrency.Holder) bool {
-	for _, b := range w.plan.brackets {
-		k, ok := slices.BinarySearchFunc(b.state.Executions, h.Resource, func(r *bracket.ExecutionRecord, id string) int {
-			return strings.Compare(r.Resource, id)
-		})
-		if !ok {
-			continue
-		}
-		// A planner that believed the execution ended may have exchanged its lease for one of the group that another merged into it.
-		if open := b.state.Executions[k].Open; open != nil && (open.Group == h.Group || slices.Contains(open.Merged, h.Group)) {
-			return true
-		}
+// execution returns what is stored of a bracket rule on a resource, or nil.
+func (w *work) execution(rule, resource string) *bracket.ExecutionRecord {
+	k, known := slices.BinarySearchFunc(w.plan.State.Executions, resource, func(r *bracket.ExecutionRecord, id string) int {
+		return cmp.Or(strings.Compare(r.Rule, rule), strings.Compare(r.Resource, id))
+	})
+	if !known {
+		return nil
 	}
-	return false
+	return w.plan.State.Executions[k]
+}
+
+// open reports whether the holder is an open bracket execution, also one in an environment that the snapshot does not hold.
+func (w *work) open(h concurrency.Holder) bool {
+	rule, _, _, ok := groupNumber(h.Group)
+	if !ok {
+		return false
+	}
+	// A planner that believed the execution ended may have exchanged its lease for one of the group that another merged into it.
+	record := w.execution(rule, h.Resource)
+	return record != nil && record.Open != nil && (record.Open.Group == h.Group || slices.Contains(record.Open.Merged, h.Group))
 }
 
 // outlived is what becomes of a lease whose execution can never be opened any more, because its group, or a later one, ran on the resource or runs
@@ -172,24 +177,19 @@ func (w *work) outlived(h concurrency.Holder) fate {
 		r, e, n, ok := groupNumber(group)
 		return ok && r == rule && e == environment && n >= number
 	}
-	for _, b := range w.plan.brackets {
-		k, known := slices.BinarySearchFunc(b.state.Executions, h.Resource, func(r *bracket.ExecutionRecord, id string) int {
-			return strings.Compare(r.Resource, id)
-		})
-		if b.id != rule || !known {
-			continue
-		}
-		record := b.state.Executions[k]
-		last, ended := record.Last[environment]
-		if ended && last.Group == h.Group && last.Status == bracket.StatusCancelled {
-			return quarantine
-		}
-		if open := record.Open; open != nil && (atLeast(open.Group) || slices.ContainsFunc(open.Merged, atLeast)) {
-			return release
-		}
-		if ended && (atLeast(last.Group) || slices.ContainsFunc(last.Merged, atLeast)) {
-			return release
-		}
+	record := w.execution(rule, h.Resource)
+	if record == nil {
+		return keep
+	}
+	last, ended := record.Last[environment]
+	if ended && last.Group == h.Group && last.Status == bracket.StatusCancelled {
+		return quarantine
+	}
+	if open := record.Open; open != nil && (atLeast(open.Group) || slices.ContainsFunc(open.Merged, atLeast)) {
+		return release
+	}
+	if ended && (atLeast(last.Group) || slices.ContainsFunc(last.Merged, atLeast)) {
+		return release
 	}
 	return keep
 }

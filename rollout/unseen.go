@@ -1,0 +1,76 @@
+package rollout
+
+import (
+	"slices"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// What is not in the snapshot is not gone: a host may have read half of its storage. So what is open in an environment that is missing stays as it is,
+// and a run on a target that is missing stays in progress. Only what somebody says ends it: a resource that is listed as deleted, an operator's
+// command, or the host that lists the target again.
+
+// elsewhere steps a bracket in an environment that the snapshot does not hold, if a command or a deletion concerns what is open there.
+func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions map[string][]*bracket.ExecutionRecord) (*bracket.GroupRecord, error) {
+	var rule bracket.Rule
+	var targets bracket.TargetList // as if all were there still
+	concerned := false
+	for _, own := range executions[record.Rule] {
+		x := own.Open
+		if x == nil || x.Environment != record.Environment {
+			continue
+		}
+		concerned = concerned || slices.Contains(s.DeletedResources, own.Resource) ||
+			slices.ContainsFunc(s.Commands, func(c bracket.Command) bool {
+				return c.Resource == own.Resource && c.Group == x.Group && !slices.Contains(x.Commands, c.ID)
+			})
+		for _, m := range x.Members {
+			targets = append(targets, bracket.Target{Resource: own.Resource, Deployment: m.Deployment, Current: m.From})
+		}
+		if x.Rule != nil {
+			rule = *x.Rule
+		}
+	}
+	if !concerned {
+		return record, nil
+	}
+	b := &bracketWork{id: record.Rule, environment: none}
+	observation := bracket.Observation{Commands: s.Commands, DeletedResources: s.DeletedResources, Targets: targets, RuleDeleted: true}
+	state, plan, err := bracket.Step(rule, bracket.State{Group: record, Executions: executions[record.Rule]}, observation, w.now)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range plan.Events {
+		if e.Kind == bracket.ExecutionEnded { // the group itself stays as it is
+			b.plan.Events = append(b.plan.Events, e)
+			w.plan.Events = append(w.plan.Events, Event{
+				Kind: e.Kind, Rule: b.id, Environment: record.Environment, Group: e.Group, Resource: e.Resource, At: e.At, Status: e.Status, Into: e.Into,
+			})
+		}
+	}
+	executions[record.Rule] = state.Executions
+	w.absent = append(w.absent, b)
+	return record, nil
+}
+
+// findUnseen lists the open executions of which nobody can tell how they go on.
+func (w *work) findUnseen() {
+	for _, record := range w.plan.State.Executions {
+		x := record.Open
+		if x == nil {
+			continue
+		}
+		for k := range x.Members {
+			m := &x.Members[k]
+			id := TargetID{Resource: record.Resource, Environment: x.Environment, Deployment: m.Deployment}
+			_, known := w.environment(x.Environment)
+			if known && m.Status != bracket.MemberRunning && m.Status != bracket.MemberRollingBack {
+				continue
+			}
+			if _, seen := w.target(id); !seen {
+				w.diagnose(DiagnosticExecutionUnseen, record.Rule, x.Group, id)
+				break
+			}
+		}
+	}
+}

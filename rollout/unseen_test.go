@@ -1,0 +1,74 @@
+package rollout_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestUnseen takes things out of the snapshot while r1 is at work. That is no proof of anything, so the execution stays open and its slot taken, and the
+// plan says so; who knows better says it with a command or a deletion.
+func TestUnseen(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}},
+		{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}`))
+	without := func(what func(rollout.Target) bool) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) { s.Targets = slices.DeleteFunc(s.Targets, what) }
+	}
+	environment := func(s *rollout.Snapshot) {
+		without(func(t rollout.Target) bool { return t.Environment == "prod" })(s)
+		s.Environments = slices.DeleteFunc(s.Environments, func(e rollout.Environment) bool { return e.ID == "prod" })
+	}
+	command := func(kind bracket.CommandKind) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			s.Commands = []bracket.Command{{ID: "c", Kind: kind, Group: "B/prod/1", Resource: "r1", At: minute(2)}}
+		}
+	}
+	for _, row := range []struct {
+		why      string
+		take     func(*rollout.Snapshot)
+		unseen   bool
+		then     func(*rollout.Snapshot)
+		want     string         // starts after that
+		reason   rollout.Reason // how that got its slot
+		holds    []string
+		unhealed bool // it is unseen still
+	}{
+		{why: "the environment", take: environment, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
+		{why: "the environment, and it is resolved: the other environment has the node", take: environment, unseen: true, then: command(bracket.Resolve), want: "r1/a@v2", reason: "slot_free"},
+		{why: "the environment, and it is abandoned: the slot is quarantined, and the node itself may be repaired", take: environment, unseen: true, then: command(bracket.Abandon), want: "r1/a@v2", reason: "slot_already_down", holds: []string{"P r1 quarantined"}},
+		{why: "the environment, and the node is deleted", take: environment, unseen: true, then: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }},
+		{why: "the environment, and it is back: the execution goes on as if nothing had been", take: environment, unseen: true, then: nil, want: "r1/b@v2", reason: "slot_held", holds: []string{"P r1 active"}},
+		{why: "the target of the run in progress", take: without(func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "a" }), unseen: true, then: command(bracket.Resolve), want: "r1/a@v2", reason: "slot_free"},
+		{why: "that of a member that waits: it is cancelled, and nobody misses it", take: without(func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "b" }),
+			then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}},
+	} {
+		s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}}), "test")
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+		whole := cloneFleet(s)
+		row.take(&s)
+		unseen := func(p rollout.Plan) bool {
+			return slices.ContainsFunc(p.Diagnostics, func(d rollout.Diagnostic) bool {
+				return d.Code == rollout.DiagnosticExecutionUnseen && d.Rule == "B" && d.Detail == "B/prod/1" && d.Example.Resource == "r1" && d.Example.Environment == "prod"
+			})
+		}
+		plan := mustPlan(t, set, s, minute(1))
+		if len(plan.Start) > 0 || len(plan.Orphans) > 0 || unseen(plan) != row.unseen || !slices.Equal(leases(plan.State), []string{"P r1 active"}) {
+			t.Fatalf("%s: starts %q, holds %q, orphans %+v, diagnoses %+v", row.why, started(plan), leases(plan.State), plan.Orphans, plan.Diagnostics)
+		}
+		state := plan.State
+		if row.then == nil {
+			s = whole
+			s.Targets[0].Jobs[0].Status, s.Targets[0].Jobs[0].CompletedAt, s.Targets[0].Current = rollout.JobSuccessful, minute(1), "v2"
+		} else {
+			row.then(&s)
+		}
+		s.State = state
+		plan = mustPlan(t, set, s, minute(2))
+		if got := started(plan); row.want == "" && len(got) > 0 || row.want != "" && (!slices.Contains(got, row.want) || plan.Start[0].Reason != row.reason) || unseen(plan) != row.unhealed || !slices.Equal(leases(plan.State), row.holds) {
+			t.Errorf("%s: then starts %q, waits %q, holds %q, diagnoses %+v", row.why, got, blockers(plan), leases(plan.State), plan.Diagnostics)
+		}
+	}
+}
