@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -161,7 +162,9 @@ func (r Record) held(h Holder, token uint64) (int, error) {
 // A holder with a lease keeps it, and the record is returned as it is: claiming is re-entrant, and repeating a claim that was cut off is
 // harmless. If its token is not the claim's, the error is [ErrFenced]. A new lease needs a record at the claim's revision, else the error
 // is [ErrConflict]: plan again. The claims that one plan makes on one record are applied in the order of the plan, and then the record is
-// written once. Any of them may be left out. A claim with a token below NextToken is [ErrFenced]. [Apply] does all this for a whole plan.
+// written once. Any of them may be left out. A claim with a token below NextToken is [ErrFenced]. A holder without resource, and a record
+// that [NewRecord] did not make, are a *[FieldError], because what they lead to could not be read again. [Apply] does all this for a whole
+// plan.
 func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	if i, ok := r.find(h); ok {
 		if held := r.Leases[i].Token; held != c.Token {
@@ -169,10 +172,14 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 		}
 		return r, nil
 	}
-	if c.Revision != r.Revision {
+	switch {
+	case h.Resource == "":
+		return r, &FieldError{Path: "resource", Code: CodeRequired, Hint: "is required: a lease without one could not be read again"}
+	case r.Schema != schema:
+		return r, &FieldError{Path: "schema", Code: CodeUnknownValue, Value: strconv.Itoa(r.Schema), Hint: fmt.Sprintf("must be %d: a record of a pool that nobody ever used is made by NewRecord", schema)}
+	case c.Revision != r.Revision:
 		return r, fmt.Errorf("%w: pool %s is at revision %d, the claim of %s %s was planned at %d", ErrConflict, r.Key, r.Revision, h.Resource, h.Group, c.Revision)
-	}
-	if c.Token < r.NextToken {
+	case c.Token < r.NextToken:
 		return r, fmt.Errorf("%w: pool %s issued token %d already", ErrFenced, r.Key, c.Token)
 	}
 	return r.claim([]Lease{{Pool: r.Key, Holder: h, Token: c.Token, State: Active, Since: now, ProgressAt: now}})

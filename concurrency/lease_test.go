@@ -57,6 +57,22 @@ func TestRecordLife(t *testing.T) {
 			t.Errorf("%v: %s", err, bad.why)
 		}
 	}
+	// What could not be read again is not made: a pool whose record is refused by ParseRecord would stand still for good.
+	for _, bad := range []struct {
+		record Record
+		holder Holder
+		want   string
+		why    string
+	}{
+		{r, Holder{"", "a"}, "resource: is required: a lease without one could not be read again", "nobody holds it"},
+		{Record{}, a, "schema: 0: must be 1: a record of a pool that nobody ever used is made by NewRecord", "not a record"},
+	} {
+		got, err := bad.record.Claim(Claim{Revision: bad.record.Revision, Token: 4}, bad.holder, epoch)
+		var fault *FieldError
+		if !errors.As(err, &fault) || err.Error() != bad.want || cmp.Diff(bad.record, got) != "" {
+			t.Errorf("%s: %v, %v", bad.why, got, err)
+		}
+	}
 	if _, err := r.Claim(Claim{Revision: 1, Token: 4}, Holder{"n2", "a"}, epoch); !errors.Is(err, ErrConflict) {
 		t.Errorf("a claim planned at another revision: %v", err)
 	}

@@ -83,8 +83,7 @@ func (q *Queue) lineOf(key string, w *waiting, alone bool) *line {
 
 // key says what a candidate needs; empty: nothing.
 func (q *Queue) key(who int32, w *waiting) string {
-	free := len(w.Needs) == 0 || who != none && q.ledger.free(who, &w.Candidate) != ""
-	if free && (q.walk == nil || !q.walk.inOrder) {
+	if len(w.Needs) == 0 || who != none && q.ledger.free(who, &w.Candidate) != "" {
 		return ""
 	}
 	key := []byte{'.'}

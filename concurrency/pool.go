@@ -10,7 +10,8 @@ type Pool struct {
 	Key      string
 	Limit    Limit
 	Rounding Rounding
-	// Total is the number of members now. The greatest number of active members is min(Total, Limit.Of(Total, Rounding)).
+	// Total is the number of members now, the candidates' resources included. The greatest number of active members is min(Total,
+	// Limit.Of(Total, Rounding)): with 0 nobody starts but holders, whatever the limit, and SlotPaused says so.
 	Total int
 	// Strict: a refused candidate that needs this pool reserves a place in all pools it needs, for the rest of the batch.
 	Strict bool

@@ -155,7 +155,6 @@ func (q *Queue) Admit() []Admitted {
 	for l := range q.live {
 		q.touch(l)
 	}
-	w.inOrder = true
 	for _, resource := range w.started {
 		q.sort(resource, none)
 	}

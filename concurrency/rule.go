@@ -3,6 +3,7 @@ package concurrency
 import (
 	"cmp"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -59,8 +60,13 @@ func ParseRule(data []byte) (Rule, error) {
 // Validate reports every fault of the rule, joined, each a *[FieldError] whose Path is the JSON name of the field.
 func (r Rule) Validate() error {
 	var f faults
-	if r.GroupSelector == "" {
+	if strings.TrimSpace(r.GroupSelector) == "" {
 		f.add("groupSelector", CodeRequired, nil, "is required: an expression that matches the members, such as resource.metadata['cluster'] == 'prod'")
+	}
+	for _, name := range []struct{ field, value string }{{"groupBy", r.GroupBy}, {"sharedPool", r.SharedPool}} {
+		if strings.TrimSpace(name.value) != name.value {
+			f.add(name.field, CodeType, name.value, "must not begin or end with a blank: it would name another one than without")
+		}
 	}
 	r.validateLimit(&f)
 	if !r.Rounding.known() {

@@ -70,6 +70,9 @@ func TestRuleFaults(t *testing.T) {
 		{`{"groupSelector":"x","limit":-1,"strict":1,"rounding":null}`, []string{"type limit", "type rounding", "type strict"}, "faults of decoding, all of them"},
 		{`{"groupSelector":"x","limit":1,"onStuck":"release","rounding":"up"}`, []string{"unknown_value onStuck", "unknown_value rounding"}, "words that nobody knows"},
 		{`{"groupSelector":"x","limit":1,"limit":2}`, []string{"duplicate limit"}, "which one counts?"},
+		{`{"groupSelector":" \t","limit":1}`, []string{"required groupSelector"}, "white space is no expression"},
+		{`{"groupSelector":"x","limit":1,"sharedPool":"nodes "}`, []string{"type sharedPool"}, "each of two pools that look like one would allow its own maximum"},
+		{`{"groupSelector":"x","limit":1,"groupBy":" resource.metadata['zone']","sharedPool":" "}`, []string{"type groupBy", "type sharedPool"}, "a name that looks like another one"},
 		{`{"groupSelector":"x"`, []string{"syntax line 1, column 21"}, "cut off"},
 		{`{"groupSelector":"x","limit":1,"limmit":1}`, []string{"unknown_field limmit"}, "unknown field"},
 	} {

@@ -11,7 +11,6 @@ type walk struct {
 	lines    spot
 	back     []int32 // refused with a reservation: they go back into their lines
 	started  []string
-	inOrder  bool // those who consume nothing on the leases from before are through
 	admitted []Admitted
 }
 
