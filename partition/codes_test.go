@@ -112,6 +112,35 @@ func TestEveryCodeIsGiven(t *testing.T) {
 	}
 }
 
+// TestControllerMore: what a reconcile releases at no cost had taken up the budget until then. If its agent runs the wanted version already
+// it gives that back at once, and the next reconcile has room for a healthy one without any other change.
+func TestControllerMore(t *testing.T) {
+	for _, row := range []struct {
+		states string
+		want   string
+		more   bool
+	}{
+		{"aoo", "R budget budget", true},
+		{"uoo", "!not_applied budget budget", false},
+		{"boo", "R budget budget", false},
+		{"oo", "R budget", false},
+		{"pp", "R R", false},
+	} {
+		fleet := fleetOf(len(row.states), fresh())
+		for i, letter := range row.states {
+			fleet.Clusters[i].State = letters()[letter]
+		}
+		compiled, err := partition.Compile(partition.Strategy{MaxUnavailable: partition.FromInt(1)}, fleet, partition.Options{Mode: partition.FleetController})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := compiled.Plan()
+		if got := drawn(compiled, &p); got != row.want || p.More != row.more {
+			t.Errorf("%s: got %s, more %t; want %s, %t", row.states, got, p.More, row.want, row.more)
+		}
+	}
+}
+
 // TestReasonsInTheSingular: one is one, and what can never happen is not said to wait for room.
 func TestReasonsInTheSingular(t *testing.T) {
 	for want, v := range map[string]partition.Verdict{

@@ -135,6 +135,7 @@ func ExamplePlan_soak() {
 		fmt.Print(now.Format("15:04"), " release")
 		for _, r := range due {
 			fmt.Print(" ", r.Name)
+			// The clusters are given in cluster order, so that an index is the place among them, too.
 			fleet.Clusters[r.Index].State = partition.State{Released: "v2", Applied: "v2", Ready: true} // by the time of the next step
 		}
 		if until.IsZero() {

@@ -56,7 +56,9 @@ type State struct {
 
 // ID names a cluster in results.
 type ID struct {
-	Index     int    `json:"index"` // place in cluster order, by which [Compiled.Update] takes it; see [Compiled.Find]
+	// Index is the place in cluster order, by which [Compiled.Update] takes it; see [Compiled.Find]. It is the place in Fleet.Clusters only
+	// if these are given in that order: by namespace and name, in the mode FleetController by name.
+	Index     int    `json:"index"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }

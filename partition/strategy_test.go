@@ -267,6 +267,12 @@ func TestBadClusters(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `clusters[2]: "b/x": is given as clusters[0] already`) {
 		t.Errorf("got %v", err)
 	}
+	// Each further one is a fault of its own, and all of them point at the first.
+	fleet.Clusters = append(fleet.Clusters, fleet.Clusters[2], fleet.Clusters[0])
+	if _, err = partition.Compile(partition.Strategy{}, fleet, partition.Options{}); err == nil || !strings.Contains(err.Error(), `clusters[5]: "b/x": is given as clusters[0] already`) ||
+		!strings.Contains(err.Error(), `clusters[6]: "b/x": is given as clusters[0] already`) {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestBadOptions(t *testing.T) {
