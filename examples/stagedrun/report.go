@@ -57,7 +57,11 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 				w.say("%s:   %s", name, progress(&stages[e.Stage]))
 			}
 		case staged.EventApproval:
-			w.say("%s: approval %s is %s", name, staged.ApprovalName(run.Spec().Name, e.Side, stages[e.Stage].Name), e.To)
+			is := e.To
+			if is == string(staged.ApprovalNone) {
+				is = "not needed any more"
+			}
+			w.say("%s: approval %s is %s", name, staged.ApprovalName(run.Spec().Name, e.Side, stages[e.Stage].Name), is)
 		case staged.EventWait:
 			if s := &stages[e.Stage]; e.To == "elapsed" {
 				w.say("%s: the wait is over", name)

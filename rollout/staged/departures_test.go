@@ -58,6 +58,10 @@ func TestApprovalBeforeTheCleanup(t *testing.T) {
 		s := asked(newScene(t, gated, staged.Options{}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1"), 1)
 		asked(s.step(staged.Input{Removed: []string{"d1"}}).want(staged.PhaseWaiting, "c1 done, d1 done, d2"), 1)
 		ended(asked(s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "d2"}}}), 0), staged.PhasePartiallySucceeded)
+		withdrawn := staged.Event{Kind: staged.EventApproval, Stage: 1, Side: staged.Before, To: string(staged.ApprovalNone)}
+		if !slices.Contains(s.result.Events, withdrawn) {
+			t.Errorf("whoever shows the request is not told that it is over: %v", s.result.Events)
+		}
 	})
 	t.Run("a stop there is immediate, and an answer meanwhile counts afterwards", func(t *testing.T) {
 		s := newScene(t, gated, staged.Options{}, []string{"c1"}, "d1").see(staged.HealthReady, "c1").step(staged.Input{State: staged.StateStop})
