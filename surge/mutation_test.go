@@ -30,8 +30,8 @@ func mutations() []mutation {
 	return []mutation{
 		{"budget one too large", plan, "c.beyond.available() - r.Floor()", "c.beyond.available() - r.Floor() + 1", exhaustive, "I2"},
 		{"an unready surge counts as available", plan, "c.surge.available() + c.beyond", "c.surge.live() + c.beyond", exhaustive, "I2"},
-		{"budget not spent when a surge is retired", plan, "spend(min(c.surge[TargetAvailable], excess-q.surplusOld))", "min(c.surge[TargetAvailable], excess-q.surplusOld)", exhaustive, "I2"},
-		{"a ready stale surge is a free delete", plan, "spend(min(c.surge[OldAvailable], excess))", "c.surge[OldAvailable]", exhaustive, "I2"},
+		{"budget not spent when a surge is retired", plan, "spend(c.surge[TargetAvailable])", "c.surge[TargetAvailable]", exhaustive, "I2"},
+		{"a ready stale surge is a free delete", plan, "spend(c.surge[OldAvailable])", "c.surge[OldAvailable]", exhaustive, "I2"},
 		{"leftovers deleted without budget", plan, "q.condemned = spend(c.beyond.available())", "q.condemned = c.beyond.available()", exhaustive, "I2"},
 		{"create on a terminating index", plan, hole, strings.Replace(hole, "Absent", "Absent, Terminating", 1), exhaustive, "I1"},
 		{"surge taken one index too high", plan, "Action{Index: i, Op: Create, Revision: Target, Reason: Surge}", "Action{Index: i + 1, Op: Create, Revision: Target, Reason: Surge}", exhaustive, "I3"},
@@ -62,8 +62,8 @@ func mutations() []mutation {
 		{"unhealthy before unscheduled", plan, "q.unscheduled = min(c.eligible(OldUnscheduled), window)\n\t\tq.unavailable = min(c.eligible(OldUnavailable), window-q.unscheduled)",
 			"q.unavailable = min(c.eligible(OldUnavailable), window)\n\t\tq.unscheduled = min(c.eligible(OldUnscheduled), window-q.unavailable)", cases, "prio-01"},
 		{"lowest leftover first", plan, "pick(q.condemned, c.beyond.available(), true)", "pick(q.condemned, c.beyond.available(), false)", cases, "explain-16"},
-		{"current surge retired before a stale one", plan, "q.surplusOld = spend(min(c.surge[OldAvailable], excess))\n\tq.surplusTarget = spend(min(c.surge[TargetAvailable], excess-q.surplusOld))",
-			"q.surplusTarget = spend(min(c.surge[TargetAvailable], excess))\n\tq.surplusOld = spend(min(c.surge[OldAvailable], excess-q.surplusTarget))", cases, "reclaim-09"},
+		{"current surge retired before a stale one", plan, "q.surplusOld = spend(c.surge[OldAvailable])\n\tq.surplusTarget = spend(c.surge[TargetAvailable])",
+			"q.surplusTarget = spend(c.surge[TargetAvailable])\n\tq.surplusOld = spend(c.surge[OldAvailable])", cases, "reclaim-09"},
 		{"a paused update surges", plan, "if spec.Paused {\n\t\treturn q\n\t}", "", exhaustive, "paused|I9"},
 
 		{"set: a replica without live units is not started", set, "case f.old() == 0:\n\t\treturn 2", "case f.all.live() == 0:\n\t\treturn 7\n\tcase f.old() == 0:\n\t\treturn 2", sets, "H5"},

@@ -175,9 +175,9 @@ func (c *census) share(spec Spec, r Resolved) quota {
 	live := c.surge[OldAvailable] + c.surge[TargetUnavailable] + c.surge[TargetAvailable]
 	excess := max(live-need, 0)
 	q.surplusUnavailable = min(c.surge[TargetUnavailable], excess)
-	excess -= q.surplusUnavailable
-	q.surplusOld = spend(min(c.surge[OldAvailable], excess))
-	q.surplusTarget = spend(min(c.surge[TargetAvailable], excess-q.surplusOld))
+	// Those that serve need no such bound: while anybody waits the budget has run out, and then none is needed.
+	q.surplusOld = spend(c.surge[OldAvailable])
+	q.surplusTarget = spend(c.surge[TargetAvailable])
 	q.surges = min(max(need-live, 0), c.surge[Absent])
 	return q
 }
@@ -336,8 +336,8 @@ func (c *census) blocked(spec Spec, q quota) Blocked {
 	} else {
 		terminating += stale
 		set(BlockedBudgetExhausted, q.waiting > 0)
-		pending := c.surge[TargetUnavailable] - q.surplusUnavailable + q.surges
-		set(BlockedWaitingForSurge, q.waiting > 0 && pending > 0)
+		// IE: a surge is left or created only while somebody waits.
+		set(BlockedWaitingForSurge, c.surge[TargetUnavailable]-q.surplusUnavailable+q.surges > 0)
 		set(BlockedRepairWindow, broken > 0)
 	}
 	set(BlockedTerminating, terminating > 0)

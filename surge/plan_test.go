@@ -35,7 +35,11 @@ func runRows(t *testing.T, rows []planRow) {
 		}
 		names[row.name] = true
 		t.Run(row.name, func(t *testing.T) {
-			if got := surge.Plan(row.spec, parse(t, row.state)).String(); got != row.want {
+			plan := surge.Plan(row.spec, parse(t, row.state))
+			if plan.Actions != nil && len(plan.Actions) == 0 {
+				t.Error("an empty plan has actions that are not nil")
+			}
+			if got := plan.String(); got != row.want {
 				t.Errorf("%s of %+v\ngot:\n%s\nwant:\n%s\nbecause %s", row.state, row.spec, got, row.want, row.why)
 			}
 		})
@@ -219,6 +223,54 @@ func TestDiagnose(t *testing.T) {
 				t.Errorf("remedy %q", got.Remedy)
 			}
 		})
+	}
+}
+
+// TestDiagnoseRemedies: what is said to help does, even where a pause or the partition would hold it back.
+func TestDiagnoseRemedies(t *testing.T) {
+	protect := func(p int) func(*surge.Spec) { return func(s *surge.Spec) { s.Partition = p } }
+	paused := func(s *surge.Spec) { s.Paused = true }
+	newRevision := func(slots []surge.Slot) []surge.Slot {
+		old := map[surge.Slot]surge.Slot{surge.TargetAvailable: surge.OldAvailable, surge.TargetUnavailable: surge.OldUnavailable}
+		var next []surge.Slot
+		for _, slot := range slots {
+			if label, ok := old[slot]; ok {
+				slot = label
+			}
+			next = append(next, slot)
+		}
+		return next
+	}
+	same := func(slots []surge.Slot) []surge.Slot { return slots }
+	for _, row := range []struct {
+		why    string
+		spec   surge.Spec
+		state  string
+		remedy string
+		spec2  func(*surge.Spec) // the remedy, carried out
+		state2 func([]surge.Slot) []surge.Slot
+	}{
+		{"a broken revision", budget(3, 0, 1), "nOO", "publish a working revision, or go back to the old one", func(*surge.Spec) {}, newRevision},
+		{"a broken revision below the partition and above", change(budget(3, 0, 1), protect(1)), "nnO", "publish a working revision, or go back to the old one", func(*surge.Spec) {}, newRevision},
+		{"a broken revision below the partition", change(budget(2, 0, 1), protect(1)), "nN", "publish a working revision, or go back to the old one, and lower the partition", protect(0), newRevision},
+		{"a broken revision in a set that is paused", change(budget(2, 0, 1), paused), "nN", "publish a working revision, or go back to the old one, and resume the update", func(s *surge.Spec) { s.Paused = false }, newRevision},
+		{"both", change(change(budget(2, 0, 1), protect(2)), paused), "nN", "publish a working revision, or go back to the old one, and lower the partition, and resume the update",
+			func(s *surge.Spec) { s.Paused, s.Partition = false, 0 }, newRevision},
+		{"a broken old replica below the partition", change(budget(2, 0, 1), protect(1)), "oN", "repair these replicas, or lower the partition to replace them", protect(0), same},
+		{"the same in a set that is paused", change(change(budget(2, 0, 1), protect(1)), paused), "oN", "repair these replicas, or lower the partition to replace them, and resume the update",
+			func(s *surge.Spec) { s.Paused, s.Partition = false, 0 }, same},
+		{"a surge that is not ready", budget(3, 1, 0), "OOOn",
+			"make the surge available, publish a working revision, or give the surge up with maxSurge 0 and maxUnavailable 1; if it is only deleted, it is created again",
+			func(s *surge.Spec) { s.MaxSurge, s.MaxUnavailable = concurrency.Count(0), concurrency.Count(1) }, same},
+	} {
+		slots := parse(t, row.state)
+		if got := surge.Diagnose(row.spec, slots, nil); got.Remedy != row.remedy {
+			t.Errorf("%s: got %v", row.why, got)
+		}
+		row.spec2(&row.spec)
+		if plan := surge.Plan(row.spec, row.state2(slots)); len(plan.Actions) == 0 {
+			t.Errorf("%s: what is said to help does not: %v", row.why, plan)
+		}
 	}
 }
 

@@ -351,6 +351,12 @@ func TestProgressStarted(t *testing.T) {
 	if q.UpdatedReplicas != 1 || sprint(q.Updating) != "[2 3]" || q.AvailableReplicas != 3 || q.Replicas != 4 {
 		t.Errorf("got %+v", q)
 	}
+	// An index in front of the first deletion is not in replacement.
+	spec = change(budget(3, 0, 1), func(s *surge.Spec) { s.Order = surge.Descending })
+	slots = parse(t, "OOO")
+	if q := surge.Project(spec, slots, surge.Plan(spec, slots)); sprint(q.Updating) != "[2]" {
+		t.Errorf("got %+v", q)
+	}
 }
 
 func TestParsePodCliqueSet(t *testing.T) {

@@ -93,8 +93,16 @@ func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnos
 		return Diagnosis{SurgeNotReady, which(r.Replicas, end, pending),
 			"make the surge available, publish a working revision, or give the surge up with maxSurge 0 and maxUnavailable 1; if it is only deleted, it is created again"}
 	}
-	if stuck := which(0, r.Replicas, pending); len(stuck) > 0 {
-		return Diagnosis{TargetNotReady, stuck, "publish a working revision, or go back to the old one"}
+	resume := ""
+	if spec.Paused { // nothing is outdated: a new revision would be, and a pause holds it back
+		resume = ", and resume the update"
 	}
-	return Diagnosis{ReplicasUnhealthy, which(0, r.Partition, down), "repair these replicas, or lower the partition to replace them"}
+	if stuck := which(0, r.Replicas, pending); len(stuck) > 0 {
+		remedy := "publish a working revision, or go back to the old one"
+		if stuck[len(stuck)-1] < r.Partition { // they would be old, and protected
+			remedy += ", and lower the partition"
+		}
+		return Diagnosis{TargetNotReady, stuck, remedy + resume}
+	}
+	return Diagnosis{ReplicasUnhealthy, which(0, r.Partition, down), "repair these replicas, or lower the partition to replace them" + resume}
 }
