@@ -35,7 +35,7 @@ func TestLimitOf(t *testing.T) {
 		{Percent(100), math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, "largest total is exact"},
 		{Percent(1000), math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, "overflow saturates"},
 		{Percent(101), math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, "overflow below the carry saturates"},
-		{Percent(99), 4_000_000_000_000_000_000, 3_960_000_000_000_000_000, 3_960_000_000_000_000_000, 3_960_000_000_000_000_000, "no overflow in the product"},
+		{Percent(99), math.MaxInt / 100 * 100, math.MaxInt / 100 * 99, math.MaxInt / 100 * 99, math.MaxInt / 100 * 99, "no overflow in the product"},
 	} {
 		for _, r := range []struct {
 			rounding Rounding
@@ -50,14 +50,14 @@ func TestLimitOf(t *testing.T) {
 
 // TestLimitOfAgainstBig compares with arbitrary precision over the totals at which integer arithmetic breaks.
 func TestLimitOfAgainstBig(t *testing.T) {
-	totals := []int{0, 1, 2, 3, 7, 10, 99, 100, 101, 1_000_000, 4_000_000_000_000_000_000,
+	totals := []int{0, 1, 2, 3, 7, 10, 99, 100, 101, 1_000_000, math.MaxInt / 2,
 		math.MaxInt/1000 - 1, math.MaxInt / 1000, math.MaxInt/1000 + 1, math.MaxInt/10 - 1, math.MaxInt / 10, math.MaxInt - 1, math.MaxInt}
 	for _, total := range totals {
 		for p := 0; p <= 1000; p++ {
 			product := new(big.Int).Mul(big.NewInt(int64(total)), big.NewInt(int64(p)))
 			q, rest := new(big.Int).QuoRem(product, big.NewInt(100), new(big.Int))
 			saturate := func(n *big.Int) int {
-				if n.IsInt64() {
+				if n.IsInt64() && n.Int64() <= math.MaxInt {
 					return int(n.Int64())
 				}
 				return math.MaxInt
@@ -194,9 +194,10 @@ func TestLimitAccessors(t *testing.T) {
 }
 
 func TestLimitConstructorsPanic(t *testing.T) {
+	most := math.MaxInt32
 	for name, f := range map[string]func(){
 		"Count(-1)":         func() { Count(-1) },
-		"Count(2147483648)": func() { Count(math.MaxInt32 + 1) },
+		"Count(2147483648)": func() { Count(most + 1) },
 		"Percent(-1)":       func() { Percent(-1) },
 		"Percent(1001)":     func() { Percent(1001) },
 	} {

@@ -113,7 +113,7 @@ func refLimit(controller bool, count int, path string, v partition.IntOrString) 
 			n = 0
 		}
 		if n > 0 {
-			return int(n), nil
+			return int(min(n, math.MaxInt)), nil
 		}
 		if !strings.HasSuffix(text, "%") {
 			return 0, refFault{partition.CodeLimitFormat, path}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -226,17 +227,17 @@ func TestLimitBounds(t *testing.T) {
 		text  string
 		want  int // -1: refused
 	}{
-		{"nine digits", 1 << 40, "999999999%", 1 << 40},
-		{"ten digits", 1 << 40, "1000000000%", -1},
+		{"nine digits", 1 << 30, "999999999%", 1 << 30},
+		{"ten digits", 1 << 30, "1000000000%", -1},
 		{"nine digits on both sides of the point", 1 << 20, "1234.56789%", 1 << 20},
 		{"ten digits on both sides of the point", 1 << 20, "1234.567890%", -1},
 		{"nine digits behind the point", 1_000_000_000, ".100000000%", 1_000_000},
 		{"ten digits behind the point", 1_000_000_000, ".1000000000%", -1},
-		{"a product of 100 times 2 to the 64th and more", math.MaxInt64, "201%", math.MaxInt64},
-		{"a product of 99 times 2 to the 64th and more", math.MaxInt64, "199%", math.MaxInt64},
-		{"an int that 64 bits do not hold", math.MaxInt64, "9223372036854775808", math.MaxInt64},
-		{"the largest int that they hold", math.MaxInt64, "9223372036854775807", math.MaxInt64},
-		{"the one below", math.MaxInt64, "9223372036854775806", math.MaxInt64 - 1},
+		{"a product of 100 times 2 to the 64th and more", math.MaxInt, "201%", math.MaxInt},
+		{"a product of 99 times 2 to the 64th and more", math.MaxInt, "199%", math.MaxInt},
+		{"an int that 64 bits do not hold", math.MaxInt, "9223372036854775808", math.MaxInt},
+		{"the largest int that they hold", math.MaxInt, "9223372036854775807", math.MaxInt},
+		{"the one below", math.MaxInt, strconv.Itoa(math.MaxInt - 1), math.MaxInt - 1},
 	} {
 		got, err := partition.Limit(partition.Default, row.count, partition.FromString(row.text))
 		if err != nil {

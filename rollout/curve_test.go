@@ -76,7 +76,7 @@ func TestOffsetRefuses(t *testing.T) {
 		{"product beyond 64 bits", curveRule(Linear, math.MaxInt32), math.MaxInt32, 1, ErrOverflow},
 		{"product beyond 128 bits halved", curveRule(Linear, maxSeconds), math.MaxInt, 1, ErrOverflow},
 		{"quotient beyond 63 bits", curveRule(LinearNormalized, maxSeconds), math.MaxInt, 1, ErrOverflow},
-		{"one nanosecond too many", curveRule(Linear, 1), math.MaxInt64/int(time.Second) + 1, 1, ErrOverflow},
+		{"one nanosecond too many", curveRule(Linear, 5), int(math.MaxInt64/(5*time.Second)) + 1, 1, ErrOverflow},
 		{"negative position", curveRule(Linear, 1), -1, 1, nil},
 		{"negative population", curveRule(Linear, 1), 0, -1, nil},
 		{"unknown curve", curveRule("cubic", 1), 0, 1, nil},
@@ -89,7 +89,7 @@ func TestOffsetRefuses(t *testing.T) {
 			t.Errorf("%s: %v, %v", row.why, got, err)
 		}
 	}
-	if got, err := curveRule(Linear, 1).Offset(math.MaxInt64/int(time.Second), 1); err != nil || got < 0 {
+	if got, err := curveRule(Linear, 5).Offset(int(math.MaxInt64/(5*time.Second)), 1); err != nil || got < 0 {
 		t.Errorf("the largest position that fits: %v, %v", got, err)
 	}
 }

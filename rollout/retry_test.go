@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -65,7 +66,7 @@ func TestRetriesWithoutEnd(t *testing.T) {
 		why, fields string
 		until       time.Time
 	}{
-		{"as many attempts as there are numbers", `"maxRetries":9223372036854775807,"backoffSeconds":600`, minute(5)},
+		{"as many attempts as there are numbers", fmt.Sprintf(`"maxRetries":%d,"backoffSeconds":600`, math.MaxInt), minute(5)},
 		{"a delay to the end of time", `"maxRetries":1,"backoffSeconds":9223372036`, time.Unix(0, math.MaxInt64)},
 	} {
 		plan := mustPlan(t, compile(t, policy(`{"retry":{`+row.fields+`}}`)), s, t0)

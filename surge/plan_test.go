@@ -1,6 +1,7 @@
 package surge_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -157,7 +158,7 @@ func TestApply(t *testing.T) {
 	actions := []surge.Action{
 		{Index: 0, Op: surge.Delete}, {Index: 1, Op: surge.Delete}, {Index: 2, Op: surge.Delete}, {Index: 3, Op: surge.Create, Revision: surge.Target},
 		{Index: 5, Op: surge.Create, Revision: surge.Stable}, {Index: 6, Op: surge.Create, Revision: surge.Target}, {Index: -1, Op: surge.Create},
-		{Index: 9, Op: surge.Delete}, {Index: 1 << 40, Op: surge.Create}, {Index: 2, Op: surge.Op(9)},
+		{Index: 9, Op: surge.Delete}, {Index: math.MaxInt, Op: surge.Create}, {Index: 2, Op: surge.Op(9)},
 	}
 	if got := surge.FormatSlots(surge.Apply(slots, actions)); got != "tt.n.on" {
 		t.Errorf("got %s", got)

@@ -3,6 +3,7 @@ package surge_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -301,7 +302,7 @@ func TestPlanSetRevisions(t *testing.T) {
 	} {
 		plan := surge.SetResult{Replicas: []surge.ReplicaResult{{Revision: row.revision, Components: []surge.Result{{Actions: []surge.Action{
 			{Index: 1, Op: surge.Create, Revision: surge.Stable}, {Index: 0, Op: surge.Delete}, {Index: -1, Op: surge.Create, Revision: surge.Stable},
-			{Index: 1 << 40, Op: surge.Create, Revision: surge.Stable},
+			{Index: math.MaxInt, Op: surge.Create, Revision: surge.Stable},
 		}}}}}}
 		if got := (surge.SetState{row.state}).Apply(plan); formatSet(got) != "to" || !slices.Equal(got[0][0].Revisions, row.want) {
 			t.Errorf("%s: got %s %q", row.why, formatSet(got), got[0][0].Revisions)

@@ -53,7 +53,7 @@ func TestResolve(t *testing.T) {
 		{"the default, too, is clamped", surge.Spec{}, surge.Resolved{}},
 		{"negative counts are none", surge.Spec{Replicas: 3, Partition: -1, MinAvailable: -1}, surge.Resolved{Replicas: 3, Unavailable: 1}},
 		{"partition and gang are clamped", surge.Spec{Replicas: 3, Partition: 7, MinAvailable: 8}, surge.Resolved{Replicas: 3, Unavailable: 1, Partition: 3, MinAvailable: 3}},
-		{"exact without floating point", surge.Spec{Replicas: 4e18, MaxSurge: concurrency.Percent(25)}, surge.Resolved{Replicas: 4e18, Surge: 1e18, Unavailable: 1}},
+		{"exact without floating point", surge.Spec{Replicas: math.MaxInt / 4 * 4, MaxSurge: concurrency.Percent(25)}, surge.Resolved{Replicas: math.MaxInt / 4 * 4, Surge: math.MaxInt / 4, Unavailable: 1}},
 		{"no overflow", surge.Spec{Replicas: math.MaxInt, MaxSurge: concurrency.Percent(1000), MaxUnavailable: concurrency.Percent(100)}, surge.Resolved{Replicas: math.MaxInt, Surge: math.MaxInt, Unavailable: math.MaxInt}},
 	} {
 		if got := row.spec.Resolve(); got != row.want {

@@ -100,7 +100,7 @@ func spoil(r *rand.Rand, root map[string]any) {
 		values := []any{"", "x", "a/b%2F", "true", "100%", "0001-01-01T00:00:00Z", "1677-09-21T00:12:43Z", "2262-04-11T23:47:16Z", "9999-12-31T23:59:59.999999999Z"}
 		switch s.get().(type) {
 		case float64:
-			values = []any{0, -1, 1, 1 << 31, json.Number("9223372036854775807"), json.Number("-9223372036854775808")}
+			values = []any{0, -1, 1, int64(1 << 31), json.Number("9223372036854775807"), json.Number("-9223372036854775808")}
 		case bool:
 			values = []any{true, false}
 		}

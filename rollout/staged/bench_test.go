@@ -221,7 +221,7 @@ func finishedRun(tb testing.TB, n int) *staged.Run {
 	run, result := step(tb, compileBench(tb, n, concurrency.Count(10)), staged.Input{}, benchStart)
 	now := benchStart
 	for i := 0; !run.Phase().Terminal(); i++ {
-		now = now.Add(time.Duration(37_123_456_789 + i*1_000_003%900_000_007))
+		now = now.Add(37_123_456_789*time.Nanosecond + time.Duration(i)*1_000_003%900_000_007)
 		run, result = step(tb, run, staged.Input{Observations: acknowledge(result.Actions[i%len(result.Actions):][:1], staged.HealthReady)}, now)
 	}
 	return run

@@ -69,7 +69,7 @@ func TestDamage(t *testing.T) {
 	early := strings.Replace(good, `"time":"2026-03-10T08:06:00Z"`, `"time":"`+result.Next.Add(-1).Format(time.RFC3339Nano)+`"`, 1)
 	for why, text := range map[string]string{
 		"just before something is due":   early,
-		"the last attempt there is":      strings.Replace(good, `"attempts":[0,2]`, `"attempts":[0,4294967295]`, 1),
+		"the last attempt there is":      strings.Replace(good, `"attempts":[0,2]`, `"attempts":[0,2147483647]`, 1),
 		"the first member is the failed": strings.NewReplacer(`"states":"dfd"`, `"states":"f2d"`, `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[0]}`).Replace(good),
 	} {
 		if err := json.Unmarshal([]byte(text), new(staged.Run)); err != nil || text == good {
@@ -162,7 +162,7 @@ func TestDamage(t *testing.T) {
 		{"half an attempt", `"attempts":[0,2]`, `"attempts":[0]`},
 		{"an attempt of nobody", `"attempts":[0,2]`, `"attempts":[9,2]`},
 		{"an attempt of the one behind the last", `"attempts":[0,2]`, `"attempts":[5,2]`},
-		{"an attempt that no number holds", `"attempts":[0,2]`, `"attempts":[0,4294967296]`},
+		{"an attempt that no number holds", `"attempts":[0,2]`, `"attempts":[0,2147483648]`},
 		{"a cause of the one behind the last", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[3]}`},
 		{"a cause before the first", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[-1]}`},
 		{"a cause of nobody", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[9]}`},

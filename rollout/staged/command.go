@@ -1,6 +1,9 @@
 package staged
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // Command is what somebody tells a run. Every command is idempotent, and one that does not apply changes nothing and becomes an event with
 // the reason.
@@ -147,7 +150,7 @@ func (e *edit) retry(c *Command) Reason {
 		return ReasonNotFailed
 	case int64(c.Attempt) != int64(r.attempt):
 		return ReasonOtherAttempt
-	case r.attempt == 1<<32-1:
+	case r.attempt == math.MaxInt32: // a host counts in ints, of 32 bits on some platforms
 		return ReasonNoAttempt
 	case s.phase.finished():
 		return ReasonStageFinished

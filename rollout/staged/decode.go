@@ -375,7 +375,7 @@ func recordOf(letter byte) (record, bool) {
 func (d *decoder) sparse(k int, attempts []int64, causesOf map[Reason][]int, records []record) {
 	last := int64(-1)
 	for i := 0; i < len(attempts); i += 2 {
-		if i+1 == len(attempts) || attempts[i] <= last || attempts[i] >= int64(len(records)) || attempts[i+1] < 2 || attempts[i+1] > math.MaxUint32 {
+		if i+1 == len(attempts) || attempts[i] <= last || attempts[i] >= int64(len(records)) || attempts[i+1] < 2 || attempts[i+1] > math.MaxInt32 {
 			d.wrong(fmt.Sprintf("stages[%d].attempts", k), "must be pairs of an ascending position and an attempt from 2")
 			return
 		}
