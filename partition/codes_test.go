@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/internal/testseed"
@@ -65,9 +67,9 @@ func numbersAreTrue(t *rapid.T, seen testseed.Tally, mode partition.Mode, p *par
 		ok = w.Count >= w.Limit && s.Reached && w.Limit == s.MaxUnavailable
 		if mode == partition.Default {
 			ok = ok && w.Count == s.NotReady && w.Count > 0
-		}
-		if s.Unavailable < w.Limit {
-			seen["a budget that this step used up"]++
+			if s.Unavailable < w.Limit {
+				seen["a budget that this step used up"]++
+			}
 		}
 		if w.Count == 0 {
 			seen["a budget of nothing"]++
@@ -137,6 +139,29 @@ func TestControllerMore(t *testing.T) {
 		p := compiled.Plan()
 		if got := drawn(compiled, &p); got != row.want || p.More != row.more {
 			t.Errorf("%s: got %s, more %t; want %s, %t", row.states, got, p.More, row.want, row.more)
+		}
+	}
+}
+
+// TestOneStepForTwoPlans: a step is overwritten, whatever plan of whatever mode wrote it before.
+func TestOneStepForTwoPlans(t *testing.T) {
+	var step partition.Step
+	for _, mode := range []partition.Mode{partition.FleetController, partition.Default, partition.FleetController} {
+		for _, states := range []string{"ppuo", "d", "bzoooo"} {
+			fleet := fleetOf(len(states), fresh())
+			for i, letter := range states {
+				fleet.Clusters[i].State = letters()[letter]
+			}
+			compiled, err := partition.Compile(partition.Strategy{MaxUnavailable: partition.FromInt(1)}, fleet, partition.Options{Mode: mode})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var other partition.Step
+			compiled.Step(&step)
+			compiled.Step(&other)
+			if diff := gocmp.Diff(other, step, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s, %s: (-new step +used one):\n%s", mode, states, diff)
+			}
 		}
 	}
 }
