@@ -125,6 +125,19 @@ func TestDecodeFields(t *testing.T) {
 	if !(partition.IntOrString{}).IsZero() || partition.FromInt(0).IsZero() || partition.FromString("").IsZero() {
 		t.Error("IsZero mistakes a value for none, or none for a value")
 	}
+	for _, text := range []string{"10%", "", "a\x01\x7f", "\u00e9 <&> \u2028", `"\`, "null"} { // whatever was written is a value, a wrong one as well
+		limit, back := partition.FromString(text), partition.FromInt(7)
+		data, err := json.Marshal(limit)
+		if err == nil {
+			err = json.Unmarshal(data, &back)
+		}
+		if err != nil || back != limit {
+			t.Errorf("%q is written as %s and comes back as %v: %v", text, data, back, err)
+		}
+	}
+	if v := partition.FromInt(7); v.UnmarshalJSON([]byte("null")) != nil || !v.IsZero() {
+		t.Errorf("null is absent, and not what was there before: %v", v)
+	}
 	var v partition.IntOrString
 	for _, bad := range []string{`"\x"`, `+1`, `-`, ``} {
 		if err := v.UnmarshalJSON([]byte(bad)); err == nil {
