@@ -261,6 +261,14 @@ func compareFindings(a, b Finding) int {
 	)
 }
 
+// counted is a number of things, of which the plural ends with an s.
+func counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for key := range m {
@@ -287,8 +295,9 @@ type lint struct {
 	medians  map[int32]known
 	keys     map[string]map[string]bool // variable → keys that some entity has
 
-	findings []Finding
-	index    map[findingKey]int
+	findings  []Finding
+	concerned []reach // by each of them
+	index     map[findingKey]int
 }
 
 // reach is whom something concerns.
@@ -373,20 +382,16 @@ func (l *lint) add(f Finding, code LintCode, severity Severity, concerns reach, 
 // addApart is add where several about one field stay several, told apart by what else they are about.
 func (l *lint) addApart(f Finding, about string, code LintCode, severity Severity, concerns reach, detail, fix string) {
 	f.Code, f.Severity, f.Detail, f.Fix = code, severity, detail, fix
-	if concerns.targets > 0 {
-		f.Targets, f.Example = concerns.targets, l.w.targets[concerns.first].TargetID
-	}
 	key := findingKey{code, severity, f.Policy, f.Rule, f.Path, about}
-	if k, known := l.index[key]; known {
-		first := &l.findings[k]
-		first.Targets += f.Targets
-		if first.Example == (TargetID{}) || f.Targets > 0 && byEnvironment(&f.Example, &first.Example) < 0 {
-			first.Example = f.Example
-		}
-		return
+	k, known := l.index[key]
+	if !known {
+		k = len(l.findings)
+		l.index[key] = k
+		l.findings, l.concerned = append(l.findings, f), append(l.concerned, reach{})
 	}
-	l.index[key] = len(l.findings)
-	l.findings = append(l.findings, f)
+	if l.concerned[k].merge(concerns); l.concerned[k].targets > 0 {
+		l.findings[k].Targets, l.findings[k].Example = l.concerned[k].targets, l.w.targets[l.concerned[k].first].TargetID
+	}
 }
 
 // neverOr is the error severity if targets are concerned, else a warning: what governs nobody harms nobody yet.

@@ -92,7 +92,7 @@ func (l *lint) close(f *frame) error {
 	closed := state.Group.Closed
 	if len(closed) == 0 {
 		field := "memberRoles"
-		l.add(at(f.rule, field), LintBracketNoMain, SeverityError, l.reachOf(f.targets),
+		l.add(at(f.rule, field), LintBracketNoMain, SeverityError, f.reach(),
 			"all members are hooks, and hooks never open a group: nothing ever starts",
 			"narrow memberRoles, or widen deploymentSelector to what is to be upgraded")
 		return nil
@@ -112,7 +112,7 @@ func (l *lint) unclosed(f *frame, err error) error {
 		var against *bracket.RoleError
 		switch {
 		case errors.As(one, &circle):
-			l.add(at(f.rule, ""), LintDependencyCycle, SeverityError, l.reachOf(f.targets),
+			l.add(at(f.rule, ""), LintDependencyCycle, SeverityError, f.reach(),
 				"members wait for one another, and nothing is planned as long as they do: "+strings.Join(circle.Path, " needs "),
 				"remove one of these dependencies, or narrow it with appliesTo")
 		case errors.As(one, &against):
@@ -143,12 +143,8 @@ func (l *lint) unclosed(f *frame, err error) error {
 	return nil
 }
 
-func (l *lint) reachOf(targets []int32) reach {
-	if len(targets) == 0 {
-		return reach{}
-	}
-	return reach{len(targets), targets[0]}
-}
+// reach is the reach of all members; there are some.
+func (f *frame) reach() reach { return reach{len(f.targets), f.targets[0]} }
 
 // lookAtBrackets looks at what a bracket's groups would meet.
 func (l *lint) lookAtBrackets() {
@@ -172,7 +168,7 @@ func (l *lint) lookAtRoles(f *frame) {
 	environment := l.w.environments[f.environment].ID
 	if len(pre)+len(post) == 0 {
 		l.add(at(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityInfo, reach{},
-			fmt.Sprintf("in %s the dependencies make all %d members main; a further one may make hooks of two of them", environment, len(f.group)),
+			fmt.Sprintf("in %s the dependencies make no member a hook; a further member or dependency may", environment),
 			`write "memberRoles": {} if that is meant`)
 		return
 	}

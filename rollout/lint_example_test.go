@@ -43,7 +43,7 @@ func ExamplePolicySet_Lint() {
 	// Output:
 	// error approval_unreachable
 	//   at  rules[1].anyApproval.minApprovals
-	//   is  2 approvals are asked for, of 1 known approvers
+	//   is  it asks for 2 approvals, of 1 known approver
 	//   fix ask for fewer, or name more approvers
 	// error limit_zero
 	//   at  rules[0].resourceConcurrency.limit

@@ -98,7 +98,7 @@ func (l *lint) lookAtDependencies() {
 			own := of(rule)
 			if !own.concerned && l.reach[p].targets > 0 {
 				l.add(at(rule, "appliesTo"), LintAppliesToUnmatched, SeverityWarning, reach{},
-					fmt.Sprintf("it matches none of the %d targets that the policy governs: the dependency concerns nobody", l.reach[p].targets),
+					fmt.Sprintf("it matches none of %s that the policy governs: the dependency concerns nobody", counted(l.reach[p].targets, "target")),
 					"correct the expression, or remove the rule")
 			}
 			if own.unmatched.targets > 0 {
@@ -238,7 +238,7 @@ func (l *lint) lookAtApprovals() {
 		for _, rule := range p.approvals {
 			if need := *rule.approval.MinApprovals; need > len(people) {
 				l.add(at(rule, "minApprovals"), LintApprovalUnreachable, neverOr(l.reach[p]), l.reach[p],
-					fmt.Sprintf("%d approvals are asked for, of %d known approvers", need, len(people)), "ask for fewer, or name more approvers")
+					fmt.Sprintf("it asks for %s, of %s", counted(need, "approval"), counted(len(people), "known approver")), "ask for fewer, or name more approvers")
 			}
 		}
 	}

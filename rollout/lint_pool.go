@@ -46,7 +46,7 @@ func (l *lint) lookAtPools() {
 			}
 			if members == 0 {
 				l.add(at(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
-					fmt.Sprintf("it matches none of %d resources: the rule limits nothing", len(w.resources)), "correct the expression, or remove the rule")
+					fmt.Sprintf("it matches none of %s: the rule limits nothing", counted(len(w.resources), "resource")), "correct the expression, or remove the rule")
 				continue
 			}
 			if members == len(w.resources) && members >= 2 && reads(rule.group, "") {
@@ -96,14 +96,14 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 	}
 	if limited == 0 && l.reach[rule.policy].targets > 0 {
 		l.add(at(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
-			fmt.Sprintf("none of the targets that the policy governs is on one of its %d members: the rule limits nothing", members),
+			fmt.Sprintf("it has %s, and the policy governs no target there: the rule limits nothing", counted(members, "member")),
 			"correct the expression, or the selector of the policy")
 	}
 	if len(shut) == 0 {
 		return
 	}
 	limit := rule.pool.Max()
-	detail := fmt.Sprintf("a limit of %v lets none of %d members start", limit, largest)
+	detail := fmt.Sprintf("a limit of %v lets none of %s start", limit, counted(largest, "member"))
 	fix := "write at least 1 to resume; 0 is a pause"
 	if limit.Value() > 0 {
 		detail = fmt.Sprintf("%v of %d, rounded by %v, is 0: nobody starts", limit, largest, cmp.Or(rule.pool.Rounding, concurrency.Ceil))
@@ -208,7 +208,7 @@ func (l *lint) lookAtOverlaps() {
 			f, a, b = at(a, "groupSelector"), b, a
 		}
 		l.addApart(f, a.id, LintPoolsOverlapUnshared, severity, own.alone,
-			fmt.Sprintf("its pools and those of %q have %d resources in common, such as %s: %s", a.id, own.members, own.first, consequence),
+			fmt.Sprintf("its pools and those of %q have %s in common, such as %s: %s", a.id, counted(own.members, "resource"), own.first, consequence),
 			"give both rules one sharedPool with one limit, or leave it if both limits are meant")
 	}
 }

@@ -201,7 +201,7 @@ func (p proof) why(environment string, rule *EnvironmentProgression) string {
 	if p.tooOld {
 		return fmt.Sprintf("its newest success in %s is older than maximumAgeHours %d", environment, *rule.MaximumAgeHours)
 	}
-	text := fmt.Sprintf("of %d targets in %s %d must have succeeded, and at most %d can", p.population, environment, p.required, p.able)
+	text := fmt.Sprintf("of %s in %s %d must have succeeded, and at most %d can", counted(p.population, "target"), environment, p.required, p.able)
 	if p.adopted > 0 {
 		text += fmt.Sprintf("; %d run it and no job says that it succeeded", p.adopted)
 	}

@@ -34,7 +34,7 @@ func (l *lint) lookAtSelectors() {
 		f := Finding{Policy: p.id, Path: join(p.path, "selector")}
 		switch n := l.reach[p].targets; {
 		case n == 0:
-			l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %d targets: the policy governs nothing", len(w.targets)), "correct the expression, or disable the policy")
+			l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %s: the policy governs nothing", counted(len(w.targets), "target")), "correct the expression, or disable the policy")
 			continue // and its rules then do not, either
 		case n == len(w.targets) && n >= 2 && reads(p.selector, ""):
 			l.everything(f, fmt.Sprintf("all %d targets", n))
@@ -57,7 +57,7 @@ func (l *lint) lookAtMembers(p *compiledPolicy) {
 	f := at(rule, "deploymentSelector")
 	switch governed := slices.ContainsFunc(l.frames, func(f *frame) bool { return f.policy == p }); {
 	case matched == 0:
-		l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %d deployments: the bracket has no members", len(w.deployments)), "correct the expression")
+		l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %s: the bracket has no members", counted(len(w.deployments), "deployment")), "correct the expression")
 	case !governed:
 		l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, "the policy governs no target of the deployments that it matches: the bracket has no members", "correct the expression, or the selector of the policy")
 	case matched == len(w.deployments) && matched >= 2 && reads(rule.members, ""):
@@ -136,7 +136,7 @@ func (l *lint) lookAtScopes() {
 				continue
 			}
 			l.add(Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}, LintSelectorMatchesNothing, SeverityWarning, reach{},
-				fmt.Sprintf("the version is for none of the %d targets of its deployment", len(targets)), "correct the expression, or withdraw the version")
+				fmt.Sprintf("the version is for none of the %s of its deployment", counted(len(targets), "target")), "correct the expression, or withdraw the version")
 		}
 	}
 }
@@ -415,6 +415,6 @@ func (l *lint) leftOver(id string, own leftovers) {
 		severity = SeverityWarning
 	}
 	l.add(f, LintPolicyDisabledState, severity, reach{},
-		fmt.Sprintf("%q %s, and %d records of it are stored, with %d open executions and %d held slots", id, where, own.records, own.open, own.held),
+		fmt.Sprintf("%q %s, and state of it is stored: %s, %s, %s", id, where, counted(own.records, "record"), counted(own.open, "open execution"), counted(own.held, "held slot")),
 		"let open executions end and release what is still held, then delete the records; "+back)
 }

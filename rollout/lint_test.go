@@ -16,6 +16,7 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/golden"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -192,6 +193,41 @@ func lintRelease(deployment, version string, at time.Time) func(*rollout.Snapsho
 				v.CreatedAt = at
 			}
 		}
+	}
+}
+
+// lintWorked gives each target of an environment successful jobs of these lengths.
+func lintWorked(environment string, lengths ...time.Duration) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		if environment != "prod" {
+			*s = inEnvironments(*s, environment)
+		}
+		for i := range s.Targets {
+			if s.Targets[i].Environment != environment {
+				continue
+			}
+			for n, length := range lengths {
+				at := t0.Add(time.Duration(n-100) * time.Hour)
+				s.Targets[i].Jobs = append(s.Targets[i].Jobs, rollout.Job{Run: fmt.Sprint(n), Version: "v1", Status: rollout.JobSuccessful, CreatedAt: at, CompletedAt: at.Add(length)})
+			}
+		}
+	}
+}
+
+// lintUnfinished gives each target a job of ten hours, with something wrong.
+func lintUnfinished(wrong func(*rollout.Job)) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		lintWorked("prod", 10*time.Hour)(s)
+		for i := range s.Targets {
+			wrong(&s.Targets[i].Jobs[0])
+		}
+	}
+}
+
+// lintNodes makes the fleet as large as this.
+func lintNodes(n int) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		*s = fleet(n, "v1", map[string][]string{"web": {"v1", "v2"}, "db": {"v1", "v2"}, "cache": {"v1", "v2"}})
 	}
 }
 
@@ -771,24 +807,24 @@ func lintRows() []lintRow {
 		{code: rollout.LintTargetsUnmatched, why: "nobody governs db and cache", more: other("q", "deployment.name == 'web'", lintLimited(`"limit":1`)), want: "warning targets 4"},
 		{code: rollout.LintTargetsUnmatched, why: "two policies govern all", more: other("p", "deployment.name == 'web'", lintLimited(`"limit":1`)) + "," + other("q", "deployment.name != 'web'", `{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1}}`)},
 		{code: rollout.LintPolicyDisabledState, why: "a slot is held under a rule that is switched off", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1`) + `]}`, want: "warning rules[0].resourceConcurrency 0", fleet: lintStored("c", true),
-			says: `"c" is in the disabled policy "q", and 1 records of it are stored, with 0 open executions and 1 held slots`},
+			says: `"c" is in the disabled policy "q", and state of it is stored: 1 record, 0 open executions, 1 held slot`},
 		{code: rollout.LintPolicyDisabledState, why: "in the pool of a value", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1,"groupBy":"resource.metadata['cluster']"`) + `]}`,
 			want: "warning rules[0].resourceConcurrency 0", fleet: lintStored("c/east", true)},
 		{code: rollout.LintPolicyDisabledState, why: "in a shared pool", more: `{"name":"q","enabled":false,"selector":"true","rules":[{"id":"a","anyApproval":{"minApprovals":1}},` + lintLimited(`"limit":1,"sharedPool":"s"`) + `]}`, want: "warning rules[1].resourceConcurrency 0", fleet: lintStored("s", true)},
 		{code: rollout.LintPolicyDisabledState, why: "in a pool that no rule shares any more", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1,"sharedPool":"s"`) + `]}`, want: "warning state 0", fleet: lintStored("z", true)},
 		{code: rollout.LintPolicyDisabledState, why: "two empty pools of a rule that is gone", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: lintStored("gone/east", false, "gone/west"),
-			says: `"gone" is in no policy, and 2 records of it are stored, with 0 open executions and 0 held slots`},
+			says: `"gone" is in no policy, and state of it is stored: 2 records, 0 open executions, 0 held slots`},
 		{code: rollout.LintPolicyDisabledState, why: "a value that no resource has any more", rules: lintLimited(`"limit":1,"groupBy":"resource.metadata['cluster']"`), fleet: lintStored("c/west", false)},
 		{code: rollout.LintPolicyDisabledState, why: "a value of a shared pool that no resource has any more", rules: lintLimited(`"limit":1,"sharedPool":"s","groupBy":"resource.metadata['cluster']"`), fleet: lintStored("s/west", false)},
 		{code: rollout.LintPolicyDisabledState, why: "a value that somebody holds a slot of, and no resource has", rules: lintLimited(`"limit":1,"groupBy":"resource.metadata['cluster']"`), fleet: lintStored("c/west", true),
-			want: "warning state 0", says: `"c" has pools without members, and 1 records of it are stored, with 0 open executions and 1 held slots`},
+			want: "warning state 0", says: `"c" has pools without members, and state of it is stored: 1 record, 0 open executions, 1 held slot`},
 		{code: rollout.LintPolicyDisabledState, why: "records of a bracket that nobody knows any more", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: func(s *rollout.Snapshot) {
 			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("gone", "prod").Group}
 		}},
 		{code: rollout.LintPolicyDisabledState, why: "an execution of one", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: func(s *rollout.Snapshot) {
 			s.State.Executions = []*bracket.ExecutionRecord{{Schema: 1, Rule: "gone", Resource: "r1"}}
 		}},
-		{code: rollout.LintPolicyDisabledState, why: "an open execution of one, and the record of its group", rules: lintLimited(`"limit":1`), want: "warning state 0", says: "and 2 records of it are stored, with 1 open executions and 0 held slots", fleet: func(s *rollout.Snapshot) {
+		{code: rollout.LintPolicyDisabledState, why: "an open execution of one, and the record of its group", rules: lintLimited(`"limit":1`), want: "warning state 0", says: "2 records, 1 open execution, 0 held slots", fleet: func(s *rollout.Snapshot) {
 			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("gone", "prod").Group}
 			s.State.Executions = []*bracket.ExecutionRecord{{Schema: 1, Rule: "gone", Resource: "r1", Open: &bracket.Execution{
 				Group: "gone/prod/0", Environment: "prod", Status: bracket.StatusExecuting, Generation: 1, StartedAt: t0,
@@ -801,6 +837,124 @@ func lintRows() []lintRow {
 			s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("b", "prod").Group}
 			s.State.Pools = []concurrency.Record{concurrency.NewRecord("c")}
 		}},
+		// What keeps a finding apart from one like it.
+		{code: rollout.LintProgressionNoEnvironment, why: "the first of those whom it concerns is not of the first deployment", rules: lintProgression("a", lintStaging, ""), fleet: func(s *rollout.Snapshot) {
+			lintLacking("cache", "r1")(s)
+			lintLacking("db", "r1")(s)
+		}, want: "error rules[0].environmentProgression.dependsOnEnvironmentSelector 4"},
+		{code: rollout.LintWindowShorterThanBracket, why: "jobs in staging tell how long those in prod take", rules: lintImmediate + "," + lintOffice, want: "error rules[0].deploymentBracket 12", fleet: lintWorked("staging", 3*hour)},
+		{code: rollout.LintWindowShorterThanBracket, why: "of three jobs the one in the middle tells", rules: lintImmediate + "," + lintOffice, fleet: lintWorked("prod", 3*hour, hour, 2*hour, hour)},
+		{code: rollout.LintWindowShorterThanBracket, why: "a job that failed tells nothing", rules: lintImmediate + "," + lintOffice, fleet: lintUnfinished(func(j *rollout.Job) { j.Status = rollout.JobFailure })},
+		{code: rollout.LintWindowShorterThanBracket, why: "nor does one that does not say when it ended", rules: lintImmediate + "," + lintOffice, fleet: lintUnfinished(func(j *rollout.Job) { j.CompletedAt = time.Time{} })},
+		{code: rollout.LintWindowShorterThanBracket, why: "nor one that ended before it began", rules: lintImmediate + "," + lintOffice, options: rollout.LintOptions{Durations: map[string]time.Duration{"web": 9 * hour}}, want: "error rules[0].deploymentBracket 6", says: "takes 9h0m0s",
+			fleet: lintUnfinished(func(j *rollout.Job) { j.CompletedAt = j.CreatedAt.Add(-hour) })},
+		{code: rollout.LintCooldownLongerThanReleases, why: "three releases are a habit", rules: cooldown(7200), fleet: lintReleased(hour, hour), want: "warning rules[0].versionCooldown.intervalSeconds 2"},
+		{code: rollout.LintCooldownLongerThanReleases, why: "two of one instant are one release", rules: cooldown(7200), fleet: lintReleased(0, hour, 9*hour)},
+		{code: rollout.LintCooldownLongerThanReleases, why: "in whatever order they are listed", rules: cooldown(7200), fleet: func(s *rollout.Snapshot) {
+			lintReleased(hour, hour, 9*hour)(s)
+			slices.Reverse(s.Versions)
+			for i := range s.Versions {
+				s.Versions[i].ID = fmt.Sprintf("v%d", 9-i)
+			}
+			for i := range s.Targets {
+				s.Targets[i].Current = ""
+			}
+		}, want: "warning rules[0].versionCooldown.intervalSeconds 2"},
+		{code: rollout.LintCooldownLongerThanReleases, why: "the fastest of several is named, and all of them", rules: cooldown(2 * 86400), fleet: func(s *rollout.Snapshot) {
+			for _, d := range []string{"cache", "db", "web"} {
+				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: d, Status: rollout.VersionReady, CreatedAt: t0.Add(-time.Minute)})
+			}
+		}, want: "warning rules[0].versionCooldown.intervalSeconds 6", says: "of cache, db, web"},
+		{code: rollout.LintDependencyAcrossRoles, why: "said of the rule that makes it so, not of the one before, or behind", rules: lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'cache'"`) +
+			`,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'db'"}},{"id":"f","deploymentDependency":{"dependsOn":"deployment.name == 'cache'","appliesTo":"deployment.name == 'nobody'"}}`,
+			want: "error rules[2].deploymentDependency.dependsOn 2"},
+		{code: rollout.LintDependencyAcrossRoles, why: "a rule for everybody is one for the drain", rules: lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name == 'web'"`), want: "error rules[1].deploymentDependency.dependsOn 2"},
+		{code: rollout.LintBracketRolesDerived, why: "nothing is said of members that cannot be ordered", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` +
+			lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`},
+		{code: rollout.LintBracketHookWithoutVersion, why: "r2 has no main member, so nobody misses its hook", rules: lintImmediate, want: "error rules[0].deploymentBracket 1", fleet: func(s *rollout.Snapshot) {
+			s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "db" })
+			lintEmpty(s, "db")
+			lintLacking("web", "r2")(s)
+		}},
+		{code: rollout.LintBracketHookWithoutVersion, why: "a main member without version is no hook", rules: lintImmediate, fleet: func(s *rollout.Snapshot) {
+			s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "web" })
+			lintEmpty(s, "web")
+		}},
+		{code: rollout.LintBracketHookWithoutVersion, why: "both hooks", rules: lintImmediate, want: "error rules[0].deploymentBracket 4", says: ": cache, db;", fleet: func(s *rollout.Snapshot) {
+			s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment != "web" })
+			lintEmpty(s, "db")
+			lintEmpty(s, "cache")
+		}},
+		{code: rollout.LintBracketHookWithoutVersion, why: "its first version is not within the horizon", rules: lintImmediate, horizon: hour, want: "error rules[0].deploymentBracket 2", fleet: func(s *rollout.Snapshot) {
+			lintEmpty(s, "db")
+			lintRelease("db", "v1", t0.Add(hour))(s)
+			lintRelease("db", "v2", t0.Add(2*hour))(s)
+		}},
+		{code: rollout.LintBracketHookWithoutVersion, why: "the version selector lets its v2 pass", rules: lintImmediate + `,{"id":"v","versionSelector":{"selector":"deployment.name != 'db' || version.tag == 'v2'"}}`,
+			fleet: func(s *rollout.Snapshot) { lintEmpty(s, "db") }},
+		{code: rollout.LintBracketHookWithoutVersion, why: "an override lets it pass", rules: lintImmediate + `,{"id":"v","versionSelector":{"selector":"deployment.name != 'db'"}}`, fleet: func(s *rollout.Snapshot) {
+			lintEmpty(s, "db")
+			s.Overrides = []rollout.Override{{ID: "1", Rule: "v", Version: "v1", CreatedAt: t0.Add(-hour), CreatedBy: "ann", Reason: "urgent"}}
+		}},
+		{code: rollout.LintImmediateStarves, why: "versions that were withdrawn are no releases", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket"`), fleet: func(s *rollout.Snapshot) {
+			lintReleased(hour, hour, hour)(s)
+			for i := range s.Versions {
+				if s.Versions[i].Deployment == "web" && s.Versions[i].ID != "v1" {
+					s.Versions[i].Status = "withdrawn"
+				}
+			}
+		}},
+		{code: rollout.LintImmediateStarves, why: "nor are those that are not within the horizon", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket"`), fleet: func(s *rollout.Snapshot) {
+			lintReleased(hour, hour, hour)(s)
+			for i := range s.Versions {
+				if s.Versions[i].Deployment == "web" && s.Versions[i].ID != "v1" {
+					s.Versions[i].CreatedAt = s.Versions[i].CreatedAt.Add(3 * 365 * 24 * hour)
+				}
+			}
+		}},
+		{code: rollout.LintImmediateStarves, why: "a curve of another policy that ranks targets gives each version an order of its own", rules: lintImmediate, more: other("q", "true", curve(3600, `,"orderKey":"target"`)), fleet: lintReleased(hour, hour, hour)},
+		{code: rollout.LintImmediateStarves, why: "a curve of another policy that ranks one resource", rules: lintImmediate, more: other("q", "resource.name == 'r1'", curve(3600, `,"orderKey":"resource"`)), fleet: lintReleased(hour, hour, hour)},
+		{code: rollout.LintImmediateStarves, why: "a curve of another policy that ranks both", rules: lintImmediate, more: other("q", "true", curve(3600, `,"orderKey":"resource"`)), fleet: lintReleased(hour, hour, hour), want: "warning [1].rules[0].gradualRollout.orderSalt 0"},
+		{code: rollout.LintImmediateStarves, why: "ranked by resource, those without a member have a place too", want: "warning rules[1].gradualRollout.orderSalt 0", says: "the last of 2 resources",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate","memberRoles":{}}},` + curve(3600, `,"orderKey":"resource"`), fleet: func(s *rollout.Snapshot) {
+				lintReleased(hour, hour, hour)(s)
+				lintLacking("web", "r2")(s)
+			}},
+		{code: rollout.LintImmediateStarves, why: "ranked by bracket they have none", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate","memberRoles":{}}},` + curve(3600, `,"orderKey":"resource_bracket"`), fleet: func(s *rollout.Snapshot) {
+			lintReleased(hour, hour, hour)(s)
+			lintLacking("web", "r2")(s)
+		}},
+		{code: rollout.LintMergeBudgetUnused, why: "groups that close at once may meet", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,` + lintHooks + `}}`, options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "groups that queue merge nothing anyway", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":3600,` + lintHooks + `}}`, options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "a cooldown may keep a group waiting", rules: merging("3600") + "," + cooldown(60), options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "so may a deployment of another policy", rules: merging("3600"), more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`)), options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "or one that a version depends on", rules: merging("3600"), fleet: lintNeeds("db", "true"), options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "a pool that is shut keeps it waiting for ever", rules: merging("3600") + "," + lintLimited(`"limit":0`), options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "a pool that lets one key at a time be active", rules: merging("3600") + "," + lintLimited(`"limit":1,"groupBy":"resource.metadata['cluster']","maxActiveKeys":1`), options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "four nodes, two at a time, take twice as long as one", rules: merging("720") + "," + lintLimited(`"limit":2`), options: all(2 * minute), fleet: lintNodes(4), want: "info rules[0].deploymentBracket.overlapStrategy 0", says: "done everywhere after 12m0s"},
+		{code: rollout.LintMergeBudgetUnused, why: "three nodes, two at a time, as well", rules: merging("720") + "," + lintLimited(`"limit":2`), options: all(2 * minute), fleet: lintNodes(3), want: "info rules[0].deploymentBracket.overlapStrategy 0", says: "done everywhere after 12m0s"},
+		{code: rollout.LintDependencyCycle, why: "a hook is part of every execution, whatever it runs", rules: lintImmediate, more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"`)),
+			want: "error [1].rules[0].deploymentDependency.dependsOn 2", says: "db needs web, which its bracket starts only together with db"},
+		{code: rollout.LintDependencyCycle, why: "who waits may have nothing newer, because of a version selector", rules: lintImmediate + `,{"id":"v","versionSelector":{"selector":"deployment.name != 'web' || version.tag != 'v2'"}}`,
+			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`))},
+		{code: rollout.LintDependencyCycle, why: "or because it is for others", rules: lintImmediate, fleet: lintScoped("resource.name == 'r9'"),
+			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`))},
+		{code: rollout.LintDependencyCycle, why: "who waits still needs an approval, and the others might go ahead until then", rules: lintImmediate, want: "warning [1].rules[0].deploymentDependency.dependsOn 2",
+			more: other("q", "deployment.name == 'web'", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)+`,{"id":"a","anyApproval":{"minApprovals":1}}`)},
+		{code: rollout.LintDependencyCycle, why: "who comes first only waits for the circle", want: "error rules[0].deploymentDependency.dependsOn 4", says: "d needs c, c needs d;", fleet: func(s *rollout.Snapshot) {
+			*s = fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1", "v2"}})
+		}, rules: lintDependsOn(`"dependsOn":"deployment.name == 'd' && version.tag == 'v2'","appliesTo":"deployment.name in ['a', 'c']"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'c' && version.tag == 'v2'","appliesTo":"deployment.name == 'd'"}}`},
+		{code: rollout.LintDependencyCycle, why: "in the second environment only, and by the deployments that are last", fleet: lintWithStaging, want: "error rules[0].deploymentDependency.dependsOn 4", says: "in staging db needs web needs db, and nothing is planned as long as they do; rules d, e",
+			rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web' && environment.name == 'staging'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'db' && environment.name == 'staging'"}}`},
+		{code: rollout.LintStuckBeforeRetry, why: "an execution is stuck before the retry, too", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","stuckAfterSeconds":300,` + lintHooks + `}},` + retry(`"maxRetries":2,"backoffSeconds":600`), want: "info rules[0].deploymentBracket.stuckAfterSeconds 0"},
+		{code: rollout.LintStuckBeforeRetry, why: "said once, however many rules retry", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`), more: other("q", "deployment.name == 'web'", retry(`"maxRetries":2,"backoffSeconds":600`)) + "," + other("s", "deployment.name == 'db'", `{"id":"t","retry":{"maxRetries":2,"backoffSeconds":700}}`),
+			want: "info [0].rules[0].resourceConcurrency.stuckAfterSeconds 0"},
+		{code: rollout.LintStuckBeforeRetry, why: "nobody has both", more: other("q", "deployment.name == 'web'", retry(`"maxRetries":2,"backoffSeconds":600`)) + "," + other("s", "deployment.name == 'db'", lintLimited(`"limit":1,"stuckAfterSeconds":300`))},
+		{code: rollout.LintHoldWithoutRetry, why: "the bracket of another policy ends by itself", want: "warning [0].rules[0].deploymentBracket.onMemberFailure 2",
+			more: other("p", "deployment.name == 'web'", `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`) + "," +
+				other("q", "deployment.name == 'db'", `{"id":"z","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","onMemberFailure":"run_post","memberRoles":{}}}`)},
+		{code: rollout.LintHoldWithoutRetry, why: "of two retry rules the one that does not retry counts", rules: lintImmediate + "," + retry(`"maxRetries":1`), more: other("q", "deployment.name == 'web'", `{"id":"t","retry":{"maxRetries":0}}`), want: "warning [0].rules[0].deploymentBracket.onMemberFailure 2"},
+		{code: rollout.LintAppliesToUnmatched, why: "a policy that governs nobody concerns nobody", more: other("q", "deployment.name == 'wbe'", lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'queue'"`))},
 	}
 }
 
@@ -808,6 +962,7 @@ func TestLint(t *testing.T) {
 	t.Parallel()
 	found, spared := map[rollout.LintCode]bool{}, map[rollout.LintCode]bool{}
 	names := map[string]bool{}
+	var all strings.Builder // whole sentences, to be read
 	for _, row := range lintRows() {
 		name := string(row.code) + ": " + row.why
 		if row.why == "" || names[name] {
@@ -815,8 +970,9 @@ func TestLint(t *testing.T) {
 		}
 		names[name] = true
 		var got []string
+		fmt.Fprintf(&all, "%s\n", name)
 		for _, f := range row.lint(t) {
-			if f.Code == row.code {
+			if fmt.Fprintf(&all, "  %s\n", f); f.Code == row.code {
 				got = append(got, fmt.Sprintf("%s %s %d", f.Severity, f.Path, f.Targets))
 				if said := f.Detail + "; " + f.Fix; !strings.Contains(said, row.says) {
 					t.Errorf("%s: %q does not say %q", name, said, row.says)
@@ -837,6 +993,7 @@ func TestLint(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
+	golden.Check(t, "lint.txt", all.String())
 	codes := lintCodes(t)
 	if len(codes) < 35 {
 		t.Fatalf("only %d codes", len(codes))
