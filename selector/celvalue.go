@@ -63,7 +63,7 @@ func (p *program) match(s *Selector, in input, metered bool) (bool, error) {
 	} else if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
 		return false, &EvalError{Expr: s.text, limit: true, Msg: fmt.Sprintf("the data costs more to evaluate than the limit of %d", s.limits.RunCost)}
 	}
-	return false, &EvalError{Expr: s.text, Msg: err.Error()}
+	return false, &EvalError{Expr: s.text, Msg: cut(err.Error())} // some faults quote the data
 }
 
 // activation gives the library the variables of one evaluation.

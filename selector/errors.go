@@ -100,7 +100,7 @@ func (e *CompileError) Is(target error) bool { return e.limit && target == ErrLi
 type EvalError struct {
 	Expr     string // canonical text of the selector
 	Variable string // the variable at fault; empty if no single one is
-	Msg      string // what is wrong
+	Msg      string // what is wrong, cut after 200 bytes
 
 	limit bool
 }
@@ -119,7 +119,7 @@ type missingKey struct {
 }
 
 func (e *missingKey) Error() string {
-	return "selector: " + e.MissingKey() + " is missing: test it first, as in " + quote(e.key) + " in " + e.variable
+	return "selector: " + cut(e.MissingKey()) + " is missing: test it first, as in " + cut(quote(e.key)) + " in " + e.variable // a computed key is data
 }
 
 // MissingKey returns the variable and key as an expression would name them.

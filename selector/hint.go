@@ -150,7 +150,8 @@ func afterString(text string, i int) (int, *slip) {
 	for i += len(end); i < len(text); i++ {
 		if text[i] == '\\' && !raw {
 			if i++; i < len(text) && !strings.ContainsRune("abfnrtv\\?\"'`xXuU0123", rune(text[i])) {
-				return 0, &slip{i - 1, text[i-1 : i+1], "write r" + end + "…" + end + " for a string with backslashes, or two for one"}
+				_, width := utf8.DecodeRuneInString(text[i:])
+				return 0, &slip{i - 1, text[i-1 : i+width], "write r" + end + "…" + end + " for a string with backslashes, or two for one"}
 			}
 		} else if strings.HasPrefix(text[i:], end) {
 			return i + len(end), nil
@@ -268,7 +269,7 @@ func (l *layout) undeclared(path []string) string {
 	case "true", "false", "null":
 		return "write " + lower + " for " + full
 	}
-	return "if a text is meant, write '" + full + "'"
+	return "if a text is meant, write '" + cut(full) + "'"
 }
 
 func oneOf(names []string) string {

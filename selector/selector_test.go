@@ -262,6 +262,7 @@ func TestCompileErrors(t *testing.T) {
 		{"resource.kind == “a”", 1, 18, "“", "' or", "a word processor"},
 		{`resource.kind.matches('^\w+$')`, 1, 25, `\w`, "r'…'", "an escape that strings do not have"},
 		{`resource.kind.matches("\d")`, 1, 24, `\d`, `r"…"`, "in the other quotes"},
+		{`resource.kind == '\é'`, 1, 19, `\é`, "r'…'", "of more than one byte"},
 		{"resource.kind == 'a", 1, 18, "'", "does not end", "a string that is not closed"},
 		{"resource.kind == '' 'a", 1, 21, "'", "does not end", "after one that is"},
 		{"resource.kind == '''a'", 1, 18, "'''", "does not end", "nor here, where three open it"},
@@ -370,6 +371,33 @@ func TestCompileErrors(t *testing.T) {
 		}
 		if fault.Expr != row.expr || errors.Is(err, selector.ErrLimit) {
 			t.Errorf("%q: Expr is %q, limit %v", row.expr, fault.Expr, errors.Is(err, selector.ErrLimit))
+		}
+	}
+}
+
+// TestErrorsQuoteLittleOfTheData: an error goes into logs and records, and data may be large.
+func TestErrorsQuoteLittleOfTheData(t *testing.T) {
+	env := newEnv(t, selector.Limits{})
+	long := strings.Repeat("ab", 900)
+	vars := env.NewValues()
+	if err := errors.Join(vars.SetString("resource.kind", long), vars.Set("resource.metadata", map[string]string{})); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"timestamp(resource.kind) < timestamp('2026-01-01T00:00:00Z')": "invalid RFC 3339 timestamp",
+		"resource.metadata[resource.kind] == 'x'":                      "is missing: test it first",
+	} {
+		s, err := env.Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ok, err := s.Match(vars)
+		if ok || err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 500 {
+			t.Errorf("%s: %v, %v", text, ok, err)
+		}
+		var missing interface{ MissingKey() string }
+		if errors.As(err, &missing) && !strings.Contains(missing.MissingKey(), long) {
+			t.Errorf("%s: the key itself is cut: %s", text, missing.MissingKey())
 		}
 	}
 }
