@@ -472,3 +472,49 @@ func TestTokenString(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestDamageOfFailedRuns: the stage at which a run failed may have begun or not, and the rest of it has to go with that.
+func TestDamageOfFailedRuns(t *testing.T) {
+	gated := all("only", 1)
+	gated.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
+	answer := func(kind staged.CommandKind) staged.Input {
+		return staged.Input{Commands: []staged.Command{{Kind: kind, Run: "run", Side: staged.Before}}}
+	}
+	failed := staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthFailed}}}
+	stored := func(inputs ...staged.Input) string {
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{gated}}, benchSpec(), fleetOf("c1", "c2"), staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, in := range inputs {
+			run, _ = step(t, run, in, benchStart.Add(time.Duration(i)*time.Minute))
+		}
+		if run.Phase() != staged.PhaseFailed {
+			t.Fatal(run)
+		}
+		return string(encode(t, run))
+	}
+	refused, begun := stored(staged.Input{}, answer(staged.CommandReject)), stored(staged.Input{}, answer(staged.CommandApprove), failed)
+	start := `"start":"2026-03-10T08:01:00Z",`
+	for _, row := range []struct{ why, stored, from, to string }{
+		{"", refused, ``, ``},
+		{"", begun, ``, ``},
+		{"it began without the approval", refused, `"end":`, start + `"end":`},
+		{"it ended after the last step", refused, `"end":"2026-03-10T08:01:00Z"`, `"end":"2026-03-10T08:01:01Z"`},
+		{"it failed and never ended", refused, `"end":"2026-03-10T08:01:00Z",`, ``},
+		{"a member was started, and it never began", begun, start, ``},
+		{"a member was started without the approval", begun, `"before":"approved"`, `"before":"rejected"`},
+		{"a member was started before it was asked for", begun, `"before":"approved"`, `"before":"requested"`},
+		{"it ended after the last step", begun, `"end":"2026-03-10T08:02:00Z"`, `"end":"2026-03-10T08:02:01Z"`},
+		{"it ended before it began", begun, `"end":"2026-03-10T08:02:00Z"`, `"end":"2026-03-10T08:00:59Z"`},
+	} {
+		if !strings.Contains(row.stored, row.from) {
+			t.Errorf("%s: %s is not in\n%s", row.why, row.from, row.stored)
+			continue
+		}
+		err := json.Unmarshal([]byte(strings.Replace(row.stored, row.from, row.to, 1)), new(staged.Run))
+		if (err == nil) != (row.why == "") {
+			t.Errorf("%q: %v", row.why, err)
+		}
+	}
+}
