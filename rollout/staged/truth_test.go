@@ -399,6 +399,7 @@ func TestVerdictText(t *testing.T) {
 			"stopped, settling until 2026-03-10T08:05:00Z, waits for an operator to set state Run or a target to be settled"},
 		{"why it has failed", strict, staged.Options{}, []staged.Input{{}, see(staged.HealthFailed, "c1"), see(staged.HealthReady, "c2")}, "c3", "ended (budget), 1 of at most 0 failed: c1"},
 		{"who said no", gated, staged.Options{}, []staged.Input{{}, answer(staged.CommandReject, staged.Before)}, "", "ended (rejected): run-before-only"},
+		{"what is in progress when a run ends is not followed", two(), staged.Options{StopGrace: staged.For(0)}, []staged.Input{{}, {Commands: []staged.Command{{Kind: staged.CommandCancel}}}}, "c1", "ended"},
 		{"a cancelled run needs no reason", gated, staged.Options{}, []staged.Input{{}, {Commands: []staged.Command{{Kind: staged.CommandCancel}}}}, "", "ended"},
 	} {
 		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{row.stage}}, benchSpec(), fleetOf("c1", "c2", "c3", "c4"), row.options)
@@ -414,6 +415,42 @@ func TestVerdictText(t *testing.T) {
 		}
 		if v.String() != row.want || !ok {
 			t.Errorf("%s:\ngot  %s\nwant %s", row.why, v, row.want)
+		}
+	}
+}
+
+// TestBudgetOfAnEarlierStage: after a regression it is not the current stage that is over its budget, and the verdict says which is.
+func TestBudgetOfAnEarlierStage(t *testing.T) {
+	var stages []staged.Stage
+	f := staged.Fleet{Version: "v2"}
+	for _, ring := range []string{"a", "b", "c"} {
+		stage := all(ring, 9)
+		stage.LabelSelector.MatchLabels = map[string]string{"ring": ring}
+		stages = append(stages, stage)
+		f.Targets = append(f.Targets, staged.Target{Name: ring + "1", Labels: map[string]string{"ring": ring}})
+	}
+	spec := benchSpec()
+	spec.State = staged.StateInitialize
+	run, err := staged.Compile(staged.Strategy{Stages: stages}, spec, f, staged.Options{OnFailure: staged.Hold, OnRegression: staged.Fail, VerifyDone: staged.Always})
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func(name string, health staged.Health) staged.Input {
+		return staged.Input{Observations: []staged.Observation{{Target: name, Version: "v2", Health: health}}}
+	}
+	for _, row := range []struct {
+		input staged.Input
+		want  string // of c1
+		stage int
+	}{
+		{staged.Input{}, "initialized, waits for an operator to set state Run", 2},
+		{staged.Input{State: staged.StateRun}, "stage 0: slot, 1 of 9 in progress: a1, waits for a target to be settled", 0},
+		{see("a1", staged.HealthReady), "stage 1: slot, 1 of 9 in progress: b1, waits for a target to be settled", 1},
+		{see("a1", staged.HealthFailing), "held (budget), 1 of at most 0 failed: a1, waits for an operator to skip, retry or cancel", 0},
+	} {
+		run, _ = step(t, run, row.input, benchStart)
+		if v, ok := run.Explain("c1"); !ok || v.String() != row.want || v.Data.Stage != row.stage {
+			t.Errorf("got  %s, of stage %d\nwant %s, of stage %d", v, v.Data.Stage, row.want, row.stage)
 		}
 	}
 }
