@@ -16,7 +16,7 @@ type Limits struct {
 	ListItems   int `json:"listItems,omitzero"`
 
 	// RunCost bounds the cost of one evaluation that meets larger data; 10000 by default, and never below EstimatedCost. A single
-	// string of more than ten times as many bytes, or list of more items, is refused unread.
+	// string of more bytes than ten times RunCost, or list of more items, is refused unread.
 	RunCost uint64 `json:"runCost,omitzero"`
 }
 

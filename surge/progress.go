@@ -35,7 +35,7 @@ func Project(spec Spec, slots []Slot, plan Result) Progress {
 		for len(actions) > 0 && actions[0].Index < i {
 			actions = actions[1:]
 		}
-		deleted := len(actions) > 0 && actions[0].Index == i && actions[0].Op == Delete
+		deleted := len(actions) > 0 && actions[0].Index == i // or created, and then it is absent
 		if i >= r.Replicas {
 			continue
 		}

@@ -263,6 +263,14 @@ func TestPlanSetRevisions(t *testing.T) {
 		t.Error("Apply shares memory with its input")
 	}
 
+	fresh := surge.SetState{old(".OO", "", "v1", "v1"), old("NNN")}
+	if got := fresh.Apply(planSet(t, spec, fresh))[0][0]; formatSet(surge.SetState{{got}}) != "nOO" || got.Revisions[0] != "" {
+		t.Errorf("what is created at the target has the name of another revision: %+v", got)
+	}
+	odd := surge.SetResult{Replicas: []surge.ReplicaResult{{Revision: "v1", Components: []surge.Result{{Actions: []surge.Action{{Index: 3, Op: surge.Delete, Revision: surge.Stable}, {Index: -1, Op: surge.Create, Revision: surge.Stable}}}}}}}
+	if got := fresh.Apply(odd)[0][0]; formatSet(surge.SetState{{got}}) != ".OO" || sprint(got.Revisions) != "[ v1 v1]" {
+		t.Errorf("actions outside of the slots change %+v", got)
+	}
 	// Carried out on a state that has moved on, a creation changes nothing, least of all what another unit runs.
 	moved := surge.SetState{old("NOO", "", "v1", "v1"), old("OOO", "v3", "v2", "v2")}
 	if got := moved.Apply(plan)[1][0]; formatSet(surge.SetState{{got}}) != "OOO" || got.Revisions[0] != "v3" {

@@ -69,7 +69,7 @@ func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnos
 		}
 		return list
 	}
-	down := func(_ int, slot Slot) bool { return slot.Live() && !slot.Available() }
+	down := func(_ int, slot Slot) bool { return !slot.Available() } // a base with a hole has a plan, and one with a unit on its way out waits for that
 	pending := func(_ int, slot Slot) bool { return slot == TargetUnavailable }
 
 	if plan.Blocked.Has(BlockedPaused) {
