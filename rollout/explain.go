@@ -370,7 +370,7 @@ func (v *VersionExplanation) draw(b *strings.Builder) {
 	}
 }
 
-// String names a release target as resource / environment / deployment.
+// String names a release target as resource / environment / deployment, without those that are empty, as in diagnostics.
 func (id TargetID) String() string {
-	return id.Resource + " / " + id.Environment + " / " + id.Deployment
+	return strings.Join(slices.DeleteFunc([]string{id.Resource, id.Environment, id.Deployment}, func(part string) bool { return part == "" }), " / ")
 }

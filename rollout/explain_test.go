@@ -108,6 +108,37 @@ func TestExplainTellsWhoIsChosen(t *testing.T) {
 	}
 }
 
+// TestExplainTellsWhyNothingIsToBeDone: a version is kept because it runs, because a job of it is at work, or because it was run again since the
+// target was outdated.
+func TestExplainTellsWhyNothingIsToBeDone(t *testing.T) {
+	t.Parallel()
+	job := func(status rollout.JobStatus, at time.Time) []rollout.Job {
+		return []rollout.Job{{Run: "1", Version: "v1", Status: status, CreatedAt: at, CompletedAt: at}}
+	}
+	for _, row := range []struct {
+		why      string
+		outdated time.Time
+		jobs     []rollout.Job
+		want     rollout.Reason
+	}{
+		{"it runs", time.Time{}, job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.ReasonCurrent},
+		{"it was run again at the very instant", t0.Add(-time.Hour), job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.ReasonAlreadyDone},
+		{"it is being run again", t0.Add(-time.Hour), job(rollout.JobInProgress, t0.Add(-time.Minute)), rollout.ReasonStarted},
+		{"it is to be run again", t0.Add(-time.Minute), job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.ReasonAllowed},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1"}})
+		s.Targets[0].OutdatedAt, s.Targets[0].Jobs = row.outdated, row.jobs
+		plan := mustPlan(t, compile(t, policy(`{"id":"r","retry":{"maxRetries":0}}`)), s, t0)
+		e, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := e.Versions[0]; !slices.ContainsFunc(v.Rules, func(r rollout.RuleVerdict) bool { return r.Reason == row.want }) || (v.Prospect == rollout.ProspectKept) != (row.want != rollout.ReasonAllowed) {
+			t.Errorf("%s: want %s\n%s", row.why, row.want, e)
+		}
+	}
+}
+
 // TestActors: every condition is somebody's to open.
 func TestActors(t *testing.T) {
 	verdict := func(status rollout.Status, until time.Time, kinds ...rollout.ConditionKind) rollout.Verdict {

@@ -276,5 +276,5 @@ func ExamplePlanner_Plan() {
 	}
 	// Output:
 	// start n1/prod/web/v2/1 with token 1
-	// n2 waits: slot_full, waits for a free slot in web%2FresourceConcurrency%2F0
+	// n2 waits: slot_full, waits for a free slot in web/resourceConcurrency/0
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // Status is the outcome of one rule for one candidate.
@@ -135,18 +136,27 @@ func (c Condition) String() string {
 	case OnGroupClose:
 		return fmt.Sprintf("the next group in %s", c.Environment)
 	case OnSlot:
-		return fmt.Sprintf("a free slot in %s", c.Pool)
+		return fmt.Sprintf("a free slot in %s", poolName(c.Pool))
 	case OnVersion:
 		return fmt.Sprintf("a version of %s", c.Deployment)
 	case OnConfig:
 		if c.Pool != "" {
-			return fmt.Sprintf("a change of the limit of %s", c.Pool)
+			return fmt.Sprintf("a change of the limit of %s", poolName(c.Pool))
 		}
 		return "a change of the policy"
 	case OnOperator:
 		return "an operator"
 	}
 	return string(c.Kind)
+}
+
+// poolName is the key of a pool without its escapes, for people.
+func poolName(key string) string {
+	parts, err := textkey.Split(key)
+	if err != nil {
+		return key
+	}
+	return strings.Join(parts, "/")
 }
 
 // String says it for people: the reason, what it is about, until when and what it waits for.

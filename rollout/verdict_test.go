@@ -1,6 +1,11 @@
 package rollout_test
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,12 +67,62 @@ func TestVerdictReads(t *testing.T) {
 			{Kind: rollout.OnConfig}, {Kind: rollout.OnConfig, Pool: "east"}, {Kind: "full_moon"},
 		}}, "allowed, waits for the end of a job of web on r1 or successes of web v2 or web on r1 or the end of the bracket on r1 or the next group in prod or a free slot in east or a version of web" +
 			" or a change of the policy or a change of the limit of east or full_moon"},
+		{"a pool by the names that people gave, and one whose key nobody wrote", rollout.Verdict{Reason: rollout.ReasonAllowed, On: []rollout.Condition{
+			{Kind: rollout.OnSlot, Pool: "p%2FresourceConcurrency%2F0/east"}, {Kind: rollout.OnConfig, Pool: "100%"},
+		}}, "allowed, waits for a free slot in p/resourceConcurrency/0/east or a change of the limit of 100%"},
 		{"nowhere to go back to", rollout.Verdict{
 			Reason: rollout.ReasonRollbackTriggered, Data: &rollout.Data{Detail: "failure"},
 		}, "rollback_triggered: failure"},
 	} {
 		if got := row.in.String(); got != row.want {
 			t.Errorf("%s: got %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
+// TestTargetIDReads: what is about a resource as a whole has no empty places.
+func TestTargetIDReads(t *testing.T) {
+	for id, want := range map[rollout.TargetID]string{
+		{Resource: "r1", Environment: "prod", Deployment: "web"}: "r1 / prod / web", {Resource: "r1"}: "r1", {Environment: "prod", Deployment: "web"}: "prod / web", {}: "",
+	} {
+		if got := id.String(); got != want {
+			t.Errorf("%+v: %q, want %q", id, got, want)
+		}
+	}
+}
+
+// TestReasonsAreGiven: every reason that is documented is one that some verdict has, and a test asks for it by its name or its code.
+func TestReasonsAreGiven(t *testing.T) {
+	read := func(pattern string, except ...string) string {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for _, file := range files {
+			if slices.Contains(except, file) || strings.HasSuffix(pattern, "_test.go") != strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(text)
+		}
+		return all.String()
+	}
+	declared, given, asked := read("verdict.go"), read("*.go", "verdict.go", "explain.go"), read("*_test.go", "verdict_test.go")+read("rollouttest/*_test.go")
+	reasons := regexp.MustCompile(`(?m)^\t(Reason\w+) +Reason = "(\w+)"`).FindAllStringSubmatch(declared, -1)
+	if len(reasons) < 30 {
+		t.Fatalf("only %d reasons", len(reasons))
+	}
+	for _, reason := range reasons {
+		name, code := regexp.MustCompile(`\b`+reason[1]+`\b`), regexp.MustCompile(`\b`+reason[2]+`\b`)
+		if !name.MatchString(given) {
+			t.Errorf("no verdict has %s", reason[1])
+		}
+		if !name.MatchString(asked) && !code.MatchString(asked) {
+			t.Errorf("no test asks for %s, %s", reason[1], reason[2])
 		}
 	}
 }

@@ -401,7 +401,11 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 }
 
 func neverOpens(d time.Duration) string {
-	return fmt.Sprintf("no opening of %s within %d years", d, int64(clock.DefaultHorizon/(365*24*time.Hour)))
+	length := ""
+	if d > 0 {
+		length = " of " + d.String()
+	}
+	return fmt.Sprintf("no opening%s within %d years", length, int64(clock.DefaultHorizon/(365*24*time.Hour)))
 }
 
 // wakeBefore looks again as soon as less than d is left until what is open closes, and at the closing if d is 0.

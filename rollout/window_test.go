@@ -156,6 +156,10 @@ func TestWindowNeverOpensSays(t *testing.T) {
 	if b := plan.Waiting[0].Blockers[0]; b.Data == nil || b.Data.Detail != "no opening of 8h20m0s within 5 years" {
 		t.Errorf("%v", b)
 	}
+	plan = mustPlan(t, compile(t, policy(`{"id":"w","deploymentWindow":{"from":"2020-01-01T00:00:00Z","until":"2020-01-02T00:00:00Z"}}`)), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
+	if b := plan.Waiting[0].Blockers[0]; b.Data == nil || b.Data.Detail != "no opening within 5 years" {
+		t.Errorf("%v", b)
+	}
 }
 
 // TestWindowForRepeats: another job of what a target has waits for the window as well; a target that has nothing yet bypasses it.
