@@ -46,6 +46,32 @@
 // different orders. A target that joins after the start ranks after those that were there, and moves none of them. The hashes are frozen by
 // golden vectors.
 //
+// # Editing a policy while it is at work
+//
+// Policies and fleets may change at any time; every plan goes by what it is given, and by the state. What is decided already stays, what has not begun
+// follows the edit at once:
+//
+//   - An execution of a bracket that has begun is finished as it was frozen, with the copy of the rule that its group took: its versions, order and
+//     onMemberFailure stay, also where the version is withdrawn or deleted meanwhile, the rule is removed, or another bracket has taken over the
+//     targets, which then waits. To end it earlier takes a [bracket.Command]. A member of which the target is removed is cancelled for good if it
+//     waits: a node of which the uncordon is taken away while it is drained is not uncordoned, not even once the uncordon is back. Where its run is in
+//     progress, or the whole environment is missing, the execution stays open, see [DiagnosticExecutionUnseen].
+//   - State hangs on the ids of rules, see [LintPolicyDisabledState]. A bracket rule that is renamed collects anew under its new id. One that is removed
+//     and put back collects anew what had not begun, and so tries again where an execution of that group had failed.
+//     While it is away its targets are only as limited as what governs them still: with no policy at all, everything that is ready starts at once. Pause
+//     with a limit of 0 or a closed window, not by disabling the policy.
+//   - A slot stays with its holder. Lowering a limit takes nothing back; a pool that is new, renamed or grouped otherwise counts who is at work on what it
+//     governs. The lease that was taken under the old key counts there until its group ends; those that nobody uses are in [Plan.Orphans].
+//   - A curve keeps the start and the size that its rollout had when it began, by the id of its rule; intervals, types, keys and salts are those of now,
+//     so another orderKey or orderSalt changes who is next. A renamed curve begins anew at the same base.
+//   - A version that became current or started is never taken back by an edit. One that changes its CreatedAt changes the order of versions, and
+//     what is older than what: publish another id instead.
+//   - Where the state is lost, the jobs say which group they were of: executions go on if it can be closed again as it was, and otherwise the next
+//     group takes a number that no job has. Slots are counted from active jobs and open executions until they are taken again. What only the state
+//     knew is gone: that an execution was given up, or which commands it has had.
+//
+// [PolicySet.Replay] says beforehand what an edit would have changed in recorded plans, and [Plan.Changes] afterwards what it did.
+//
 // # Invariants
 //
 //	I1   a plan is a function of its input; the order of the input changes nothing
