@@ -199,13 +199,15 @@ func (w *work) decide(b *bracketWork, executions map[string][]*bracket.Execution
 	return nil
 }
 
-// again asks once more the environments that were asked before an execution of another one ended: the resource may be theirs in this very
-// plan, and nothing that happens later would make the host look again.
+// again asks once more the environments that were asked before an execution of another one ended, or was found: the resource may be theirs in this very
+// plan, and nothing that happens later would make the host look again; or is not any more, and what they would start there could not be committed.
 func (w *work) again(works []*bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
-	ends := func(e bracket.Event) bool { return e.Kind == bracket.ExecutionEnded }
-	last := map[string]int{} // per rule: the last environment in which an execution ended
+	changes := func(e bracket.Event) bool {
+		return e.Kind == bracket.ExecutionEnded || e.Kind == bracket.ExecutionStarted
+	}
+	last := map[string]int{} // per rule: the last environment in which that happened
 	for k, b := range works {
-		if slices.ContainsFunc(b.plan.Events, ends) {
+		if slices.ContainsFunc(b.plan.Events, changes) {
 			last[b.id] = k
 		}
 	}

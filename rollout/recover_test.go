@@ -87,3 +87,19 @@ func TestStateLost(t *testing.T) {
 		}
 	}
 }
+
+// TestStateLostInTwoEnvironments: the environment that is asked first does not begin anything on a node on which an execution of the other one is found
+// again: it could not be committed.
+func TestStateLostInTwoEnvironments(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}}`))
+	s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "drain": {"v1"}}), "staging")
+	prod := slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "a" })
+	s.Targets[prod].Current = "v2"
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	s.State, s.Targets[prod].Current = rollout.State{}, "v1"
+	plan := mustPlan(t, set, s, minute(1))
+	if got := blockers(plan); len(plan.Start) > 0 || !slices.Contains(got, "r1/a@v2: bracket_queued") || !slices.Contains(got, "r1/a@v2: bracket_waits_for_members") {
+		t.Errorf("starts %q, waits %q", started(plan), got)
+	}
+}

@@ -34,7 +34,11 @@ func editBases() []editBase {
 	const order = `{"id":"D","deploymentDependency":{"dependsOn":"deployment.id == 'a'","appliesTo":"deployment.id == 'b'"}}`
 	const curve = `{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":120,"orderKey":"resource_bracket"}}`
 	third := func(e *editor) {
-		e.after(8*time.Minute+30*time.Second, "a v3 appears", func(e *editor) { e.s.Versions = append(e.s.Versions, version("a", "v3", e.now)) })
+		e.after(8*time.Minute+30*time.Second, "a v3 appears", func(e *editor) {
+			if slices.ContainsFunc(e.s.Deployments, func(d rollout.Deployment) bool { return d.ID == "a" }) {
+				e.s.Versions = append(e.s.Versions, version("a", "v3", e.now))
+			}
+		})
 	}
 	return []editBase{
 		{name: "node", deployments: node, environments: prod, rules: `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":60,` + hooks + `}},` + limit + `,` + curve + `,` + order},
