@@ -62,9 +62,7 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 	}
 	s.mergeAll()
 	for i := range s.works {
-		if w := &s.works[i]; !w.ended {
-			s.settle(w)
-		}
+		s.settleAll(&s.works[i])
 	}
 	s.store()
 	s.setStatuses()
@@ -404,6 +402,20 @@ func (g *groupView) pendingRuns(v *view, targets []target) []PendingRun {
 		}
 	}
 	return runs
+}
+
+// settleAll reacts to failures until nothing that is known follows: where the state is older than the runs, those with which the execution reacted have
+// ended already, too.
+func (s *step) settleAll(w *work) {
+	for changed := true; changed && !w.ended; {
+		s.settle(w)
+		changed = false
+		for k := range w.facts {
+			if m := w.member(w.facts[k].Run.Deployment); m >= 0 && !w.ended && w.fact(m, &w.facts[k], s.view.now) {
+				changed = true
+			}
+		}
+	}
 }
 
 // mergeAll merges the latest group into the open executions that can take it.

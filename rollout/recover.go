@@ -39,20 +39,8 @@ func (w *work) recover(b *bracketWork, before bracket.State, executions map[stri
 		}
 	}
 	b.observation.Runs = w.runFacts(b, b.state)
-	for range maxRecovered {
-		was := b.state
-		if err := w.decideAgain(b, executions); err != nil {
-			return err
-		}
-		if group, changed := b.state.Changed(was); group == nil && len(changed) == 0 {
-			break
-		}
-	}
-	return nil
+	return w.decideAgain(b, executions)
 }
-
-// maxRecovered is how often a bracket is asked until it has heard of all that ran: the reaction to a failure comes after the failure.
-const maxRecovered = 8
 
 // recovered reports whether there are runs of a group that closed in this plan, whether they may all be its own, and the greatest number that is
 // found in any.
