@@ -53,9 +53,10 @@
 //
 //   - An execution of a bracket that has begun is finished as it was frozen, with the copy of the rule that its group took: its versions, order and
 //     onMemberFailure stay, also where the version is withdrawn or deleted meanwhile, the rule is removed, or another bracket has taken over the
-//     targets, which then waits. To end it earlier takes a [bracket.Command]. A member of which the target is removed is cancelled for good if it
-//     waits: a node of which the uncordon is taken away while it is drained is not uncordoned, not even once the uncordon is back. Where its run is in
-//     progress, or the whole environment is missing, the execution stays open, see [DiagnosticExecutionUnseen].
+//     targets, which then waits. To end it earlier takes a [bracket.Command]. Dependencies outside the bracket and busy targets are asked of it still,
+//     by the rules of now. A member of which the target is removed is cancelled for good if it waits: a node of which the uncordon is taken away
+//     while it is drained is not uncordoned, not even once the uncordon is back. Where its run is in progress, or the resource or the
+//     environment is missing as a whole, the execution stays open, see [DiagnosticExecutionUnseen].
 //   - State hangs on the ids of rules, see [LintPolicyDisabledState]. A bracket rule that is renamed collects anew under its new id. One that is removed
 //     and put back collects anew what had not begun, and so tries again where an execution of that group had failed.
 //     While it is away its targets are only as limited as what governs them still: with no policy at all, everything that is ready starts at once. Pause

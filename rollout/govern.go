@@ -210,8 +210,8 @@ const (
 	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, or of what the snapshot does not hold
 	DiagnosticUnknownRun            DiagnosticCode = "unknown_run"             // a job carries the run id of a group that the state does not know
 
-	// DiagnosticExecutionUnseen: an open execution, which Detail names by its group, is in an environment that the snapshot does not hold, or has a run in
-	// progress on a target that it does not hold. Nobody can tell how that ends, so it stays open and keeps its slots until the target is back, its
+	// DiagnosticExecutionUnseen: an open execution, which Detail names by its group, is on a resource or in an environment that the snapshot does not hold,
+	// or has a run in progress on a target that it does not hold. Nobody can tell how that ends, so it stays open and keeps its slots until that is back, its
 	// resource is listed in DeletedResources, or an operator gives it up with [bracket.Abandon], or ends it with [bracket.Resolve].
 	DiagnosticExecutionUnseen DiagnosticCode = "execution_unseen"
 )

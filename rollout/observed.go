@@ -77,7 +77,7 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
 			versions = append(versions, observed)
 		}
 	}
-	return versions, &observedTargets{w, b, excluded, late, latest, b.state.Executions}
+	return versions, &observedTargets{w, b, excluded, late, latest, b.state.Executions, w.unseenTargets(b)}
 }
 
 // lateVersion is the newest version that targets of a kind may have, if its gates opened for them only after the close of the latest group although
@@ -118,11 +118,15 @@ type observedTargets struct {
 	late       map[viewed]lateVersion
 	latest     *bracket.Group
 	executions []*bracket.ExecutionRecord // as they were read
+	unseen     []bracket.Target           // behind the others
 }
 
-func (o *observedTargets) Len() int { return len(o.bracket.targets) }
+func (o *observedTargets) Len() int { return len(o.bracket.targets) + len(o.unseen) }
 
 func (o *observedTargets) At(k int) (own bracket.Target) {
+	if n := len(o.bracket.targets); k >= n {
+		return o.unseen[k-n]
+	}
 	b, i := o.bracket, o.bracket.targets[k]
 	t := &o.targets[i]
 	own.Resource, own.Deployment, own.Current = o.resources[t.resource].ID, o.deployments[t.deployment].ID, o.currentID(t)

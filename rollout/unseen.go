@@ -6,9 +6,31 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// What is not in the snapshot is not gone: a host may have read half of its storage. So what is open in an environment that is missing stays as it is,
-// and a run on a target that is missing stays in progress. Only what somebody says ends it: a resource that is listed as deleted, an operator's
-// command, or the host that lists the target again.
+// What is not in the snapshot is not gone: a host may have read half of its storage. So what is open on a resource or in an environment that is missing
+// stays as it is, and where a target alone is missing a run on it stays in progress. Only what somebody says ends it: a resource that is listed as
+// deleted, an operator's command, or the host that lists again what is missing.
+
+// unseenTargets are those of open executions on resources that the snapshot does not hold: to package bracket they are there, so that their members are
+// not cancelled, but nothing is meant for them. What could start there is not offered, since there is no target to start it on.
+func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
+	for _, record := range b.state.Executions {
+		x := record.Open
+		if x == nil || x.Environment != w.environments[b.environment].ID {
+			continue
+		}
+		if _, seen := w.resource(record.Resource); seen {
+			continue
+		}
+		for _, m := range x.Members {
+			own := bracket.Target{Resource: record.Resource, Deployment: m.Deployment, Current: m.From}
+			if d, known := w.deployment(m.Deployment); known {
+				own.OutOfScope = w.allVersions(d)
+			}
+			list = append(list, own)
+		}
+	}
+	return list
+}
 
 // elsewhere steps a bracket in an environment that the snapshot does not hold, if a command or a deletion concerns what is open there.
 func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions map[string][]*bracket.ExecutionRecord) (*bracket.GroupRecord, error) {
@@ -64,7 +86,8 @@ func (w *work) findUnseen() {
 			m := &x.Members[k]
 			id := TargetID{Resource: record.Resource, Environment: x.Environment, Deployment: m.Deployment}
 			_, known := w.environment(x.Environment)
-			if known && m.Status != bracket.MemberRunning && m.Status != bracket.MemberRollingBack {
+			_, listed := w.resource(record.Resource)
+			if known && listed && m.Status != bracket.MemberRunning && m.Status != bracket.MemberRollingBack {
 				continue
 			}
 			if _, seen := w.target(id); !seen {

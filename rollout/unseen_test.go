@@ -21,6 +21,10 @@ func TestUnseen(t *testing.T) {
 		without(func(t rollout.Target) bool { return t.Environment == "prod" })(s)
 		s.Environments = slices.DeleteFunc(s.Environments, func(e rollout.Environment) bool { return e.ID == "prod" })
 	}
+	node := func(s *rollout.Snapshot) {
+		without(func(t rollout.Target) bool { return t.Resource == "r1" })(s)
+		s.Resources = slices.DeleteFunc(s.Resources, func(r rollout.Resource) bool { return r.ID == "r1" })
+	}
 	command := func(kind bracket.CommandKind) func(*rollout.Snapshot) {
 		return func(s *rollout.Snapshot) {
 			s.Commands = []bracket.Command{{ID: "c", Kind: kind, Group: "B/prod/1", Resource: "r1", At: minute(2)}}
@@ -41,6 +45,9 @@ func TestUnseen(t *testing.T) {
 		{why: "the environment, and it is abandoned: the slot is quarantined, and the node itself may be repaired", take: environment, unseen: true, then: command(bracket.Abandon), want: "r1/a@v2", reason: "slot_already_down", holds: []string{"P r1 quarantined"}},
 		{why: "the environment, and the node is deleted", take: environment, unseen: true, then: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }},
 		{why: "the environment, and it is back: the execution goes on as if nothing had been", take: environment, unseen: true, then: nil, want: "r1/b@v2", reason: "slot_held", holds: []string{"P r1 active"}},
+		{why: "the node as a whole", take: node, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
+		{why: "the node as a whole, and it is deleted", take: node, unseen: true, then: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }},
+		{why: "the node as a whole, and it is back: no member was cancelled meanwhile", take: node, unseen: true, then: nil, want: "r1/b@v2", reason: "slot_held", holds: []string{"P r1 active"}},
 		{why: "the target of the run in progress", take: without(func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "a" }), unseen: true, then: command(bracket.Resolve), want: "r1/a@v2", reason: "slot_free"},
 		{why: "that of a member that waits: it is cancelled, and nobody misses it", take: without(func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "b" }),
 			then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}},
