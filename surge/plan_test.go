@@ -206,6 +206,8 @@ func TestDiagnose(t *testing.T) {
 		{"scaling group: the surge waits for a base gang that is updating", change(budget(3, 2, 0), gang(2)), "nOONn", never(4), surge.SurgeGated, "[0]"},
 		{"the base gang serves, so the gate is open", change(budget(3, 2, 0), gang(2)), "NOOnn", never(4), surge.SurgeUnscheduled, "[4]"},
 		{"no gang, no gate", budget(3, 2, 0), "nOONn", never(4), surge.SurgeUnscheduled, "[4]"},
+		{"an index that is free is no surge, whatever the caller says of it", budget(3, 2, 0), "NNOn.", never(3, 4), surge.SurgeUnscheduled, "[3]"},
+		{"paused, with a free index between", change(budget(2, 2, 0), func(s *surge.Spec) { s.Paused = true }), "NO.N", nil, surge.UpdatePaused, "[1 3]"},
 		{"a broken revision uses the budgets up", budget(3, 1, 0), "nOON", nil, surge.TargetNotReady, "[0]"},
 		{"ReplicaRecreate: existing replicas that may not be replaced are unhealthy", change(budget(3, 0, 1), func(s *surge.Spec) { s.Partition = 1 }), "oOO", nil, surge.ReplicasUnhealthy, "[0]"},
 		{"existing replicas that may be replaced are", budget(3, 0, 1), "oOO", nil, surge.NotStuck, "[]"},
