@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
 // fleet is n candidates over three pools each: one of all, one of ten of a tenth, one of a thousand small ones. Candidates, pools and the lists of
@@ -75,11 +77,11 @@ func naive(s Snapshot, candidates []Candidate) (admitted []string) {
 // perCandidate reports the time per candidate: of the clock, and of the processor, which on a shared machine says more.
 func perCandidate(b *testing.B, n int, run func()) {
 	b.ReportAllocs()
-	before := cpuTime()
+	before := testseed.CPUTime()
 	for b.Loop() {
 		run()
 	}
-	spent := cpuTime() - before
+	spent := testseed.CPUTime() - before
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/candidate")
 	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N)/float64(n), "cpu-ns/candidate")
 }

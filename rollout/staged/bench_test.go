@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout/staged"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -21,17 +21,10 @@ func sizes(most int) []int {
 	return list
 }
 
-// cpu reports the processor time per operation, garbage collection included: on a shared machine it says more than the wall clock.
+// cpu reports the processor time per operation.
 func cpu(b *testing.B) func() {
-	used := func() int64 {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return u.Utime.Nano() + u.Stime.Nano()
-	}
-	before := used()
-	return func() { b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op") }
+	before := testseed.CPUTime()
+	return func() { b.ReportMetric(float64(testseed.CPUTime()-before)/float64(b.N), "cpu-ns/op") }
 }
 
 func benchFleet(n int) staged.Fleet {
