@@ -224,6 +224,27 @@ func lintUnfinished(wrong func(*rollout.Job)) func(*rollout.Snapshot) {
 	}
 }
 
+// lintRuns lets every target of a deployment run a version.
+func lintRuns(s *rollout.Snapshot, deployment, version string) {
+	for i := range s.Targets {
+		if s.Targets[i].Deployment == deployment {
+			s.Targets[i].Current = version
+		}
+	}
+}
+
+// lintCadences releases db and web at these intervals.
+func lintCadences(db, web time.Duration) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment != "cache" })
+		for n := range 3 {
+			for deployment, interval := range map[string]time.Duration{"db": db, "web": web} {
+				s.Versions = append(s.Versions, rollout.Version{ID: fmt.Sprintf("v%d", n+1), Deployment: deployment, Status: rollout.VersionReady, CreatedAt: t0.Add(-99*time.Hour + time.Duration(n)*interval)})
+			}
+		}
+	}
+}
+
 // lintNodes makes the fleet as large as this.
 func lintNodes(n int) func(*rollout.Snapshot) {
 	return func(s *rollout.Snapshot) {
@@ -954,6 +975,51 @@ func lintRows() []lintRow {
 			more: other("p", "deployment.name == 'web'", `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`) + "," +
 				other("q", "deployment.name == 'db'", `{"id":"z","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","onMemberFailure":"run_post","memberRoles":{}}}`)},
 		{code: rollout.LintHoldWithoutRetry, why: "of two retry rules the one that does not retry counts", rules: lintImmediate + "," + retry(`"maxRetries":1`), more: other("q", "deployment.name == 'web'", `{"id":"t","retry":{"maxRetries":0}}`), want: "warning [0].rules[0].deploymentBracket.onMemberFailure 2"},
+		{code: rollout.LintImmediateStarves, why: "the releases of two main members come in turn, an hour apart", want: "warning rules[1].gradualRollout.orderSalt 0", says: "releases come every 1h0m0s",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},` + curve(3600, `,"orderKey":"resource_bracket"`), fleet: func(s *rollout.Snapshot) {
+				s.Versions = nil
+				for n := range 8 {
+					s.Versions = append(s.Versions, rollout.Version{ID: fmt.Sprintf("v%d", n+1), Deployment: []string{"db", "web"}[n%2], Status: rollout.VersionReady, CreatedAt: t0.Add(time.Duration(n-99) * hour)})
+				}
+				lintEmpty(s, "cache")
+				lintEmpty(s, "db")
+				lintEmpty(s, "web")
+			}},
+		{code: rollout.LintDependencyUnmatched, why: "the version depends on one of cache that does not exist", rules: lintLimited(`"limit":1`), fleet: lintNeeds("cache", "version.tag == 'v3'"), want: "warning versions[web@v2].dependencies[0].versionSelector 2"},
+		{code: rollout.LintDependencyUnmatched, why: "the version that runs asks for nothing any more", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v3'")(s)
+			lintRuns(s, "web", "v2")
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "db does not go back to the v1 that it depends on", rules: lintLimited(`"limit":1`), want: "warning versions[web@v2].dependencies[0].versionSelector 2", fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v1'")(s)
+			lintRuns(s, "db", "v2")
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "nobody knows what db runs, and there is no v3", rules: lintLimited(`"limit":1`), want: "warning versions[web@v2].dependencies[0].versionSelector 2", fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v3'")(s)
+			lintRuns(s, "db", "v9")
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "the v2 of db that it depends on is not within the horizon", rules: lintLimited(`"limit":1`), horizon: hour, want: "warning versions[web@v2].dependencies[0].versionSelector 2", fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v2'")(s)
+			lintRelease("db", "v2", t0.Add(hour))(s)
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "the v2 of db is for r1 alone", rules: lintLimited(`"limit":1`), want: "warning versions[web@v2].dependencies[0].versionSelector 1", fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v2'")(s)
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.Deployment == "db" && v.ID == "v2" {
+					v.TargetSelector = "resource.name == 'r1'"
+				}
+			}
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "a rule that wants v2 of db, which is for r1 alone", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`), want: "warning rules[0].deploymentDependency.dependsOn 1", fleet: func(s *rollout.Snapshot) {
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.Deployment == "db" && v.ID == "v2" {
+					v.TargetSelector = "resource.name == 'r1'"
+				}
+			}
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "a rule that wants v2 of db on r1, and v3 on r2", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && (resource.name == 'r1' && version.tag == 'v2' || version.tag == 'v3')","appliesTo":"deployment.name == 'web'"`), want: "warning rules[0].deploymentDependency.dependsOn 1"},
+		{code: rollout.LintCooldownLongerThanReleases, why: "the faster of two is named, and is the second", rules: cooldown(9 * 3600), fleet: lintCadences(2*hour, hour), want: "warning rules[0].versionCooldown.intervalSeconds 4", says: "every 1h0m0s or so"},
+		{code: rollout.LintCooldownLongerThanReleases, why: "the faster of two is the first", rules: cooldown(9 * 3600), fleet: lintCadences(hour, 2*hour), want: "warning rules[0].versionCooldown.intervalSeconds 4", says: "every 1h0m0s or so"},
 		{code: rollout.LintAppliesToUnmatched, why: "a policy that governs nobody concerns nobody", more: other("q", "deployment.name == 'wbe'", lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'queue'"`))},
 	}
 }
