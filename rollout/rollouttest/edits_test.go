@@ -402,7 +402,10 @@ func (e *editor) rest(plan rollout.Plan) {
 	}
 	for _, record := range plan.State.Pools {
 		for _, lease := range record.Leases {
-			if !held[lease.Resource] && !slices.Contains(plan.Orphans, lease) {
+			waiting := slices.ContainsFunc(plan.Waiting, func(w rollout.Waiting) bool {
+				return lease.Group == "target/"+w.Environment+"/"+w.Deployment && lease.Resource == w.Resource
+			})
+			if !held[lease.Resource] && !waiting && !slices.Contains(plan.Orphans, lease) {
 				e.report(e, "held for ever", "%+v", lease)
 			}
 		}
