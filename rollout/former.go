@@ -13,37 +13,30 @@ import (
 
 // openTargets yields the targets of the members of every execution that is open in the bracket's environment.
 func (w *work) openTargets(b *bracketWork, executions []*bracket.ExecutionRecord, yield func(i int32)) {
-	environment := w.environments[b.environment].ID
-	resource, at := 0, 0
-	for _, record := range executions {
-		if record.Open == nil || record.Open.Environment != environment {
-			continue
-		}
-		resource = seek(len(w.resources), resource, func(k int) bool { return w.resources[k].ID < record.Resource })
-		if resource == len(w.resources) || w.resources[resource].ID != record.Resource {
-			continue
-		}
-		at = seek(len(w.targets), at, func(k int) bool {
-			t := &w.targets[k]
-			return t.environment < b.environment || t.environment == b.environment && t.resource < int32(resource)
-		})
-		for i := at; i < len(w.targets) && w.targets[i].environment == b.environment && w.targets[i].resource == int32(resource); i++ {
-			deployment := w.deployments[w.targets[i].deployment].ID
-			if slices.ContainsFunc(record.Open.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == deployment }) {
-				yield(int32(i))
+	w.eachOpen(executions, w.environments[b.environment].ID, func(o opened) {
+		for i := o.from; i < o.to; i++ {
+			if w.member(o, i) != nil {
+				yield(i)
 			}
 		}
-	}
+	})
+}
+
+// others yields those of them that are not members of the bracket now.
+func (w *work) others(b *bracketWork, executions []*bracket.ExecutionRecord, yield func(i int32)) {
+	members, at := b.targets, 0 // as they are before yield adds to them
+	w.openTargets(b, executions, func(i int32) {
+		at = seek(len(members), at, func(k int) bool { return members[k] < i })
+		if at == len(members) || members[at] != i {
+			yield(i)
+		}
+	})
 }
 
 // addFormer adds the targets of open executions that are not, or no longer, members of the bracket. Those that are members of another one by now
 // are reported by that, which waits for the end of the execution.
 func (w *work) addFormer(b *bracketWork, executions []*bracket.ExecutionRecord) {
-	own := b.targets
-	w.openTargets(b, executions, func(i int32) {
-		if _, member := slices.BinarySearch(own, i); member {
-			return
-		}
+	w.others(b, executions, func(i int32) {
 		if b.former == nil {
 			b.former = map[int32]bool{}
 		}
@@ -64,11 +57,14 @@ func (w *work) addFormer(b *bracketWork, executions []*bracket.ExecutionRecord) 
 // handedOver moves the brackets to the front that have an execution open on targets which another bracket has taken over, such as after a policy was
 // split, and closes these resources to the others until it ends.
 func (w *work) handedOver(works []*bracketWork, executions map[string][]*bracket.ExecutionRecord) []*bracketWork {
+	if len(works) < 2 {
+		return works
+	}
 	var first, others []*bracketWork
 	for _, b := range works {
 		handed := false
-		w.openTargets(b, executions[b.id], func(i int32) {
-			if _, member := slices.BinarySearch(b.targets, i); !member && w.members[i] {
+		w.others(b, executions[b.id], func(i int32) {
+			if w.members[i] {
 				handed = true
 				w.close(w.targets[i].resource, b.id)
 			}

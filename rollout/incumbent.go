@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -21,27 +22,44 @@ func (w *work) incumbents() {
 	if len(c.snapshot.Pools) == 0 {
 		return
 	}
-	runs := map[resourceIn]string{} // what the ids of the runs of open executions begin with
-	for _, record := range w.plan.State.Executions {
-		x := record.Open
-		if x == nil {
-			continue
-		}
-		runs[resourceIn{record.Resource, x.Environment}] = textkey.Join(x.Group) + "/"
-		w.incumbent(concurrency.Holder{Resource: record.Resource, Group: x.Group}, x.Environment, func(i int32) bool {
-			return slices.ContainsFunc(x.Members, func(m bracket.ExecutionMember) bool {
-				return m.Deployment == w.targets[i].Deployment && m.Action != bracket.ActionSkip
-			})
-		})
-	}
 	var needs []int32
+	var executing []opened
+	w.eachOpen(w.plan.State.Executions, "", func(o opened) {
+		needs = needs[:0]
+		for i := o.from; i < o.to; i++ {
+			if m := w.member(o, i); m != nil && m.Action != bracket.ActionSkip {
+				needs = w.needs(needs, 0, i)
+			}
+		}
+		w.hold(concurrency.Holder{Resource: o.record.Resource, Group: o.record.Open.Group}, needs)
+		executing = push(executing, o)
+	})
+	slices.SortStableFunc(executing, func(a, b opened) int { return cmp.Compare(a.from, b.from) })
+	var group, prefix string // what the ids of the runs of a group begin with
+	executes := func(job Job) bool {
+		for k := range executing {
+			if own := executing[k].record.Open.Group; own != group {
+				group, prefix = own, textkey.Join(own)+"/"
+			}
+			if strings.HasPrefix(job.Run, prefix) {
+				return true
+			}
+			if k+1 == len(executing) || executing[k+1].from != executing[k].from {
+				break
+			}
+		}
+		return false
+	}
 	for i := range w.targets {
 		t := &w.targets[i]
 		if !t.worked || !t.busy() {
 			continue
 		}
-		prefix, executes := runs[resourceIn{t.Resource, t.Environment}]
-		if executes && !slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && !strings.HasPrefix(job.Run, prefix) }) {
+		for len(executing) > 0 && executing[0].to <= int32(i) {
+			executing = executing[1:]
+		}
+		if len(executing) > 0 && executing[0].from <= int32(i) &&
+			!slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && !executes(job) }) {
 			continue
 		}
 		if needs = w.needs(needs[:0], 0, int32(i)); len(needs) > 0 {
@@ -54,15 +72,15 @@ func (w *work) incumbents() {
 		}
 	}
 	for k := range c.snapshot.Pools {
+		r := 0
 		for _, lease := range c.snapshot.Pools[k].Record.Leases {
-			if r, known := w.resource(lease.Resource); known && !w.inPool(r, int32(k)) {
+			r = seek(len(w.resources), r, func(k int) bool { return w.resources[k].ID < lease.Resource })
+			if r < len(w.resources) && w.resources[r].ID == lease.Resource && !w.inPool(int32(r), int32(k)) {
 				w.carry(lease)
 			}
 		}
 	}
 }
-
-type resourceIn struct{ resource, environment string }
 
 // inPool reports whether a resource is a member of a pool.
 func (w *work) inPool(resource, pool int32) bool {

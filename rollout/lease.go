@@ -155,13 +155,22 @@ func (w *work) execution(rule, resource string) *bracket.ExecutionRecord {
 
 // open reports whether the holder is an open bracket execution, also one in an environment that the snapshot does not hold.
 func (w *work) open(h concurrency.Holder) bool {
-	rule, _, _, ok := groupNumber(h.Group)
-	if !ok {
+	if w.holding.group != h.Group { // leases mostly are of the same group as the one before
+		rule, _, _, ok := groupNumber(h.Group)
+		w.holding = holding{h.Group, rule, ok}
+	}
+	if !w.holding.bracketed {
 		return false
 	}
 	// A planner that believed the execution ended may have exchanged its lease for one of the group that another merged into it.
-	record := w.execution(rule, h.Resource)
+	record := w.execution(w.holding.rule, h.Resource)
 	return record != nil && record.Open != nil && (record.Open.Group == h.Group || slices.Contains(record.Open.Merged, h.Group))
+}
+
+// holding is the group of the lease that was looked at last.
+type holding struct {
+	group, rule string
+	bracketed   bool // it is a bracket's
 }
 
 // outlived is what becomes of a lease whose execution can never be opened any more, because its group, or a later one, ran on the resource or runs

@@ -280,9 +280,10 @@ type work struct {
 	candidates  []candidate
 	turns       []int32             // of the candidates: their indices, the first to ask for capacity first
 	idle        []concurrency.Lease // that nobody is seen to use
-	absent      []*bracketWork      // environments that the snapshot does not hold, where an execution ended
-	leaving     []*bracketWork      // brackets with open executions whose rule is gone, or on targets of another bracket
-	closing     map[int32]string    // resources on which such an execution is open → the rule
+	holding     holding
+	absent      []*bracketWork   // environments that the snapshot does not hold, where an execution ended
+	leaving     []*bracketWork   // brackets with open executions whose rule is gone, or on targets of another bracket
+	closing     map[int32]string // resources on which such an execution is open → the rule
 	diagnostics map[diagnosticKey]*Diagnostic
 	verdicts    []Verdict // slab
 	data        []Data    // slab

@@ -13,22 +13,18 @@ import (
 // unseenTargets are those of open executions on resources that the snapshot does not hold: to package bracket they are there, so that their members are
 // not cancelled, but nothing is meant for them. What could start there is not offered, since there is no target to start it on.
 func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
-	for _, record := range b.state.Executions {
-		x := record.Open
-		if x == nil || x.Environment != w.environments[b.environment].ID {
-			continue
+	w.eachOpen(b.state.Executions, w.environments[b.environment].ID, func(o opened) {
+		if o.resource != none {
+			return
 		}
-		if _, seen := w.resource(record.Resource); seen {
-			continue
-		}
-		for _, m := range x.Members {
-			own := bracket.Target{Resource: record.Resource, Deployment: m.Deployment, Current: m.From}
+		for _, m := range o.record.Open.Members {
+			own := bracket.Target{Resource: o.record.Resource, Deployment: m.Deployment, Current: m.From}
 			if d, known := w.deployment(m.Deployment); known {
 				own.OutOfScope = w.allVersions(d)
 			}
 			list = append(list, own)
 		}
-	}
+	})
 	return list
 }
 
@@ -77,23 +73,20 @@ func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions ma
 
 // findUnseen lists the open executions of which nobody can tell how they go on.
 func (w *work) findUnseen() {
-	for _, record := range w.plan.State.Executions {
-		x := record.Open
-		if x == nil {
-			continue
-		}
+	w.eachOpen(w.plan.State.Executions, "", func(o opened) {
+		x := o.record.Open
 		for k := range x.Members {
 			m := &x.Members[k]
-			id := TargetID{Resource: record.Resource, Environment: x.Environment, Deployment: m.Deployment}
-			_, known := w.environment(x.Environment)
-			_, listed := w.resource(record.Resource)
-			if known && listed && m.Status != bracket.MemberRunning && m.Status != bracket.MemberRollingBack {
+			listed := func(t target) bool { return w.deployments[t.deployment].ID == m.Deployment }
+			if o.environment != none && o.resource != none && (!inProgress(m) || slices.ContainsFunc(w.targets[o.from:o.to], listed)) {
 				continue
 			}
-			if _, seen := w.target(id); !seen {
-				w.diagnose(DiagnosticExecutionUnseen, record.Rule, x.Group, id)
-				break
-			}
+			w.diagnose(DiagnosticExecutionUnseen, o.record.Rule, x.Group, TargetID{Resource: o.record.Resource, Environment: x.Environment, Deployment: m.Deployment})
+			return
 		}
-	}
+	})
+}
+
+func inProgress(m *bracket.ExecutionMember) bool {
+	return m.Status == bracket.MemberRunning || m.Status == bracket.MemberRollingBack
 }

@@ -54,3 +54,59 @@ func (s *walk) open(resource string) *bracket.Execution {
 	}
 	return records[s.record].Open
 }
+
+// opened is an open execution, with what the snapshot holds of it.
+type opened struct {
+	record                *bracket.ExecutionRecord
+	environment, resource int32 // none: the snapshot does not hold it
+	from, to              int32 // the targets of the resource in the environment, half-open; the execution may have only some of them as members
+}
+
+// eachOpen yields the open executions of a list that is mostly in the order of resources; only those in one environment, unless that is empty.
+func (w *work) eachOpen(executions []*bracket.ExecutionRecord, only string, yield func(opened)) {
+	var o opened
+	resource, at := 0, 0
+	before := func(k int) bool { return w.resources[k].ID < o.record.Resource }
+	ahead := func(k int) bool {
+		t := &w.targets[k]
+		return t.environment < o.environment || t.environment == o.environment && t.resource < o.resource
+	}
+	asked, environment := "", int32(none)
+	for _, record := range executions {
+		x := record.Open
+		if x == nil || only != "" && x.Environment != only {
+			continue
+		}
+		if x.Environment != asked {
+			asked, environment = x.Environment, none
+			if e, known := w.environment(asked); known {
+				environment = e
+			}
+		}
+		o = opened{record: record, environment: environment, resource: none}
+		resource = seek(len(w.resources), resource, before)
+		if resource < len(w.resources) && w.resources[resource].ID == record.Resource {
+			o.resource = int32(resource)
+		}
+		if o.environment != none && o.resource != none {
+			at = seek(len(w.targets), at, ahead)
+			to := at
+			for to < len(w.targets) && w.targets[to].environment == o.environment && w.targets[to].resource == o.resource {
+				to++
+			}
+			o.from, o.to = int32(at), int32(to)
+		}
+		yield(o)
+	}
+}
+
+// member returns the member of the execution that a target is of, or nil.
+func (w *work) member(o opened, i int32) *bracket.ExecutionMember {
+	deployment := w.deployments[w.targets[i].deployment].ID
+	for k := range o.record.Open.Members {
+		if m := &o.record.Open.Members[k]; m.Deployment == deployment {
+			return m
+		}
+	}
+	return nil
+}
