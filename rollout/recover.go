@@ -64,6 +64,9 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 	same = true
 	for _, i := range b.targets {
 		t := &w.targets[i]
+		if !t.worked {
+			continue
+		}
 		for k := range t.Jobs {
 			job := &t.Jobs[k]
 			number, ok := numberOf(job.Run, prefix)
