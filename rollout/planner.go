@@ -22,7 +22,7 @@ type Planner struct {
 	Policies   *PolicySet             // required
 	Store      bracket.Store          // required
 	Clock      clock.Clock            // required; usually [clock.System]
-	JobCounter concurrency.JobCounter // nil: only leases count, for hosts whose every job comes from a plan
+	JobCounter concurrency.JobCounter // nil: leases, open executions and the active jobs of the targets count, which are all if every job comes from a plan
 
 	// Recorder, unless nil, is handed every plan that was saved, before it is returned: for a decision log. It must not change the recording, which
 	// shares its memory with the plan and the host's snapshot, and must not keep it: it encodes what it wants to keep. Policies are left out.

@@ -28,8 +28,8 @@ type Snapshot struct {
 	// against the limits of their pools, and they may themselves be repaired without taking a further place.
 	Unavailable []string `json:"unavailable,omitempty"`
 
-	// Active lists, per pool key, who is being disrupted according to the host's own jobs, where it keeps no leases. They count besides
-	// the leases of State.
+	// Active lists, per pool key, who else is being disrupted: by jobs of the host that are on no target. They count besides the leases of State, open
+	// executions, and the active jobs of Targets in the pools that these would need to start.
 	Active map[string][]concurrency.Holder `json:"active,omitempty"`
 
 	// DeletedResources lists the ids of resources that are proved gone: what they held is released, and where they are still listed, they and the targets on
