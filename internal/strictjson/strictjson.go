@@ -12,93 +12,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
-
-// Error is one fault of a document. Packages turn it into a FieldError of their own, see [Faults].
-type Error struct {
-	Path  string // the field, such as rules[2].limit; empty for the document itself
-	Code  string // one of the constants below, or the code of the type's own decoder
-	Value string // the offending value, if the type's own decoder says so
-	Hint  string // what is wrong, and what to write instead
-	Err   error  // the error of the type's own decoder, if that found the fault, or of the JSON scanner; nil otherwise
-}
-
-// The kinds of faults that a document can have. Packages use these words for their own codes.
-const (
-	CodeSyntax       = "syntax"        // the document is not JSON, is empty, or is followed by more text
-	CodeUnknownField = "unknown_field" // there is no such field
-	CodeDuplicate    = "duplicate"     // a field is given twice
-	CodeType         = "type"          // the value has another type, or a form that its type does not have
-)
-
-func (e *Error) Error() string {
-	return Text(e.Path, e.Value, e.Hint)
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
-// Faults returns the faults that an error is made of, in order; none of nil. It takes joined errors apart and knows an [*Error] and the
-// FieldError of every package: these have the fields Path, Code, Value and Hint, and are read by name, because each package documents a
-// type of its own. Any other error becomes the hint of a fault of the type.
-func Faults(err error) []Error {
-	if err == nil {
-		return nil
-	}
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		var faults []Error
-		for _, one := range list.Unwrap() {
-			faults = append(faults, Faults(one)...)
-		}
-		return faults
-	}
-	if own, ok := err.(*Error); ok {
-		return []Error{*own}
-	}
-	fault := Error{Err: err}
-	if pointer := reflect.ValueOf(err); pointer.Kind() == reflect.Pointer && !pointer.IsNil() && pointer.Elem().Kind() == reflect.Struct {
-		text := func(name string) string {
-			if field := pointer.Elem().FieldByName(name); field.IsValid() && field.Kind() == reflect.String {
-				return field.String()
-			}
-			return ""
-		}
-		fault.Path, fault.Code, fault.Value, fault.Hint = text("Path"), text("Code"), text("Value"), text("Hint")
-	}
-	if fault.Code == "" || fault.Hint == "" {
-		return []Error{{Code: CodeType, Hint: err.Error(), Err: err}}
-	}
-	return []Error{fault}
-}
-
-// Value prints an offending value as it was written, for a FieldError: a text in quotes, anything else plainly, nil as nothing.
-func Value(v any) string {
-	switch value := reflect.ValueOf(v); {
-	case !value.IsValid():
-		return ""
-	case value.Kind() == reflect.String:
-		return strconv.Quote(value.String())
-	}
-	return fmt.Sprint(v)
-}
-
-// Path continues a path by another one that is relative to it.
-func Path(path, inner string) string {
-	if path == "" || inner == "" || inner[0] == '[' {
-		return path + inner
-	}
-	return path + "." + inner
-}
-
-// Text joins the parts of a fault as every package prints them, "path: value: hint", without those that are empty.
-func Text(parts ...string) string {
-	return strings.Join(slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return part == "" }), ": ")
-}
 
 // Unmarshal decodes data into dst, which must be a non-nil pointer. The error joins one [*Error] per fault, in document order; dst is
 // untouched if there is any. A type with an UnmarshalJSON or UnmarshalText of its own gets its value as it stands, null included,
@@ -145,35 +63,6 @@ func syntax(data []byte) error {
 	}
 	line, column := position(data, offset)
 	return &Error{Code: CodeSyntax, Hint: fmt.Sprintf("line %d, column %d: %v%s", line, column, err, slip(data, offset)), Err: err}
-}
-
-// slip says what to do about the usual reasons for a syntax error: what JavaScript, Python, YAML and editors allow and JSON does not.
-func slip(data []byte, offset int) string {
-	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
-		return "; it begins with a byte order mark: save it without one"
-	}
-	letter := func(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' }
-	for offset > 0 && offset < len(data) && letter(data[offset]) && letter(data[offset-1]) {
-		offset-- // the error is inside the word
-	}
-	before, rest := string(bytes.TrimRight(data[:offset], " \t\r\n")), string(data[offset:])
-	switch {
-	case rest == "":
-		return ""
-	case strings.HasSuffix(before, ",") && (rest[0] == '}' || rest[0] == ']'):
-		return "; leave out the comma before it"
-	case rest[0] == '#' || strings.HasPrefix(rest, "//") || strings.HasPrefix(rest, "/*"):
-		return "; JSON has no comments"
-	case strings.HasPrefix(rest, "True") || strings.HasPrefix(rest, "False") || strings.HasPrefix(rest, "None"):
-		return "; write true, false or null"
-	case before == "":
-		return "; a document begins with { or ["
-	case rest[0] == '\'' || strings.HasPrefix(rest, "“") || letter(rest[0]):
-		return "; names and texts stand in double quotes"
-	case strings.ContainsRune("}]", rune(before[len(before)-1])) && strings.ContainsRune("{[\"", rune(rest[0])):
-		return "; a comma is missing before it"
-	}
-	return ""
 }
 
 func position(data []byte, offset int) (line, column int) {
@@ -297,39 +186,6 @@ func (w *walk) scalar(path string, raw json.RawMessage, typ reflect.Type, want s
 	}
 }
 
-// instead says what to write for a value of the wrong type where that is plain: what stands in quotes without them, or the other way round, a whole
-// number without its fraction, and a duration in the unit that the name of its field ends with.
-func instead(path string, raw json.RawMessage, typ reflect.Type) string {
-	fits := func(text string) bool { return json.Unmarshal([]byte(text), reflect.New(typ).Interface()) == nil }
-	if kind := kindOf(raw); typ.Kind() == reflect.String {
-		if kind == "a number" || kind == "a boolean" {
-			return ": put it in quotes"
-		}
-		return ""
-	} else if kind == "a number" {
-		if n, err := strconv.ParseFloat(string(raw), 64); err == nil && n == math.Trunc(n) && math.Abs(n) < 1<<53 {
-			if text := strconv.FormatFloat(n, 'f', 0, 64); fits(text) {
-				return ": write " + text
-			}
-		}
-		return ""
-	}
-	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		return ""
-	}
-	if fits(text) && text != "null" {
-		return ": leave the quotes out"
-	}
-	duration, err := time.ParseDuration(text)
-	for suffix, unit := range map[string]time.Duration{"Seconds": time.Second, "Minutes": time.Minute, "Hours": time.Hour} {
-		if n := strconv.FormatInt(int64(duration/unit), 10); err == nil && strings.HasSuffix(path, suffix) && duration%unit == 0 && fits(n) {
-			return ": write " + n
-		}
-	}
-	return ""
-}
-
 // instant says in words what the error of [time.Time.UnmarshalJSON] says in a layout of package time. A null is absent to both.
 func (w *walk) instant(path string, raw json.RawMessage) {
 	err := new(time.Time).UnmarshalJSON(raw)
@@ -365,34 +221,6 @@ func (w *walk) object(path string, raw json.RawMessage, typ reflect.Type) {
 		}
 		w.fault(at, CodeUnknownField, "unknown field%s", w.remedy(name, fields))
 	})
-}
-
-// remedy says where a field belongs that the struct does not have: into a struct around it or just inside it, as when the indentation of YAML
-// is wrong, or that it is mistyped.
-func (w *walk) remedy(name string, fields map[string]reflect.Type) string {
-	for _, s := range slices.Backward(w.around) {
-		if _, ok := s.fields[name]; ok {
-			return fmt.Sprintf("; it stands beside %q", s.inside)
-		}
-	}
-	var inside []string
-	for field, typ := range fields {
-		if typ.Kind() == reflect.Pointer {
-			typ = typ.Elem()
-		}
-		if typ.Kind() == reflect.Struct {
-			if _, ok := fieldsOf(typ)[name]; ok {
-				inside = append(inside, field)
-			}
-		}
-	}
-	if len(inside) == 1 {
-		return fmt.Sprintf("; did you mean %q?", inside[0]+"."+name)
-	}
-	if near := nearest(name, fields); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
-	}
-	return ""
 }
 
 func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {
@@ -500,49 +328,4 @@ func fieldsOf(typ reflect.Type) map[string]reflect.Type {
 		}
 	}
 	return fields
-}
-
-// nearest is the known name that a mistyped one probably stands for, or empty: the only one that begins with it, or else the one with the fewest
-// edits, at most a third of its length.
-func nearest(name string, fields map[string]reflect.Type) string {
-	known := make([]string, 0, len(fields))
-	for field := range fields {
-		known = append(known, field)
-	}
-	slices.Sort(known)
-	longer := func(field string) bool { return strings.HasPrefix(strings.ToLower(field), strings.ToLower(name)) }
-	if at := slices.IndexFunc(known, longer); at >= 0 && len(name) > 2 && !slices.ContainsFunc(known[at+1:], longer) {
-		return known[at]
-	}
-	best, bestEdits := "", len(name)/3+1
-	for _, field := range known {
-		if edits := Distance(strings.ToLower(name), strings.ToLower(field)); edits < bestEdits {
-			best, bestEdits = field, edits
-		}
-	}
-	return best
-}
-
-// Distance is the number of bytes to insert, delete or replace, or of neighbours to exchange, to make one text of the other. No byte is changed twice.
-func Distance(a, b string) int {
-	before, last := make([]int, len(b)+1), make([]int, len(b)+1) // the rows of the two bytes of a before
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := last[j]
-			if a[i] != b[j] {
-				cost++
-			}
-			row[j+1] = min(cost, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last = last, row
-	}
-	return last[len(b)]
 }

@@ -1,0 +1,89 @@
+package strictjson
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Error is one fault of a document. Packages turn it into a FieldError of their own, see [Faults].
+type Error struct {
+	Path  string // the field, such as rules[2].limit; empty for the document itself
+	Code  string // one of the constants below, or the code of the type's own decoder
+	Value string // the offending value, if the type's own decoder says so
+	Hint  string // what is wrong, and what to write instead
+	Err   error  // the error of the type's own decoder, if that found the fault, or of the JSON scanner; nil otherwise
+}
+
+// The kinds of faults that a document can have. Packages use these words for their own codes.
+const (
+	CodeSyntax       = "syntax"        // the document is not JSON, is empty, or is followed by more text
+	CodeUnknownField = "unknown_field" // there is no such field
+	CodeDuplicate    = "duplicate"     // a field is given twice
+	CodeType         = "type"          // the value has another type, or a form that its type does not have
+)
+
+func (e *Error) Error() string {
+	return Text(e.Path, e.Value, e.Hint)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Faults returns the faults that an error is made of, in order; none of nil. It takes joined errors apart and knows an [*Error] and the
+// FieldError of every package: these have the fields Path, Code, Value and Hint, and are read by name, because each package documents a
+// type of its own. Any other error becomes the hint of a fault of the type.
+func Faults(err error) []Error {
+	if err == nil {
+		return nil
+	}
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		var faults []Error
+		for _, one := range list.Unwrap() {
+			faults = append(faults, Faults(one)...)
+		}
+		return faults
+	}
+	if own, ok := err.(*Error); ok {
+		return []Error{*own}
+	}
+	fault := Error{Err: err}
+	if pointer := reflect.ValueOf(err); pointer.Kind() == reflect.Pointer && !pointer.IsNil() && pointer.Elem().Kind() == reflect.Struct {
+		text := func(name string) string {
+			if field := pointer.Elem().FieldByName(name); field.IsValid() && field.Kind() == reflect.String {
+				return field.String()
+			}
+			return ""
+		}
+		fault.Path, fault.Code, fault.Value, fault.Hint = text("Path"), text("Code"), text("Value"), text("Hint")
+	}
+	if fault.Code == "" || fault.Hint == "" {
+		return []Error{{Code: CodeType, Hint: err.Error(), Err: err}}
+	}
+	return []Error{fault}
+}
+
+// Value prints an offending value as it was written, for a FieldError: a text in quotes, anything else plainly, nil as nothing.
+func Value(v any) string {
+	switch value := reflect.ValueOf(v); {
+	case !value.IsValid():
+		return ""
+	case value.Kind() == reflect.String:
+		return strconv.Quote(value.String())
+	}
+	return fmt.Sprint(v)
+}
+
+// Path continues a path by another one that is relative to it.
+func Path(path, inner string) string {
+	if path == "" || inner == "" || inner[0] == '[' {
+		return path + inner
+	}
+	return path + "." + inner
+}
+
+// Text joins the parts of a fault as every package prints them, "path: value: hint", without those that are empty.
+func Text(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return part == "" }), ": ")
+}
