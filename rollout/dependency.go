@@ -222,7 +222,9 @@ func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 				satisfied++
 			} else if is {
 				name := other.Deployment
-				names = append(names, name)
+				if !slices.Contains(names, name) { // it may be missing in several environments
+					names = append(names, name)
+				}
 				on = append(on, Condition{Kind: OnDependency, Deployment: name, Resource: other.Resource, Environment: other.Environment})
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 )
@@ -19,8 +20,8 @@ type waits struct {
 
 // lookAtBlocked finds targets that wait for one another's newer versions: what is left when everything has started that can. A dependency that
 // nobody could satisfy is a finding of its own and counts as met here, so that whoever waits for its victims is in no circle.
-// Whether a member of a bracket has something to run is certain only if it may have it by now: what is found on the assumption that it will, is a
-// warning.
+// Whether a member of a bracket has something to run is certain only if it may have it by now, and has had it for as long as whoever would start with
+// it: what is found on the assumption that it will, is a warning.
 func (l *lint) lookAtBlocked(s waits) {
 	supposed := s
 	supposed.later, supposed.blocked, supposed.order = true, maps.Clone(s.blocked), slices.Clone(s.order)
@@ -116,11 +117,47 @@ func (s waits) held(k int32) int32 {
 	}
 	from, to := s.l.w.siblings(k)
 	for i := from; i < to; i++ {
-		if s.blocked[i] != nil && s.l.frameOf[i] == f && s.l.included(f, i, s.later) {
+		if s.blocked[i] != nil && s.l.frameOf[i] == f && s.l.included(f, i, s.later) && (s.later || s.l.together(f, i, k)) {
 			return i
 		}
 	}
 	return none
+}
+
+// together reports whether no group can bring a member a newer version without the other: none was locked after the member had one and before the other
+// did. A hook has one in every group.
+func (l *lint) together(f *frame, other, member int32) bool {
+	w := l.w
+	o := &w.targets[other]
+	if f.roles[o.deployment] != bracket.Main {
+		return true
+	}
+	var since time.Time
+	for n := int32(len(w.versions[o.deployment].list)) - 1; n > o.current && n >= 0; n-- {
+		if g := w.gateAt(other, n); l.usable(other, n) && (since.IsZero() || g.base.Before(since)) {
+			since = g.base
+		}
+	}
+	hook := f.roles[w.targets[member].deployment] != bracket.Main
+	from, to := w.siblings(member)
+	for i := from; i < to; i++ {
+		t := &w.targets[i]
+		if i != member && !hook || l.frameOf[i] != f || f.roles[t.deployment] != bracket.Main {
+			continue
+		}
+		for n, v := range w.versions[t.deployment].list {
+			if int32(n) > t.current && v.CreatedAt.Before(since) && w.inScope(i, int32(n)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// usable reports whether a target may have a version by now.
+func (l *lint) usable(i, n int32) bool {
+	w := l.w
+	return w.inScope(i, n) && l.selected(i, n) && !w.versions[w.targets[i].deployment].list[n].CreatedAt.After(w.now) && len(w.gateAt(i, n).blockers) == 0
 }
 
 // included reports whether a member would be part of any execution on its resource: a hook, or a main that may have a newer version by now, or
@@ -133,10 +170,7 @@ func (l *lint) included(f *frame, i int32, later bool) bool {
 	}
 	versions := w.versions[t.deployment].list
 	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
-		if !w.inScope(i, n) || !l.selected(i, n) {
-			continue
-		}
-		if later && versions[n].CreatedAt.Before(l.until) || !versions[n].CreatedAt.After(w.now) && len(w.gateAt(i, n).blockers) == 0 {
+		if l.usable(i, n) || later && versions[n].CreatedAt.Before(l.until) && w.inScope(i, n) && l.selected(i, n) {
 			return true
 		}
 	}

@@ -82,6 +82,7 @@ func (row lintRow) lint(t testing.TB) []rollout.Finding {
 const (
 	lintHooks     = `"memberRoles":{"pre":"deployment.name == 'db'","post":"deployment.name == 'cache'"}`
 	lintImmediate = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",` + lintHooks + `}}`
+	lintMains     = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
 	lintEast      = `"resource.metadata['cluster'] == 'east'"`
 	lintPast      = `{"id":"w","deploymentWindow":{"from":"2024-01-01T00:00:00Z","until":"2024-01-02T00:00:00Z"}}`
 	lintOffice    = `{"id":"w","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri"],"start":"09:00","end":"17:00"}}}`
@@ -477,6 +478,12 @@ func lintRows() []lintRow {
 			}
 		}, more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`))},
 		{code: rollout.LintDependencyCycle, why: "who waits has nothing to get before its next release, and the others might go ahead until then", rules: lintImmediate, fleet: lintRelease("web", "v2", t0.Add(time.Hour)),
+			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)), want: "warning [1].rules[0].deploymentDependency.dependsOn 2"},
+		{code: rollout.LintDependencyCycle, why: "a group that was locked between the two releases brings one without the other", rules: lintMains, fleet: lintRelease("db", "v2", t0.Add(-time.Minute)),
+			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)), want: "warning [1].rules[0].deploymentDependency.dependsOn 2"},
+		{code: rollout.LintDependencyCycle, why: "who waits was released first, and is part of every group", rules: lintMains, fleet: lintRelease("web", "v2", t0.Add(-time.Minute)),
+			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)), want: "error [1].rules[0].deploymentDependency.dependsOn 2"},
+		{code: rollout.LintDependencyCycle, why: "a group of others, locked before, brings the hook", rules: strings.Replace(lintMains, "{}", `{"pre":"deployment.name == 'db'"}`, 1), fleet: lintRelease("cache", "v2", t0.Add(-time.Minute)),
 			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)), want: "warning [1].rules[0].deploymentDependency.dependsOn 2"},
 		{code: rollout.LintDependencyCycle, why: "its next release is not within the horizon", rules: lintImmediate, fleet: lintRelease("web", "v2", t0.Add(time.Hour)), horizon: time.Hour,
 			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`))},

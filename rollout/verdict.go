@@ -179,15 +179,26 @@ func (v Verdict) String() string {
 	if v.Reason == ReasonRolloutNotStarted {
 		or = " and " // its gates must all open
 	}
-	for i, on := range v.On {
-		if i == 0 {
-			b.WriteString(", waits for ")
-		} else {
-			b.WriteString(or)
-		}
-		b.WriteString(on.String())
+	if len(v.On) > 0 {
+		b.WriteString(", waits for ")
+		b.WriteString(strings.Join(phrases(v.On), or))
 	}
 	return b.String()
+}
+
+// phrases names events, each once. An environment is told only of events that are alike but for it.
+func phrases(on []Condition) []string {
+	var list []string
+	for _, c := range on {
+		text := c.String()
+		if slices.ContainsFunc(on, func(o Condition) bool { return o.Environment != c.Environment && o.String() == text }) {
+			text += " in " + c.Environment
+		}
+		if !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return list
 }
 
 // about says in words what the facts behind a reason are.

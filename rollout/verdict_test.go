@@ -70,6 +70,12 @@ func TestVerdictReads(t *testing.T) {
 		{"a pool by the names that people gave, and one whose key nobody wrote", rollout.Verdict{Reason: rollout.ReasonAllowed, On: []rollout.Condition{
 			{Kind: rollout.OnSlot, Pool: "p%2FresourceConcurrency%2F0/east"}, {Kind: rollout.OnConfig, Pool: "100%"},
 		}}, "allowed, waits for a free slot in p/resourceConcurrency/0/east or a change of the limit of 100%"},
+		{"the same thing in several environments, and for several reasons", rollout.Verdict{
+			Reason: rollout.ReasonDependencyUnmet, Data: &rollout.Data{Names: []string{"db"}}, On: []rollout.Condition{
+				{Kind: rollout.OnDependency, Deployment: "db", Resource: "r1", Environment: "prod"}, {Kind: rollout.OnDependency, Deployment: "db", Resource: "r1", Environment: "staging"},
+				{Kind: rollout.OnConfig, Rule: "a"}, {Kind: rollout.OnConfig, Rule: "b"},
+			},
+		}, "dependency_unmet db, waits for db on r1 in prod or db on r1 in staging or a change of the policy"},
 		{"nowhere to go back to", rollout.Verdict{
 			Reason: rollout.ReasonRollbackTriggered, Data: &rollout.Data{Detail: "failure"},
 		}, "rollback_triggered: failure"},
