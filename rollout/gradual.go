@@ -8,14 +8,15 @@ import (
 )
 
 // RolloutRecord is what a rollout keeps from its first plan on, so that nothing which happens later moves a target that has its place:
-// when it started and how many it then counted. One record exists per rule and version, or per rule and bracket group.
+// when it started and how many it then counted. One record exists per rule and version, or per rule and bracket group; where the group's targets are
+// ranked on their own, per deployment, and per version for those that it has locked besides the newest.
 type RolloutRecord struct {
 	Schema      int       `json:"schema"` // 1
 	Rule        string    `json:"rule"`
 	Environment string    `json:"environment"`
-	Deployment  string    `json:"deployment,omitempty"` // with Version; empty for a group
-	Version     string    `json:"version,omitempty"`
-	Group       string    `json:"group,omitempty"`
+	Deployment  string    `json:"deployment,omitempty"` // empty where the resources of a group are ranked
+	Version     string    `json:"version,omitempty"`    // of a group: empty for the newest that it has locked
+	Group       string    `json:"group,omitempty"`      // empty outside brackets
 	StartAt     time.Time `json:"startAt"`
 	Founders    int       `json:"n0"` // population at the start, targets already done included
 }

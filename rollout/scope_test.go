@@ -2,9 +2,11 @@ package rollout_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
@@ -144,6 +146,70 @@ func TestScopeInBracket(t *testing.T) {
 	s.Resources[3].Metadata["region"] = "none"
 	if plan = mustPlan(t, set, s, t0); len(plan.Start)+len(plan.Waiting) != 0 {
 		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+	}
+}
+
+// TestScopedLocksTakeTurns: a group has locked two versions of which each is for some of the nodes, and another policy spreads the targets over time.
+// Everybody has a turn: in the order of the version that it gets, among those for which that is.
+func TestScopedLocksTakeTurns(t *testing.T) {
+	const bracketed, spread = `{"name":"a","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","unchangedMemberStrategy":"redeploy_current","memberRoles":{}}}]}`,
+		`{"name":"b","selector":"true","rules":[{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}]}`
+	for _, row := range []struct {
+		why     string
+		change  func(*rollout.Snapshot)
+		turns   []string
+		records []string
+	}{
+		{"v3 is for three of six, v2 for all: both are ranked as outside brackets", func(*rollout.Snapshot) {},
+			[]string{"r1 v3 0/3", "r2 v2 0/6", "r3 v3 2/3", "r4 v2 2/6", "r5 v3 1/3", "r6 v2 3/6"}, []string{"api  3", "api v2 6"}},
+		{"the others run v2, which is not for them any more and is run again: they have their turns, too", func(s *rollout.Snapshot) {
+			s.Versions[1].TargetSelector = "false"
+			for i := range s.Targets {
+				if i%2 == 1 {
+					s.Targets[i].Current, s.Targets[i].OutdatedAt = "v2", t0
+				}
+			}
+		}, []string{"r1 v3 0/3", "r2 v2 0/3", "r3 v3 2/3", "r4 v2 1/3", "r5 v3 1/3", "r6 v2 2/3"}, []string{"api  3", "api v2 3"}},
+	} {
+		s := fleet(6, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
+		for i := range s.Resources {
+			s.Resources[i].Metadata = map[string]string{"region": []string{"us", "eu"}[i%2]}
+		}
+		s.Versions[2].TargetSelector = toUS
+		row.change(&s)
+		set := compile(t, "["+bracketed+","+spread+"]")
+		plan := mustPlan(t, set, s, t0)
+		got := make([]string, len(s.Targets))
+		for _, start := range plan.Start {
+			got[start.Resource[1]-'1'] = start.Resource + " " + start.Version + " 0/" // its place is not told
+		}
+		for _, wait := range plan.Waiting {
+			data := wait.Blockers[0].Data
+			got[wait.Resource[1]-'1'] = fmt.Sprintf("%s %s %d/%d", wait.Resource, wait.Version, data.Position, data.Population)
+			if due := t0.Add(time.Duration(data.Position) * time.Minute); len(wait.Blockers) != 1 || !wait.Blockers[0].Until.Equal(due) {
+				t.Errorf("%s: %s waits for %v, want until %v", row.why, wait.TargetID, wait.Blockers, due)
+			}
+		}
+		for k, turn := range got {
+			if turn != row.turns[k] && !(strings.HasSuffix(turn, " 0/") && strings.HasPrefix(row.turns[k], turn)) {
+				t.Errorf("%s: the turns are %q, want %q", row.why, got, row.turns)
+				break
+			}
+		}
+		var records []string
+		for _, r := range plan.State.Rollouts {
+			records = append(records, fmt.Sprintf("%s %s %d", r.Deployment, r.Version, r.Founders))
+		}
+		if !slices.Equal(records, row.records) {
+			t.Errorf("%s: records %q, want %q", row.why, records, row.records)
+		}
+		state := plan.State
+		s.State = state
+		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r7", Environment: "prod", Deployment: "api"}, Current: "v1", JoinedAt: t0.Add(time.Second)})
+		s.Resources = append(s.Resources, rollout.Resource{ID: "r7", Metadata: map[string]string{"region": "us"}})
+		if again := mustPlan(t, set, s, t0.Add(2*time.Second)); !slices.Equal(again.State.Rollouts, state.Rollouts) {
+			t.Errorf("%s: after somebody joined the records are %+v, want %+v", row.why, again.State.Rollouts, state.Rollouts)
+		}
 	}
 }
 

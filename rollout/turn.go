@@ -221,24 +221,28 @@ func (w *work) together(all []*hours, at time.Time) (opens time.Time, shut *hour
 	return opens, nil, nil
 }
 
-// schedule holds the gradual rollouts of one bracket group, per deployment number.
+// schedule holds the gradual rollouts of one bracket group.
 type schedule struct {
-	w     *work
-	group *bracket.Group
-	rules []scheduledRule
-	alike bool // the runs on one resource that the same policies govern are due together
+	w       *work
+	bracket *bracketWork
+	group   *bracket.Group
+	rules   []scheduledRule
+	alike   bool // the runs on one resource that the same policies govern are due together
 
 	unopposed map[int32][]answer // by view and deployment number: see quiet
 }
 
 type scheduledRule struct {
 	rule     *compiledRule
-	rollouts map[int32]*rollout // by deployment number where targets are ranked on their own, else under none
+	rollouts map[released]*rollout // by what is ranked on its own; where resources are ranked, one under everything
 	err      error
 }
 
+// everything stands for all members of a group and all their versions, where these have one rollout.
+func everything() released { return released{none, none} }
+
 func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
-	s := &schedule{w: w, group: group, alike: !w.windowed && len(w.overrides) == 0, unopposed: map[int32][]answer{}}
+	s := &schedule{w: w, bracket: b, group: group, alike: !w.windowed && len(w.overrides) == 0, unopposed: map[int32][]answer{}}
 	seen := map[*compiledRule]bool{}
 	views := make([]bool, len(w.views.list))
 	for _, i := range b.targets {
@@ -257,40 +261,63 @@ func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
 	return s
 }
 
-// scheduleRule ranks what one gradual rule governs, once for the whole group: every member on a resource gets the same turn.
+// scheduleRule ranks the resources that one gradual rule governs, once for the whole group: every member on a resource gets the same turn. Targets that
+// are ranked on their own are so as their runs come up.
 func (w *work) scheduleRule(b *bracketWork, rule *compiledRule, group *bracket.Group) scheduledRule {
-	environment := w.environments[b.environment].ID
-	key := rolloutKey{rule: rule.id, environment: environment, group: group.ID}
-	s := scheduledRule{rule: rule, rollouts: map[int32]*rollout{}}
-	if rule.gradual.OrderKey != OrderByTarget {
-		population := b.targets
-		if rule.gradual.OrderKey == OrderByResource || rule.bracketID != b.id {
-			population = w.population(rule, b.environment*int32(len(w.deployments)), none)
+	s := scheduledRule{rule: rule, rollouts: map[released]*rollout{}}
+	if rule.gradual.OrderKey == OrderByTarget {
+		for k := range group.Members {
+			if d, known := w.deployment(group.Members[k].Deployment); known {
+				s.rank(w, b, group, released{d, w.lockedNumber(group, d)})
+			}
 		}
-		s.rollouts[none], s.err = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, population, true)
 		return s
 	}
-	for _, m := range group.Members {
-		d, known := w.deployment(m.Deployment)
-		if !known {
-			continue
-		}
-		version, number := "", int32(none)
-		if len(m.Locks) > 0 {
-			version = m.Locks[0].ID
-			number = w.versions[d].number(version)
-		}
-		population := w.population(rule, b.environment*int32(len(w.deployments))+d, number)
-		if len(population) == 0 {
-			continue
-		}
-		key.deployment = m.Deployment
-		var err error
-		if s.rollouts[d], err = w.begin(rule, key, rule.hash(version, group.ID), group.ReadyAt, population, true); err != nil {
-			s.err = err
+	population := b.targets
+	if rule.gradual.OrderKey == OrderByResource || rule.bracketID != b.id {
+		population = w.population(rule, b.environment*int32(len(w.deployments)), none)
+	}
+	key := rolloutKey{rule: rule.id, environment: w.environments[b.environment].ID, group: group.ID}
+	s.rollouts[everything()], s.err = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, population, true)
+	return s
+}
+
+// lockedNumber is the newest version that a group has locked for a member; none if it has locked none.
+func (w *work) lockedNumber(group *bracket.Group, d int32) int32 {
+	k := slices.IndexFunc(group.Members, func(m bracket.GroupMember) bool { return m.Deployment == w.deployments[d].ID })
+	if k < 0 || len(group.Members[k].Locks) == 0 {
+		return none
+	}
+	return w.versions[d].number(group.Members[k].Locks[0].ID)
+}
+
+// rank ranks the targets of a member that may get one version. A group may have locked several versions of it, each for some of the targets: the
+// newest has the record of the group, the others, and what is run again without being locked, have records that name them.
+func (s *scheduledRule) rank(w *work, b *bracketWork, group *bracket.Group, at released) *rollout {
+	pair := b.environment*int32(len(w.deployments)) + at.deployment
+	population := w.governed(s.rule, w.pairs[pair].targets)
+	version := ""
+	if at.version >= 0 {
+		version = w.versions[at.deployment].list[at.version].ID
+		if w.scoped[at.deployment] { // what a target has is not taken from it by a scope, so it may run it once more
+			population = slices.DeleteFunc(slices.Clone(population), func(i int32) bool {
+				return !w.inScope(i, at.version) && w.targets[i].current != at.version
+			})
 		}
 	}
-	return s
+	if s.rollouts[at] = nil; len(population) == 0 {
+		return nil
+	}
+	key := rolloutKey{rule: s.rule.id, environment: w.environments[b.environment].ID, deployment: w.deployments[at.deployment].ID, group: group.ID}
+	if at.version != w.lockedNumber(group, at.deployment) {
+		key.version = version
+	}
+	r, err := w.begin(s.rule, key, s.rule.hash(version, group.ID), group.ReadyAt, population, true)
+	if err != nil {
+		s.err = err
+	}
+	s.rollouts[at] = r
+	return r
 }
 
 // quiet reports that no rule can be an obstacle for a target, whatever its resource and version: of most members it is known once for all of them.
@@ -325,11 +352,15 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 		if r.err != nil {
 			return due, position, founders, r.err
 		}
-		number := int32(none)
+		rollout := r.rollouts[everything()]
 		if r.rule.gradual.OrderKey == OrderByTarget {
-			number = w.targets[i].deployment
+			at, known := released{w.targets[i].deployment, run.version}, false
+			if rollout, known = r.rollouts[at]; !known {
+				if rollout = r.rank(w, s.bracket, s.group, at); r.err != nil {
+					return due, position, founders, r.err
+				}
+			}
 		}
-		rollout := r.rollouts[number]
 		if rollout == nil {
 			continue
 		}
