@@ -46,7 +46,9 @@
 //	IG  if indices at or above MinAvailable become available only after all below, there is still no deadlock
 //	IX  an empty plan of a set that has not converged says what it waits for, in [Result.Blocked]
 //
-// A revision that never becomes ready is run by at most U+S replicas, U of them in the base, and costs at most U available ones.
+// A revision that never becomes ready is run by at most U+S replicas, U of them in the base, and costs at most U available ones: if all was
+// healthy when it came. Old replicas that fail meanwhile are replaced as well, so that without gangs and Force it is run by at most U+S of
+// the base and S surges, and still costs at most U available ones.
 //
 // # How it plans
 //

@@ -32,16 +32,19 @@ func Placement(index, minAvailable int) Gang {
 
 // Gangs lists the gangs that a set needs, the base gang first, then the scaled ones in order. It goes up to the highest
 // index in use and not up to Replicas: a caller that enumerated by Replicas would remove the gang of a surge as excess. A gang is
-// listed even while its index is a hole within Replicas; above, the gangs of absent indices are left out.
+// listed even while its index is a hole within Replicas; above, the gangs of absent indices are left out. A gang is that of [Placement]
+// with the MinAvailable of the Spec, even where Replicas is below it: in a set that is scaled to nothing, what is left of the base gang is
+// still in it.
 func Gangs(spec Spec, slots []Slot) []Gang {
-	r := spec.Resolve()
+	spec = spec.bounded(slots)
+	replicas := spec.Resolve().Replicas
 	var list []Gang
-	if r.MinAvailable > 0 {
-		list = append(list, Placement(0, r.MinAvailable))
-	}
-	for i := r.MinAvailable; i < max(r.Replicas, len(slots)); i++ {
-		if i < r.Replicas || slots[i].normal() != Absent {
-			list = append(list, Placement(i, r.MinAvailable))
+	for i := range max(replicas, len(slots)) {
+		if i >= replicas && slots[i].normal() == Absent {
+			continue
+		}
+		if gang := Placement(i, spec.MinAvailable); !gang.Base || len(list) == 0 {
+			list = append(list, gang)
 		}
 	}
 	return list

@@ -2,6 +2,7 @@ package surge_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -150,6 +151,28 @@ func TestTotal(t *testing.T) {
 	huge := surge.Spec{Replicas: 1, MaxSurge: concurrency.Count(2147483647), MaxUnavailable: concurrency.Count(0)}
 	if got := surge.Plan(huge, parse(t, "Ott")).String(); got != "+3 Surge\nblocked: Terminating BudgetExhausted WaitingForSurge" {
 		t.Errorf("a huge surge range is not walked through:\n%s", got)
+	}
+}
+
+// TestMoreReplicasThanCanBePlanned: a number that Validate refuses neither needs more memory than there is nor condemns what exists.
+func TestMoreReplicasThanCanBePlanned(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("goes through many slots")
+	}
+	slots := slices.Repeat([]surge.Slot{surge.OldAvailable}, surge.MaxReplicas+1)
+	spec := surge.Spec{Replicas: math.MaxInt, MinAvailable: math.MaxInt}
+	plan := surge.Plan(spec, slots)
+	if got := plan.String(); got != "-0 Outdated\nblocked: Terminating BudgetExhausted" {
+		t.Errorf("more exist than can be planned for: got %.200s", got)
+	}
+	if got := surge.Plan(spec, slots[1:]).String(); got != plan.String() {
+		t.Errorf("as many exist as can be planned for: got %.200s", got)
+	}
+	if p := surge.Project(spec, slots, plan); p.Replicas != len(slots) || sprint(p.Updating) != "[0]" || p.Updated != nil {
+		t.Errorf("%d live, %d updating, %d updated", p.Replicas, len(p.Updating), len(p.Updated))
+	}
+	if gangs := surge.Gangs(spec, slots); len(gangs) != 1 || !gangs[0].Base {
+		t.Errorf("%d gangs", len(gangs))
 	}
 }
 

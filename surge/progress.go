@@ -19,7 +19,7 @@ type Progress struct {
 // crash cannot be told from an update.
 func Project(spec Spec, slots []Slot, plan Result) Progress {
 	var p Progress
-	r := spec.Resolve()
+	r := spec.bounded(slots).Resolve()
 	actions := plan.Actions
 	for i := range max(r.Replicas, len(slots)) {
 		slot := Absent

@@ -403,41 +403,59 @@ func propNoIndexHoles(t *rapid.T, outcomes testseed.Tally) {
 	u.finish()
 }
 
-// TestBlastRadius rolls out a revision that never becomes ready, from a healthy start: at most U+S replicas ever run it, at most U
-// of them in the base, and no more than U available replicas are given up.
+// TestBlastRadius rolls out a revision that never becomes ready. From a healthy start at most U+S replicas ever run it, at most U of them
+// in the base. If old replicas fail meanwhile, at most U+S of the base and S surges do, unless there are gangs or Force. In either case no more
+// than U available replicas are given up.
 func TestBlastRadius(t *testing.T) {
 	outcomes := testseed.Tally{}
 	outcomes.Check(t, func(t *rapid.T) {
 		u := &universe{t: t, outcomes: outcomes, spec: specs().Draw(t, "spec")}
 		u.spec.Paused = false
+		failing := rapid.Bool().Draw(t, "old replicas fail")
+		if failing {
+			u.spec.MinAvailable, u.spec.Force = 0, false
+		}
 		r := u.spec.Resolve()
 		u.real = slices.Repeat([]surge.Slot{surge.OldAvailable}, r.Replicas)
+		ran := map[int]bool{} // indices that ever ran the revision
+		base, given := 0, 0
 		for {
 			u.refresh()
 			plan := checked(t, u.spec, u.real)
+			before := available(u.real)
 			u.step(rapid.Bool().Draw(t, "whole"), false)
-			base, all := 0, 0
+			given += before - available(u.real)
 			for i, slot := range u.real {
-				if slot == surge.TargetUnavailable {
-					all++
+				if slot == surge.TargetUnavailable && !ran[i] {
+					ran[i] = true
 					if i < r.Replicas {
 						base++
 					}
 				}
 			}
-			if all > r.Unavailable+r.Surge || base > r.Unavailable || available(u.real) < r.Floor() {
-				t.Fatalf("%s of %+v", surge.FormatSlots(u.real), u.spec)
+			all := len(ran)
+			if !failing && (all > r.Unavailable+r.Surge || base > r.Unavailable) {
+				t.Fatalf("%d run it, %d of the base: %s of %+v", all, base, surge.FormatSlots(u.real), u.spec)
+			}
+			if base > r.Unavailable+r.Surge || all-base > r.Surge || given > r.Unavailable {
+				t.Fatalf("%d run it, %d of the base, and %d were given up: %s of %+v", all, base, given, surge.FormatSlots(u.real), u.spec)
 			}
 			if all == r.Unavailable+r.Surge {
 				outcomes["the whole radius"]++
+			}
+			if base > r.Unavailable {
+				outcomes["more of the base, for others failed"]++
 			}
 			if i := u.any(surge.Terminating); i >= 0 {
 				u.real[i] = surge.Absent
 			} else if len(plan.Actions) == 0 {
 				return
 			}
+			if failing && rapid.Bool().Draw(t, "fails") {
+				u.change(surge.OldAvailable, surge.OldUnavailable)
+			}
 		}
-	}, "the whole radius")
+	}, "the whole radius", "more of the base, for others failed")
 }
 
 func FuzzParseSlots(f *testing.F) {

@@ -563,6 +563,30 @@ func TestSetRecord(t *testing.T) {
 	}
 }
 
+// TestUnitsJSON: what is read is what is written, and nothing that merely looks like it.
+func TestUnitsJSON(t *testing.T) {
+	for _, row := range []struct{ why, doc, want string }{
+		{"one text for all slots would be read as base64", `{"slots":"OOOO"}`, "type slots: must be a list, not a string"},
+		{"a slot that is none", `{"slots":["O","x",""]}`, `unknown_value slots[1]: "x": must be one of .tuoOnN|unknown_value slots[2]: "": must be one of .tuoOnN`},
+		{"a field that does not exist, or a mixed replica is not seen", `{"slots":["O"],"revision":["v1"]}`, `unknown_field revision: unknown field; did you mean "revisions"?`},
+		{"a revision that is no text", `{"slots":["O"],"revisions":[1]}`, "type revisions[0]: must be a string, not 1: put it in quotes"},
+		{"no slots at all", `{"slots":null,"revisions":null}`, ""},
+	} {
+		units := surge.Units{Slots: parse(t, "N")}
+		err := units.UnmarshalJSON([]byte(row.doc))
+		if got := strings.Join(lines(t, err), "|"); got != row.want {
+			t.Errorf("%s: got %s", row.why, got)
+		}
+		if (err == nil) != (units.Slots == nil) {
+			t.Errorf("%s: read as %v", row.why, units)
+		}
+	}
+	var state surge.SetState
+	if err := json.Unmarshal([]byte(`[[{"slots":"OOOO"}]]`), &state); err == nil {
+		t.Errorf("read as %v", state)
+	}
+}
+
 // TestRoles: how each replica is treated, and what it waits for.
 func TestRoles(t *testing.T) {
 	rolling := set("", 3, surge.UpdateStrategy{}, plain(1, 1), plain(1, 1))

@@ -14,8 +14,8 @@ import (
 // without an old unit, then never scheduled, broken, degraded and healthy ones, by index. Under ReplicaRecreate each
 // replica is folded to one slot and planned flat with the set's budgets; component strategies play no part.
 //
-// The error is about the state alone, joined *[FieldError]: it lists more components than the Spec. A Spec that was never validated
-// is clamped as in Plan, and an unknown type counts as RollingUpdate.
+// The error is about the state alone, joined *[FieldError]: it lists more components than the Spec, or more revisions than slots. A Spec
+// that was never validated is clamped as by [Spec.Resolve], and an unknown type counts as RollingUpdate.
 func PlanSet(spec SetSpec, state SetState) (SetResult, error) {
 	if err := state.check(len(spec.Components)); err != nil {
 		return SetResult{}, err

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // SetState is what exists of a set: one entry per set replica, by index, which holds one entry per component, in the order of
@@ -18,6 +20,18 @@ type Units struct {
 	// than one old revision may be about, to see that a replica runs two of them; nil means that all old units run the same.
 	// Entries of units that are not old are not read.
 	Revisions []string `json:"revisions,omitempty"`
+}
+
+// UnmarshalJSON reads Units strictly: unknown fields, repeated fields and malformed values are errors, all of them reported, joined, each a
+// *[FieldError]. Slots are a list of texts of one character, never one text. On error the Units are unchanged.
+func (u *Units) UnmarshalJSON(data []byte) error {
+	type plain Units
+	var read plain
+	if err := strictjson.Unmarshal(data, &read); err != nil {
+		return decoded(err)
+	}
+	*u = Units(read)
+	return nil
 }
 
 // revision of a live unit; old says that it is not the target.

@@ -117,8 +117,8 @@ func FormatSlots(slots []Slot) string {
 	return string(text)
 }
 
-// MaxReplicas is the largest number of replicas that Validate accepts. [Plan] needs time and, for the actions,
-// memory in proportion to the replicas.
+// MaxReplicas is the largest number of replicas that Validate accepts. [Plan] needs time and, for the actions, memory in proportion to
+// the replicas; [PlanSet] in proportion to the units of all replicas of the set, of which a valid SetSpec can have more than a machine can hold.
 const MaxReplicas = 1 << 24
 
 // maxIndex is the highest index that Arrange accepts: room for a surge as large as the base.

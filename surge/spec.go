@@ -83,6 +83,13 @@ func (s Spec) Resolve() Resolved {
 	return r
 }
 
+// bounded is the Spec with no more replicas than can be planned for. None of the slots is above the replicas that had none there before: what
+// exists is never condemned because a number is too large.
+func (s Spec) bounded(slots []Slot) Spec {
+	s.Replicas = min(s.Replicas, max(MaxReplicas, len(slots)))
+	return s
+}
+
 // maxUnavailable is the budget with its default.
 func (s Spec) maxUnavailable() concurrency.Limit {
 	if s.MaxUnavailable.IsZero() {

@@ -342,6 +342,9 @@ func TestGangs(t *testing.T) {
 		{"a terminating surge still has one", 1, 1, "Nt", "base[0,1) scaled-0[1,2)"},
 		{"no base gang", 2, 0, "", "scaled-0[0,1) scaled-1[1,2)"},
 		{"nothing", 0, 2, "", ""},
+		{"scaled to nothing, what is left of the base gang is still in it", 0, 2, "tNt", "base[0,2) scaled-0[2,3)"},
+		{"of the base gang, nothing is left", 0, 2, "..t", "scaled-0[2,3)"},
+		{"scaled below the base gang by force", 1, 3, "NNtt", "base[0,3) scaled-0[3,4)"},
 	} {
 		spec := surge.Spec{Replicas: row.replicas, MinAvailable: row.minAvailable}
 		if got := format(surge.Gangs(spec, parse(t, row.state))); got != row.want {

@@ -106,5 +106,8 @@ func load(file string, flags *flag.FlagSet) (surge.SetSpec, error) {
 	if err != nil {
 		return spec, &program.InputError{Source: name, Err: err}
 	}
+	if len(spec.Components) == 0 {
+		return spec, program.Wrong(name, "spec.template: has neither cliques nor podCliqueScalingGroups, so there is nothing to update")
+	}
 	return spec, nil
 }

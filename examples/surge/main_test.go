@@ -53,6 +53,10 @@ func TestRefusals(t *testing.T) {
 	if err := os.WriteFile(invalid, []byte("spec:\n  replicas: -1\n  template:\n    cliques:\n      - name: a\n        replicas: 2\n        updateStrategy: {maxUnavailable: 3}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	empty := filepath.Join(t.TempDir(), "empty.yaml")
+	if err := os.WriteFile(empty, []byte("spec:\n  replicas: 1\n  updateStrategy: {type: ReplicaRecreate}\n  template: {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	programtest.Refusals(t, run, []programtest.Refusal{
 		{Why: "half a replica", Args: []string{"-max-surge", "1.5"}, Faults: []string{`must be a count.*-help lists`}},
 		{Why: "a negative budget", Args: []string{"-max-unavailable", "-1"}, Faults: []string{`must be a count`}},
@@ -68,8 +72,34 @@ func TestRefusals(t *testing.T) {
 		{Why: "no surge to give up", Args: []string{"-unblock"}, Faults: []string{`-max-surge`}},
 		{Why: "flags of a flat set", Args: []string{"-f", "podcliqueset.yaml", "-force", "-replicas", "3"}, Faults: []string{`^-force, -replicas: cannot be used with -f`}},
 		{Why: "all faults of a document", Args: []string{"-f", invalid}, Faults: []string{`invalid\.yaml: .*replicas: -1`, `spec\.template\.cliques\[0\]\.updateStrategy\.maxUnavailable: 3: must be at most replicas, 2`}},
+		{Why: "a set of nothing", Args: []string{"-f", empty}, Faults: []string{`empty\.yaml: spec\.template: has neither cliques`}},
 		{Why: "no YAML", Args: []string{"-f", "main.go"}, Faults: []string{`^main\.go: yaml:`}},
 	})
+}
+
+// TestStuck: an update that stops says what it waits for, whatever it is.
+func TestStuck(t *testing.T) {
+	const cliques = "\n  template: {cliques: [{name: a, replicas: 2}]}\n"
+	for _, row := range []struct{ why, document, flags, want string }{
+		{"paused", "spec:\n  replicas: 2\n  paused: true" + cliques, "", "stuck: Paused"},
+		{"paused, whole replicas", "spec:\n  replicas: 2\n  paused: true\n  updateStrategy: {type: ReplicaRecreate}" + cliques, "",
+			"stuck: replicas: UpdatePaused [0 1]: resume the update"},
+		{"whole replicas above a partition", "spec:\n  replicas: 3\n  partition: 2\n  updateStrategy: {type: ReplicaRecreate}" + cliques, "-inject broken",
+			"stuck: replicas: TargetNotReady [2]: publish a working revision, or go back to the old one"},
+		{"no unavailable replica, in percent", "", "-replicas 2 -max-surge 1 -max-unavailable 0% -inject stuck-surge -unblock", "maxSurge set to 0, maxUnavailable to 1 "},
+	} {
+		args := strings.Fields(row.flags)
+		if row.document != "" {
+			file := filepath.Join(t.TempDir(), "set.yaml")
+			if err := os.WriteFile(file, []byte(row.document), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, "-f", file)
+		}
+		if got := programtest.Print(t, run, args...); !strings.Contains(got, row.want) {
+			t.Errorf("%s: got\n%s", row.why, got)
+		}
+	}
 }
 
 func TestHelp(t *testing.T) { programtest.Help(t, run, "-max-unavailable") }

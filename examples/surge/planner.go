@@ -88,7 +88,7 @@ func (f *flatSet) unstick() string {
 		return ""
 	}
 	f.spec.MaxSurge = concurrency.Count(0)
-	if f.spec.MaxUnavailable == concurrency.Count(0) {
+	if most := f.spec.MaxUnavailable; most.Value() == 0 && !most.IsZero() { // 0 or 0%; unset is 1
 		f.spec.MaxUnavailable = concurrency.Count(1)
 	}
 	return fmt.Sprintf("maxSurge set to 0, maxUnavailable to %v", f.spec.MaxUnavailable)
@@ -113,7 +113,8 @@ func (p *podCliqueSet) plan(state surge.SetState) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	d := decision{blocked: plan.Blocked, converged: plan.Converged}
+	// What is paused, or kept by the partition, has no scenario of its own: then the set waits for what blocks it.
+	d := decision{blocked: plan.Blocked, converged: plan.Converged, stuck: plan.Blocked.String()}
 	for r, replica := range plan.Replicas {
 		for c, component := range replica.Components {
 			for _, action := range component.Actions {
@@ -126,7 +127,9 @@ func (p *podCliqueSet) plan(state surge.SetState) (decision, error) {
 		for _, replica := range plan.Replicas {
 			slots = append(slots, replica.Slot)
 		}
-		d.stuck = "replicas: " + surge.Diagnose(p.component(0), slots, nil).String()
+		if diagnosis := surge.Diagnose(p.whole(), slots, nil); diagnosis.Stuck != surge.NotStuck {
+			d.stuck = fmt.Sprintf("replicas: %v", diagnosis)
+		}
 	}
 	if plan.Current >= 0 {
 		d.remark = fmt.Sprintf("; replica %d is current", plan.Current)
@@ -176,15 +179,21 @@ func replicas(n int) string {
 	return fmt.Sprintf("%d replicas", n)
 }
 
+// whole is the set as a flat set of whole replicas, as ReplicaRecreate takes it.
+func (p *podCliqueSet) whole() surge.Spec {
+	budgets := p.spec.UpdateStrategy.RollingUpdate
+	return surge.Spec{Replicas: p.spec.Replicas, MaxSurge: budgets.MaxSurge, MaxUnavailable: budgets.MaxUnavailable,
+		Partition: p.spec.Partition, Paused: p.spec.Paused}
+}
+
 func (p *podCliqueSet) component(i int) surge.Spec {
+	if p.spec.UpdateStrategy.Type == surge.ReplicaRecreate {
+		return p.whole()
+	}
 	c := p.spec.Components[i]
 	spec := surge.Spec{Replicas: c.Replicas, MinAvailable: c.MinAvailable}
 	if c.UpdateStrategy != nil {
 		spec.MaxSurge, spec.MaxUnavailable = c.UpdateStrategy.MaxSurge, c.UpdateStrategy.MaxUnavailable
-	}
-	if p.spec.UpdateStrategy.Type == surge.ReplicaRecreate {
-		budgets := p.spec.UpdateStrategy.RollingUpdate
-		spec = surge.Spec{Replicas: p.spec.Replicas, MaxSurge: budgets.MaxSurge, MaxUnavailable: budgets.MaxUnavailable}
 	}
 	return spec
 }

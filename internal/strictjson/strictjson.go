@@ -2,7 +2,8 @@
 // faults of a document are reported at once, each with its path.
 //
 // It follows the struct tags of encoding/json and refuses, in addition to what that package refuses: unknown fields (field names match
-// exactly, not by letter case), a field given twice, null for a value that cannot be absent, and anything after the document.
+// exactly, not by letter case), a field given twice, null for a value that cannot be absent, bytes that are not UTF-8, base64 for a list of values
+// that decode themselves, and anything after the document.
 package strictjson
 
 import (
@@ -16,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Unmarshal decodes data into dst, which must be a non-nil pointer. The error joins one [*Error] per fault, in document order; dst is
@@ -43,6 +45,10 @@ func Unmarshal(data []byte, dst any) error {
 
 // syntax reports the first place at which data is not one JSON document; nothing can be said about what follows it.
 func syntax(data []byte) error {
+	if offset := notUTF8(data); offset >= 0 {
+		line, column := position(data, offset)
+		return &Error{Code: CodeSyntax, Hint: fmt.Sprintf("line %d, column %d: not UTF-8, in which JSON is written", line, column)}
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var document json.RawMessage
 	err := dec.Decode(&document)
@@ -63,6 +69,21 @@ func syntax(data []byte) error {
 	}
 	line, column := position(data, offset)
 	return &Error{Code: CodeSyntax, Hint: fmt.Sprintf("line %d, column %d: %v%s", line, column, err, slip(data, offset)), Err: err}
+}
+
+// notUTF8 returns the offset of the first byte that is not UTF-8, or -1. For encoding/json all such bytes are one and the same character.
+func notUTF8(data []byte) int {
+	if utf8.Valid(data) {
+		return -1
+	}
+	offset := 0
+	for {
+		r, size := utf8.DecodeRune(data[offset:])
+		if r == utf8.RuneError && size == 1 {
+			return offset
+		}
+		offset += size
+	}
 }
 
 func position(data []byte, offset int) (line, column int) {
@@ -136,7 +157,7 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 		if null && typ.Kind() == reflect.Slice {
 			return
 		}
-		if typ.Elem().Kind() == reflect.Uint8 {
+		if typ.Elem().Kind() == reflect.Uint8 && !decodes(typ.Elem()) {
 			w.scalar(path, raw, typ, "a string in base64")
 			return
 		}
@@ -162,6 +183,13 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 	default:
 		w.scalar(path, raw, typ, "a number")
 	}
+}
+
+// decodes reports whether a type has a decoder of its own. A list of such bytes is a list: encoding/json would take any base64 for it, too, and put
+// the bytes there unasked.
+func decodes(typ reflect.Type) bool {
+	pointer := reflect.PointerTo(typ)
+	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) || pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 // whole mentions the bits to whom they matter, the author of too large a number.

@@ -24,6 +24,17 @@ func (c *colour) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// mark is a byte with a text: encoding/json takes a list of texts for a []mark, and base64 as well.
+type mark byte
+
+func (m *mark) UnmarshalText(text []byte) error {
+	if len(text) != 1 {
+		return fmt.Errorf("no mark: %q", text)
+	}
+	*m = mark(text[0])
+	return nil
+}
+
 type nested struct {
 	Inner rule
 }
@@ -50,6 +61,7 @@ type rule struct {
 	Nested  *nested           `json:"nested"`
 	Any     any               `json:"any"`
 	Bytes   []byte            `json:"bytes"`
+	Marks   []mark            `json:"marks"`
 	Count   map[int]bool      `json:"count"`
 	Skipped string            `json:"-"`
 	Extra   *extra            `json:"extra"`
@@ -73,7 +85,7 @@ func TestFaults(t *testing.T) {
 		want []string
 		why  string
 	}{
-		{`{"id":"a","limitValue":-3,"enabled":true,"at":"2026-03-10T09:00:00Z","colour":"red","labels":{"a/b":"c"},"parts":[{"name":"p"}],"pair":[1,2],"next":{"limitValue":1},"nested":{"share":1},"any":{"x":1,"x":2},"bytes":"AAE=","count":{"1":true},"Plain":"p","ratio":1.5}`, nil, "every kind of field is decoded"},
+		{`{"id":"a","limitValue":-3,"enabled":true,"at":"2026-03-10T09:00:00Z","colour":"red","labels":{"a/b":"c"},"parts":[{"name":"p"}],"pair":[1,2],"next":{"limitValue":1},"nested":{"share":1},"any":{"x":1,"x":2},"bytes":"AAE=","marks":["x"],"count":{"1":true},"Plain":"p","ratio":1.5}`, nil, "every kind of field is decoded"},
 		{`{"next":null,"labels":null,"parts":null,"any":null,"nested":null}`, nil, "null is the absence of what can be absent"},
 		{`{"limitvalue":1}`, []string{`limitvalue: unknown field; did you mean "limitValue"?`}, "names match by case"},
 		{`{"zzzzzz":1}`, []string{`zzzzzz: unknown field`}, "no hint where nothing is near"},
@@ -114,6 +126,8 @@ func TestFaults(t *testing.T) {
 		{`{"next":{"next":{"share":256}}}`, []string{`next.next.share: must be`}, "recursive types"},
 		{`{"nested":{"share":true,"parts":[1]}}`, []string{`nested.share: must be`, `nested.parts[0]: must be an object`}, "paths continue inside a type that decodes itself with this package"},
 		{`{"bytes":"%"}`, []string{`bytes: must be a string in base64, not a string`}, "bytes"},
+		{`{"marks":"AAE="}`, []string{`marks: must be a list, not a string`}, "texts in one, which would be read as base64"},
+		{`{"marks":["x","xx",null]}`, []string{`marks[1]: no mark: "xx"`, `marks[2]: null is not a value here`}, "bytes that decode themselves, with their index"},
 		{`{"common":{"id":"x"}}`, []string{`common: unknown field`}, "an embedded struct has no name of its own"},
 		{`{"Skipped":"x"}`, []string{`Skipped: unknown field`}, "fields hidden from JSON"},
 		{`[]`, []string{`must be an object, not a list`}, "the document itself"},
@@ -130,6 +144,8 @@ func TestFaults(t *testing.T) {
 		{"name: a\n", []string{`line 1, column 2: invalid character 'a' in literal null (expecting 'u'); a document begins with { or [`}, "YAML that begins like a word of JSON"},
 		{`{"parts":[{"name":"a"} {"name":"b"}]}`, []string{`line 1, column 24: invalid character '{' after array element; a comma is missing before it`}, "no comma"},
 		{"\xef\xbb\xbf{}", []string{"line 1, column 1: invalid character 'ï' looking for beginning of value; it begins with a byte order mark: save it without one"}, "what some editors write first"},
+		{"{\"id\":\"é\",\n\"Plain\":\"\xffx\"}", []string{"line 2, column 10: not UTF-8, in which JSON is written"}, "encoding/json would replace the byte"},
+		{"{\"id\":\"\ufffd\"}", nil, "the replacement character itself is one like any other"},
 		{"{\n \"id\": x}", []string{`line 2, column 8: invalid character 'x'`}, "position of a syntax error"},
 		{`{"id":`, []string{`line 1, column 7: unexpected EOF`}, "cut off"},
 		{" ", []string{`the document is empty`}, "nothing at all"},
