@@ -235,6 +235,25 @@ func TestDefects(t *testing.T) {
 				h.t.Errorf("%+v", x)
 			}
 		}, "I5: locks only shrink, by scope and eligibility at the freeze"},
+		{"a lock whose gate has shut again for a while", func(h *host) {
+			h.versions = h.versions[:6] // v2 of os
+			h.step(60)
+			h.want("n1/drain@v1")
+			h.version("os", "v2").EligibleAt = at(100)
+			h.step(61)
+			h.want("")
+			if v := h.evaluate("n1", "os", "v2"); !h.plan.Next.Equal(at(100)) || v.Reason.Status() == Allowed {
+				h.t.Errorf("next %v, %+v", h.plan.Next, v)
+			}
+			h.stepAt(at(100).Add(-1))
+			h.want("")
+			h.step(100)
+			h.want("n1/drain@v1")
+			h.start()
+			h.version("os", "v2").EligibleAt = at(200)
+			h.succeeds("drain", 101)
+			h.want("n1/os@v2")
+		}, "a gate that opens later is shut until then, whatever it said before; what an execution has frozen it keeps"},
 		{"an outdated target bypasses the bracket", func(h *host) {
 			end := h.finishAll(60)
 			h.targets[[2]string{"n1", "os"}].OutdatedAt = at(100)
@@ -468,6 +487,10 @@ func TestStepRefusesContradictions(t *testing.T) {
 	}{
 		{"invalid rule", func(h *host, o *Observation) { h.rule.ReadinessMode = "soon" }, `unknown_value rule.readinessMode: "soon"`, "enums fail closed"},
 		{"no state", func(h *host, o *Observation) { h.state = State{} }, "required state.group", "a forgotten start"},
+		{"state of no rule", func(h *host, o *Observation) { h.state = NewState("", "prod") }, "required state.group.rule", "its records could not be read again"},
+		{"target of no resource", func(h *host, o *Observation) {
+			o.Targets = append(o.Targets.(TargetList), Target{Deployment: "os", Current: "v1"})
+		}, `required observation.targets: the resource of a target of "os" must be set`, "the record of its execution could not be read again"},
 		{"target twice", func(h *host, o *Observation) { o.Targets = append(o.Targets.(TargetList), o.Targets.At(0)) }, "duplicate observation.targets", "which one runs what?"},
 		{"version twice", func(h *host, o *Observation) { o.Versions = append(o.Versions, o.Versions[0]) }, `duplicate observation.versions: "v1": is listed twice for "drain"`, "which one is newer?"},
 		{"version without instant", func(h *host, o *Observation) { o.Versions = append(o.Versions, Version{Deployment: "os", ID: "x"}) }, "required observation.versions[8]", "it has no place in the order"},

@@ -15,6 +15,7 @@ func (s *step) derive() {
 	v.onConfig = []Condition{{Kind: OnConfig, Rule: v.id}}
 	v.onOperator = []Condition{{Kind: OnOperator}}
 	s.reserve()
+	s.wakeLocks()
 	if c := s.state.Group.Collecting; c != nil {
 		s.plan.Wait = append(s.plan.Wait, Wait{Group: c.ID, Reason: ReasonCollecting, Until: v.closes, On: v.onVersions})
 	}
@@ -45,6 +46,22 @@ func (s *step) derive() {
 	}
 	for i := range works {
 		s.deriveOpen(&works[i])
+	}
+}
+
+// wakeLocks looks again when a gate opens that has shut again on what the latest group locked.
+func (s *step) wakeLocks() {
+	if !s.counted {
+		return // nothing of it starts any more
+	}
+	v := s.view
+	for i := range v.latest.members {
+		d := &v.deployments[v.latest.members[i].deployment]
+		for _, l := range v.latest.Members[i].Locks {
+			if r := d.rankOf(l.ID); r >= 0 {
+				s.wake(d.versions[r].at)
+			}
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func (v *view) viewGroup(g *Group) *groupView {
 		gv.members[i].deployment = at
 		d := &v.deployments[at]
 		for _, l := range m.Locks {
-			if r := d.rankOf(l.ID); r >= 0 && !d.versions[r].at.IsZero() {
+			if r := d.rankOf(l.ID); r >= 0 && d.versions[r].eligible(v.now) {
 				gv.members[i].locks = append(gv.members[i].locks, lock{l.ID, r})
 			}
 		}
@@ -369,7 +369,7 @@ func (d *deployment) locks(c time.Time) []VersionMark {
 	locked := []VersionMark{}
 	for r := len(d.versions) - 1; r >= 0; r-- {
 		n := &d.versions[r]
-		if n.at.IsZero() || n.at.After(c) {
+		if !n.eligible(c) {
 			continue
 		}
 		locked = append(locked, VersionMark{n.id, n.createdAt})

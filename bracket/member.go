@@ -21,11 +21,10 @@ type Bracket struct {
 func Check(brackets ...Bracket) error {
 	var faults []error
 	for _, b := range brackets {
-		err := checkMembers(b.ID, b.Members, b.Rule.MemberRoles != nil)
-		if err == nil && !hasMain(b) {
-			err = fault(inBracket(b.ID, "members"), CodeRequired, nil, "at least one main member, or nothing would ever open a group: widen deploymentSelector or narrow memberRoles")
+		faults = append(faults, checkMembers(b.ID, b.Members, b.Rule.MemberRoles != nil))
+		if !hasMain(b) {
+			faults = append(faults, fault(inBracket(b.ID, "members"), CodeRequired, nil, "at least one main member, or nothing would ever open a group: widen deploymentSelector or narrow memberRoles"))
 		}
-		faults = append(faults, err)
 	}
 	sorted := make([][]Target, len(brackets))
 	for i, b := range brackets {
@@ -45,13 +44,11 @@ func Check(brackets ...Bracket) error {
 	return errors.Join(faults...)
 }
 
+// hasMain reports whether a member is, or once its fault is mended may be, a main. Roles that are derived leave at least one.
 func hasMain(b Bracket) bool {
-	for _, m := range frozenMembers(b.Members, b.Rule.MemberRoles != nil, func(string) bool { return true }) {
-		if m.Role == Main {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Members, func(m Member) bool {
+		return b.Rule.MemberRoles == nil || m.Role != Pre && m.Role != Post
+	})
 }
 
 func firstCommon(a, b []Target) *Target {

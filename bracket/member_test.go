@@ -26,6 +26,7 @@ func TestCheck(t *testing.T) {
 		{"the RFC's node policy", derived, rfcMembers(), "", "must be accepted as it is"},
 		{"no members", derived, nil, `required brackets["rule"].members: at least one main`, "nothing would ever open a group"},
 		{"only hooks", declared, []Member{pre("a"), post("b")}, `required brackets["rule"].members: at least one main`, "hooks never open a group"},
+		{"only hooks, in a circle", declared, []Member{pre("a", "b"), pre("b", "a")}, "a -> b -> a: remove one of these dependencies\nrequired brackets[\"rule\"].members: at least one main", "no fault hides another one"},
 		{"self", derived, []Member{main("a", "a")}, "a -> a", "it waits for itself"},
 		{"cycle of two", derived, []Member{main("a", "b"), main("b", "a")}, "a -> b -> a", "neither can start"},
 		{"cycle beside a tail", derived, []Member{main("x", "b"), main("c", "b"), main("b", "c")}, "b -> c -> b", "only the members of the cycle are named"},
@@ -55,11 +56,11 @@ func TestCheck(t *testing.T) {
 		})
 	}
 	var cycle *CycleError
-	if err := Check(Bracket{ID: "r", Rule: derived, Members: rows[5].members}); !errors.As(err, &cycle) || cycle.Bracket != "r" || strings.Join(cycle.Path, "") != "aba" {
+	if err := Check(Bracket{ID: "r", Rule: derived, Members: rows[6].members}); !errors.As(err, &cycle) || cycle.Bracket != "r" || strings.Join(cycle.Path, "") != "aba" {
 		t.Errorf("%+v", cycle)
 	}
 	var role *RoleError
-	if err := Check(Bracket{ID: "r", Rule: declared, Members: rows[12].members}); !errors.As(err, &role) || role.Deployment != "a" || role.Need != "b" || role.Role != Pre || role.NeedRole != Main {
+	if err := Check(Bracket{ID: "r", Rule: declared, Members: rows[13].members}); !errors.As(err, &role) || role.Deployment != "a" || role.Need != "b" || role.Role != Pre || role.NeedRole != Main {
 		t.Errorf("%+v", role)
 	}
 }

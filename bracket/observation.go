@@ -57,7 +57,8 @@ type Version struct {
 	Deployment, ID string
 	// CreatedAt orders versions (then ID does, byte-wise). Required.
 	CreatedAt time.Time
-	// EligibleAt is when the last version-level gate opened; an instant before CreatedAt counts as CreatedAt. Zero: a gate holds it back.
+	// EligibleAt is when the last version-level gate opened; an instant before CreatedAt counts as CreatedAt. Zero: a gate holds it back. So does one
+	// that is known to open after now: until then nothing begins with the version, and Next is no later than that.
 	EligibleAt time.Time
 }
 
@@ -79,7 +80,7 @@ func (l TargetList) At(i int) Target { return l[i] }
 
 // Target is one release target: a deployment on a resource, in the observed environment.
 type Target struct {
-	Resource, Deployment string
+	Resource, Deployment string // Resource is required; targets of deployments that no group or member names are ignored
 	// Current is the version last deployed successfully, empty if there is none.
 	Current string
 	// OutdatedAt is the instant since which the target needs a new run of the same version, for example because its variables changed;

@@ -187,7 +187,7 @@ const (
 // schema is the version of both stored records.
 const schema = 1
 
-// NewState returns the state of a rule in an environment in which it never ran.
+// NewState returns the state of a rule, whose id must not be empty, in an environment in which it never ran.
 func NewState(rule, environment string) State {
 	return State{Group: &GroupRecord{Schema: schema, Rule: rule, Environment: environment,
 		Marks: map[string]VersionMark{}, Closed: []*Group{}}}

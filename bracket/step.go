@@ -79,6 +79,9 @@ func checkState(state State) error {
 	if g == nil {
 		return fault("state.group", CodeRequired, nil, "is required: start with NewState")
 	}
+	if g.Rule == "" { // the record could not be read again
+		return fault("state.group.rule", CodeRequired, nil, "must not be empty: start with NewState")
+	}
 	for i, record := range state.Executions {
 		switch {
 		case record == nil:

@@ -50,6 +50,9 @@ type version struct {
 	narrow    bool      // out of scope for some target
 }
 
+// eligible reports whether no gate holds the version back at an instant.
+func (n *version) eligible(at time.Time) bool { return !n.at.IsZero() && !n.at.After(at) }
+
 // isNew reports whether some target needs the version of rank r: it runs neither it nor a greater one.
 func (d *deployment) isNew(r int32) bool { return d.lowest < r || d.versions[r].wanted }
 
@@ -123,6 +126,9 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 	if o.Targets != nil {
 		if err := v.addTargets(group, o.Targets); err != nil {
 			return nil, err
+		}
+		if len(v.resources) > 0 && v.resources[0] == "" { // the record of its execution could not be read again
+			return nil, fault("observation.targets", CodeRequired, nil, "the resource of a target of %q must be set", v.deploymentOf(&v.targets[0]))
 		}
 	}
 	var equal int
