@@ -93,7 +93,7 @@ func oneOf[T ~string](f *faults, path string, value T, known ...T) {
 
 func enum[T ~string](f *faults, path string, value T, known ...T) {
 	if !slices.Contains(known, value) {
-		f.add(path, CodeUnknownValue, value, "must be one of %q", known)
+		f.add(path, CodeUnknownValue, value, "must be %s", strictjson.Choice(known...))
 	}
 }
 

@@ -89,7 +89,7 @@ func ExampleParseWindow() {
 	_, err := clock.ParseWindow([]byte(`{"rrule": "FREQ=MONTHLY;BYHOUR=25", "timezone": "Europe/Berlin", "gap": "later"}`))
 	fmt.Println(err)
 	// Output:
-	// gap: "later": must be forward or skip
+	// gap: "later": must be "forward" or "skip"
 	// durationMinutes: is required with rrule, at least 1
 	// rrule: "FREQ=MONTHLY": FREQ must be DAILY or WEEKLY: pass a Recurrence for it
 	// rrule: "25": BYHOUR must list numbers from 0 to 23

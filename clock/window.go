@@ -210,12 +210,12 @@ func (w Window) schedule(f *faults) schedule {
 	switch w.Gap {
 	case "", GapForward, GapSkip:
 	default:
-		f.add("gap", CodeRecurrenceInvalid, w.Gap, "must be %s or %s", GapForward, GapSkip)
+		f.add("gap", CodeRecurrenceInvalid, w.Gap, "must be %s", strictjson.Choice(GapForward, GapSkip))
 	}
 	switch w.Overlap {
 	case "", OverlapFirst, OverlapLast:
 	default:
-		f.add("overlap", CodeRecurrenceInvalid, w.Overlap, "must be %s or %s", OverlapFirst, OverlapLast)
+		f.add("overlap", CodeRecurrenceInvalid, w.Overlap, "must be %s", strictjson.Choice(OverlapFirst, OverlapLast))
 	}
 	s := schedule{
 		length: int64(w.DurationMinutes) * 60,

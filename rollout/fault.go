@@ -86,12 +86,7 @@ func oneOf[T ~string](f *faults, path string, value T, known ...T) {
 	if value == "" || slices.Contains(known, value) {
 		return
 	}
-	texts := make([]string, len(known))
-	for i, k := range known {
-		texts[i] = string(k)
-	}
-	last := len(texts) - 1
-	f.add(path, CodeUnknownValue, value, "must be %s or %s", strings.Join(texts[:last], ", "), texts[last])
+	f.add(path, CodeUnknownValue, value, "must be %s", strictjson.Choice(known...))
 }
 
 func (f *faults) err() error { return errors.Join(f.list...) }

@@ -256,7 +256,7 @@ type GradualRollout struct {
 func (g GradualRollout) Validate() error {
 	var f faults
 	if g.RolloutType == "" {
-		f.add("rolloutType", CodeRequired, nil, "is required: %s, %s, %s or %s", Linear, LinearNormalized, Exponential, Waves)
+		f.add("rolloutType", CodeRequired, nil, "is required: %s", strictjson.Choice(Linear, LinearNormalized, Exponential, Waves))
 	} else {
 		oneOf(&f, "rolloutType", g.RolloutType, Linear, LinearNormalized, Exponential, Waves)
 	}

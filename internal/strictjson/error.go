@@ -75,6 +75,19 @@ func Value(v any) string {
 	return fmt.Sprint(v)
 }
 
+// Choice lists the values that a field can have, in quotes, as in: must be "a", "b" or "c".
+func Choice[T ~string](values ...T) string {
+	texts := make([]string, len(values))
+	for i, value := range values {
+		texts[i] = strconv.Quote(string(value))
+	}
+	if len(texts) < 2 {
+		return strings.Join(texts, "")
+	}
+	last := len(texts) - 1
+	return strings.Join(texts[:last], ", ") + " or " + texts[last]
+}
+
 // Path continues a path by another one that is relative to it.
 func Path(path, inner string) string {
 	if path == "" || inner == "" || inner[0] == '[' {

@@ -220,6 +220,19 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
+func TestChoice(t *testing.T) {
+	for _, row := range []struct {
+		values []string
+		want   string
+	}{
+		{[]string{"a", "b", "c"}, `"a", "b" or "c"`}, {[]string{"a", "b"}, `"a" or "b"`}, {[]string{"a"}, `"a"`}, {nil, ""},
+	} {
+		if got := strictjson.Choice(row.values...); got != row.want {
+			t.Errorf("%q: got %q, want %q", row.values, got, row.want)
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	for _, row := range []struct {
 		parts []string
