@@ -99,6 +99,16 @@ func (d *decoder) checkStage(k int) {
 	if s.isSettled && s.settled > r.time || s.paused < 0 || !s.isSettled && (s.elapsed || s.paused != 0) || s.elapsed && !p.waits {
 		wrong("settled", "must be a time of the past, and nothing of the wait may be there without it")
 	}
+	switch until := s.waitUntil(p); {
+	case !p.waits:
+	case s.elapsed && (until > r.time || s.phase == StageSucceeded && until > s.end):
+		wrong("elapsed", "must not be there before the end of the wait, at %s", timeOf(until).Format(time.RFC3339Nano))
+	case s.phase == StageWaitingAfter && !s.elapsed && !r.frozen() && until <= r.time:
+		wrong("elapsed", "must be there after the end of the wait, at %s", timeOf(until).Format(time.RFC3339Nano))
+	}
+	if s.paused != 0 && (!p.waits || r.plan.options.WaitDuringStop != Freeze) {
+		wrong("paused", "must be left out: no stop adds to the wait")
+	}
 	if due := s.tree.root.first.due; due <= r.time {
 		wrong("states", "have something due at %s that the last step left", timeOf(due).Format(time.RFC3339Nano))
 	}

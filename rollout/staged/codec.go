@@ -176,8 +176,9 @@ func (r *record) letter() byte {
 	return l
 }
 
-// MarshalJSON writes the stored form: equal runs give equal bytes. The zero Run is an error.
-func (r *Run) MarshalJSON() ([]byte, error) {
+// MarshalJSON writes the stored form: equal runs give equal bytes. The zero Run is an error. A Run that is a field of a host's record is
+// written as well as a pointer to one: with a pointer as receiver, encoding/json would write the former as {}.
+func (r Run) MarshalJSON() ([]byte, error) {
 	if r.plan == nil {
 		return nil, ErrNoRun
 	}

@@ -117,6 +117,8 @@ func TestDamage(t *testing.T) {
 		{"closed before its wait was over", `"elapsed":true,`, ``},
 		{"closed without a start of the wait", `"settled":"2026-03-10T08:02:00Z","elapsed":true,`, ``},
 		{"negative pause", `"elapsed":true`, `"paused":-1,"elapsed":true`},
+		{"a wait that was over before its time", `"settled":"2026-03-10T08:02:00Z"`, `"settled":"2026-03-10T08:02:00.000000001Z"`},
+		{"a pause although stopped time counts", `"elapsed":true`, `"paused":1,"elapsed":true`},
 		{"a wait that starts in the future", `"settled":"2026-03-10T08:02:00Z"`, `"settled":"2026-03-11T08:02:00Z"`},
 		{"settled while members wait", `{"phase":"Updating","before":"approved"`, `{"phase":"Updating","before":"approved","settled":"2026-03-10T08:02:00Z"`},
 		{"a stage that was closed and never began", `"start":"2026-03-10T08:00:30Z",`, ``},
@@ -405,11 +407,19 @@ func TestDamageAtTheEnds(t *testing.T) {
 	for _, in := range []staged.Input{{}, {Commands: []staged.Command{{Kind: staged.CommandReject, Run: "run", Stage: 0, Side: staged.Before}}}} {
 		refused, _ = step(t, refused, in, benchStart)
 	}
+	waits := newScene(t, waiting(time.Hour, all("only", 1)), staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"}).see(staged.HealthReady, "c1").after(59 * time.Minute).step(staged.Input{State: staged.StateStop}).run
+	asks := all("only", 1)
+	asks.AfterStageTasks = []staged.Task{{Type: staged.Approval}}
+	asked := newScene(t, staged.Strategy{Stages: []staged.Stage{asks}}, staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"}).see(staged.HealthReady, "c1").run
 	for _, c := range []struct {
 		why      string
 		run      *staged.Run
 		from, to string
 	}{
+		{"a frozen wait that is over before its time", waits, `"settled":`, `"elapsed":true,"settled":`},
+		{"a wait that is over, and the last step left it", waits, `"state":"Stop","phase":"Stopped","time":"2026-03-10T08:59:00Z","since":"2026-03-10T08:59:00Z"`,
+			`"state":"Run","phase":"Waiting","time":"2026-03-10T09:00:00Z"`},
+		{"a pause of no wait", asked, `"settled":`, `"paused":1,"settled":`},
 		{"current before the first step", fresh, `"states":"2w"`, `"states":"cw"`},
 		{"retried before the first step", fresh, `"states":"2w"`, `"attempts":[0,2],"states":"2w"`},
 		{"asked for what comes behind a stage that was refused", refused, `"before":"rejected"`, `"before":"rejected","after":"requested"`},
@@ -436,6 +446,26 @@ func TestStoppedFromTheStart(t *testing.T) {
 	run, _ = step(t, run, staged.Input{}, benchStart)
 	if text := string(encode(t, run)); run.Phase() != staged.PhaseStopped || !strings.Contains(text, `"since":"2026-03-10T08:00:00Z"`) {
 		t.Errorf("%s: %s", run.Phase(), text)
+	}
+}
+
+// TestRunAsAField: a host's record may hold a run itself, not only a pointer to it.
+func TestRunAsAField(t *testing.T) {
+	type record struct {
+		Owner string
+		Run   staged.Run
+	}
+	run := midRun(t)
+	data, err := json.Marshal(record{"me", *run})
+	var back record
+	if err == nil {
+		err = json.Unmarshal(data, &back)
+	}
+	if err != nil || !bytes.Equal(encode(t, run), encode(t, &back.Run)) {
+		t.Errorf("%v: %s", err, data)
+	}
+	if data, err := json.Marshal(record{}); err == nil {
+		t.Errorf("no run is written as %s", data)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/concurrency"
 )
@@ -23,7 +24,7 @@ type Fleet struct {
 	Targets []Target `json:"targets,omitempty"`
 	// Leaving are the names of targets that are to be removed after all stages.
 	Leaving []string `json:"leaving,omitempty"`
-	// Version is the version that is really used, as observations will name it. Empty means the run's resourceSnapshotIndex.
+	// Version is the version that is really used, as observations will name it, valid UTF-8. Empty means the run's resourceSnapshotIndex.
 	Version string `json:"version,omitempty"`
 	// PlacementStrategy is the placement's strategy type; anything but External is refused. Empty means that the host does not say.
 	PlacementStrategy string `json:"placementStrategy,omitempty"`
@@ -43,6 +44,8 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 	version := cmp.Or(fleet.Version, spec.ResourceSnapshotIndex)
 	if version == "" {
 		list.add(CodeVersion, "version", "", "must be given where the spec leaves resourceSnapshotIndex out: the version that is really used")
+	} else if !utf8.ValidString(version) {
+		list.add(CodeVersion, "version", quoted(version), "must be valid UTF-8: a stored run would take every target for another version's")
 	}
 	if fleet.PlacementStrategy != "" && fleet.PlacementStrategy != "External" {
 		list.add(CodePlacementExternal, "placementStrategy", quoted(fleet.PlacementStrategy), "must be External: the placement rolls out by itself")
@@ -181,6 +184,7 @@ type keyed struct {
 func (p *plan) assign(list *faults, targets []Target) [][]string {
 	stages := len(p.stages) - 1
 	members := make([][]keyed, stages)
+	disordered := make([][]*Target, len(p.strategy.Stages)) // members that their sorting label cannot order
 	m := p.matcher
 	if m == nil {
 		m = newMatcher(p)
@@ -207,10 +211,16 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 		k := keyed{name: t.Name}
 		if first < len(p.strategy.Stages) {
 			if label := p.strategy.Stages[first].SortingLabelKey; label != "" {
-				k.key, k.last = p.sortKey(list, first, label, t)
+				ok := false
+				if k.key, k.last, ok = p.sortKey(label, t); !ok {
+					disordered[first] = append(disordered[first], t)
+				}
 			}
 		}
 		members[first] = append(members[first], k)
+	}
+	for k := range disordered {
+		p.sortFaults(list, k, disordered[k])
 	}
 	several(list, CodeTargetOverlap, overlapping, `are in more than one stage: change the selectors, or choose overlap "first"`)
 	several(list, CodeTargetUnmatched, unmatched, `are in no stage: change the selectors, or choose unmatched "ignore" or "last"`)
@@ -235,20 +245,30 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 	return names
 }
 
-func (p *plan) sortKey(list *faults, stage int, label string, t *Target) (key int64, last bool) {
-	path := func() string { return fmt.Sprintf("targets[%q].labels[%q]", t.Name, label) }
-	text, ok := t.Labels[label]
-	if !ok {
-		if p.options.MissingSortKey != Last {
-			list.add(CodeSortKey, path(), "", fmt.Sprintf(`must be there to sort %s, or choose missingSortKey "last"`, inStage(stage, "sortingLabelKey")))
-		}
-		return 0, true
+// sortKey reads the number that orders a member, or that it comes last for want of one; false if it can do neither.
+func (p *plan) sortKey(label string, t *Target) (key int64, last, ok bool) {
+	text, given := t.Labels[label]
+	if !given {
+		return 0, true, p.options.MissingSortKey == Last
 	}
 	key, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || digitsOf(text) != text {
-		list.add(CodeSortKey, path(), quoted(text), fmt.Sprintf("must be decimal digits of at most 64 bits to sort %s", inStage(stage, "sortingLabelKey")))
+	return key, false, err == nil && digitsOf(text) == text
+}
+
+// sortFaults reports the members of a stage that cannot be ordered, by name: the order of the fleet does not matter.
+func (p *plan) sortFaults(list *faults, stage int, targets []*Target) {
+	label := p.strategy.Stages[stage].SortingLabelKey
+	slices.SortStableFunc(targets, func(a, b *Target) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Labels[label], b.Labels[label]))
+	})
+	for _, t := range targets {
+		path := fmt.Sprintf("targets[%q].labels[%q]", t.Name, label)
+		if text, given := t.Labels[label]; given {
+			list.add(CodeSortKey, path, quoted(text), fmt.Sprintf("must be decimal digits of at most 64 bits to sort %s", inStage(stage, "sortingLabelKey")))
+		} else {
+			list.add(CodeSortKey, path, "", fmt.Sprintf(`must be there to sort %s, or choose missingSortKey "last"`, inStage(stage, "sortingLabelKey")))
+		}
 	}
-	return key, false
 }
 
 // several reports names as one fault: how many there are, and the first ten.

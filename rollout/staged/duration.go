@@ -119,8 +119,8 @@ func (d Duration) IsZero() bool { return d.kind == durationUnset }
 // Value returns the length and whether there is one: neither an unset duration nor none has a length.
 func (d Duration) Value() (time.Duration, bool) { return time.Duration(d.ns), d.kind == durationGiven }
 
-// String returns the text form without zero parts, "1h30m"; "None"; and "" if unset. A length that has no text form, because it was made
-// in Go and is negative or no whole number of seconds, is printed as seconds with a fraction.
+// String returns the text form without zero parts, "1h30m" or "1m0.5s"; "None"; and "" if unset. A negative length, which can only be made in
+// Go, has no text form and is printed as [time.Duration] does.
 func (d Duration) String() string {
 	switch d.kind {
 	case durationUnset:

@@ -58,11 +58,11 @@ const (
 	CodeTargetUnmatched   Code = "targets.unmatched"               // no target in no stage
 	CodeTargetNone        Code = "targets.none"                    // something to do
 	CodeTargetCount       Code = "targets.count"                   // fewer than 2³¹
-	CodeRunName           Code = "run.name"                        // a DNS label
+	CodeRunName           Code = "run.name"                        // a DNS label; namespace and id are valid UTF-8
 	CodePlacementName     Code = "run.placementName"               // 1 to 255 characters
 	CodeStrategyName      Code = "run.stagedRolloutStrategyName"   // not empty
 	CodeSnapshotIndex     Code = "run.resourceSnapshotIndex"       // empty or decimal digits
-	CodeVersion           Code = "run.version"                     // the version that is really used is known
+	CodeVersion           Code = "run.version"                     // the version that is really used is known, and valid UTF-8
 	CodeState             Code = "run.state"                       // Initialize, Run or Stop
 	CodeTransition        Code = "run.transition"                  // not back to Initialize, not from there to Stop
 	CodeImmutable         Code = "run.immutable"                   // only the state may change

@@ -121,6 +121,7 @@ func TestRules(t *testing.T) {
 		{why: "nothing to do", strategy: good, fleet: &staged.Fleet{Version: "1"}, rule: staged.CodeTargetNone, path: "targets"},
 		{why: "leaving ones are something", strategy: good, fleet: &staged.Fleet{Version: "1", Leaving: []string{"d1"}}},
 		{why: "no version is known", strategy: good, fleet: &staged.Fleet{Leaving: []string{"d1"}}, run: `{"placementName": "p", "stagedRolloutStrategyName": "s"}`, rule: staged.CodeVersion, path: "version"},
+		{why: "a version that a stored run does not hold: every target would be at another one", strategy: good, fleet: &staged.Fleet{Version: "\xff", Leaving: []string{"d1"}}, rule: staged.CodeVersion, path: "version", value: `"\xff"`},
 		{why: "the index is the version", strategy: good, fleet: &staged.Fleet{Leaving: []string{"d1"}}, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "resourceSnapshotIndex": "0"}`},
 		{why: "a name with a dot", strategy: good, run: `{"metadata": {"name": "a.b"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.CodeRunName, path: "metadata.name"},
 		{why: "the first and the last of what a name may hold", strategy: good, run: `{"metadata": {"name": "a0-9z"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`},
@@ -130,6 +131,7 @@ func TestRules(t *testing.T) {
 		{why: "no placement", strategy: good, run: `{"stagedRolloutStrategyName": "s"}`, rule: staged.CodePlacementName, path: "placementName"},
 		{why: "a placement of 256 characters", strategy: good, run: `{"placementName": "` + strings.Repeat("p", 256) + `", "stagedRolloutStrategyName": "s"}`, rule: staged.CodePlacementName, path: "placementName"},
 		{why: "and of 255", strategy: good, run: `{"placementName": "` + strings.Repeat("p", 255) + `", "stagedRolloutStrategyName": "s"}`},
+		{why: "characters, not bytes", strategy: good, run: `{"placementName": "` + strings.Repeat("ü", 255) + `", "stagedRolloutStrategyName": "s"}`},
 		{why: "no strategy", strategy: good, run: `{"placementName": "p"}`, rule: staged.CodeStrategyName, path: "stagedRolloutStrategyName"},
 		{why: "an index that is no number", strategy: good, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "resourceSnapshotIndex": "-1"}`, rule: staged.CodeSnapshotIndex, path: "resourceSnapshotIndex", value: `"-1"`},
 		{why: "an unknown state fails closed", strategy: good, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "state": "Go"}`, rule: staged.CodeState, path: "state", value: `"Go"`},
@@ -146,6 +148,9 @@ func TestRules(t *testing.T) {
 		{why: "of a run, too", strategy: good, run: `{"placement": "p"}`, rule: staged.CodeFormat, path: "placement"},
 		{why: "of the options, too", strategy: good, options: `{"onfailure": "hold"}`, rule: staged.CodeFormat, path: "onfailure"},
 		{why: "another kind of object", strategy: `{"kind": "ConfigMap", "spec": ` + good + `}`, rule: staged.CodeFormat, path: "kind", value: `"ConfigMap"`},
+		{why: "two specs, of which one would be ignored", strategy: `{"kind": "StagedUpdateStrategy", "spec": ` + good + `, "spec": ` + good + `}`, rule: staged.CodeFormat, path: "spec"},
+		{why: "two names", strategy: good, run: `{"metadata": {"name": "a", "name": "b"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.CodeFormat, path: "metadata.name"},
+		{why: "the rest of an object is not looked at", strategy: `{"apiVersion": 7, "kind": "StagedUpdateStrategy", "metadata": {"labels": 7}, "spec": ` + good + `, "status": [7]}`},
 		{why: "an approval before the removals", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {"beforeStageTasks": [{"type": "Approval"}]}}`},
 		{why: "nothing about the removals", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {}}`},
 		{why: "a wait belongs after the last stage", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {"beforeStageTasks": [{"type": "TimedWait"}]}}`,
@@ -260,6 +265,15 @@ func TestValidateUpdate(t *testing.T) {
 			t.Errorf("%q to %q: %v", c.from, c.to, err)
 		}
 	}
+	for _, absent := range []bool{true, false} {
+		from, to := spec, spec
+		if to.ResourceSnapshotIndex = ""; absent {
+			from, to = to, from
+		}
+		if err := from.ValidateUpdate(to); !slices.Equal(rules(err), []staged.Code{staged.CodeImmutable}) {
+			t.Errorf("the index changes from %q to %q: %v", from.ResourceSnapshotIndex, to.ResourceSnapshotIndex, err)
+		}
+	}
 	other := staged.Spec{PlacementName: "q", StagedRolloutStrategyName: "t", State: "Nonsense"}
 	if got := rules(spec.ValidateUpdate(other)); !slices.Equal(got, []staged.Code{staged.CodeImmutable, staged.CodeImmutable, staged.CodeImmutable, staged.CodeState}) {
 		t.Error(got)
@@ -338,16 +352,108 @@ func TestCompileOrder(t *testing.T) {
 	}
 }
 
+// TestSortFaults: members that their label cannot order are told by stage and by name, in whatever order the fleet is given.
+func TestSortFaults(t *testing.T) {
+	ring := func(name string, of ...string) staged.Stage {
+		return staged.Stage{Name: name, Targets: of, SortingLabelKey: "order"}
+	}
+	strategy := staged.Strategy{Stages: []staged.Stage{ring("a", "c2", "c4"), ring("b", "c1", "c3", "c5")}}
+	fleet := staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1"}, {Name: "c2", Labels: map[string]string{"order": ""}}, {Name: "c3", Labels: map[string]string{"order": "1"}}, {Name: "c4"},
+		{Name: "c5", Labels: map[string]string{"order": "x"}}}}
+	want := []string{`targets["c2"].labels["order"]`, `targets["c4"].labels["order"]`, `targets["c1"].labels["order"]`, `targets["c5"].labels["order"]`}
+	for range 2 {
+		_, err := staged.Compile(strategy, benchSpec(), fleet, staged.Options{})
+		var paths []string
+		for _, fault := range flatten(err) {
+			if paths = append(paths, fault.Path); fault.Code != staged.CodeSortKey {
+				t.Errorf("%+v", fault)
+			}
+		}
+		if !slices.Equal(paths, want) {
+			t.Errorf("got %v, want %v", paths, want)
+		}
+		slices.Reverse(fleet.Targets)
+	}
+}
+
+// TestStoredNames: what a run is known by is stored, and JSON replaces what is not UTF-8: the tokens of a run that was read back would not be its own.
+func TestStoredNames(t *testing.T) {
+	for _, row := range []struct {
+		why  string
+		of   func(*staged.Spec)
+		rule staged.Code
+		path string
+	}{
+		{"it is part of every token", func(s *staged.Spec) { s.ID = "a\xff" }, staged.CodeRunName, "id"},
+		{"two namespaces would become one", func(s *staged.Spec) { s.Namespace = "\xff" }, staged.CodeRunName, "metadata.namespace"},
+		{"and two placements", func(s *staged.Spec) { s.PlacementName = "\xff" }, staged.CodePlacementName, "placementName"},
+		{"it is compared with the next spec", func(s *staged.Spec) { s.StagedRolloutStrategyName = "\xff" }, staged.CodeStrategyName, "stagedRolloutStrategyName"},
+		{"a uid of any form", func(s *staged.Spec) { s.ID, s.Namespace = "ü/ \x00", "ü" }, "", ""},
+	} {
+		spec := benchSpec()
+		row.of(&spec)
+		faults := flatten(spec.Validate())
+		if row.rule == "" {
+			run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("a", 1)}}, spec, fleetOf("c1"), staged.Options{})
+			var again staged.Run
+			if err == nil {
+				err = json.Unmarshal(encode(t, run), &again)
+			}
+			if err != nil || again.Spec() != run.Spec() {
+				t.Errorf("%s: %+v, %v", row.why, again.Spec(), err)
+			}
+		} else if len(faults) != 1 || faults[0].Code != row.rule || faults[0].Path != row.path {
+			t.Errorf("%s: got %v", row.why, faults)
+		}
+	}
+}
+
+// TestStagesDecide: what a stage says of its own, None and 0 included, counts in place of what holds for all stages.
+func TestStagesDecide(t *testing.T) {
+	for _, row := range []struct {
+		why            string
+		deadline, soak staged.Duration
+		next           time.Duration // of a target that was started; 0 is never
+		ready          string        // what it is as soon as it is ready
+	}{
+		{"nothing", staged.Duration{}, staged.Duration{}, time.Minute, "soaking"},
+		{"no deadline", staged.None(), staged.Duration{}, 0, "soaking"},
+		{"another deadline", staged.For(2 * time.Minute), staged.Duration{}, 2 * time.Minute, "soaking"},
+		{"no soak", staged.Duration{}, staged.For(0), time.Minute, "done"},
+	} {
+		stage := all("only", 1)
+		stage.ProgressDeadline, stage.MinSuccessTime = row.deadline, row.soak
+		strategy := staged.Strategy{Stages: []staged.Stage{stage}, ProgressDeadline: staged.For(time.Minute), MinSuccessTime: staged.For(time.Hour)}
+		run, err := staged.Compile(strategy, benchSpec(), fleetOf("c1"), staged.Options{StuckAfter: staged.For(1000 * time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, result := step(t, run, staged.Input{}, benchStart)
+		if next := result.Next.Sub(benchStart); next != row.next && (row.next > 0 || next != 1000*time.Hour) {
+			t.Errorf("%s: next in %v, want %v", row.why, next, row.next)
+		}
+		run, _ = step(t, run, staged.Input{Observations: acknowledge(result.Actions, staged.HealthReady)}, benchStart)
+		if target, _ := run.Target("c1"); target.State.String() != row.ready {
+			t.Errorf("%s: %s", row.why, target)
+		}
+	}
+}
+
 // TestNothingIsRetained: what the caller does with its strategy later has no effect.
 func TestNothingIsRetained(t *testing.T) {
 	strategy := benchStrategy(concurrency.Count(1))
 	strategy.Stages[0].LabelSelector.MatchExpressions = []selector.LabelRequirement{{Key: "ring", Operator: selector.In, Values: []string{"canary"}}}
 	strategy.Stages[0].AfterStageTasks = []staged.Task{{Type: staged.Approval}}
+	strategy.Stages = append(strategy.Stages, staged.Stage{Name: "last", Targets: []string{"d1"}, BeforeStageTasks: []staged.Task{{Type: staged.Approval}}})
+	strategy.DeleteStage.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
 	run, err := staged.Compile(strategy, benchSpec(), benchFleet(1000), staged.Options{Added: staged.Append})
 	if err != nil {
 		t.Fatal(err)
 	}
 	was := encode(t, run)
+	strategy.DeleteStage.BeforeStageTasks[0].Type = "other"
+	strategy.Stages[3].Targets[0] = "other"
+	strategy.Stages[3].BeforeStageTasks[0].Type = "other"
 	strategy.Stages[0].LabelSelector.MatchLabels["ring"] = "other"
 	strategy.Stages[0].LabelSelector.MatchExpressions[0].Values[0] = "other"
 	strategy.Stages[0].AfterStageTasks[0].Type = "other"

@@ -13,11 +13,11 @@ import (
 // the spec alone or from the whole object. Only State may change once the run exists.
 type Spec struct {
 	// Name is metadata.name, a DNS label of at most 63 characters. Approval requests are named after it. Namespace is metadata.namespace,
-	// empty for a cluster-scoped run.
+	// empty for a cluster-scoped run, and valid UTF-8.
 	Name      string `json:"-"`
 	Namespace string `json:"-"`
 	// ID is part of every token and should be unique for ever, such as the object's uid. Empty means Name: then a second run of the
-	// same name issues the same tokens.
+	// same name issues the same tokens. It must be valid UTF-8.
 	ID string `json:"-"`
 
 	PlacementName             string `json:"placementName"`                   // not empty, at most 255 characters
@@ -97,14 +97,21 @@ func (s Spec) Validate() error {
 	if !dnsLabel(s.Name) {
 		list.add(CodeRunName, "metadata.name", quoted(s.Name), "must be 1 to 63 lower-case letters, digits and -, beginning and ending with a letter or digit")
 	}
-	if s.PlacementName == "" || utf8.RuneCountInString(s.PlacementName) > 255 {
-		list.add(CodePlacementName, "placementName", quoted(s.PlacementName), "must be the name of the placement, at most 255 characters")
+	// What is stored must come back as it was: JSON replaces what is not UTF-8, so that a decoded run would not know its own tokens.
+	if !utf8.ValidString(s.Namespace) {
+		list.add(CodeRunName, "metadata.namespace", quoted(s.Namespace), "must be valid UTF-8")
 	}
-	if s.StagedRolloutStrategyName == "" {
-		list.add(CodeStrategyName, "stagedRolloutStrategyName", "", "must be the name of the strategy")
+	if !utf8.ValidString(s.ID) {
+		list.add(CodeRunName, "id", quoted(s.ID), "must be valid UTF-8")
+	}
+	if s.PlacementName == "" || utf8.RuneCountInString(s.PlacementName) > 255 || !utf8.ValidString(s.PlacementName) {
+		list.add(CodePlacementName, "placementName", quoted(s.PlacementName), "must be the name of the placement, at most 255 characters, valid UTF-8")
 	}
 	if digitsOf(s.ResourceSnapshotIndex) != s.ResourceSnapshotIndex {
 		list.add(CodeSnapshotIndex, "resourceSnapshotIndex", quoted(s.ResourceSnapshotIndex), "must be decimal digits, or left out for the newest version")
+	}
+	if s.StagedRolloutStrategyName == "" || !utf8.ValidString(s.StagedRolloutStrategyName) {
+		list.add(CodeStrategyName, "stagedRolloutStrategyName", quoted(s.StagedRolloutStrategyName), "must be the name of the strategy, valid UTF-8")
 	}
 	if !s.State.or(StateInitialize).known() {
 		list.add(CodeState, "state", quoted(string(s.State)), "must be Initialize, Run or Stop")

@@ -139,6 +139,9 @@ func objectOf(data []byte, kinds ...string) (object, error) {
 	if json.Unmarshal(data, &whole) != nil || whole["spec"] == nil {
 		return object{spec: data}, nil // what is wrong with it, the strict decoder says
 	}
+	if err := strictjson.Unmarshal(data, &whole); err != nil {
+		return object{}, decodeFaults("", err) // a field is given twice
+	}
 	var list faults
 	read := func(path string, raw json.RawMessage, into *string) {
 		if raw != nil && json.Unmarshal(raw, into) != nil {
@@ -151,8 +154,8 @@ func objectOf(data []byte, kinds ...string) (object, error) {
 		list.add(CodeFormat, "kind", quoted(kind), "must be "+strings.Join(kinds, " or "))
 	}
 	var metadata map[string]json.RawMessage
-	if raw := whole["metadata"]; raw != nil && json.Unmarshal(raw, &metadata) != nil {
-		list.add(CodeFormat, "metadata", "", "must be an object")
+	if raw := whole["metadata"]; raw != nil {
+		list = append(list, parts(decodeFaults("metadata", strictjson.Unmarshal(raw, &metadata)))...)
 	}
 	read("metadata.name", metadata["name"], &o.name)
 	read("metadata.namespace", metadata["namespace"], &o.namespace)

@@ -165,12 +165,15 @@ func (r *record) classes() (set uint8) {
 	return set
 }
 
-// never is later than every instant.
-const never = math.MaxInt64
+// never is later than every instant, and latest is the last one at which a step can be made: the end of 2261.
+const (
+	never  = math.MaxInt64
+	latest = 9_214_646_399_999_999_999
+)
 
-// after is an instant and a length later, or never if no int64 holds it. Neither is negative in sum: instants lie behind 1678.
+// after is an instant and a length later, or never if that is behind the latest: no host could step then. No length is negative.
 func after(instant, length int64) int64 {
-	if length == never || instant > 0 && length > never-instant {
+	if length == never || instant > latest-length {
 		return never
 	}
 	return instant + length

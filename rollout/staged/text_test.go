@@ -308,3 +308,24 @@ func TestLongestDeadlines(t *testing.T) {
 		}
 	}
 }
+
+// TestLastNext: a host can step at every Next, up to the end of the years; what would happen later never does.
+func TestLastNext(t *testing.T) {
+	end := time.Date(2261, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
+	stage := all("only", 1)
+	stage.ProgressDeadline = staged.For(time.Minute)
+	for left, want := range map[time.Duration]bool{time.Minute: true, time.Minute - 1: false} {
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), fleetOf("c1"), staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, result := step(t, run, staged.Input{}, end.Add(-left))
+		if result.Next.IsZero() == want || want && !result.Next.Equal(end) {
+			t.Errorf("%v before the end: next is %v", left, result.Next)
+		}
+		run, result = step(t, run, staged.Input{}, end)
+		if target, _ := run.Target("c1"); (target.State == staged.TimedOut) != want || !result.Next.IsZero() {
+			t.Errorf("%v before the end: at the end %s, next %v", left, target, result.Next)
+		}
+	}
+}

@@ -30,9 +30,9 @@ func (s Strategy) Validate() error {
 		}
 		stage.validate(&list, i)
 	}
-	beforeTasks(&list, "deleteStage.beforeStageTasks", s.DeleteStage.BeforeStageTasks)
 	limit(&list, CodeRunMaxFailures, "maxFailures", s.MaxFailures, 0)
 	durations(&list, CodeDuration, "", s.ProgressDeadline, s.MinSuccessTime)
+	beforeTasks(&list, "deleteStage.beforeStageTasks", s.DeleteStage.BeforeStageTasks)
 	return list.err()
 }
 
