@@ -483,6 +483,8 @@ func lintRows() []lintRow {
 			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)), want: "warning [1].rules[0].deploymentDependency.dependsOn 2"},
 		{code: rollout.LintDependencyCycle, why: "who waits was released first, and is part of every group", rules: lintMains, fleet: lintRelease("web", "v2", t0.Add(-time.Minute)),
 			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)), want: "error [1].rules[0].deploymentDependency.dependsOn 2"},
+		{code: rollout.LintDependencyCycle, why: "a group that was locked before brings neither of them", rules: lintMains, fleet: lintRelease("cache", "v2", t0.Add(-time.Minute)),
+			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)), want: "error [1].rules[0].deploymentDependency.dependsOn 2"},
 		{code: rollout.LintDependencyCycle, why: "a group of others, locked before, brings the hook", rules: strings.Replace(lintMains, "{}", `{"pre":"deployment.name == 'db'"}`, 1), fleet: lintRelease("cache", "v2", t0.Add(-time.Minute)),
 			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)), want: "warning [1].rules[0].deploymentDependency.dependsOn 2"},
 		{code: rollout.LintDependencyCycle, why: "its next release is not within the horizon", rules: lintImmediate, fleet: lintRelease("web", "v2", t0.Add(time.Hour)), horizon: time.Hour,

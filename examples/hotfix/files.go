@@ -3,11 +3,7 @@ package main
 import (
 	"cmp"
 	"embed"
-	"errors"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/examples/internal/program"
@@ -92,143 +88,12 @@ func load(o options) (input, error) {
 	return in, in.validate(o, policyName, fleetName, releasesName)
 }
 
-// validate reports every fault of the files, each under the name of its own. Those of a policy that can be seen without a fleet have been found before.
-func (in *input) validate(o options, policyName, fleetName, releasesName string) error {
-	var wrong struct{ policy, fleet, releases []error }
-	inFleet := func(format string, args ...any) { wrong.fleet = append(wrong.fleet, fmt.Errorf(format, args...)) }
-	inReleases := func(format string, args ...any) { wrong.releases = append(wrong.releases, fmt.Errorf(format, args...)) }
-
-	// What the planner itself would refuse.
-	if err := in.set.Check(in.snapshot()); err != nil {
-		for _, fault := range flatten(err) {
-			var path *rollout.FieldError
-			switch {
-			case errors.As(fault, &path) && slices.ContainsFunc([]string{"versions", "approvals", "overrides"}, func(list string) bool { return strings.HasPrefix(path.Path, list) }):
-				inReleases("%w", fault)
-			case errors.As(fault, &path) && strings.HasPrefix(path.Path, "resources"):
-				inFleet("clusters: %s", strings.TrimPrefix(path.Error(), "resources: "))
-			case errors.As(fault, &path) && strings.HasPrefix(path.Path, "targets"):
-				// It follows from what is said about the lists below.
-			case program.Blame(fault, policyName, fleetName) == policyName:
-				wrong.policy = append(wrong.policy, fault)
-			default:
-				inFleet("%w", fault)
-			}
-		}
-	}
-
-	if len(in.fleet.Deployments) == 0 {
-		inFleet("deployments: at least one is needed")
-	}
-	if len(in.fleet.Clusters) == 0 {
-		inFleet("clusters: at least one is needed")
-	}
-	for i, c := range in.fleet.Clusters {
-		if !slices.ContainsFunc(in.fleet.Environments, func(e rollout.Environment) bool { return e.ID == c.Environment }) {
-			inFleet("clusters[%d].environment: %q is not the id of an environment", i, c.Environment)
-		}
-		for _, d := range slices.Sorted(maps.Keys(c.Runs)) {
-			if !in.deploys(d) {
-				inFleet("clusters[%d].runs.%s: there is no such deployment", i, d)
-			} else if !in.has(d, c.Runs[d]) {
-				inFleet("clusters[%d].runs.%s: %s has no version %q", i, d, releasesName, c.Runs[d])
-			}
-		}
-	}
-
-	if in.releases.Start.IsZero() {
-		inReleases("start: is required: the instant at which the virtual clock starts")
-	}
-	in.refused = map[string]error{}
-	for i, v := range in.releases.Versions {
-		err := in.set.CheckVersion(v)
-		for _, fault := range flatten(err) {
-			var policy *rollout.FieldError
-			switch {
-			case !errors.As(fault, &policy) || policy.Path != "targetSelector":
-				inReleases("versions[%d].%w", i, fault)
-			case o.unchecked:
-				in.refused[v.ID] = fault
-			default:
-				inReleases("versions[%d].%w (-unchecked plays it all the same)", i, fault)
-			}
-		}
-	}
-	for i, a := range in.releases.Approvals {
-		at := fmt.Sprintf("approvals[%d]", i)
-		if a.Deployment != "" && a.Version != "" && !in.has(a.Deployment, a.Version) {
-			inReleases("%s.version: %q has no version %q", at, a.Deployment, a.Version)
-		}
-		if a.Environment != "" && !slices.ContainsFunc(in.fleet.Environments, func(e rollout.Environment) bool { return e.ID == a.Environment }) {
-			inReleases("%s.environment: %s has no environment %q", at, fleetName, a.Environment)
-		}
-		if a.Status != rollout.Approved && a.Status != rollout.Rejected {
-			inReleases("%s.status: %q is unknown: use %s or %s", at, a.Status, rollout.Approved, rollout.Rejected)
-		}
-		if a.At.IsZero() {
-			inReleases("%s.at: is required: when", at)
-		}
-	}
-	for _, d := range slices.Sorted(maps.Keys(in.releases.Durations)) {
-		if !in.deploys(d) {
-			inReleases("durations.%s: %s has no such deployment", d, fleetName)
-		}
-	}
-	for _, d := range in.fleet.Deployments {
-		if _, ok := in.releases.Durations[d.ID]; !ok {
-			inReleases("durations.%s: is required", d.ID)
-		}
-	}
-	for i, q := range in.releases.Why {
-		path, fault := fmt.Sprintf("why[%d].", i), inReleases
-		var flagged []error
-		if o.why != nil {
-			path = ""
-			fault = func(format string, args ...any) { flagged = append(flagged, fmt.Errorf(format, args...)) }
-		}
-		if !slices.ContainsFunc(in.fleet.Clusters, func(c cluster) bool { return c.ID == q.Resource }) {
-			fault("%sresource: %s has no cluster %q", path, fleetName, q.Resource)
-		}
-		if q.Deployment != "" && !in.deploys(q.Deployment) {
-			fault("%sdeployment: %s has no deployment %q", path, fleetName, q.Deployment)
-		}
-		if q.At.Before(in.releases.Start) {
-			fault("%sat: lies before the start, %s", path, in.releases.Start.Format(time.RFC3339))
-		}
-		if len(flagged) > 0 {
-			return &program.InputError{Source: "-why", Err: errors.Join(flagged...)}
-		}
-	}
-	var all []error
-	if len(wrong.policy) > 0 {
-		all = append(all, &program.InputError{Source: policyName, Err: errors.Join(wrong.policy...)})
-	}
-	if len(wrong.fleet) > 0 {
-		all = append(all, &program.InputError{Source: fleetName, Err: errors.Join(wrong.fleet...)})
-	}
-	if len(wrong.releases) > 0 {
-		all = append(all, &program.InputError{Source: releasesName, Err: errors.Join(wrong.releases...)})
-	}
-	return errors.Join(all...)
-}
-
-// flatten lists the single errors of a joined one.
-func flatten(err error) []error {
-	if err == nil {
-		return nil
-	}
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, one := range list.Unwrap() {
-			all = append(all, flatten(one)...)
-		}
-		return all
-	}
-	return []error{err}
-}
-
 func (in *input) deploys(deployment string) bool {
 	return slices.ContainsFunc(in.fleet.Deployments, func(d rollout.Deployment) bool { return d.ID == deployment })
+}
+
+func (in *input) knows(environment string) bool {
+	return slices.ContainsFunc(in.fleet.Environments, func(e rollout.Environment) bool { return e.ID == environment })
 }
 
 func (in *input) has(deployment, version string) bool {
