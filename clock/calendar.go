@@ -25,7 +25,7 @@ type set struct{ allow, deny []rule }
 // DefaultHorizon is five years, leap days included.
 const DefaultHorizon = (5*365 + 2) * 24 * time.Hour
 
-// NewCalendar compiles windows. Zones are loaded by load, once each and only here, so a calendar keeps its answers when the zone data of
+// NewCalendar compiles windows. Zones are loaded by load, each that exists once, and only here, so a calendar keeps its answers when the zone data of
 // the machine change; pass [time.LoadLocation] to read them there. UTC is known without it, so load may be nil if there is no other zone.
 // Of the windows, only their Recurrences are retained.
 //

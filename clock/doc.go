@@ -29,11 +29,12 @@
 // and Last is the first instant after which it is never again before it. Away from changes they are the same.
 //
 //   - A start that the clock skips is First, which is the end of the gap; or, with [GapSkip], there is no occurrence on that day.
-//   - A start that is shown twice is First; or, with [OverlapLast], the second pass, even where the clock is set back to exactly that reading. There
-//     are never two occurrences on one day.
+//   - A start that is shown twice is First; or, with [OverlapLast], the second pass, even where the clock is set back to exactly that reading. No
+//     time of day has two occurrences on one day.
 //   - A length in minutes is elapsed time: six hours from 22:00 may end at 03:00 or at 05:00.
 //   - An end by the clock is a reading. An allow window ends as soon as the clock is at or past it; a deny window ends when the
-//     clock is never again before it, so no reading inside a deny window is open.
+//     clock is never again before it. So no reading inside a deny window is open, unless its author asks for the second pass of its start
+//     with [OverlapLast], or for no window with [GapSkip].
 //   - An occurrence whose start and end lie in the same gap has no length and is left out, as is one on a date that does not exist.
 //
 // time.Date is not used for any of this, because it does not say which side of a gap it picks.

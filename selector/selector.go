@@ -93,8 +93,9 @@ func (s *Selector) undecided(v verdict, in input) (bool, error) {
 	return false, s.faultOf(in.vars, s.layout.variables[firstFault-v])
 }
 
-// String returns the canonical text of the expression: the same for all spellings of it, and compiled again in the same [Env] it gives a selector
-// with the same text and the same answers.
+// String returns the canonical text of the expression: the same however it is spaced, quoted, commented and put in parentheses. Only where that
+// is longer than the [Limits] allow, the text stands as it was written. Compiled again in the same [Env] it gives a selector with the same text
+// and the same answers.
 func (s *Selector) String() string { return s.text }
 
 // Cost returns the bound on the cost of one evaluation, in the units of [Limits], for data within the promised sizes.

@@ -1,7 +1,9 @@
 package selector
 
 import (
+	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -127,7 +129,7 @@ func (e *expr) begin(text string) int {
 	return e.col
 }
 
-// quote writes text as a CEL string literal in single quotes.
+// quote writes text as a CEL string literal in single quotes. Control characters, which a terminal would obey, are escaped.
 func quote(text string) string {
 	var b strings.Builder
 	b.WriteByte('\'')
@@ -143,7 +145,11 @@ func quote(text string) string {
 		case '\t':
 			b.WriteString(`\t`)
 		default:
-			b.WriteRune(r)
+			if unicode.IsControl(r) {
+				fmt.Fprintf(&b, `\u%04x`, r)
+			} else {
+				b.WriteRune(r)
+			}
 		}
 	}
 	b.WriteByte('\'')

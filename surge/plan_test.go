@@ -144,6 +144,9 @@ func TestTotal(t *testing.T) {
 		if got := surge.Plan(budget(2, 1, 0), strange).String(); got != "+2 Surge\nblocked: Terminating BudgetExhausted WaitingForSurge" {
 			t.Errorf("a slot that is not understood is taken and left alone:\n%s", got)
 		}
+		if p := surge.Project(budget(2, 1, 0), strange, surge.Result{}); p.Replicas != 1 || p.AvailableReplicas != 1 || sprint(p.Updating) != "[1]" {
+			t.Errorf("a slot that is not understood is as one on its way out: %+v", p)
+		}
 	}
 	if got := surge.Plan(change(budget(2, 0, 1), func(s *surge.Spec) { s.Order = "sideways" }), parse(t, "OO")).Actions[0].Index; got != 0 {
 		t.Errorf("an unknown order counts as ascending, got %d first", got)

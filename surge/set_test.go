@@ -328,6 +328,10 @@ func TestSetProgress(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	spec = set(surge.ReplicaRecreate, 3, budgets(0, 2), plain(2, 1))
+	surging := set(surge.ReplicaRecreate, 2, budgets(1, 0), plain(1, 1))
+	if p := planSet(t, surging, parseSet(t, []string{"N", "O", "N"})).Progress(surging); p.UpdatedReplicas != 1 || sprint(p.Updated) != "[0]" || p.Replicas != 3 {
+		t.Errorf("a complete surge replica is no updated one: %+v", p)
+	}
 	p = planSet(t, spec, parseSet(t, []string{"N.", "NN", "OO"})).Progress(spec)
 	if p.UpdatedReplicas != 1 || sprint(p.Updating) != "[2]" || sprint(p.Updated) != "[1]" {
 		t.Errorf("got %+v", p)
