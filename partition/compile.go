@@ -10,9 +10,7 @@ import (
 // Compile resolves a strategy for a fleet: it orders the clusters, makes the partitions, finds their members, and computes every limit.
 // The errors are those of [Plan].
 func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error) {
-	if err := options.Validate(); err != nil {
-		return nil, err
-	}
+	faults := split(options.Validate())
 	options = options.effective()
 	c := &Compiled{
 		mode:       options.Mode,
@@ -21,7 +19,6 @@ func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error)
 		paused:     fleet.Paused,
 		maxPerStep: options.MaxPerStep,
 	}
-	var faults []error
 	if c.mode == FleetController && len(fleet.Clusters) == 0 {
 		strategy = Strategy{} // without a target Fleet does not look at it
 	}

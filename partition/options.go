@@ -3,6 +3,8 @@ package partition
 import (
 	"errors"
 	"strconv"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // DisplayNameLabel is the label under which Rancher keeps the name that people gave a cluster. See [Options.DisplayNameLabel].
@@ -67,6 +69,22 @@ const (
 	ByBatch  Releases = "batch"  // only the batch
 	ByBudget Releases = "budget" // also what maxUnavailable leaves, but one cluster if all others are ready
 )
+
+// UnmarshalJSON reads the options as strictly as a strategy: an unknown field is an error, because a misspelt limit must not become no limit.
+// All faults are reported, joined, each a *[FieldError]; the options are then unchanged. Whether a value is one of the field is checked by
+// [Options.Validate].
+func (o *Options) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	type plain Options
+	var decoded plain
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return fieldErrors(err)
+	}
+	*o = Options(decoded)
+	return nil
+}
 
 // Validate reports every fault, joined, each a *[FieldError].
 func (o Options) Validate() error {

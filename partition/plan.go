@@ -9,8 +9,9 @@ import "strings"
 // points the cluster at that version; then it plans again on every event, and at once while [Step.More] is true. No plan depends on
 // time, so without an event nothing changes.
 //
-// The error joins all faults, each a *[FieldError]. In the mode [FleetController] it is the first fault that Fleet's controller
-// would meet, and faults that it would not are none.
+// The error joins all faults of the options, the strategy and the clusters, each a *[FieldError]. In the mode [FleetController] the strategy
+// is looked at once the others are right: of its faults the first that Fleet's controller would meet is reported, and those that it would not
+// meet are none.
 func Plan(strategy Strategy, fleet Fleet, options Options) (Result, error) {
 	compiled, err := Compile(strategy, fleet, options)
 	if err != nil {
