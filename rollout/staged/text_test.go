@@ -52,6 +52,80 @@ func TestFirstEvents(t *testing.T) {
 	}
 }
 
+// TestOneStepInOrder: where an input says several things, what is said first in the order of a step decides.
+func TestOneStepInOrder(t *testing.T) {
+	command := func(kinds ...staged.CommandKind) (in staged.Input) {
+		for _, kind := range kinds {
+			in.Commands = append(in.Commands, staged.Command{Kind: kind, Run: "run", Stage: 0, Side: staged.After, Target: "c1", Attempt: 1})
+		}
+		return in
+	}
+	removed, ready := command(staged.CommandSkip), staged.Input{}
+	removed.Removed = []string{"c1"}
+	ready.Observations = []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthReady}}
+	gone := ready
+	gone.Leaving = []string{"c1"}
+	both := ready
+	both.Commands = command(staged.CommandSkip).Commands
+	failed := staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthFailed}}}
+	asked := []staged.Input{ready}
+	for _, row := range []struct {
+		why   string
+		first []staged.Input
+		input staged.Input
+		after time.Duration
+		want  string // of c1 and of the approval behind the stage
+	}{
+		{"a command comes before the fleet", nil, removed, 0, "c1 skipped, requested"},
+		{"and before what is observed", nil, both, 0, "c1 skipped, requested"},
+		{"the fleet comes before what is observed", nil, gone, 0, "c1 removed, requested"},
+		{"what is observed comes before the deadline", nil, ready, time.Minute, "c1 done, requested"},
+		{"even what is only in time in the order of a step", nil, ready, time.Hour, "c1 done, requested"},
+		{"nobody has seen it, and the deadline is over", nil, staged.Input{}, time.Minute, "c1 timedOut, none"},
+		{"a retry comes before a skip, if it is said before it", []staged.Input{failed}, command(staged.CommandRetry, staged.CommandSkip), 0, "c1 skipped attempt 2, requested"},
+		{"and a skip before a retry", []staged.Input{failed}, command(staged.CommandSkip, staged.CommandRetry), 0, "c1 skipped, requested"},
+		{"no, and then yes", asked, command(staged.CommandReject, staged.CommandApprove), 0, "c1 done, approved"},
+		{"yes is final", asked, command(staged.CommandApprove, staged.CommandReject), 0, "c1 done, approved"},
+	} {
+		stage := all("only", 1)
+		stage.AfterStageTasks = []staged.Task{{Type: staged.Approval}}
+		stage.ProgressDeadline = staged.For(time.Minute)
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{stage}}, staged.Options{OnFailure: staged.Hold, OnReject: staged.Hold}, []string{"c1"})
+		for _, in := range row.first {
+			s.step(in)
+		}
+		s.after(row.after).step(row.input)
+		target, _ := s.run.Target("c1")
+		for stage := range s.run.Stages() {
+			if got := fmt.Sprint(target, ", ", stage.After); got != row.want {
+				t.Errorf("%s: got %s, want %s", row.why, got, row.want)
+			}
+			break
+		}
+	}
+}
+
+// TestGraceIsNotExtended: what stops a run that is ending already does not give it more time.
+func TestGraceIsNotExtended(t *testing.T) {
+	for _, ending := range []staged.Phase{staged.PhaseFailing, staged.PhaseCancelling} {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 2)}}, staged.Options{StopGrace: staged.For(2 * time.Minute)}, []string{"c1", "c2"})
+		end := staged.PhaseCancelled
+		if ending == staged.PhaseFailing {
+			end = staged.PhaseFailed
+			s.see(staged.HealthFailed, "c1")
+		} else {
+			s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}})
+		}
+		s.left(2 * time.Minute).after(time.Minute).step(staged.Input{State: staged.StateStop}).left(time.Minute)
+		if s.run.Phase() != ending {
+			t.Errorf("%s: %s", ending, s.run.Phase())
+		}
+		if s.after(time.Minute).step(staged.Input{}); s.run.Phase() != end {
+			t.Errorf("%s: %s after its grace", ending, s.run.Phase())
+		}
+	}
+}
+
 // TestIgnoredCommands: an event says what was ignored, of which stage or target, and why.
 func TestIgnoredCommands(t *testing.T) {
 	run := midRun(t)
