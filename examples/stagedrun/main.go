@@ -105,6 +105,9 @@ func run(args []string, in io.Reader, out io.Writer) error {
 			return &program.InputError{Source: checked.source, Err: checked.fault}
 		}
 	}
+	if *stopAt > 0 && (spec.State == "" || spec.State == staged.StateInitialize) {
+		return program.Wrong("-stop-at", "the run of %s has state Initialize, and what has not started cannot be stopped: give it state Run", runName)
+	}
 	fleet, err := w.populate(&list)
 	if err != nil {
 		return &program.InputError{Source: clustersName, Err: err}

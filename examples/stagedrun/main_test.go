@@ -100,6 +100,7 @@ func TestRefusals(t *testing.T) {
 		{Why: "back in time", Args: []string{"-approve-after", "-1s"}, Faults: []string{`^-approve-after: -1s: must not be negative`}},
 		{Why: "resumed before it stops", Args: []string{"-stop-at", "10m", "-resume-at", "5m"}, Faults: []string{`^-resume-at: 5m0s: must be later than -stop-at, 10m0s`}},
 		{Why: "resumed without a stop", Args: []string{"-resume-at", "5m"}, Faults: []string{`^-resume-at: .*-stop-at`}},
+		{Why: "nobody starts it, so that nothing can be stopped", Args: []string{"-stop-at", "5m", "-run", file("metadata: {name: r}\nspec: {placementName: p, stagedRolloutStrategyName: s}\n")}, Faults: []string{`^-stop-at: .*state Initialize`}},
 		{Why: "a file for nothing", Args: []string{"-state", "run.json"}, Faults: []string{`^-state: .*-crash-every-step`}},
 		{Why: "an unknown option", Args: []string{"-on-failure", "never"}, Faults: []string{`onFailure: "never"`}},
 		{Why: "a run is no strategy", Args: []string{"-f", "run.yaml"}, Faults: []string{`must be ClusterStagedUpdateStrategy`}},

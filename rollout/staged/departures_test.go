@@ -463,6 +463,56 @@ func TestTwoRunsOfOnePlacement(t *testing.T) {
 	}
 }
 
+// TestSilentDesigns: what the package comment decides where the designs say nothing.
+func TestSilentDesigns(t *testing.T) {
+	t.Run("a wait does not count from before its stage began", func(t *testing.T) {
+		st := all("st", 1)
+		st.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
+		s := newScene(t, waiting(time.Hour, st), staged.Options{}, []string{"c1"})
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}).want(staged.PhaseWaiting, "c1 skipped").after(30 * time.Minute)
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Side: staged.Before}}}).want(staged.PhaseWaiting, "c1 skipped").left(time.Hour)
+	})
+	t.Run("a retry during a stop takes the stage back, and starts nothing before the run goes on", func(t *testing.T) {
+		st := all("st", 1)
+		st.MaxFailures = concurrency.Count(1)
+		s := newScene(t, waiting(time.Hour, st), staged.Options{}, []string{"c1"}).see(staged.HealthFailed, "c1").want(staged.PhaseWaiting, "c1 failed (reported_failed)").left(time.Hour)
+		s.after(30 * time.Minute).step(staged.Input{State: staged.StateStop, Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1}}})
+		for stage := range s.run.Stages() {
+			if stage.Phase != staged.StageUpdating {
+				t.Error(s.run)
+			}
+			break
+		}
+		s.want(staged.PhaseStopped, "c1 attempt 2").left(0)
+		s.step(staged.Input{State: staged.StateRun}).want(staged.PhaseProgressing, "c1 starting attempt 2").see(staged.HealthReady, "c1").left(time.Hour)
+	})
+	t.Run("a target that was removed and comes back does not join again", func(t *testing.T) {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, staged.Options{Added: staged.Append}, []string{"c1", "c2"})
+		s.step(staged.Input{Removed: []string{"c2"}}).step(staged.Input{Added: []staged.Target{{Name: "c2"}}}).want(staged.PhaseProgressing, "c1 starting, c2 removed")
+	})
+	t.Run("a regressed target that is gone for good blocks until it is skipped", func(t *testing.T) {
+		s := newScene(t, waiting(time.Hour, all("st", 1)), staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").see(staged.HealthFailing, "c1")
+		s.after(time.Hour).step(staged.Input{Removed: []string{"c1"}, Observations: []staged.Observation{{Target: "c1", Gone: true}}}).want(staged.PhaseWaiting, "c1 done regressed (unhealthy)")
+		if s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}); s.run.Phase() != staged.PhasePartiallySucceeded {
+			t.Error(s.run)
+		}
+	})
+	t.Run("a change to a state that cannot follow is an error of the whole step", func(t *testing.T) {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, staged.Options{}, []string{"c1"})
+		run, result, err := staged.Step(s.run, staged.Input{State: staged.StateInitialize, Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}, s.now)
+		if !slices.Equal(rules(err), []staged.Code{staged.CodeTransition}) || run != s.run || len(result.Events)+len(result.Actions) > 0 {
+			t.Errorf("%v %+v\n%s", err, result, run)
+		}
+	})
+	t.Run("a deadline does not end a soak, and who loses readiness has it again", func(t *testing.T) {
+		st := all("st", 1)
+		st.ProgressDeadline, st.MinSuccessTime = staged.For(4*time.Minute), staged.For(10*time.Minute)
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{st}}, staged.Options{OnFailure: staged.Hold}, []string{"c1"}).see(staged.HealthReady, "c1").left(10 * time.Minute)
+		s.after(3*time.Minute).see(staged.HealthFailing, "c1").want(staged.PhaseProgressing, "c1 updating").left(time.Minute).see(staged.HealthReady, "c1")
+		s.after(2*time.Minute).step(staged.Input{}).want(staged.PhaseProgressing, "c1 soaking").left(8*time.Minute).see(staged.HealthFailing, "c1").want(staged.PhaseHeld, "c1 timedOut")
+	})
+}
+
 // TestConflictsByName: what is waiting, in progress or to be removed in both runs is listed by name, once; what either of them has settled is not.
 func TestConflictsByName(t *testing.T) {
 	strategy := staged.Strategy{Stages: []staged.Stage{{Name: "first", Targets: []string{"z1", "z2", "z3"}, MaxConcurrency: concurrency.Count(3)}, {Name: "second", Targets: []string{"a1", "a2"}}}}
@@ -676,6 +726,18 @@ func TestOCM(t *testing.T) {
 		var copied staged.Run
 		if err := json.Unmarshal(encode(t, s.run), &copied); err != nil || len(slices.Collect(copied.Stages())) != 41 {
 			t.Error(err)
+		}
+	})
+	t.Run("no groups at all", func(t *testing.T) {
+		for _, kind := range []staged.OCMType{staged.OCMAll, staged.OCMProgressive, staged.OCMProgressivePerGroup} {
+			stages, options, err := staged.FromOCM(staged.OCMStrategy{Type: kind}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newScene(t, stages, options, nil, "d1").step(staged.Input{Removed: []string{"d1"}})
+			if s.run.Phase() != staged.PhaseSucceeded {
+				t.Errorf("%s: what leaves can be removed without any group: %s", kind, s.run)
+			}
 		}
 	})
 	t.Run("faults", func(t *testing.T) {

@@ -94,7 +94,9 @@
 // # Where the designs are silent
 //
 //   - A progressDeadline is a deadline for becoming ready: it does not end a soak. A target that loses readiness has it again, from its start.
-//   - A wait counts from when the last member was settled, even if that was during a stop or while held. With frozen waits, stopped time does not count.
+//   - A wait counts from when the last member was settled, even if that was during a stop or while held, but not from before the stage began. With
+//     frozen waits, stopped time does not count.
+//   - A retry during a stop takes a stage that waits behind its members back to Updating at once; nothing starts before the run goes on.
 //   - Actions are repeated in every phase that is not terminal, Stopped included, while their targets are starting: they may have had their
 //     effect. A host that must not let anything take effect after a stop has to see to that where it carries out actions.
 //   - A target that was removed and comes back does not join again, nor does one that went to the cleanup.

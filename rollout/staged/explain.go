@@ -324,7 +324,7 @@ func (c Condition) String() string {
 
 // Conflicts finds what two runs would do to each other. It lists the targets that are unsettled in both, by name: both will point them
 // at their own version, and the one that loses a target sees it superseded. The error, a *[FieldError], means that the two are
-// not allowed to exist at one time: runs of one placement must have identical strategies.
+// not allowed to exist at one time: runs of one placement must have identical strategies. It is [ErrNoRun] if one of them is none.
 //
 // Runs of different placements, and runs of which one is over, have no conflicts.
 func Conflicts(a, b *Run) ([]string, error) {

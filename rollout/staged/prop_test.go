@@ -2,6 +2,7 @@ package staged_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
@@ -389,6 +391,55 @@ func TestI9Recount(t *testing.T) {
 			}
 		})
 	}, "moved to the cleanup")
+}
+
+// TestZeroOptions: the zero value of the options is the first choice of every field, written out.
+func TestZeroOptions(t *testing.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		var explicit *staged.Run
+		drive(t, func(m *moment) {
+			if explicit == nil {
+				o := m.options
+				for _, c := range []struct {
+					choice *staged.Choice
+					first  staged.Choice
+				}{{&o.Unmatched, staged.Reject}, {&o.MissingSortKey, staged.Reject}, {&o.Added, staged.Ignore}, {&o.Removed, staged.Skip}, {&o.LateLeaving, staged.Ignore}, {&o.WaitDuringStop, staged.Count},
+					{&o.VerifyDone, staged.DuringWait}, {&o.OnRegression, staged.Block}, {&o.OnFailure, staged.Fail}, {&o.OnReject, staged.Fail}, {&o.Rounding, staged.Down}} {
+					if *c.choice == "" {
+						*c.choice = c.first
+						seen[string(c.first)]++
+					}
+				}
+				if o.StuckAfter.IsZero() {
+					o.StuckAfter = staged.For(5 * time.Minute)
+				}
+				if o.StopGrace.IsZero() {
+					o.StopGrace = staged.None()
+				}
+				if c := &o.Cleanup; true {
+					c.MaxConcurrency = cmp.Or(c.MaxConcurrency, concurrency.Percent(100))
+					c.MaxFailures = cmp.Or(c.MaxFailures, concurrency.Count(0))
+					c.ProgressDeadline = cmp.Or(c.ProgressDeadline, staged.None())
+				}
+				text := encode(t, m.before)
+				from, to := bytes.Index(text, []byte(`,"options":`)), bytes.Index(text, []byte(`,"hash":`))
+				written, err := json.Marshal(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				explicit = new(staged.Run)
+				if err := json.Unmarshal(slices.Concat(text[:from], []byte(`,"options":`), written, text[to:]), explicit); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var result staged.Result
+			var err error
+			if explicit, result, err = staged.Step(explicit, m.input, m.now); err != nil || !reflect.DeepEqual(result, m.result) || !reflect.DeepEqual(pictureOf(explicit), pictureOf(m.run)) {
+				t.Fatalf("%v\n%+v\n%+v\n%s\n%s", err, result, m.result, explicit, m.run)
+			}
+		})
+	}, "reject", "ignore", "skip", "count", "duringWait", "block", "fail", "down")
 }
 
 // TestI11RoundTrip: at every step the run survives JSON: the copy equals it, encodes to the same bytes, and steps on like it.

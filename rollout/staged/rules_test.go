@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -109,6 +110,7 @@ func TestRules(t *testing.T) {
 		{why: "a wait for nothing", strategy: stage(`"afterStageTasks": [{"type": "TimedWait"}]`), rule: staged.CodeWaitTimeMissing, path: "stages[1].afterStageTasks[0].waitTime"},
 		{why: "an approval that waits", strategy: stage(`"afterStageTasks": [{"type": "Approval", "waitTime": "1h"}]`), rule: staged.CodeWaitTimeForbidden, path: "stages[1].afterStageTasks[0].waitTime"},
 		{why: "another strategy type", strategy: good, fleet: &staged.Fleet{Version: "1", PlacementStrategy: "RollingUpdate", Targets: []staged.Target{{Name: "c1"}}}, rule: staged.CodePlacementExternal, path: "placementStrategy"},
+		{why: "the right one in the wrong case", strategy: good, fleet: &staged.Fleet{Version: "1", PlacementStrategy: "external", Targets: []staged.Target{{Name: "c1"}}}, rule: staged.CodePlacementExternal, path: "placementStrategy", value: `"external"`},
 		{why: "the right one", strategy: good, fleet: &staged.Fleet{Version: "1", PlacementStrategy: "External", Targets: []staged.Target{{Name: "c1"}}}},
 		{why: "a target without name", strategy: good, fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{}}}, rule: staged.CodeTargetName, path: "targets[0].name"},
 		{why: "a name that JSON cannot hold", strategy: good, fleet: &staged.Fleet{Version: "1", Leaving: []string{"\xff"}}, rule: staged.CodeTargetName, path: "leaving[0]"},
@@ -489,6 +491,23 @@ func TestRulesOfUnreadableValues(t *testing.T) {
 		if len(faults) != 1 || faults[0].Code != row.rule {
 			t.Errorf("%s: got %v, want one fault of rule %s", row.text, faults, row.rule)
 		}
+	}
+}
+
+// TestRefusedDocuments: what is refused leaves what was there before, and null is nothing.
+func TestRefusedDocuments(t *testing.T) {
+	strategy, spec, options, ocm := benchStrategy(concurrency.Count(1)), benchSpec(), staged.Options{OnFailure: staged.Hold}, staged.OCMStrategy{Type: staged.OCMProgressive}
+	run := *midRun(t)
+	for _, text := range []string{`{"stages": [], "placementName": "q", "onFailure": "fail", "type": "All", "format": 2, "odd": 1}`, `{"spec": {"odd": 1}}`, `[]`, `null`} {
+		for what, into := range map[string]json.Unmarshaler{"strategy": &strategy, "spec": &spec, "options": &options, "ocm": &ocm, "run": &run} {
+			err := json.Unmarshal([]byte(text), into)
+			if (err == nil) != (text == "null") || err != nil && len(flatten(err)) == 0 {
+				t.Errorf("%s: %s: %v", what, text, err)
+			}
+		}
+	}
+	if was := benchStrategy(concurrency.Count(1)); !reflect.DeepEqual(strategy, was) || spec != benchSpec() || options.OnFailure != staged.Hold || ocm.Type != staged.OCMProgressive || run.String() != midRun(t).String() {
+		t.Errorf("%+v %+v %+v %+v\n%s", strategy, spec, options, ocm, &run)
 	}
 }
 

@@ -351,6 +351,8 @@ func TestYears(t *testing.T) {
 		{time.Date(1678, 1, 1, 0, 0, 0, 0, time.UTC), true},
 		{time.Date(2261, 12, 31, 23, 59, 59, 999_999_999, time.UTC), true},
 		{time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC), false},
+		{time.Date(2262, 1, 1, 0, 59, 59, 0, time.FixedZone("east", 3600)), true}, // an hour before it is that in Greenwich
+		{time.Date(2261, 12, 31, 23, 0, 0, 0, time.FixedZone("west", -3600)), false},
 	} {
 		for _, one := range []*staged.Run{run, fresh} {
 			next, _, err := staged.Step(one, staged.Input{}, row.now)
