@@ -304,10 +304,7 @@ func (c *compilation) policy(path, id string, p Policy) *compiledPolicy {
 func (g *GradualRollout) withDefaults(bracketed bool) *GradualRollout {
 	full := *g
 	full.Waves = slices.Clone(g.Waves)
-	if g.TimeScaleInterval != nil {
-		interval := *g.TimeScaleInterval
-		full.TimeScaleInterval = &interval
-	}
+	full.TimeScaleInterval = copyOf(g.TimeScaleInterval)
 	if full.OrderKey == "" {
 		full.OrderKey = OrderByTarget
 		if bracketed {
@@ -324,11 +321,22 @@ func (g *GradualRollout) withDefaults(bracketed bool) *GradualRollout {
 	return &full
 }
 
+// copyOf keeps the caller's hands off what a policy set holds: it may go on editing the policies.
+func copyOf[T any](value *T) *T {
+	if value == nil {
+		return nil
+	}
+	own := *value
+	return &own
+}
+
 func (c *compilation) rule(path string, rule Rule) *compiledRule {
 	r := &compiledRule{path: path}
 	switch {
 	case rule.DeploymentBracket != nil:
 		own := *rule.DeploymentBracket
+		own.ReadinessWindowSeconds, own.MemberRoles = copyOf(own.ReadinessWindowSeconds), copyOf(own.MemberRoles)
+		own.HooksIdempotent, own.MaxMerges = copyOf(own.HooksIdempotent), copyOf(own.MaxMerges)
 		r.bracket = &own
 		r.members = c.expression(join(path, "deploymentSelector"), own.DeploymentSelector, ofDeployment)
 		if roles := own.MemberRoles; roles != nil {
@@ -337,6 +345,7 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 		}
 	case rule.ResourceConcurrency != nil:
 		own := *rule.ResourceConcurrency
+		own.LimitValue = copyOf(own.LimitValue)
 		r.pool = &own
 		r.group = c.expression(join(path, "groupSelector"), own.GroupSelector, ofResource)
 		if own.GroupBy != "" {
@@ -360,16 +369,15 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 		r.selector = c.expression(join(path, "selector"), own.Selector, ofVersion, ofDeployment, ofEnv, ofResource)
 		r.readsResource = reads(r.selector, ofResource)
 	case rule.AnyApproval != nil:
-		own := *rule.AnyApproval
-		r.approval = &own
+		r.approval = &AnyApproval{MinApprovals: copyOf(rule.AnyApproval.MinApprovals)}
 	case rule.EnvironmentProgression != nil:
 		own := *rule.EnvironmentProgression
+		own.MinimumSuccessPercentage, own.MaximumAgeHours = copyOf(own.MinimumSuccessPercentage), copyOf(own.MaximumAgeHours)
 		own.SuccessStatuses = slices.Clone(own.SuccessStatuses)
 		r.progression = &own
 		r.selector = c.expression(join(path, "dependsOnEnvironmentSelector"), own.DependsOnEnvironmentSelector, ofEnv, ofDeployment)
 	case rule.VersionCooldown != nil:
-		own := *rule.VersionCooldown
-		r.cooldown = &own
+		r.cooldown = &VersionCooldown{IntervalSeconds: copyOf(rule.VersionCooldown.IntervalSeconds)}
 	case rule.DeploymentWindow != nil:
 		c.window(path, r, *rule.DeploymentWindow)
 	case rule.Rollback != nil:
@@ -378,6 +386,7 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 		r.rollback = &own
 	case rule.Retry != nil:
 		own := *rule.Retry
+		own.MaxRetries, own.MaxBackoffSeconds = copyOf(own.MaxRetries), copyOf(own.MaxBackoffSeconds)
 		own.RetryOnStatuses = slices.Clone(own.RetryOnStatuses)
 		r.retry = &own
 	}

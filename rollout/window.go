@@ -83,10 +83,9 @@ func applied(rules []*compiledRule) []*compiledRule {
 
 // window compiles a rule of its own, to report its faults.
 func (c *compilation) window(path string, r *compiledRule, own DeploymentWindow) {
-	if own.Weekly != nil {
-		weekly := *own.Weekly
-		weekly.Days = slices.Clone(weekly.Days)
-		own.Weekly = &weekly
+	own.AllowWindow = copyOf(own.AllowWindow)
+	if own.Weekly = copyOf(own.Weekly); own.Weekly != nil {
+		own.Weekly.Days = slices.Clone(own.Weekly.Days)
 	}
 	r.window = &own
 	calendar, err := clock.NewCalendar([]clock.Window{own.Window}, c.zone)

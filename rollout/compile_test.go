@@ -1,0 +1,104 @@
+package rollout
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// always is a compiler of which every expression is true.
+type always struct{}
+
+func (always) Matcher(string) (Matcher, error) { return always{}, nil }
+
+func (always) Match(interface {
+	Lookup(name string) (any, bool)
+}) (bool, error) {
+	return true, nil
+}
+
+// TestPoliciesAreNotRetained: whoever goes on editing the policies, in place and behind every pointer, does not edit the policy set.
+func TestPoliciesAreNotRetained(t *testing.T) {
+	policies, err := ParsePolicies([]byte(`{"name":"p","selector":"true","rules":[
+		{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":60,"memberRoles":{"pre":"a","post":"b"},"hooksIdempotent":true,"overlapStrategy":"merge","preparedStatePersists":true,"maxMerges":2}},
+		{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":2}},
+		{"gradualRollout":{"rolloutType":"waves","timeScaleInterval":60,"waves":[1,"50%"]}},
+		{"deploymentDependency":{"dependsOn":"true","appliesTo":"a"}},
+		{"versionSelector":{"selector":"true"}},
+		{"anyApproval":{"minApprovals":2}},
+		{"environmentProgression":{"dependsOnEnvironmentSelector":"true","minimumSuccessPercentage":50,"maximumAgeHours":5,"successStatuses":["successful"]}},
+		{"versionCooldown":{"intervalSeconds":60}},
+		{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"17:00"},"allowWindow":false}},
+		{"retry":{"maxRetries":2,"maxBackoffSeconds":60,"retryOnStatuses":["failure"]}},
+		{"rollback":{"onJobStatuses":["failure"]}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := Compile(policies, always{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := func() (kinds []string) {
+		for _, r := range set.policies[0].rules {
+			data, err := json.Marshal(Rule{
+				DeploymentBracket: r.bracket, ResourceConcurrency: r.pool, GradualRollout: r.gradual, DeploymentDependency: r.dependency,
+				VersionSelector: r.version, AnyApproval: r.approval, EnvironmentProgression: r.progression, VersionCooldown: r.cooldown,
+				DeploymentWindow: r.window, Retry: r.retry, Rollback: r.rollback,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kinds = append(kinds, string(data))
+		}
+		return kinds
+	}
+	before := held()
+	edited := 0
+	edit(reflect.ValueOf(policies), &edited)
+	for k, after := range held() {
+		if after != before[k] {
+			t.Errorf("the set holds %s, and after an edit of the policies %s", before[k], after)
+		}
+	}
+	if edited < 50 {
+		t.Errorf("only %d values were edited", edited)
+	}
+}
+
+// edit changes every value that can be reached.
+func edit(v reflect.Value, edited *int) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			edit(v.Elem(), edited)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for k := range v.NumField() {
+			if v.Field(k).CanSet() {
+				edit(v.Field(k), edited)
+			}
+		}
+	case reflect.Slice:
+		for k := range v.Len() {
+			edit(v.Index(k), edited)
+		}
+	default:
+		*edited++
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString(v.String() + "!")
+		case reflect.Bool:
+			v.SetBool(!v.Bool())
+		case reflect.Int, reflect.Int64:
+			v.SetInt(v.Int() + 1)
+		case reflect.Float64:
+			v.SetFloat(v.Float() + 1)
+		default:
+			*edited--
+		}
+	}
+}
