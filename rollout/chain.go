@@ -61,7 +61,7 @@ func (w *work) lets(rules []RuleVerdict, i, n int32, v *Version) []RuleVerdict {
 			continue
 		}
 		if o := w.overriddenAt(own.Rule, i, n); o != nil {
-			own.Verdict = Verdict{Status: Allowed, Reason: ReasonOverridden, Rule: own.Rule, Until: o.ExpiresAt, Data: &Data{Names: []string{o.CreatedBy}, Detail: o.ID}}
+			own.Verdict = Verdict{Status: Allowed, Reason: ReasonOverridden, Rule: own.Rule, Until: o.ExpiresAt.UTC(), Data: &Data{Names: []string{o.CreatedBy}, Detail: o.ID}}
 			own.Since = o.satisfied(v)
 		}
 	}

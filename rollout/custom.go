@@ -46,7 +46,7 @@ func (w *work) judged(rule CustomRule, i, n int32) Verdict {
 		Resource: &w.resources[t.resource], Environment: &w.environments[t.environment], Deployment: &w.deployments[t.deployment],
 		Version: w.versions[t.deployment].list[n], Target: t.Target, Now: w.now,
 	})
-	verdict.Rule = rule.ID()
+	verdict.Rule, verdict.Until = rule.ID(), verdict.Until.UTC()
 	invalid := ""
 	switch {
 	case verdict.Status == Allowed:

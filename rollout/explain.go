@@ -112,7 +112,7 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 			own.Rules, own.Prospect = w.memberRules(p, b, i, n, starts)
 		case v.CreatedAt.After(w.now):
 			own.Prospect = ProspectFuture
-			own.Rules = []RuleVerdict{{Kind: kindStatus, Verdict: Verdict{Status: Pending, Reason: ReasonVersionNotDeployable, Until: v.CreatedAt}}}
+			own.Rules = []RuleVerdict{{Kind: kindStatus, Verdict: Verdict{Status: Pending, Reason: ReasonVersionNotDeployable, Until: v.CreatedAt.UTC()}}}
 		case !w.inScope(i, n):
 			own.Prospect = ProspectOutOfScope
 		case b != nil:

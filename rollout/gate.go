@@ -167,7 +167,7 @@ func (w *work) versionSelector(rule *compiledRule, b *bound) (Verdict, bool) {
 func (w *work) approval(rule *compiledRule, v *Version, e *Environment) (time.Time, Verdict) {
 	need := *rule.approval.MinApprovals
 	if need == 0 || !rule.createdAt.IsZero() && v.CreatedAt.Before(rule.createdAt) {
-		return v.CreatedAt, Verdict{}
+		return v.CreatedAt.UTC(), Verdict{}
 	}
 	first := map[string]time.Time{} // approver → first approval
 	var names []string
@@ -196,7 +196,7 @@ func (w *work) approval(rule *compiledRule, v *Version, e *Environment) (time.Ti
 	if at.Before(v.CreatedAt) {
 		at = v.CreatedAt
 	}
-	return at, Verdict{}
+	return at.UTC(), Verdict{}
 }
 
 type approvalKey struct{ deployment, version, environment string }

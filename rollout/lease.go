@@ -241,7 +241,7 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 					if at.After(w.now) {
 						w.wake(at)
 					} else if at.After(progress) {
-						progress = at
+						progress = at.UTC()
 					}
 				}
 			}

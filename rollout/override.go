@@ -189,9 +189,9 @@ func (w *work) overriddenAt(rule string, i, n int32) *Override {
 // satisfied is when the overridden rule counts as satisfied.
 func (o *Override) satisfied(v *Version) time.Time {
 	if v.CreatedAt.After(o.CreatedAt) {
-		return v.CreatedAt
+		return v.CreatedAt.UTC()
 	}
-	return o.CreatedAt
+	return o.CreatedAt.UTC()
 }
 
 // let drops the verdicts of rules that are overridden for version n on target i. The list may be shared: it is not written to.

@@ -345,10 +345,11 @@ func (w *work) id(i int32) TargetID {
 	return TargetID{Resource: w.resources[t.resource].ID, Environment: w.environments[t.environment].ID, Deployment: w.deployments[t.deployment].ID}
 }
 
-// wake notes an instant at which the plan may change by itself.
+// wake notes an instant at which the plan may change by itself. Like every instant that a plan tells it is in UTC, whatever zone the host reads
+// its clocks in: of two that are equal it must not matter which comes first.
 func (w *work) wake(at time.Time) {
 	if at.After(w.now) && (w.plan.Next.IsZero() || at.Before(w.plan.Next)) {
-		w.plan.Next = at
+		w.plan.Next = at.UTC()
 	}
 }
 

@@ -190,7 +190,7 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 		}
 	}
 	if population == 0 {
-		return v.CreatedAt, Verdict{}
+		return v.CreatedAt.UTC(), Verdict{}
 	}
 	required := p.required(population)
 	waiting := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{Attempt: len(firsts), Allowed: required}}
@@ -217,5 +217,5 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 	if at.Before(v.CreatedAt) {
 		at = v.CreatedAt
 	}
-	return at, Verdict{}
+	return at.UTC(), Verdict{}
 }
