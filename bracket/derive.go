@@ -184,7 +184,7 @@ func (s *step) deriveOpen(w *work) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return level[a] - level[b] })
 	s.order = order
-	h := w.halted()
+	h, waits := w.halted(), len(s.plan.Wait)
 	stuck := time.Duration(w.rule.StuckAfterSeconds) * time.Second
 	for _, k := range order {
 		m := &w.Members[k]
@@ -223,6 +223,14 @@ func (s *step) deriveOpen(w *work) {
 			}
 		}
 		s.plan.Wait = append(s.plan.Wait, wait)
+	}
+	if h != holding || len(s.plan.Wait) > waits {
+		return
+	}
+	for _, k := range order { // no member waits, and the execution is open for ever unless somebody says what to make of those that went back
+		if m := &w.Members[k]; m.Status == MemberRolledBack {
+			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: ReasonFailedHolding, On: v.onOperator})
+		}
 	}
 }
 

@@ -145,6 +145,7 @@ func TestApprovedThereLater(t *testing.T) {
 	type step struct {
 		minute   int
 		approve  string                       // a deployment, on which v2 is approved at that minute
+		newer    bool                         // then there is a v3 of a, approved, for r1 alone
 		override *rollout.Override            // of the approval
 		status   map[string]rollout.JobStatus // of the jobs that start then; others succeed
 		end      string                       // a deployment of which the job on r2 succeeds then
@@ -155,6 +156,12 @@ func TestApprovedThereLater(t *testing.T) {
 		policies string
 		steps    []step
 	}{
+		{"the group did not lock it, since it locked a newer one for the other resource before anybody might have it", fmt.Sprintf(members, `,{"id":"g","anyApproval":{"minApprovals":1}}`), []step{
+			{minute: 0, newer: true, want: []string{"r1/a@v3"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2"}},
+			{minute: 20, approve: "b", want: []string{"r1/b@v2", "r2/b@v2"}},
+			{minute: 30},
+		}},
 		{"one from the start", fmt.Sprintf(members, "") + gold, []step{
 			{minute: 0, approve: "b", want: []string{"r1/a@v2", "r1/b@v2", "r2/b@v2"}},
 			{minute: 10, approve: "a", want: []string{"r2/a@v2"}},
@@ -196,6 +203,10 @@ func TestApprovedThereLater(t *testing.T) {
 			now := t0.Add(time.Duration(step.minute) * time.Minute)
 			if step.approve != "" {
 				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: step.approve, Environment: "prod", By: "ann", Status: rollout.Approved, At: now})
+			}
+			if step.newer {
+				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: t0, TargetSelector: "resource.id == 'r1'"})
+				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v3", Deployment: "a", Environment: "prod", By: "ann", Status: rollout.Approved, At: now})
 			}
 			if o := step.override; o != nil {
 				o.ID, o.Rule, o.Version, o.CreatedAt, o.CreatedBy, o.Reason = "o", "g", "v2", now, "ann", "urgent"

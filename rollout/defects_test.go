@@ -477,3 +477,46 @@ func TestDefectPausedEnvironment(t *testing.T) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
+
+// TestDefectHeldByWhatWentBack: under rollback_member an execution stays open once the member that failed is back, although nobody in it waits or has
+// failed any more. Somebody has to be told that only an operator ends it, also when the next group is queued behind it.
+func TestDefectHeldByWhatWentBack(t *testing.T) {
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_member"}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
+	now := t0
+	for _, step := range []struct {
+		starts, waits []string
+		status        rollout.JobStatus
+	}{
+		{[]string{"r1/a@v2"}, nil, rollout.JobFailure},
+		{[]string{"r1/a@v1"}, nil, rollout.JobSuccessful},
+		{nil, []string{"r1/a@v2: bracket_failed_holding"}, ""},
+		{nil, []string{"r1/a@v2: bracket_failed_holding", "r1/b@v2: bracket_queued"}, ""},
+	} {
+		if step.waits != nil && len(step.waits) == 2 {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v2", Deployment: "b", Status: rollout.VersionReady, CreatedAt: now}, rollout.Version{ID: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: now})
+		}
+		plan := mustPlan(t, set, s, now)
+		if got := started(plan); !slices.Equal(got, step.starts) {
+			t.Fatalf("starts %q, want %q", got, step.starts)
+		}
+		if got := blockers(plan); !slices.Equal(got, step.waits) {
+			t.Errorf("waits %q, want %q", got, step.waits)
+		}
+		for _, w := range plan.Waiting {
+			if x := w.Blockers[0]; x.Reason == "bracket_failed_holding" && !slices.Equal(x.Actors(), []rollout.Actor{rollout.ActorOperator}) {
+				t.Errorf("%v is opened by %v", x, x.Actors())
+			}
+			if x, err := plan.Explain(w.TargetID); err != nil || x.Waits() == nil || len(x.Waits().Blockers()) != 1 || x.Waits().Blockers()[0].Reason != w.Blockers[0].Reason {
+				t.Errorf("explained as\n%v%v", x, err)
+			}
+		}
+		s.State = plan.State
+		carryOut(t, &s, plan, now, step.status)
+		now = now.Add(time.Minute)
+	}
+	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: "b/prod/1", Resource: "r1"}}
+	if got := started(mustPlan(t, set, s, now)); !slices.Equal(got, []string{"r1/a@v3", "r1/b@v2"}) {
+		t.Errorf("once it is resolved %q start", got)
+	}
+}

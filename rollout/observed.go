@@ -34,7 +34,7 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
 		last[kind.deployment] = kind
 	}
 	var versions []bracket.Version
-	excluded, late := map[viewed][]string{}, map[viewed]lateVersion{}
+	excluded, late := map[viewed][]string{}, map[viewed][]lateVersion{}
 	latest := b.latest()
 	slices.SortFunc(kinds, func(a, b viewed) int {
 		return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.view, b.view), cmp.Compare(a.only, b.only))
@@ -64,9 +64,9 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
 					observed.EligibleAt = g.base
 				}
 				if latest != nil && g.base.After(latest.ReadyAt) && b.locked(v) {
-					late[kind] = lateVersion{int32(number), g.base}
-				} else {
-					delete(late, kind)
+					late[kind] = append(late[kind], lateVersion{int32(number), g.base})
+				} else if len(late[kind]) > 0 {
+					late[kind] = append(late[kind], lateVersion{number: int32(number)})
 				}
 			}
 			if len(shut) < len(same) {
@@ -80,8 +80,8 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
 	return versions, &observedTargets{w, b, excluded, late, latest, b.state.Executions, w.unseenTargets(b)}
 }
 
-// lateVersion is the newest version that targets of a kind may have, if its gates opened for them only after the close of the latest group although
-// that, or one before, has locked it for others.
+// lateVersion is a version of which the gates opened for targets of a kind only after the close of the latest group, although that, or one before, has
+// locked it, or a newer one, for others. Of the newer ones that they may have as well since is zero.
 type lateVersion struct {
 	number int32
 	since  time.Time
@@ -115,7 +115,7 @@ type observedTargets struct {
 	bracket  *bracketWork
 	excluded map[viewed][]string
 
-	late       map[viewed]lateVersion
+	late       map[viewed][]lateVersion // ascending
 	latest     *bracket.Group
 	executions []*bracket.ExecutionRecord // as they were read
 	unseen     []bracket.Target           // behind the others
@@ -149,17 +149,28 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 
 // missed is since when a target needs a run because the execution of the latest group began, or ended, on its resource before it might have the version that
 // it may have now: one that was approved there alone, and later. The group has it locked, so it opens no other one by being new, and without
-// that the target would wait for the next release. One that failed or was given up is not begun again. If there is no such version it is what the target
-// itself says.
+// that the target would wait for the next release; it would as well if the group has not locked it, for a newer version was there before it that is
+// for other targets. One that failed or was given up is not begun again. If there is no such version it is what the target itself says.
 func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	t := &o.targets[i]
-	version, is := o.late[o.viewed(i)]
-	if !is || t.current == missing || t.current >= version.number || !version.since.After(own.OutdatedAt) {
+	versions := o.late[o.viewed(i)]
+	id := func(v lateVersion) string { return o.versions[t.deployment].list[v.number].ID }
+	for len(versions) > 0 && slices.Contains(own.OutOfScope, id(versions[len(versions)-1])) {
+		versions = versions[:len(versions)-1]
+	}
+	if len(versions) == 0 {
 		return own.OutdatedAt
 	}
-	id := o.versions[t.deployment].list[version.number].ID
-	if slices.Contains(own.OutOfScope, id) || slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Version == id }) {
+	version := versions[len(versions)-1]
+	if t.current == missing || t.current >= version.number || !version.since.After(own.OutdatedAt) {
 		return own.OutdatedAt
+	}
+	if slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Version == id(version) }) {
+		return own.OutdatedAt
+	}
+	if m := slices.IndexFunc(o.latest.Members, func(m bracket.GroupMember) bool { return m.Deployment == own.Deployment }); m < 0 ||
+		!slices.ContainsFunc(o.latest.Members[m].Locks, func(lock bracket.VersionMark) bool { return lock.ID == id(version) }) {
+		return version.since
 	}
 	k, known := slices.BinarySearchFunc(o.executions, own.Resource, func(r *bracket.ExecutionRecord, id string) int { return strings.Compare(r.Resource, id) })
 	if !known {
@@ -171,7 +182,9 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	environment := o.environments[o.bracket.environment].ID
 	record := o.executions[k]
 	if open := record.Open; open != nil && in(open.Group, open.Merged) {
-		if !slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == own.Deployment && m.Version == id }) {
+		if !slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool {
+			return m.Deployment == own.Deployment && m.Version == id(version)
+		}) {
 			return version.since
 		}
 	} else if last, ended := record.Last[environment]; ended && in(last.Group, last.Merged) && last.Status == bracket.StatusCompleted && !version.since.Before(last.EndedAt) {

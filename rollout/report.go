@@ -244,12 +244,13 @@ func opener(blockers []Verdict) (until time.Time, on []Condition) {
 	return until, on
 }
 
-// frozen is the version that a member of an open execution waits to run: on its way back, the one that it came from.
+// frozen is the version that a member of an open execution waits to run: on its way back, the one that it came from; of one that is back, the one that
+// was taken back.
 func frozen(open *bracket.Execution, deployment string) string {
 	if open != nil {
 		for k := range open.Members {
 			if m := &open.Members[k]; m.Deployment == deployment {
-				if m.Purpose == bracket.Rollback {
+				if m.Purpose == bracket.Rollback && m.Status != bracket.MemberRolledBack {
 					return m.From
 				}
 				return m.Version

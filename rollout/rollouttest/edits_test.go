@@ -253,7 +253,7 @@ func (e *editor) check(plan rollout.Plan) {
 	e.seen["orphan"] += len(plan.Orphans)
 	again := e.clone()
 	again.s.State = plan.State
-	if p := again.plan(e.now); !cmp.Equal(p.Start, plan.Start) || !cmp.Equal(p.Waiting, plan.Waiting) || p.Keep != plan.Keep || !p.Next.Equal(plan.Next) || !cmp.Equal(p.Orphans, plan.Orphans) {
+	if p := again.plan(e.now); !cmp.Equal(p.Start, plan.Start) || !cmp.Equal(p.Waiting, plan.Waiting) || p.Keep != plan.Keep || !e.asSoon(plan, p) || !cmp.Equal(p.Orphans, plan.Orphans) {
 		e.report(e, "saved", "once its state is saved the plan is another one:\n%s%s%s %v %v", cmp.Diff(plan.Start, p.Start), cmp.Diff(plan.Waiting, p.Waiting), cmp.Diff(plan.Orphans, p.Orphans), plan.Next, p.Next)
 	}
 	turned := e.clone()
@@ -269,6 +269,15 @@ func (e *editor) check(plan rollout.Plan) {
 		e.report(e, "order", "turned round, the snapshot has another plan")
 	}
 	e.limits(plan)
+}
+
+// asSoon reports whether a plan is looked at again when the one before it was to be. Where something ended in that one it may have been too early: it
+// was made of what there was until then.
+func (e *editor) asSoon(first, again rollout.Plan) bool {
+	if len(first.Events) > 0 && !first.Next.IsZero() {
+		return again.Next.IsZero() || !again.Next.Before(first.Next)
+	}
+	return again.Next.Equal(first.Next)
 }
 
 // down are the resources that are being disrupted, as anybody sees it who looks at the fleet and not at leases.
