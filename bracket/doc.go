@@ -52,7 +52,8 @@
 // Evaluating writes nothing (the sketch creates groups while it evaluates). The version that a target runs already is always allowed.
 // A group opens for a new version only, and its window starts at the version's own instant, not when somebody happened to look.
 // Versions are locked when the window closes, from those eligible then; a member without lock allows only its current version. A merge
-// takes over the locks of a closed group; it does not let arbitrary versions in, nor anything after a post member has started.
+// takes over the locks of a closed group; it does not let arbitrary versions in, nor anything after a post member has started. A hook that
+// only the older of the two groups has stays and runs: what was drained is uncordoned, whatever the newer group knows of it.
 // require_all that times out becomes skip_unchanged instead of a denial for ever. Groups belong to the environment, so that all
 // resources lock the same versions, and a group collects while an earlier one executes.
 package bracket

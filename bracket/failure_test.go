@@ -328,6 +328,21 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("%+v", h.plan.Refused)
 			}
 		}, "a command that the host repeats has no second effect"},
+		{"retry of one of two that have failed", func(h *host) {
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunFailed, 63)
+			h.fails("kubelet", 63)
+			h.order(Retry, "n1", "kubelet", 64)
+			h.step(64)
+			h.want("")
+			h.is(StatusFailed, "kubelet=waiting containerd=failed")
+			h.order(Skip, "n1", "containerd", 65)
+			h.step(65)
+			h.want("n1/kubelet@v2")
+			if h.is(StatusExecuting, "containerd=skipped"); h.plan.Start[0].Run.Attempt != 2 {
+				h.t.Errorf("%+v", h.plan.Start[0].Run)
+			}
+		}, "no forward run starts while a member has failed; the retry is not lost"},
 		{"retry of what has not failed is refused, for good", func(h *host) {
 			h.until(60, "n1", "os")
 			h.order(Retry, "n1", "os", 61)

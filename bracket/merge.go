@@ -114,8 +114,8 @@ func (s *step) merge(w *work) {
 		case !changes && m.Status == MemberWaiting:
 			m.Attempt = 1
 			if i >= 0 && m.Role == Post {
-				if l, locked := b.lockFor(v, i, t); locked {
-					m.Version = l.id
+				if _, version := b.plan(v, i, t); version != "" { // the hook of the newer group, but for one that has none
+					m.Version = version
 				}
 			}
 		case changes:

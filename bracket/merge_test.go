@@ -135,6 +135,41 @@ func TestMerge(t *testing.T) {
 			h.succeeds("os", 161)
 			h.want("n1/a@v1")
 		}, "the execution has one for it"},
+		{"a post whose version was withdrawn", func(h *host) {
+			merging(h)
+			h.publish("uncordon", "v2", 0)
+			h.until(60, "n1", "os")
+			h.version("uncordon", "v2").EligibleAt = time.Time{}
+			h.version("uncordon", "v1").EligibleAt = time.Time{}
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.succeeds("os", 161)
+			h.until(161, "n1", "uncordon")
+			for r, version := range h.deploys {
+				if r.Deployment == "uncordon" && version != "v1" {
+					h.t.Errorf("%s deploys %s", r, version)
+				}
+			}
+		}, "the newer group locks none, so the target's own is its version; what it withdrew does not run"},
+		{"a post that runs a newer version than the newer group locks", func(h *host) {
+			merging(h)
+			h.publish("uncordon", "v2", 0)
+			h.publish("uncordon", "v9", 0)
+			h.version("uncordon", "v9").EligibleAt = time.Time{}
+			h.targets[[2]string{"n1", "uncordon"}].Current = "v9"
+			h.until(60, "n1", "os")
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.succeeds("os", 161)
+			h.until(161, "n1", "uncordon")
+			for r, version := range h.deploys {
+				if r.Deployment == "uncordon" && version != "v9" {
+					h.t.Errorf("%s deploys %s", r, version)
+				}
+			}
+		}, "no hook goes back to an older version, by a merge as little as at the start"},
 		{"failed, the first of the members", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "containerd")

@@ -151,7 +151,7 @@ type Command struct {
 type CommandKind string
 
 const (
-	Retry   CommandKind = "retry"   // repeat the failed run, with its purpose
+	Retry   CommandKind = "retry"   // repeat the failed run, with its purpose; beside another member that has failed it waits until that is decided, too
 	Skip    CommandKind = "skip"    // count the member as done
 	Resolve CommandKind = "resolve" // end the execution as completed, its lease is released
 	Abandon CommandKind = "abandon" // end the execution as cancelled, its lease is quarantined
