@@ -9,7 +9,8 @@ import (
 
 // Commit marks runs of p.Start as started at now and returns the new state; the first run of an execution freezes it. state is the
 // one that [Step] returned with the plan, or the result of an earlier Commit of the same plan. A run that the plan does not offer in that
-// state, and a run given twice, is [ErrStale], and nothing is committed. The given state is never touched.
+// state, and a run given twice, is [ErrStale], and nothing is committed. The given state is never touched. p.Start may have been sorted
+// otherwise, or cut.
 //
 // Save what changed before dispatching any of the runs.
 func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
@@ -24,8 +25,9 @@ func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
 	var changed []*ExecutionRecord
 	var current *work
 	opened := false
+	offered := offers{starts: p.Start}
 	for _, run := range sorted {
-		if !p.offers(run) {
+		if !offered.has(run) {
 			return state, fmt.Errorf("%w: %s", ErrStale, run)
 		}
 		if n := len(changed); n == 0 || changed[n-1].Resource != run.Resource {
@@ -53,15 +55,26 @@ func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
 	return state, nil
 }
 
-// offers reports whether the run is one of p.Start, which ascends by resource.
-func (p Plan) offers(run Run) bool {
-	at, _ := slices.BinarySearchFunc(p.Start, run.Resource, func(s Start, r string) int { return strings.Compare(s.Run.Resource, r) })
-	for ; at < len(p.Start) && p.Start[at].Run.Resource == run.Resource; at++ {
-		if p.Start[at].Run == run {
+// offers are the starts of a plan, in the order of the plan or in any that the host has brought them into.
+type offers struct {
+	starts []Start
+	set    map[Run]bool // made when a search by resource finds nothing
+}
+
+func (o *offers) has(run Run) bool {
+	at, _ := slices.BinarySearchFunc(o.starts, run.Resource, func(s Start, r string) int { return strings.Compare(s.Run.Resource, r) })
+	for ; at < len(o.starts) && o.starts[at].Run.Resource == run.Resource; at++ {
+		if o.starts[at].Run == run {
 			return true
 		}
 	}
-	return false
+	if o.set == nil {
+		o.set = make(map[Run]bool, len(o.starts))
+		for i := range o.starts {
+			o.set[o.starts[i].Run] = true
+		}
+	}
+	return o.set[run]
 }
 
 // openFor returns the execution that a run belongs to, in a copy of its record: the open one, or a frozen one that nothing has started of yet. Nil: the

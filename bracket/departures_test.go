@@ -186,6 +186,19 @@ func TestDefects(t *testing.T) {
 				h.t.Errorf("%s", describe(h.state))
 			}
 		}, "a late call closes and opens as many groups as the time contains"},
+		{"a group whose execution goes on is not superseded yet", func(h *host) {
+			h.until(60, "n1", "os")
+			h.publish("os", "v3", 61)
+			h.step(121)
+			if got := events(h.plan); got != "group_opened 2 collecting, group_closed 2 ready" || len(h.state.Group.Closed) != 2 {
+				h.t.Error(got, describe(h.state))
+			}
+			h.order(Resolve, "n1", "", 130)
+			h.step(131)
+			if got := events(h.plan); got != "execution_ended n1 1 completed, group_superseded 1 superseded" || !h.plan.Events[1].At.Equal(at(130)) || len(h.state.Group.Closed) != 1 {
+				h.t.Error(got, h.plan.Events, describe(h.state))
+			}
+		}, "it is when none is open any more, at the instant of that"},
 		{"a version that arrives while the previous window is open joins it", func(h *host) {
 			h.publish("os", "v3", 59)
 			h.step(70)

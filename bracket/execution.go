@@ -304,6 +304,7 @@ func (s *step) end(w *work, status Status, at time.Time, quarantine bool) {
 	w.Status, w.ended = status, true
 	s.event(Event{Kind: ExecutionEnded, Group: w.Group, Resource: s.state.Executions[w.record].Resource, At: at, Status: status, Quarantine: quarantine})
 	s.uses[w.Group]--
+	s.ends[w.Group] = maxTime(s.ends[w.Group], at)
 	if s.counted && w.includes(s.view, s.view.latest.ID) {
 		s.ended++
 		if status == StatusFailed {

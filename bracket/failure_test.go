@@ -730,6 +730,23 @@ func TestFailure(t *testing.T) {
 				h.t.Error(got)
 			}
 		}, "resource, level, deployment"},
+		{"refused commands are listed by resource and id", func(h *host) {
+			h.until(60, "n1", "os")
+			group := h.open("n1").Group
+			for i, c := range []Command{{ID: "b", Group: group, Resource: "n1"}, {ID: "a", Group: group, Resource: "n1"}, {ID: "c", Group: "gone", Resource: "n1"},
+				{ID: "e", Group: group, Resource: "n2"}, {ID: "d", Group: group, Resource: "n2"}} {
+				c.Kind, c.Deployment, c.At = Retry, "os", at(61+i)
+				h.commands = append(h.commands, c)
+			}
+			h.step(66)
+			var refused []string
+			for _, c := range h.plan.Refused {
+				refused = append(refused, c.Resource+c.ID)
+			}
+			if got := strings.Join(refused, " "); got != "n1a n1b n1c n2d n2e" {
+				h.t.Error(got)
+			}
+		}, "whenever they were given, and whatever they were refused for"},
 		{"commands in the order of their instants", func(h *host) {
 			h.until(60, "n1", "os")
 			h.fails("os", 61)
@@ -861,6 +878,15 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 	if group == nil || group.Closed[0].Status != StatusExecuting || len(executions) != 1 || executions[0].Resource != "n1" {
 		t.Errorf("Changed: %v %v", group, executions)
 	}
+	// hosts sort and cut what they were offered
+	mixed := first
+	mixed.Start = []Start{first.Start[1], {}, first.Start[0]}
+	both := check("in another order", mixed, empty, runs, at(60), false)
+	if len(both.Executions) != 2 || both.Executions[0].Open == nil || both.Executions[1].Open == nil {
+		t.Errorf("in another order:\n%s", describe(both))
+	}
+	mixed.Start = mixed.Start[:1]
+	check("cut off", mixed, empty, runs[:1], at(60), true)
 	// the state went on: the execution has ended meanwhile
 	h.start()
 	h.order(Resolve, "n1", "", 61)

@@ -388,7 +388,7 @@ func (s *step) retire() {
 		if i == len(closed)-1 || s.inUse(g.ID) {
 			kept = append(kept, g)
 		} else if g.Status != StatusCompleted && g.Status != StatusFailed && g.Status != StatusCancelled {
-			s.event(Event{Kind: GroupSuperseded, Group: g.ID, At: closed[len(closed)-1].ReadyAt, Status: StatusSuperseded})
+			s.event(Event{Kind: GroupSuperseded, Group: g.ID, At: maxTime(closed[len(closed)-1].ReadyAt, s.ends[g.ID]), Status: StatusSuperseded})
 		}
 	}
 	if len(kept) < len(closed) {

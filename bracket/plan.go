@@ -3,7 +3,7 @@ package bracket
 import "time"
 
 // Plan is what [Step] decided. Any subset of Start may be committed and carried out, in any order, before the next Step. All slices are
-// freshly allocated; only On lists are shared and must not be modified.
+// freshly allocated and the caller's, to sort or to cut as well; only On lists are shared and must not be modified.
 type Plan struct {
 	// Start are the runs that may start now, by resource, level and deployment. A host that refuses one, for example because no slot is
 	// free, changes nothing.
@@ -76,9 +76,9 @@ const (
 	GroupOpened      EventKind = "group_opened"      // a version opened a window
 	GroupClosed      EventKind = "group_closed"      // the window closed, and versions are locked
 	GroupCancelled   EventKind = "group_cancelled"   // its last new version disappeared, or the rule did
-	GroupSuperseded  EventKind = "group_superseded"  // a newer group closed; open executions go on
+	GroupSuperseded  EventKind = "group_superseded"  // a newer group closed, and no execution of this one is open any more
 	GroupMerged      EventKind = "group_merged"      // into the open execution on Resource
-	ExecutionStarted EventKind = "execution_started" // its first run was committed
+	ExecutionStarted EventKind = "execution_started" // a run of it was observed that nobody had committed; other starts are those that the host commits
 	ExecutionEnded   EventKind = "execution_ended"   // its lease is to be released, or with Quarantine quarantined
 )
 

@@ -1,6 +1,7 @@
 package bracket
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,10 +19,11 @@ type step struct {
 	groupChanged bool
 	listChanged  bool // state.Executions is a private slice
 	ruleDeleted  bool
-	works        []work         // open executions of the environment, ascending by resource
-	uses         map[string]int // open executions per group they started with
-	counted      bool           // the ends of the latest group were counted; later ones count themselves
-	ended        int            // executions of the latest group that ended
+	works        []work               // open executions of the environment, ascending by resource
+	uses         map[string]int       // open executions per group they started with
+	ends         map[string]time.Time // per group, the last end of an execution in this step
+	counted      bool                 // the ends of the latest group were counted; later ones count themselves
+	ended        int                  // executions of the latest group that ended
 	endedFailed  int
 	conditions   []Condition // the present piece of the backing of the plan's On lists
 	level, order []int       // scratch of deriveOpen, and blockers
@@ -48,7 +50,7 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 	if err != nil {
 		return fail(err)
 	}
-	s := &step{view: v, state: state, ruleDeleted: observation.RuleDeleted, uses: make(map[string]int)}
+	s := &step{view: v, state: state, ruleDeleted: observation.RuleDeleted, uses: make(map[string]int), ends: make(map[string]time.Time)}
 	if n := len(state.Group.Closed); n > 0 {
 		v.latest = v.viewGroup(state.Group.Closed[n-1])
 	}
@@ -307,6 +309,9 @@ func (s *step) foldAll() {
 	for _, c := range commands {
 		s.refuse(c)
 	}
+	slices.SortFunc(s.plan.Refused, func(a, b Command) int {
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.ID, b.ID))
+	})
 }
 
 // refuse lists a command whose execution is not open, unless it has ended: then the command did its work, or came too late.
