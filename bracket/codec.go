@@ -9,8 +9,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// UnmarshalJSON decodes a stored record and refuses everything that Step could not have written: unknown fields, another schema,
-// unknown enum values, lists out of order. encoding/json writes a record; decoding that gives an equal record.
+// UnmarshalJSON decodes a stored record and refuses what [Step] would misread: unknown fields, another schema, unknown enum values, instants
+// that are not in UTC, groups and members out of order or without an id. encoding/json writes a record; decoding that gives an equal record,
+// as long as all ids are UTF-8, as JSON is.
 func (r *GroupRecord) UnmarshalJSON(data []byte) error {
 	type plain GroupRecord
 	var decoded plain

@@ -138,7 +138,8 @@ type ExecutionMember struct {
 	RetryAt   time.Time `json:"retryAt,omitzero"`   // earliest instant of the next attempt
 }
 
-// Status is the status of a group or of an execution.
+// Status is the status of a group or of an execution. What has not started is not stored, and no status stands for it: that a group is queued,
+// not due or ready on a resource is said by [Plan.Wait] and [Plan.Start], and that it is done with one by [ExecutionRecord.Last].
 type Status string
 
 const (

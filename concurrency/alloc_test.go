@@ -1,6 +1,9 @@
 package concurrency
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // TestPlanAllocations: the number of allocations depends on the pools and on how many different answers there are, not on the candidates.
 func TestPlanAllocations(t *testing.T) {
@@ -18,6 +21,74 @@ func TestPlanAllocations(t *testing.T) {
 			t.Errorf("%v allocations for 2,000 candidates, %v for 60,000", small, large)
 		}
 		t.Logf("down=%d: %v, %v", down, small, large)
+	}
+}
+
+// takingTurns are candidates whose neighbours get different answers that end with the same pool, of so many kinds.
+func takingTurns(n, kinds int) (Snapshot, []Candidate) {
+	s := Snapshot{Pools: []Pool{{Key: "z all", Limit: Count(0), Total: n}}}
+	for k := range kinds {
+		s.Pools = append(s.Pools, Pool{Key: fmt.Sprintf("rack %04d", k), Limit: Count(0), Total: n})
+	}
+	candidates := make([]Candidate, n)
+	for i := range candidates {
+		candidates[i] = Candidate{Resource: fmt.Sprintf("n%06d", i), Group: "g", Rank: i, Needs: []int32{0, int32(1 + i%kinds)}}
+	}
+	return s, candidates
+}
+
+// TestAnswersAreGivenOnce: who waits for the same gets the same answer, wherever it stands.
+func TestAnswersAreGivenOnce(t *testing.T) {
+	for _, kinds := range []int{1, 2, 100} {
+		s, candidates := takingTurns(1_000, kinds)
+		r, err := Plan(s, candidates, epoch)
+		if err != nil || len(r.Refusals) != kinds || len(r.Refused) != len(candidates) {
+			t.Fatalf("%d answers to %d refused, %v; want %d", len(r.Refusals), len(r.Refused), err, kinds)
+		}
+		for _, refused := range r.Refused {
+			answer := r.Refusals[refused.Why]
+			if rack := candidates[refused.Candidate].Needs[1]; len(answer) != 2 || answer[0] != (Refusal{rack, SlotPaused}) || answer[1] != (Refusal{0, SlotPaused}) {
+				t.Fatalf("%+v gets %+v", candidates[refused.Candidate], answer)
+			}
+		}
+	}
+	for i, answer := range func() [][]Refusal { // the same pools with other reasons are another answer
+		s := newScene(Pool{Key: "a", Limit: Count(1), Total: 9}, Pool{Key: "b", Limit: Count(1), Total: 9, Strict: true}, Pool{Key: "c", Limit: Count(1), Total: 9}).
+			lease("a", "x", "g", 0).lease("c", "x", "g", 0)
+		for _, resource := range []string{"n1", "n2", "n3"} {
+			s.ask(resource, "g", "a", "b", "c")
+		}
+		return s.plan(t).Refusals
+	}() {
+		if want := [][]Reason{{SlotFull, SlotFull}, {SlotFull, SlotReserved, SlotFull}}; i >= len(want) || len(answer) != len(want[i]) {
+			t.Errorf("answer %d: %+v, want %v", i, answer, want)
+		}
+	}
+	measure := func(n int) float64 {
+		s, candidates := takingTurns(n, 100)
+		return testing.AllocsPerRun(2, func() {
+			if _, err := Plan(s, candidates, epoch); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if small, large := measure(1_000), measure(30_000); large > small+8 {
+		t.Errorf("%v allocations for 1,000 candidates, %v for 30,000", small, large)
+	}
+}
+
+// A hash that two answers share tells them apart all the same.
+func TestAnswersThatCollide(t *testing.T) {
+	one, two, three := []Refusal{{1, SlotFull}, {0, SlotFull}}, []Refusal{{2, SlotFull}, {0, SlotFull}}, []Refusal{{3, SlotFull}, {0, SlotFull}}
+	a := answers{latest: make([]int32, 4), list: [][]Refusal{three}, table: map[uint64]int32{hashAnswer(one): 0}}
+	for _, c := range []struct {
+		answer []Refusal
+		want   int32
+	}{{one, 1}, {two, 2}, {one, 1}, {two, 2}} {
+		a.latest[0] = 1 // the last one was another one
+		if got := a.number(c.answer, 10); got != c.want {
+			t.Errorf("%v is number %d, want %d", c.answer, got, c.want)
+		}
 	}
 }
 

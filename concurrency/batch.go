@@ -22,12 +22,9 @@ type batch struct {
 	admitted []Admitted
 	free     int // so many of admitted consume nothing
 	refused  []Refused
-	claims   []Claim     // slab of admitted
-	refusals []Refusal   // present slab of answers
-	answers  [][]Refusal // to those who are refused
-	// latest is, per pool, the last answer that ends with it, plus 1. Most neighbours get the same one.
-	latest []int32
-	answer []Refusal // scratch
+	claims   []Claim   // slab of admitted
+	answers  answers   // to those who are refused
+	answer   []Refusal // scratch
 }
 
 // free is a candidate that consumes nothing.
@@ -38,7 +35,7 @@ type free struct {
 }
 
 func newBatch(l *ledger, candidates []Candidate) *batch {
-	b := &batch{ledger: l, candidates: candidates, latest: make([]int32, len(l.pools))}
+	b := &batch{ledger: l, candidates: candidates, answers: answers{latest: make([]int32, len(l.pools))}}
 	l.down.starter = func(start int32) string { return b.candidates[b.admitted[start].Candidate].Resource }
 	return b
 }
@@ -246,17 +243,7 @@ func (b *batch) start(index int32, reason Reason, claims int) {
 }
 
 func (b *batch) refuse(index int32) {
-	last := &b.latest[b.answer[len(b.answer)-1].Pool]
-	if *last == 0 || !slices.Equal(b.answers[*last-1], b.answer) {
-		if len(b.answer) > cap(b.refusals)-len(b.refusals) { // a new slab: a longer one would be a copy, while the answers keep the old one
-			b.refusals = make([]Refusal, 0, max(len(b.answer), min(512, len(b.candidates))))
-		}
-		start := len(b.refusals)
-		b.refusals = append(b.refusals, b.answer...)
-		b.answers = append(b.answers, b.refusals[start:len(b.refusals):len(b.refusals)])
-		*last = int32(len(b.answers))
-	}
-	b.refused = append(b.refused, Refused{Candidate: index, Why: *last - 1})
+	b.refused = append(b.refused, Refused{Candidate: index, Why: b.answers.number(b.answer, len(b.candidates))})
 }
 
 // compareCandidates is the order of admission.

@@ -7,10 +7,11 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Sentinels for stores and for the transitions of a [Record]. Waiting for a slot is never an error.
+// Sentinels for stores and for the transitions of a [Record]. Waiting for a slot is never an error, and neither is a pool without a
+// record: it starts with [NewRecord], or is Unknown.
 var (
-	// ErrConflict means that a record changed since it was read: load again and plan again. Stores and
-	// Record.Claim return it.
+	// ErrConflict means that a record changed since it was read: load again and plan again. Stores, [Record.Claim] and [Apply]
+	// return it.
 	ErrConflict = errors.New("concurrency: record changed since it was read")
 	// ErrFenced means that the token is not the one of the present lease: the slot was lost, and whoever acts on it
 	// must stop.

@@ -14,7 +14,7 @@ type Result struct {
 	Admitted []Admitted
 	// Refused wait, by rank.
 	Refused []Refused
-	// Refusals are the different answers that the refused got, each all pools that refuse, in ascending order of their keys.
+	// Refusals are the different answers that the refused got, each once and each all pools that refuse, in ascending order of their keys.
 	// Most candidates wait for the same reasons as others.
 	Refusals [][]Refusal
 	// Pools describes the snapshot's pools, at the same indices.
@@ -67,11 +67,11 @@ type Refusal struct {
 //
 // Only who held before the batch is a holder. A start is therefore safe to carry out without any other start of the plan.
 //
-// A refusal is not an error. The error reports what is contradictory in the input, all of it: then nothing is decided.
-// The input is neither modified nor kept.
+// A refusal is not an error. The error reports what is contradictory in the input, all of it but for the candidates, of which the first ten
+// faults or so are enough: then nothing is decided. The input is neither modified nor kept.
 //
 // The cost is linear in candidates × needed pools plus the leases and unavailable resources, with a number of allocations that
-// does not depend on the number of candidates.
+// depends on the pools and on how many different answers there are, not on the number of candidates.
 func Plan(snapshot Snapshot, candidates []Candidate, now time.Time) (Result, error) {
 	if err := snapshot.validate(); err != nil {
 		return Result{}, errors.Join(err, checkCandidates(candidates, len(snapshot.Pools)))
@@ -89,7 +89,7 @@ func Plan(snapshot Snapshot, candidates []Candidate, now time.Time) (Result, err
 		b.prepare()
 		b.run()
 	}
-	return Result{Admitted: b.admitted, Refused: b.refused, Refusals: b.answers, Pools: b.summarize(), Stuck: b.stuck, Next: b.next}, nil
+	return Result{Admitted: b.admitted, Refused: b.refused, Refusals: b.answers.list, Pools: b.summarize(), Stuck: b.stuck, Next: b.next}, nil
 }
 
 // maxFaults bounds the candidates that are reported: a caller with a wrong index usually has it everywhere.
