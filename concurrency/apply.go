@@ -39,7 +39,7 @@ func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now tim
 			if ok {
 				return nil, fmt.Errorf("%w: %s %s holds pool %s with token %d, not %d", ErrFenced, c.Resource, c.Group, p.Key, held.Token, claim.Token)
 			}
-			added[claim.Pool] = append(added[claim.Pool], Lease{Pool: p.Key, Holder: Holder{c.Resource, c.Group}, Token: claim.Token, State: Active, Since: now, ProgressAt: now})
+			added[claim.Pool] = append(added[claim.Pool], Lease{Pool: p.Key, Holder: Holder{c.Resource, c.Group}, Token: claim.Token, State: Active, Since: utc(now), ProgressAt: utc(now)})
 		}
 	}
 	var records []Record

@@ -30,7 +30,7 @@ type Lease struct {
 	// Token is greater than that of every lease the pool ever gave before. Whoever acts for the holder carries it; see [ErrFenced].
 	Token uint64 `json:"token"`
 	State State  `json:"state"`
-	// Since is the instant at which the lease was taken.
+	// Since is the instant at which the lease was taken. It and ProgressAt are in UTC, so that a record comes back from a store as it was.
 	Since time.Time `json:"since"`
 	// ProgressAt is the newest observed event (start, heartbeat, end) of the holder's runs.
 	ProgressAt time.Time `json:"progressAt"`
@@ -182,7 +182,7 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	case c.Token < r.NextToken:
 		return r, fmt.Errorf("%w: pool %s issued token %d already", ErrFenced, r.Key, c.Token)
 	}
-	return r.claim([]Lease{{Pool: r.Key, Holder: h, Token: c.Token, State: Active, Since: now, ProgressAt: now}})
+	return r.claim([]Lease{{Pool: r.Key, Holder: h, Token: c.Token, State: Active, Since: utc(now), ProgressAt: utc(now)}})
 }
 
 // claim adds leases of holders that have none, in the order of their tokens; it takes the slice over.
@@ -220,7 +220,7 @@ func (r Record) Release(h Holder, token uint64) (Record, error) {
 func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 	return r.edit(h, token, func(l *Lease) {
 		l.State, l.Reason = Active, ""
-		if at.After(l.ProgressAt) {
+		if at := utc(at); at.After(l.ProgressAt) {
 			l.ProgressAt = at
 		}
 	})
@@ -241,6 +241,9 @@ func (r Record) edit(h Holder, token uint64, change func(*Lease)) (Record, error
 	change(&leases[i])
 	return r.with(leases), nil
 }
+
+// utc is the form in which instants are stored: UTC, without a monotonic reading.
+func utc(t time.Time) time.Time { return t.UTC().Round(0) }
 
 // Orphans returns the leases whose holder is not among live, the holders that have an open execution or an active job. They
 // are listed for the host, which releases them by their token once it knows that the group has ended; no plan ever does.

@@ -158,6 +158,32 @@ func TestLastLease(t *testing.T) {
 	}
 }
 
+// TestInstantsAreStoredAsTheyAre: a record comes back from a store as it was, whatever clock the host has.
+func TestInstantsAreStoredAsTheyAre(t *testing.T) {
+	h, amsterdam := Holder{"n1", "g"}, time.FixedZone("LMT", 19*60+32) // JSON knows no seconds of a zone
+	for name, now := range map[string]time.Time{"monotonic": time.Now(), "zone": epoch.In(time.FixedZone("x", 3600)), "seconds": epoch.In(amsterdam)} {
+		claimed := issue(t, NewRecord("p"), h, now)
+		s := newScene(ten(Count(1))).ask("n1", "g", "nodes")
+		applied, err := Apply(s.Snapshot, s.candidates, s.plan(t).Admitted, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		renewed, err := claimed.Renew(h, 1, now.Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []Record{claimed, applied[0], renewed} {
+			data, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if back, err := ParseRecord(data); err != nil || back.Leases[0] != r.Leases[0] || !r.Leases[0].Since.Equal(now) {
+				t.Errorf("%s: %+v comes back as %+v, %v", name, r.Leases[0], back, err)
+			}
+		}
+	}
+}
+
 func TestOrphans(t *testing.T) {
 	r := issue(t, issue(t, NewRecord("p"), Holder{"n1", "a"}, epoch), Holder{"n2", "a"}, epoch)
 	orphans := r.Orphans([]Holder{{"n2", "a"}, {"n3", "a"}})
