@@ -53,6 +53,19 @@ func TestDefects(t *testing.T) {
 				h.t.Errorf("%s", describe(h.state))
 			}
 		}, "both ends are included; a nanosecond later is the next group"},
+		{"two versions of one instant", func(h *host) {
+			h.publish("os", "v9", 1)
+			h.publish("os", "v10", 1)
+			end := h.finishAll(61)
+			if g := h.state.Group.Closed[0]; g.Members[3].Locks[0].ID != "v9" || h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+			h.publish("os", "v95", 1) // seen later
+			h.step(end)
+			if c := h.state.Group.Collecting; c == nil || number(c.ID) != 2 {
+				h.t.Error(describe(h.state))
+			}
+		}, "their ids tell, byte-wise: v10 is older than v9, which is older than v95"},
 		{"now == end", func(h *host) {
 			h.stepAt(at(60).Add(-1))
 			h.want("")

@@ -97,6 +97,15 @@ func TestStaleReads(t *testing.T) {
 	if _, err := faulty.Save(ctx, "k", []byte("three"), revision); !errors.Is(err, bracket.ErrConflict) {
 		t.Errorf("a save from a stale read: %v, want ErrConflict", err)
 	}
+	if err := inner.Delete(ctx, "k", second); err != nil {
+		t.Fatal(err)
+	}
+	for prefix, want := range map[string]int{"": 1, "k": 1, "l": 0} {
+		if list, err := faulty.List(ctx, prefix); len(list) != want || want > 0 && (list[0].Key != "k" || string(list[0].Value) != "one" || list[0].Revision != first) || err != nil {
+			t.Errorf("stale List of %q after a delete: %v, %v", prefix, list, err)
+		}
+	}
+	second, _ = inner.Save(ctx, "k", []byte("two"), 0)
 	stale = false
 	if value, revision, _ := faulty.Load(ctx, "k"); string(value) != "two" || revision != second {
 		t.Errorf("fresh Load: %q, %d", value, revision)

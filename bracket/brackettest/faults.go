@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -180,7 +181,29 @@ func (f *FaultStore) List(ctx context.Context, prefix string) ([]bracket.Entry, 
 		f.see(e.Key, &e)
 		listed = append(listed, e)
 	}
+	if fault == Stale {
+		listed = f.deleted(listed, prefix)
+	}
 	return listed, nil
+}
+
+// deleted adds the first versions of keys that have a prefix and are not listed any more.
+func (f *FaultStore) deleted(listed []bracket.Entry, prefix string) []bracket.Entry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	present := make(map[string]bool, len(listed))
+	for _, e := range listed {
+		present[e.Key] = true
+	}
+	for key, old := range f.oldest {
+		if old != nil && strings.HasPrefix(key, prefix) && !present[key] {
+			e := *old
+			e.Value = slices.Clone(old.Value)
+			listed = append(listed, e)
+		}
+	}
+	slices.SortFunc(listed, func(a, b bracket.Entry) int { return strings.Compare(a.Key, b.Key) })
+	return listed
 }
 
 // Save implements bracket.Store.
