@@ -121,7 +121,8 @@ func (c *Compiled) Members(partition int) ([]ID, error) {
 	return list, nil
 }
 
-// Update replaces the state of a cluster, given by its place in cluster order, and reports whether that can change a plan.
+// Update replaces the state of a cluster, given by its place in cluster order, and reports whether that can change a plan: after false, nobody has to
+// plan again.
 func (c *Compiled) Update(cluster int, state State) (changed bool, err error) {
 	if err := c.check(cluster); err != nil {
 		return false, err

@@ -292,6 +292,29 @@ func TestComingFromKubeFleet(t *testing.T) {
 			t.Error(s.run)
 		}
 	})
+	t.Run("K14 a frozen wait keeps when it began, and one that would begin during a stop begins with Run", func(t *testing.T) {
+		times := func(s *scene, from, until time.Duration) {
+			t.Helper()
+			for stage := range s.run.Stages() {
+				if !stage.WaitFrom.Equal(benchStart.Add(from)) || until > 0 && !stage.WaitUntil.Equal(benchStart.Add(until)) || until == 0 && !stage.WaitUntil.IsZero() {
+					t.Errorf("from %v until %v\n%s", stage.WaitFrom, stage.WaitUntil, s.run)
+				}
+				break
+			}
+		}
+		freeze := staged.Options{WaitDuringStop: staged.Freeze}
+		s := newScene(t, waiting(time.Hour, all("st", 1)), freeze, []string{"c1"})
+		s.after(time.Minute).see(staged.HealthReady, "c1")
+		times(s, time.Minute, time.Hour+time.Minute)
+		s.after(10 * time.Minute).step(staged.Input{State: staged.StateStop})
+		times(s, time.Minute, 0)
+		s.after(30 * time.Minute).step(staged.Input{State: staged.StateRun})
+		times(s, time.Minute, time.Hour+31*time.Minute)
+		s = newScene(t, waiting(time.Hour, all("st", 1)), freeze, []string{"c1"})
+		s.after(time.Minute).step(staged.Input{State: staged.StateStop}).after(time.Minute).see(staged.HealthReady, "c1").want(staged.PhaseStopped, "c1 done").left(0)
+		s.after(2*time.Hour).step(staged.Input{State: staged.StateRun}).want(staged.PhaseWaiting, "c1 done").left(time.Hour)
+		times(s, 2*time.Hour+2*time.Minute, 3*time.Hour+2*time.Minute)
+	})
 	t.Run("K17 a stuck target does not keep the run from Stopped", func(t *testing.T) {
 		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 2)}}, staged.Options{}, []string{"c1", "c2", "c3"})
 		s.after(3*time.Minute).see(staged.HealthReady, "c1").want(staged.PhaseProgressing, "c1 done, c2 starting, c3 starting")

@@ -76,7 +76,11 @@ func TestRegressionsOfLeavingTargets(t *testing.T) {
 	} {
 		run, _ := step(t, run, see("v2", staged.HealthReady, staged.Token{}), benchStart)
 		for _, in := range append(row.inputs, approve) {
-			run, _ = step(t, run, in, benchStart)
+			var result staged.Result
+			run, result = step(t, run, in, benchStart)
+			if slices.ContainsFunc(result.Events, func(e staged.Event) bool { return e.Kind == staged.EventObservationIgnored }) {
+				t.Errorf("%s: what was taken is said to be ignored: %v", row.why, result.Events)
+			}
 		}
 		if closes := run.Current() > 0; closes != row.closes {
 			t.Errorf("%s: closes %v\n%s", row.why, closes, run)

@@ -120,7 +120,8 @@ func (s Spec) Validate() error {
 }
 
 // ValidateUpdate reports every reason for which the spec of a run must not be replaced by another one, joined, each a *[FieldError]: a
-// state that cannot follow the present one, and any other change than that of the state.
+// state that cannot follow the present one, and a change of any other field of the document. Name, Namespace and ID, which are no part of the
+// document, are not compared: they say which run it is.
 func (s Spec) ValidateUpdate(to Spec) error {
 	var list faults
 	same := func(field, a, b string) {
