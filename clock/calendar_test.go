@@ -494,6 +494,67 @@ func TestHorizon(t *testing.T) {
 	} else if _, err := both.NextOpen(now); err != nil {
 		t.Errorf("the longer horizon counts: %v", err)
 	}
+	if _, err := clock.Intersect(c.WithHorizon(13*time.Hour), c.WithHorizon(time.Hour)).NextOpen(now); err != nil {
+		t.Errorf("whichever it is: %v", err)
+	}
+	if _, err := clock.Intersect(c.WithHorizon(time.Hour), clock.Calendar{}).NextOpen(now); err != nil {
+		t.Errorf("and be it the default: %v", err)
+	}
+	two := parsed(t, `{"from":"2025-01-06T12:00:00Z","until":"2025-01-06T13:00:00Z"}`, `{"from":"2025-01-06T13:00:00Z","until":"2025-01-06T14:00:00Z"}`)
+	if u, err := two.WithHorizon(12*time.Hour+1).NextFit(now, 2*time.Hour); err != nil || !u.Equal(at("2025-01-06T12:00:00Z")) {
+		t.Errorf("NextFit = %v, %v: what fits begins within the horizon, and need not end there", u, err)
+	}
+}
+
+// TestAnswersAreInUTC: whatever zone the question and the windows are in, and without the reading of a monotonic clock, which would make two equal
+// instants differ.
+func TestAnswersAreInUTC(t *testing.T) {
+	const length = 2 * time.Hour
+	east, host := time.FixedZone("east", 3600), time.Now()
+	for name, from := range map[string]time.Time{"a zone": at("2025-01-06T12:00:00Z").In(east), "a clock of the host": host} {
+		once := clock.Window{From: from, Until: from.Add(length)}
+		hosted := clock.Window{DurationMinutes: 120, Recurrence: next(func(t time.Time) time.Time {
+			if t.Before(from) {
+				return from
+			}
+			return time.Time{}
+		})}
+		for shape, w := range map[string]clock.Window{"from and until": once, "a recurrence": hosted} {
+			c := calendar(t, w)
+			ask := func(what string, got time.Time, err error, want time.Time) {
+				t.Helper()
+				if err != nil || got != want.Round(0).UTC() { // not Equal: the zone and the reading count
+					t.Errorf("%s, %s, %s: got %v, %v, want %v", name, shape, what, got, err, want.Round(0).UTC())
+				}
+			}
+			for _, now := range []time.Time{from.Add(-time.Hour), from.Add(time.Minute)} {
+				first := now
+				if now.Before(from) {
+					first = from
+				}
+				u, err := c.NextOpen(now)
+				ask("NextOpen", u, err, first)
+				u, err = c.AddOpen(now, time.Minute)
+				ask("AddOpen", u, err, first.Add(time.Minute))
+				u, err = c.Walk(now).AddOpen(time.Minute)
+				ask("Walk", u, err, first.Add(time.Minute))
+				u, err = c.NextFit(now, time.Hour)
+				ask("NextFit", u, err, first)
+				ask("NextClose", c.NextClose(first), nil, from.Add(length))
+				for start, end := range c.Intervals(now, now.Add(90*time.Minute)) {
+					ask("the start of an interval", start, nil, first)
+					if now.Before(from) {
+						ask("the end of an interval", end, nil, now.Add(90*time.Minute))
+					}
+				}
+			}
+			ask("NextClose of what is closed", c.NextClose(from.Add(-time.Hour)), nil, from.Add(-time.Hour))
+		}
+	}
+	outside := time.Date(10000, 1, 1, 0, 0, 0, 0, east).AddDate(0, 0, 2)
+	if got := (clock.Calendar{}).NextClose(outside); got != outside.UTC() {
+		t.Errorf("NextClose in the year 10000: %v", got)
+	}
 }
 
 func TestIntersect(t *testing.T) {

@@ -35,6 +35,19 @@ func TestHostRecurrence(t *testing.T) {
 	if got := long.NextClose(at("2026-03-15T00:00:00Z")); !got.IsZero() {
 		t.Errorf("closed at %v", got)
 	}
+	// Calendars end with the year 9999, and so does what fits.
+	last := calendar(t, clock.Window{DurationMinutes: 120, Recurrence: next(func(t time.Time) time.Time {
+		if start := at("9999-12-31T23:00:00Z"); t.Before(start) {
+			return start
+		}
+		return time.Time{}
+	})})
+	if u, err := last.NextFit(at("9999-12-31T00:00:00Z"), time.Hour); err != nil || !u.Equal(at("9999-12-31T23:00:00Z")) {
+		t.Errorf("the last hour: %v, %v", u, err)
+	}
+	if u, err := last.NextFit(at("9999-12-31T00:00:00Z"), 2*time.Hour); !errors.Is(err, clock.ErrNeverFits) {
+		t.Errorf("two hours in the last one: %v, %v", u, err)
+	}
 	// One that has come to its end.
 	end := at("2026-05-01T00:00:00Z")
 	twice := calendar(t, clock.Window{DurationMinutes: 60, Recurrence: next(func(t time.Time) time.Time {
@@ -48,6 +61,47 @@ func TestHostRecurrence(t *testing.T) {
 	}
 	if u, err := twice.NextOpen(at("2026-05-01T01:00:00Z")); !errors.Is(err, clock.ErrNeverOpen) {
 		t.Errorf("after the last: %v, %v", u, err)
+	}
+}
+
+// TestI9StartsCloseToOneAnother: what starts a thousand million times a second takes no more questions than its length.
+func TestI9StartsCloseToOneAnother(t *testing.T) {
+	from := at("2026-03-15T00:00:00Z")
+	minute := from.Add(time.Minute)
+	for _, row := range []struct {
+		why    string
+		period time.Duration
+		last   time.Duration // of the starts, after from
+		now    time.Time
+		closes time.Time
+		asked  int // at most
+	}{
+		{"one", time.Hour, 0, from, minute, 8},
+		{"three steps, each to the end of the last that has started", 50 * time.Second, 100 * time.Second, from, from.Add(160 * time.Second), 20},
+		{"they just touch", time.Minute, time.Hour, from, minute.Add(time.Hour), 400},
+		{"a nanosecond is between them", time.Minute + 1, time.Hour, from.Add(40 * time.Second), minute, 8},
+		{"many, and the last is found", 1, time.Hour, from, minute.Add(time.Hour), 1000},
+		{"many at once, long ago", 1, 1000, minute.Add(-1), minute.Add(1000), 400},
+		{"never closed within the horizon", 1, 48 * time.Hour, from, time.Time{}, 8 * 24 * 60},
+	} {
+		asked := 0
+		c := calendar(t, clock.Window{DurationMinutes: 1, Recurrence: next(func(t time.Time) time.Time {
+			asked++
+			u := from
+			if !t.Before(from) {
+				u = from.Add((t.Sub(from)/row.period + 1) * row.period)
+			}
+			if u.Sub(from) > row.last {
+				return time.Time{}
+			}
+			return u
+		})}).WithHorizon(24 * time.Hour)
+		if got := c.NextClose(row.now); !got.Equal(row.closes) {
+			t.Errorf("%s: closed at %v, want %v", row.why, got, row.closes)
+		}
+		if asked > row.asked {
+			t.Errorf("%s: asked %d times, more than %d", row.why, asked, row.asked)
+		}
 	}
 }
 
