@@ -751,6 +751,17 @@ func TestOCM(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("a group of nobody is a stage like any other", func(t *testing.T) {
+		s := scene(t, `{"type": "ProgressivePerGroup", "progressivePerGroup": {"mandatoryDecisionGroups": [{"groupName": "c"}]}}`, []string{"c1"}, nil, nil, []string{"d1"})
+		var stages []string
+		for stage := range s.run.Stages() {
+			stages = append(stages, stage.Name+" "+string(stage.Phase))
+		}
+		if want := []string{"group2 Skipped", "group0 Updating", "group1 Pending", "group3 Pending", "kubernetes-fleet.io/deleteStage Pending"}; !slices.Equal(stages, want) {
+			t.Errorf("got %v, want %v", stages, want)
+		}
+		s.see(staged.HealthReady, "c1").want(staged.PhaseProgressing, "c1 done, d1 starting")
+	})
 	t.Run("no groups at all", func(t *testing.T) {
 		for _, kind := range []staged.OCMType{staged.OCMAll, staged.OCMProgressive, staged.OCMProgressivePerGroup} {
 			stages, options, err := staged.FromOCM(staged.OCMStrategy{Type: kind}, nil)

@@ -155,7 +155,7 @@ func genInput(t *rapid.T, run *staged.Run, actions []staged.Action) staged.Input
 		}
 		in.Commands = append(in.Commands, c)
 	}
-	if rapid.IntRange(0, 5).Draw(t, "membership") == 0 {
+	for range rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 0, 1, 1, 3}).Draw(t, "membership") {
 		switch pick(t, "change", "added", "removed", "leaving") {
 		case "added":
 			in.Added = append(in.Added, genTarget(t, rapid.IntRange(0, 9).Draw(t, "joins")))
@@ -182,7 +182,7 @@ func genInput(t *rapid.T, run *staged.Run, actions []staged.Action) staged.Input
 			o.Gone = true
 		case 1, 2, 3, 4, 5:
 			if status, ok := run.Target(o.Target); ok {
-				o.Token = staged.Token{Run: "run", Stage: status.Stage, Target: o.Target, Attempt: rapid.IntRange(1, 2).Draw(t, "attempt"), Kind: staged.Start}
+				o.Token = staged.Token{Run: "run", Stage: status.Stage, Target: o.Target, Attempt: rapid.IntRange(1, 2).Draw(t, "attempt"), Kind: pick(t, "kind", staged.Start, staged.Start, staged.Start, staged.Remove)}
 			}
 		}
 		in.Observations = append(in.Observations, o)
@@ -234,9 +234,13 @@ func drive(t *rapid.T, check func(*moment)) *moment {
 				m.now = m.now.Add(-time.Minute)
 			}
 		}
+		said := fmt.Sprint(m.input)
 		m.run, m.result, err = staged.Step(m.before, m.input, m.now)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if fmt.Sprint(m.input) != said {
+			t.Fatalf("a step changes its input from %s to %v", said, m.input)
 		}
 		check(m)
 	}

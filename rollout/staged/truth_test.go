@@ -419,6 +419,24 @@ func TestVerdictText(t *testing.T) {
 	}
 }
 
+// TestVerdictJSON pins the shape of a verdict, which is that of package rollout's: hosts show both in one place.
+func TestVerdictJSON(t *testing.T) {
+	first, second := all("first", 1), all("second", 1)
+	first.LabelSelector.MatchLabels, second.LabelSelector.MatchLabels = map[string]string{"ring": "a"}, map[string]string{"ring": "b"}
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{first, second}, ProgressDeadline: staged.For(time.Hour)}, staged.Options{}, []string{"a1", "a2", "a3", "b1", "b2"})
+	for name, want := range map[string]string{
+		"a1": `{"status":"pending","reason":"in_progress","until":"2026-03-10T09:00:00Z","on":[{"kind":"observation","stage":0,"target":"a1"}],"data":{"position":0,"stage":0,"since":"2026-03-10T08:00:00Z","detail":"starting"}}`,
+		"a3": `{"status":"pending","reason":"slot","until":"2026-03-10T09:00:00Z","on":[{"kind":"slot","stage":0}],"data":{"position":2,"stage":0,"allowed":1,"total":1,"names":["a1"]}}`,
+		"b2": `{"status":"pending","reason":"stage","until":"2026-03-10T09:00:00Z","on":[{"kind":"slot","stage":0}],"data":{"position":1,"stage":0,"behind":"slot","allowed":1,"total":1,"names":["a1"]}}`,
+	} {
+		v, ok := s.run.Explain(name)
+		data, err := json.Marshal(v)
+		if err != nil || !ok || string(data) != want {
+			t.Errorf("%s: %v\ngot  %s\nwant %s", name, err, data, want)
+		}
+	}
+}
+
 // TestBudgetOfAnEarlierStage: after a regression it is not the current stage that is over its budget, and the verdict says which is.
 func TestBudgetOfAnEarlierStage(t *testing.T) {
 	var stages []staged.Stage
