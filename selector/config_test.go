@@ -79,6 +79,10 @@ func TestSchemaOnly(t *testing.T) {
 	if _, err := env.Compile("deployment.name == 'a'"); err == nil {
 		t.Error("a restricted schema knows deployments")
 	}
+	longer := append(selector.DefaultSchema(), selector.Variable{Name: "versions.total", Type: selector.Int}, selector.Variable{Name: "weight", Type: selector.Int})
+	if s, err := longer.Only("version", "weight"); err != nil || len(s) != 7 || s[6].Name != "weight" {
+		t.Errorf("%v, %v: a name that only begins alike is another one", s, err)
+	}
 	if _, err := selector.DefaultSchema().Only("resorce", "version", "vers"); err == nil ||
 		err.Error() != "names[0]: \"resorce\": no variable has this name or lies below it\nnames[2]: \"vers\": no variable has this name or lies below it" {
 		t.Error(err)

@@ -377,6 +377,20 @@ func TestIndexMatchReportsErrors(t *testing.T) {
 	if got := walk("resource.kind == '" + strings.Repeat("a", 257) + "'"); got != "0false " {
 		t.Error(got)
 	}
+	// And what the meter refuses unread, an index does not find equal.
+	env = newEnv(t, selector.Limits{EstimatedCost: 100, RunCost: 100})
+	index = selector.NewIndex("resource.kind")
+	elements = []hostVars{{"resource.kind": strings.Repeat("a", 900)}, {"resource.kind": strings.Repeat("a", 1001)}}
+	for i, vars := range elements {
+		if err := index.Put(i, vars); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, want := range map[int]string{900: "0false ", 1001: "1true "} {
+		if got := walk("resource.kind == '" + strings.Repeat("a", n) + "'"); got != want {
+			t.Errorf("%d bytes: %s", n, got)
+		}
+	}
 }
 
 func TestIndexMatchLabels(t *testing.T) {

@@ -145,6 +145,23 @@ func TestLabelsValidate(t *testing.T) {
 	}
 }
 
+// TestLabelsAreImmutable: neither what they were made of nor what they return is theirs.
+func TestLabelsAreImmutable(t *testing.T) {
+	values := []string{"c", "b"}
+	l := selector.LabelSelector{MatchLabels: map[string]string{"a": "x"}, MatchExpressions: []selector.LabelRequirement{{Key: "k", Operator: selector.In, Values: values}}}
+	labels := must(l.Compile())
+	if values[0] != "c" {
+		t.Errorf("the values were sorted in place: %v", values)
+	}
+	for _, term := range labels.Terms() {
+		term.Values[0] = "changed"
+	}
+	values[1], l.MatchLabels["a"] = "changed", "changed"
+	if !labels.Match(map[string]string{"a": "x", "k": "b"}) || labels.Match(map[string]string{"a": "x", "k": "changed"}) || labels.String() != "a=x,k in (b,c)" {
+		t.Errorf("changed from outside: %v", labels)
+	}
+}
+
 // TestLabelsAreThoseOfKubernetes: keys and values are taken or refused as by the regular expressions of Kubernetes, for every byte in every
 // place.
 func TestLabelsAreThoseOfKubernetes(t *testing.T) {
