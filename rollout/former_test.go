@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,25 @@ func TestFormerMemberGetsNothingNew(t *testing.T) {
 		if got := blockers(mustPlan(t, set, s, now)); !slices.Equal(got, append(row.want, "r2/b@v3: bracket_waits_for_members")) {
 			t.Errorf("%s: %q", row.why, got)
 		}
+	}
+}
+
+// TestFormerMemberSaysThatItWaits: who is no member any more, and has its run behind it, waits from the instant at which there is a newer version, and the
+// plan before is looked at again then.
+func TestFormerMemberSaysThatItWaits(t *testing.T) {
+	const rule = `{"id":"b","deploymentBracket":{"deploymentSelector":"%s","readinessMode":"immediate","memberRoles":{}}}`
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
+	set := compile(t, policy(fmt.Sprintf(rule, "true")))
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	published := t0.Add(30 * time.Minute)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: published})
+	set = compile(t, policy(fmt.Sprintf(rule, "deployment.name == 'a'")))
+	plan := mustPlan(t, set, s, t0.Add(time.Minute))
+	if len(plan.Waiting) > 0 || !plan.Next.Equal(published) {
+		t.Errorf("waits %q, looks again at %v", blockers(plan), plan.Next)
+	}
+	if plan = mustPlan(t, set, s, published); len(plan.Start) > 0 || len(plan.Waiting) != 1 {
+		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 	}
 }
 

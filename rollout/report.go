@@ -331,8 +331,12 @@ func (w *work) newestOf() func(i int32) int32 {
 	find := func(i int32) int32 {
 		versions := w.versions[w.targets[i].deployment].list
 		n := int32(len(versions)) - 1
-		for n >= 0 && (versions[n].CreatedAt.After(w.now) || !w.inScope(i, n)) {
-			n--
+		for ; n >= 0; n-- {
+			if at := versions[n].CreatedAt; at.After(w.now) {
+				w.wake(at) // a former member gets nothing new, but from then on it says so
+			} else if w.inScope(i, n) {
+				break
+			}
 		}
 		return n
 	}

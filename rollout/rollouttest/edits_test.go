@@ -128,13 +128,27 @@ func (e *editor) step() bool {
 		e.check(plan)
 	}
 	if len(plan.Start) > 0 {
-		e.dispatch(plan)
-		if again := e.plan(e.now); len(again.Start) > 0 && !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Reason == rollout.ReasonOverridden }) {
-			e.report(e, "again", "%v", again.Start)
-		}
+		e.dispatch(plan, plan.Start, plan.Start)
+		e.again(plan)
 		return true
 	}
 	e.s.State = plan.State
+	next := e.wake(plan)
+	if e.failed == nil {
+		e.quiet(plan, next)
+	}
+	if e.stirred++; next.IsZero() || e.stirred > 40 {
+		if e.failed == nil {
+			e.rest(plan)
+		}
+		return false
+	}
+	e.pass(next, e.end)
+	return true
+}
+
+// wake is when something can happen next, zero if nothing can.
+func (e *editor) wake(plan rollout.Plan) time.Time {
 	next := plan.Next
 	earlier := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
@@ -147,22 +161,18 @@ func (e *editor) step() bool {
 	if len(e.ends) > 0 {
 		earlier(e.ends[0].at)
 	}
-	if e.failed == nil {
-		e.quiet(plan, next)
-	}
-	if e.stirred++; next.IsZero() || e.stirred > 40 {
-		if e.failed == nil {
-			e.rest(plan)
-		}
-		return false
-	}
-	if next.After(e.now) {
-		e.now = next
+	return next
+}
+
+// pass moves the clock on, but never back, and lets happen what is due.
+func (e *editor) pass(to time.Time, ends func(editEnd)) {
+	if to.After(e.now) {
+		e.now = to
 	}
 	for len(e.ends) > 0 && !e.ends[0].at.After(e.now) {
 		end := e.ends[0]
 		e.ends = e.ends[1:]
-		e.end(end)
+		ends(end)
 		e.stirred = 0
 	}
 	for len(e.later) > 0 && !e.later[0].at.After(e.now) {
@@ -172,61 +182,84 @@ func (e *editor) step() bool {
 		own.do(e)
 		e.stirred = 0
 	}
-	return true
 }
 
 func (e *editor) end(end editEnd) {
-	for k := range e.s.Targets {
-		t := &e.s.Targets[k]
-		if t.TargetID != end.target {
-			continue
-		}
-		for j := range t.Jobs {
-			job := &t.Jobs[j]
-			if job.Run != end.run {
-				continue
-			}
-			job.Status, job.CompletedAt, job.Verification = end.outcome.Status, e.now, end.outcome.Verification
-			e.note("%s of %v", job.Status, end.run)
-			if job.Status == rollout.JobSuccessful {
-				t.Current = job.Version
-				switch t.Deployment {
-				case "drain":
-					e.drained[t.Resource] = true
-				case "uncordon":
-					delete(e.drained, t.Resource)
-				}
-			}
+	if job := e.ended(&e.s, end); job != nil && job.Status == rollout.JobSuccessful {
+		switch end.target.Deployment {
+		case "drain":
+			e.drained[end.target.Resource] = true
+		case "uncordon":
+			delete(e.drained, end.target.Resource)
 		}
 	}
 }
 
-func (e *editor) dispatch(plan rollout.Plan) {
-	state, err := plan.Commit(plan.Start, e.now)
+// ended notes the end of a job in a fleet, and returns the job if it is there.
+func (e *editor) ended(s *rollout.Snapshot, end editEnd) *rollout.Job {
+	k := slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.TargetID == end.target })
+	if k < 0 {
+		return nil
+	}
+	t := &s.Targets[k]
+	j := slices.IndexFunc(t.Jobs, func(job rollout.Job) bool { return job.Run == end.run && !job.Status.Terminal() })
+	if j < 0 {
+		return nil
+	}
+	t.Jobs = slices.Clone(t.Jobs)
+	job := &t.Jobs[j]
+	job.Status, job.CompletedAt, job.Verification = end.outcome.Status, e.now, end.outcome.Verification
+	e.note("%s of %v", job.Status, end.run)
+	if job.Status == rollout.JobSuccessful {
+		t.Current = job.Version
+	}
+	return job
+}
+
+// dispatch commits starts of a plan and creates the jobs of some of them, create-if-absent, where no other job is active. A job that is to hang gets no end.
+func (e *editor) dispatch(plan rollout.Plan, commit, carried []rollout.Start) {
+	state, err := plan.Commit(commit, e.now)
 	if err != nil {
 		e.report(e, "commit fails", "%v", err)
 		return
 	}
 	e.s.State = state
 	e.stirred = 0
-	for _, start := range plan.Start {
-		for k := range e.s.Targets {
-			t := &e.s.Targets[k]
-			if t.TargetID != start.TargetID || slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return j.Run == start.Run || !j.Status.Terminal() }) {
-				continue
-			}
-			e.note("start %s (%s)", start.Run, start.Reason)
-			key := fmt.Sprint(start.TargetID, start.Version, start.Purpose)
-			e.attempts[key]++
-			outcome := e.job(start, e.attempts[key])
-			if outcome.Status == "" {
-				outcome.Status = rollout.JobSuccessful
-			}
-			e.dispatched[start.Run] = start
-			t.Jobs = append(t.Jobs, rollout.Job{Run: start.Run, Version: start.Version, Status: rollout.JobInProgress, CreatedAt: e.now})
-			e.ends = append(e.ends, editEnd{e.now.Add(outcome.After), start.TargetID, start.Run, outcome})
-			slices.SortStableFunc(e.ends, func(a, b editEnd) int { return a.at.Compare(b.at) })
+	for _, start := range carried {
+		k := slices.IndexFunc(e.s.Targets, func(t rollout.Target) bool { return t.TargetID == start.TargetID })
+		if k < 0 {
+			e.report(e, "nowhere", "%v", start)
+			continue
 		}
+		t := &e.s.Targets[k]
+		if slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return j.Run == start.Run || !j.Status.Terminal() }) {
+			continue
+		}
+		e.note("start %s (%s)", start.Run, start.Reason)
+		key := fmt.Sprint(start.TargetID, start.Version, start.Purpose)
+		e.attempts[key]++
+		outcome := e.job(start, e.attempts[key])
+		if outcome.Status == "" {
+			outcome.Status = rollout.JobSuccessful
+		}
+		e.dispatched[start.Run] = start
+		t.Jobs = append(slices.Clip(t.Jobs), rollout.Job{Run: start.Run, Version: start.Version, Status: rollout.JobInProgress, CreatedAt: e.now})
+		if outcome.Status.Terminal() {
+			e.await(editEnd{e.now.Add(outcome.After), start.TargetID, start.Run, outcome})
+		}
+	}
+}
+
+func (e *editor) await(end editEnd) {
+	e.ends = append(e.ends, end)
+	slices.SortStableFunc(e.ends, func(a, b editEnd) int { return a.at.Compare(b.at) })
+}
+
+// again makes sure that a plan that was carried out as a whole leaves nothing to start. Who is let past a full pool makes its resource down, and only
+// then others join it there.
+func (e *editor) again(plan rollout.Plan) {
+	if again := e.plan(e.now); len(again.Start) > 0 && !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Reason == rollout.ReasonOverridden }) {
+		e.report(e, "again", "%v", again.Start)
 	}
 }
 
@@ -271,13 +304,10 @@ func (e *editor) check(plan rollout.Plan) {
 	e.limits(plan)
 }
 
-// asSoon reports whether a plan is looked at again when the one before it was to be. Where something ended in that one it may have been too early: it
-// was made of what there was until then.
+// asSoon reports whether a plan is looked at again no sooner than the one before it was to be, of which it is made: what that one gave back or ended it
+// has looked at, and this one need not. Whether it is soon enough is seen by quiet.
 func (e *editor) asSoon(first, again rollout.Plan) bool {
-	if len(first.Events) > 0 && !first.Next.IsZero() {
-		return again.Next.IsZero() || !again.Next.Before(first.Next)
-	}
-	return again.Next.Equal(first.Next)
+	return again.Next.IsZero() || !first.Next.IsZero() && !again.Next.Before(first.Next)
 }
 
 // down are the resources that are being disrupted, as anybody sees it who looks at the fleet and not at leases.
