@@ -230,6 +230,7 @@ func TestDiagnose(t *testing.T) {
 		{"nobody knows whether it is scheduled", budget(3, 1, 0), "OOOn", nil, surge.SurgeNotReady, "[3]"},
 		{"one of two surges cannot be scheduled", budget(3, 2, 0), "OOOnn", never(4), surge.SurgeUnscheduled, "[4]"},
 		{"scaling group: the surge waits for a base gang that is updating", change(budget(3, 2, 0), gang(2)), "nOONn", never(4), surge.SurgeGated, "[0]"},
+		{"its last member is a member", change(budget(3, 2, 0), gang(2)), "OnONn", never(4), surge.SurgeGated, "[1]"},
 		{"the base gang serves, so the gate is open", change(budget(3, 2, 0), gang(2)), "NOOnn", never(4), surge.SurgeUnscheduled, "[4]"},
 		{"no gang, no gate", budget(3, 2, 0), "nOONn", never(4), surge.SurgeUnscheduled, "[4]"},
 		{"an index that is free is no surge, whatever the caller says of it", budget(3, 2, 0), "NNOn.", never(3, 4), surge.SurgeUnscheduled, "[3]"},

@@ -117,6 +117,8 @@ func TestFaults(t *testing.T) {
 		{`{"next":{"next":{"seed":1}},"seed":1}`, []string{`next.next.seed: unknown field; did you mean "extra.seed"?`, `seed: unknown field; did you mean "extra.seed"?`}, "written one level too high"},
 		{`{"extra":{"parts":[],"plain":""}}`, []string{`extra.parts: unknown field; it stands beside "extra"`, `extra.plain: unknown field`}, "beside the struct that it was put into; names match by case"},
 		{`{"parts":[{"name":"a"},{"nam":"b"},3]}`, []string{`parts[1].nam: unknown field; did you mean "name"?`, `parts[2]: must be an object, not a number`}, "all faults, with their index"},
+		{`{"parts":[null],"pair":null}`, []string{`parts[0]: must be an object, not null`, `pair: must be a list, not null`}, "nor are a struct and an array ever absent"},
+		{`null`, []string{`must be an object, not null`}, "nor is the document"},
 		{`{"parts":{}}`, []string{`parts: must be a list, not an object`}, "object for a list"},
 		{`{"labels":[]}`, []string{`labels: must be an object, not a list`}, "list for a map"},
 		{`{"labels":{"a/b":1}}`, []string{`labels["a/b"]: must be a string, not 1`}, "odd names are quoted in a path"},
@@ -129,7 +131,7 @@ func TestFaults(t *testing.T) {
 		{`{"marks":"AAE="}`, []string{`marks: must be a list, not a string`}, "texts in one, which would be read as base64"},
 		{`{"marks":["x","xx",null]}`, []string{`marks[1]: no mark: "xx"`, `marks[2]: null is not a value here`}, "bytes that decode themselves, with their index"},
 		{`{"common":{"id":"x"}}`, []string{`common: unknown field`}, "an embedded struct has no name of its own"},
-		{`{"Skipped":"x"}`, []string{`Skipped: unknown field`}, "fields hidden from JSON"},
+		{`{"Skipped":"x","-":"y"}`, []string{`Skipped: unknown field`, `-: unknown field`}, "fields hidden from JSON"},
 		{`[]`, []string{`must be an object, not a list`}, "the document itself"},
 		{`{} {}`, []string{`line 1, column 4: one document is expected, more text follows`}, "trailing data"},
 		{`{"id":"a",}`, []string{`line 1, column 11: invalid character '}' looking for beginning of object key string; leave out the comma before it`}, "a comma too many"},
@@ -179,6 +181,47 @@ func TestErrorKeepsItsCause(t *testing.T) {
 	var fault *strictjson.Error
 	if !errors.As(err, &fault) || fault.Path != "parts[0].name" {
 		t.Errorf("first fault = %+v, want the one at parts[0].name", fault)
+	}
+}
+
+// TestOuterFieldHidesInner: of two fields of one name, encoding/json fills the outer one, and so its type counts.
+func TestOuterFieldHidesInner(t *testing.T) {
+	var dst struct {
+		common
+		ID int `json:"id"`
+	}
+	if err := strictjson.Unmarshal([]byte(`{"id":7}`), &dst); err != nil || dst.ID != 7 {
+		t.Errorf("%+v, %v", dst, err)
+	}
+	if err := strictjson.Unmarshal([]byte(`{"id":"a"}`), &dst); err == nil || dst.ID != 7 {
+		t.Errorf("%+v, %v", dst, err)
+	}
+}
+
+// coded has the fields of a FieldError, and may lack what it says.
+type coded struct{ Path, Code, Value, Hint string }
+
+func (c *coded) Error() string { return "as " + c.Code }
+
+func TestFaultsOfOthers(t *testing.T) {
+	if faults := strictjson.Faults(nil); faults != nil {
+		t.Errorf("%v of no error", faults)
+	}
+	for _, row := range []struct {
+		err  error
+		want strictjson.Error
+		why  string
+	}{
+		{&coded{"a.b", "odd", "5", "must be even"}, strictjson.Error{Path: "a.b", Code: "odd", Value: "5", Hint: "must be even"}, "a FieldError is read by the names of its fields"},
+		{&coded{Path: "a", Code: "odd"}, strictjson.Error{Code: strictjson.CodeType, Hint: "as odd"}, "without a hint it is none"},
+		{&coded{Path: "a", Hint: "must be even"}, strictjson.Error{Code: strictjson.CodeType, Hint: "as "}, "nor without a code"},
+		{errColour, strictjson.Error{Code: strictjson.CodeType, Hint: "no such colour"}, "an error of another kind"},
+	} {
+		faults := strictjson.Faults(errors.Join(row.err))
+		row.want.Err = row.err
+		if len(faults) != 1 || faults[0] != row.want {
+			t.Errorf("%s: got %+v", row.why, faults)
+		}
 	}
 }
 
