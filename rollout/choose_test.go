@@ -60,6 +60,8 @@ func TestChoose(t *testing.T) {
 			jobs: []rollout.Job{failed("v2", minute), succeeded("v1", 2*minute), failed("v2", 3*minute)}, at: 3 * minute, start: "r1/api@v2"},
 		{why: "a cancelled job is no attempt", rules: `{"retry":{"maxRetries":0}}`, versions: []string{"v1"},
 			jobs: []rollout.Job{with(failed("v1", minute), rollout.JobCancelled)}, at: minute, start: "r1/api@v1"},
+		{why: "nor is a skipped one", rules: `{"retry":{"maxRetries":0}}`, versions: []string{"v1"},
+			jobs: []rollout.Job{with(failed("v1", minute), rollout.JobSkipped)}, at: minute, start: "r1/api@v1"},
 		{why: "a success is not repeated, whatever the rule", rules: `{"retry":{"maxRetries":9}}`, versions: []string{"v1"}, jobs: []rollout.Job{succeeded("v1", 0)}},
 		{why: "a target that became outdated is run again", versions: []string{"v1"}, jobs: []rollout.Job{succeeded("v1", 0)}, outdated: minute, at: minute, start: "r1/api@v1"},
 		{why: "but not before it is", versions: []string{"v1"}, jobs: []rollout.Job{succeeded("v1", 0)}, outdated: 2 * minute, at: minute, next: 2 * minute},
@@ -155,6 +157,34 @@ func TestApprovers(t *testing.T) {
 	}
 }
 
+// TestApprovedSince: the instant from which an approval rule lets a version start is that of the approval that is the last one needed.
+func TestApprovedSince(t *testing.T) {
+	voice := func(by string, at time.Time) rollout.Approval {
+		return rollout.Approval{Version: "v1", Deployment: "api", Environment: "prod", By: by, Status: rollout.Approved, At: at}
+	}
+	for _, row := range []struct {
+		why, rule string
+		approvals []rollout.Approval
+		since     int // minutes after the creation of the version
+	}{
+		{"the second of three", `"anyApproval":{"minApprovals":2}`, []rollout.Approval{voice("c", minute(9)), voice("a", minute(3)), voice("b", minute(5))}, 5},
+		{"of one person the first word counts", `"anyApproval":{"minApprovals":2}`, []rollout.Approval{voice("a", minute(1)), voice("b", minute(4)), voice("b", minute(9))}, 4},
+		{"wherever it stands", `"anyApproval":{"minApprovals":2}`, []rollout.Approval{voice("b", minute(9)), voice("b", minute(4)), voice("a", minute(1))}, 4},
+		{"who approves beforehand approves at the creation", `"anyApproval":{"minApprovals":1}`, []rollout.Approval{voice("a", minute(-5))}, 0},
+		{"so does who gives no instant", `"anyApproval":{"minApprovals":1}`, []rollout.Approval{voice("a", time.Time{})}, 0},
+		{"nobody is asked", `"anyApproval":{"minApprovals":0}`, []rollout.Approval{voice("a", minute(3))}, 0},
+		{"a version that is older than the rule needs nobody", `"createdAt":"2025-01-01T00:00:00.000000001Z","anyApproval":{"minApprovals":1}`, []rollout.Approval{voice("a", minute(3))}, 0},
+		{"one that is as old does", `"createdAt":"2025-01-01T00:00:00Z","anyApproval":{"minApprovals":1}`, []rollout.Approval{voice("a", minute(3))}, 3},
+	} {
+		s := fleet(1, "", map[string][]string{"api": {"v1"}})
+		s.Approvals = row.approvals
+		plan := mustPlan(t, compile(t, policy("{"+row.rule+`},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`)), s, minute(30))
+		if r := plan.State.Rollouts; len(r) != 1 || !r[0].StartAt.Equal(minute(row.since)) {
+			t.Errorf("%s: rollouts %+v, want one since minute %d", row.why, r, row.since)
+		}
+	}
+}
+
 // TestCurveStartsAtTheLastGate: the curve runs from the latest of all approvals, not from the first or from the creation.
 func TestCurveStartsAtTheLastGate(t *testing.T) {
 	s := fleet(2, "", map[string][]string{"api": {"v1"}})
@@ -168,6 +198,49 @@ func TestCurveStartsAtTheLastGate(t *testing.T) {
 	}
 	if r := plan.State.Rollouts; len(r) != 1 || !r[0].StartAt.Equal(t0.Add(2*time.Hour)) || r[0].Founders != 2 {
 		t.Errorf("rollout record %+v", r)
+	}
+}
+
+// TestStartKeepsItsInstant: what a rollout has begun with stays, also if the approval that began it is taken down with another instant, or with none.
+func TestStartKeepsItsInstant(t *testing.T) {
+	s := fleet(3, "", map[string][]string{"api": {"v1"}})
+	voice := rollout.Approval{Version: "v1", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(2)}
+	s.Approvals = []rollout.Approval{voice}
+	set := compile(t, policy(`{"anyApproval":{"minApprovals":1}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`))
+	s.State = mustPlan(t, set, s, minute(2)).State
+	for _, at := range []time.Time{minute(9), {}} {
+		s.Approvals[0].At = at
+		if plan := mustPlan(t, set, s, minute(9)); !plan.Next.Equal(minute(12)) || !plan.State.Rollouts[0].StartAt.Equal(minute(2)) {
+			t.Errorf("approved at %v: next %v, rollouts %+v", at, plan.Next, plan.State.Rollouts)
+		}
+	}
+}
+
+// TestTurnsForASlot: capacity goes to who is due first, to the nanosecond and under all curves together; then by position, and then by ids.
+func TestTurnsForASlot(t *testing.T) {
+	const one = `{"resourceConcurrency":{"groupSelector":"true","limit":9}}`
+	const normalized, stable = `{"gradualRollout":{"rolloutType":"linear-normalized","timeScaleInterval":1,"orderKey":"target","orderSalt":"none"}}`, `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":%s,"orderKey":"%s","orderSalt":"none"}}`
+	order := func(rules string) []string {
+		s := fleet(4, "v1", map[string][]string{"api": {"v1", "v2"}})
+		return started(mustPlan(t, compile(t, policy(one+","+rules)), s, t0.Add(time.Hour)))
+	}
+	byTarget, byResource := order(normalized), order(fmt.Sprintf(stable, "1", "resource"))
+	if slices.Equal(byTarget, byResource) || slices.IsSorted(byTarget) {
+		t.Fatalf("%q and %q cannot be told apart", byTarget, byResource)
+	}
+	if got := order(fmt.Sprintf(stable, "0", "resource") + "," + normalized); !slices.Equal(got, byTarget) {
+		t.Errorf("the second curve decides when who is due: starts %q, want %q", got, byTarget)
+	}
+	if got := order(normalized + "," + fmt.Sprintf(stable, "0", "resource")); !slices.Equal(got, byTarget) {
+		t.Errorf("the first curve decides when who is due: starts %q, want %q", got, byTarget)
+	}
+	if got := order(fmt.Sprintf(stable, "0", "target")); !slices.Equal(got, byTarget) {
+		t.Errorf("all are due at once: starts %q, want the order of their positions, %q", got, byTarget)
+	}
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1", "v2"}, "web": {"v1", "v2"}})
+	slices.Reverse(s.Targets)
+	if got, want := started(mustPlan(t, compile(t, policy(one)), s, t0)), []string{"r1/api@v2", "r1/db@v2", "r1/web@v2", "r2/api@v2", "r2/db@v2", "r2/web@v2"}; !slices.Equal(got, want) {
+		t.Errorf("without curves starts %q, want %q", got, want)
 	}
 }
 

@@ -76,6 +76,7 @@ func TestOffsetRefuses(t *testing.T) {
 		{"product beyond 64 bits", curveRule(Linear, math.MaxInt32), math.MaxInt32, 1, ErrOverflow},
 		{"product beyond 128 bits halved", curveRule(Linear, maxSeconds), math.MaxInt, 1, ErrOverflow},
 		{"quotient beyond 63 bits", curveRule(LinearNormalized, maxSeconds), math.MaxInt, 1, ErrOverflow},
+		{"quotient of exactly 64 bits", curveRule(LinearNormalized, maxSeconds), 3, 1, ErrOverflow},
 		{"one nanosecond too many", curveRule(Linear, 5), int(math.MaxInt64/(5*time.Second)) + 1, 1, ErrOverflow},
 		{"negative position", curveRule(Linear, 1), -1, 1, nil},
 		{"negative population", curveRule(Linear, 1), 0, -1, nil},

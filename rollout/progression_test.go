@@ -76,6 +76,10 @@ func TestProgression(t *testing.T) {
 	}{
 		{"every target is asked for by default", progress(""), [][]rollout.Job{ok(1), nil}, nil, 10, "progression_waiting e 1 of 2; rollout_not_started g", 0, ""},
 		{"and the last of them decides", progress(""), [][]rollout.Job{ok(1), ok(7)}, nil, 10, "", 7, ""},
+		{"later successes than are asked for do not matter", progress(`"minimumSuccessPercentage":50`), [][]rollout.Job{ok(9), ok(1), ok(4)}, nil, 10, "", 4, ""},
+		{"the first success is the one that ended first, whichever began first", progress(""), [][]rollout.Job{
+			{{Version: "v2", Status: rollout.JobSuccessful, CreatedAt: minute(0), CompletedAt: minute(9)}, {Version: "v2", Status: rollout.JobSuccessful, CreatedAt: minute(2), CompletedAt: minute(5)}}}, nil, 10, "", 5, ""},
+		{"a success before the version was there, by another clock, starts nothing before it", progress(""), [][]rollout.Job{ok(-5)}, nil, 10, "", 0, ""},
 		{"half of three is two", progress(`"minimumSuccessPercentage":50`), [][]rollout.Job{ok(1), ok(4), nil}, nil, 10, "", 4, ""},
 		{"0 percent ask for one", progress(`"minimumSuccessPercentage":0`), times(3), nil, 10, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
 		{"which is enough", progress(`"minimumSuccessPercentage":0`), [][]rollout.Job{nil, ok(5), nil}, nil, 10, "", 5, ""},
@@ -96,6 +100,7 @@ func TestProgression(t *testing.T) {
 		{"a version may be too old", progress(`"maximumAgeHours":1`), [][]rollout.Job{ok(1)}, nil, 61, "progression_too_old e; rollout_not_started g", 0, ""},
 		{"until then it is not", progress(`"maximumAgeHours":1`), [][]rollout.Job{ok(1)}, nil, 60, "", 1, "61"},
 		{"the newest success counts for that", progress(`"maximumAgeHours":1`), [][]rollout.Job{{ran("v2", rollout.JobSuccessful, 1), ran("v2", rollout.JobSuccessful, 30)}}, nil, 61, "", 1, "90"},
+		{"on whichever target", progress(`"maximumAgeHours":1`), [][]rollout.Job{ok(1), ok(30), ok(2)}, nil, 61, "", 30, "90"},
 		{"statuses may be named", progress(`"successStatuses":["skipped","successful"]`), [][]rollout.Job{{ran("v2", rollout.JobSkipped, 3)}}, nil, 10, "", 3, ""},
 		{"and then only they count", progress(`"successStatuses":["skipped"]`), [][]rollout.Job{ok(3)}, nil, 10, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
 		{"a success that is not verified is none where verification is asked for", progress(`"requireVerificationPassed":true`), [][]rollout.Job{{verified(ran("v2", rollout.JobSuccessful, 3), "running")}}, nil, 10,
@@ -114,6 +119,7 @@ func TestProgression(t *testing.T) {
 			"selector_error e", 0, ""},
 		{"of two environments one is enough", replaced(progress(`"minimumSoakTimeMinutes":5`), either), [][]rollout.Job{nil}, [][]rollout.Job{ok(3)}, 10, "", 8, ""},
 		{"the earlier of two", replaced(progress(""), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{ok(6)}, 10, "", 4, ""},
+		{"whichever that is", replaced(progress(""), either), [][]rollout.Job{ok(6)}, [][]rollout.Job{ok(4)}, 10, "", 4, ""},
 		{"too old in one, waiting in the other", replaced(progress(`"maximumAgeHours":1`), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{nil}, 100, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
 		{"said of the one that lacks least", replaced(progress(""), either), [][]rollout.Job{ok(3), nil, nil}, [][]rollout.Job{ok(3), ok(3), nil}, 10, "progression_waiting e 2 of 3; rollout_not_started g", 0, ""},
 		{"whichever comes first", replaced(progress(""), either), [][]rollout.Job{ok(3), ok(3), nil}, [][]rollout.Job{ok(3), nil, nil}, 10, "progression_waiting e 2 of 3; rollout_not_started g", 0, ""},

@@ -95,11 +95,12 @@ func (w *work) setbackOf(i, n int32) *setback {
 	return s
 }
 
-// isRevert reports whether a job took the target back: an older job is of a newer version. Nothing but a rollback starts such a job.
+// isRevert reports whether a job took the target back: its run says so, or an older job is of a newer version, since nothing but a rollback starts such a
+// job. The version that it was taken back from may have been deleted since, so that nobody knows any more that it was the newer one.
 func (w *work) isRevert(t *target, k int) bool {
 	versions := &w.versions[t.deployment]
 	own := versions.number(t.Jobs[k].Version)
-	return slices.ContainsFunc(t.Jobs[k+1:], func(older Job) bool { return versions.number(older.Version) > own })
+	return isRollback(t.Jobs[k].Run) || slices.ContainsFunc(t.Jobs[k+1:], func(older Job) bool { return versions.number(older.Version) > own })
 }
 
 // verdict is what the rule says about the version that went wrong.

@@ -180,6 +180,30 @@ func TestRollbackRunsOnce(t *testing.T) {
 	}
 }
 
+// TestRollbackOfADeletedVersion: a way back that went wrong, too, is not taken back itself, also once the version that it came from is deleted.
+func TestRollbackOfADeletedVersion(t *testing.T) {
+	set := compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"],"onVerificationFailure":true}}`))
+	for _, row := range []struct {
+		status rollout.JobStatus
+		waits  string
+	}{{rollout.JobFailure, "rollback_failed x"}, {rollout.JobSuccessful, "rollback_triggered x"}} {
+		s := fleet(1, "", map[string][]string{"api": {"v0", "v1", "v2"}})
+		s.Targets[0].Jobs = []rollout.Job{ran("v0", rollout.JobSuccessful, -60), ran("v1", rollout.JobSuccessful, -30), ran("v2", rollout.JobFailure, -5)}
+		plan := mustPlan(t, set, s, t0)
+		if got := started(plan); !slices.Equal(got, []string{"r1/api@v1"}) {
+			t.Fatalf("starts %q", got)
+		}
+		add(&s, plan.Start[0], verified(job(plan.Start[0], t0, row.status), rollout.VerificationFailed))
+		if plan = mustPlan(t, set, s, minute(1)); len(plan.Start) != 0 || waits(plan) != row.waits {
+			t.Errorf("%s: starts %q, waits for %q, want %q", row.status, started(plan), waits(plan), row.waits)
+		}
+		s.Versions = s.Versions[:2]
+		if plan = mustPlan(t, set, s, minute(1)); len(plan.Start) != 0 {
+			t.Errorf("%s, and v2 is deleted: starts %q", row.status, started(plan))
+		}
+	}
+}
+
 // TestRollbackFirst: capacity goes to those that are taken back before anybody is taken forward.
 func TestRollbackFirst(t *testing.T) {
 	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
@@ -187,6 +211,10 @@ func TestRollbackFirst(t *testing.T) {
 	plan := mustPlan(t, compile(t, policy(`{"rollback":{"onJobStatuses":["failure"]}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, minute(6))
 	if got := started(plan); !slices.Equal(got, []string{"r3/api@v1"}) || plan.Start[0].Purpose != rollout.PurposeRollback {
 		t.Errorf("starts %q", got)
+	}
+	s.Targets[1].Current, s.Targets[1].Jobs = "", []rollout.Job{ran("v1", rollout.JobSuccessful, -30), ran("v2", rollout.JobFailure, 6)}
+	if plan = mustPlan(t, compile(t, policy(`{"rollback":{"onJobStatuses":["failure"]}}`)), s, minute(6)); !slices.Equal(started(plan), []string{"r3/api@v1", "r2/api@v1", "r1/api@v2"}) {
+		t.Errorf("starts %q: who went wrong first goes first, and nobody forward before them", started(plan))
 	}
 }
 

@@ -40,6 +40,13 @@ func TestSnapshotFaults(t *testing.T) {
 		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "duplicate targets: r1 / prod / api occurs twice: one entry per release target"},
 		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "required resources: an entry has no id: every one needs its own"},
 		{"a resource occurs twice", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }, 1, `duplicate resources: "r1": is the id of two entries: ids are unique`},
+		{"a version has no id", func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{Deployment: "api", CreatedAt: t0})
+		}, 1, "required versions[2].id: is required"},
+		{"a version of a deployment that there is not", func(s *rollout.Snapshot) { s.Versions[1].Deployment = "db" }, 1, `unknown_value versions[1].deployment: "db": is not the id of a deployment`},
+		{"a deployment has two versions of one id", func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v1", Deployment: "api", CreatedAt: t0})
+		}, 1, `duplicate versions: "v1": is the id of two versions of "api": ids are unique within a deployment`},
 		{"an approval of no deployment would approve nothing, and nobody would know why", func(s *rollout.Snapshot) {
 			s.Approvals = []rollout.Approval{{Version: "v1", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0}}
 		}, 1, "required approvals[0].deployment: is required: the deployment that the version belongs to"},

@@ -1,0 +1,73 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestNoAnswer: what a rule does where its expression reads a key that is not there, or fails, by the place at which it stands. Only r1 has the label
+// that all of them read, and it is no number.
+func TestNoAnswer(t *testing.T) {
+	const missing, fails = "resource.metadata['tier'] == 'a'", "int(resource.metadata['tier']) > 1 || resource.name == 'r2'"
+	const missingDeployment, failsDeployment = "deployment.metadata['layer'] == 'node'", "int(deployment.name) > 1"
+	both := []string{"r1/api@v2", "r2/api@v2"}
+	for _, row := range []struct {
+		why, policies string
+		starts        []string
+		waits         []string
+		diagnostics   []string
+	}{
+		{"policy: it does not govern, and that is counted", `{"name":"p","selector":"` + missing + `","rules":[{"anyApproval":{"minApprovals":1}}]}`,
+			[]string{"r2/api@v2"}, []string{"r1/api@v2: approval_missing"}, []string{"missing_key p resource.metadata['tier'] 1 r2 / prod / api"}},
+		{"policy: on all targets", `{"name":"p","selector":"` + missingDeployment + `","rules":[{"anyApproval":{"minApprovals":1}}]}`,
+			both, nil, []string{"missing_key p deployment.metadata['layer'] 2 r1 / prod / api"}},
+		{"policy: the target is held", `{"name":"p","selector":"` + fails + `","rules":[{"retry":{"maxRetries":1}}]}`,
+			[]string{"r2/api@v2"}, []string{"r1/api@: selector_error"}, []string{"selector_error p * 1 r1 / prod / api"}},
+		{"bracket: the deployment is no member", policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"` + missingDeployment + `","readinessWindowSeconds":60}}`),
+			both, nil, []string{"missing_key b deployment.metadata['layer'] 2 r1 / prod / api"}},
+		{"bracket: its targets are held", policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"` + failsDeployment + `","readinessWindowSeconds":60}}`),
+			nil, []string{"r1/api@: selector_error", "r2/api@: selector_error"}, []string{"selector_error b * 2 r1 / prod / api"}},
+		{"roles: it is a main", policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"` + missingDeployment + `"}}}`),
+			both, nil, []string{"missing_key b deployment.metadata['layer'] 1 prod / api"}},
+		{"concurrency: the resource is in no pool", policy(`{"id":"c","resourceConcurrency":{"groupSelector":"` + missing + `","limit":0}}`),
+			[]string{"r2/api@v2"}, []string{"r1/api@v2: slot_paused"}, []string{"missing_key c resource.metadata['tier'] 1 r2"}},
+		{"concurrency: the targets on it are held", policy(`{"id":"c","resourceConcurrency":{"groupSelector":"` + fails + `","limit":1}}`),
+			[]string{"r2/api@v2"}, []string{"r1/api@: selector_error"}, []string{"selector_error c * 1 r1"}},
+		{"dependsOn: it names nobody", policy(`{"id":"d","deploymentDependency":{"dependsOn":"` + missingDeployment + `","appliesTo":"deployment.name == 'api'"}}`),
+			nil, []string{"r1/api@v2: dependency_unmatched", "r2/api@v2: dependency_unmatched"}, []string{"missing_key d deployment.metadata['layer'] 1 r1 / prod / db"}},
+		{"dependsOn: it denies", policy(`{"id":"d","deploymentDependency":{"dependsOn":"` + failsDeployment + `","appliesTo":"deployment.name == 'api'"}}`),
+			nil, []string{"r1/api@v2: selector_error", "r2/api@v2: selector_error"}, nil},
+		{"appliesTo: the rule applies", policy(`{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'x'","appliesTo":"deployment.name == 'api' && ` + missing + `"}}`),
+			nil, []string{"r1/api@v2: dependency_unmatched", "r2/api@v2: dependency_unmatched"}, nil},
+		{"appliesTo: it denies", policy(`{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'api' && (` + fails + `)"}}`),
+			[]string{"r2/api@v2"}, []string{"r1/api@v2: selector_error"}, nil},
+		{"environmentProgression: it names no environment", policy(`{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"environment.metadata['tier'] == 'pre'"}}`),
+			nil, []string{"r1/api@v2: progression_no_environment", "r2/api@v2: progression_no_environment"}, []string{"missing_key e environment.metadata['tier'] 1 qa / api"}},
+		{"versionSelector: it denies", policy(`{"id":"s","versionSelector":{"selector":"version.metadata['stable'] == 'yes'"}}`),
+			nil, []string{"r1/api@v2: selector_missing_key", "r2/api@v2: selector_missing_key"}, nil},
+	} {
+		s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}})
+		s.Environments = append(s.Environments, rollout.Environment{ID: "qa"})
+		s.Resources[0].Metadata = map[string]string{"tier": "a"}
+		s.Resources[1].Metadata = nil
+		if !strings.HasPrefix(row.why, "dependsOn") && !strings.HasPrefix(row.why, "appliesTo") {
+			s.Targets = slices.DeleteFunc(s.Targets, func(x rollout.Target) bool { return x.Deployment == "db" })
+		}
+		plan := mustPlan(t, compile(t, row.policies), s, t0)
+		var told []string
+		for _, d := range plan.Diagnostics {
+			detail := d.Detail
+			if d.Code == rollout.DiagnosticSelectorError {
+				detail = "*" // the text of the compiler
+			}
+			told = append(told, fmt.Sprintf("%s %s %s %d %s", d.Code, d.Rule, detail, d.Count, d.Example))
+		}
+		if got := started(plan); !slices.Equal(got, row.starts) || !slices.Equal(blockers(plan), row.waits) || !slices.Equal(told, row.diagnostics) {
+			t.Errorf("%s:\n\tstarts %q, waits %q, tells %q; want\n\tstarts %q, waits %q, tells %q", row.why, got, blockers(plan), told, row.starts, row.waits, row.diagnostics)
+		}
+	}
+}
