@@ -787,7 +787,7 @@ func TestI6NextIsExact(t *testing.T) {
 }
 
 // TestI15EveryWaitCanEnd: every verdict that is pending names an instant after now or an event, nobody waits for nothing, and each target
-// is spoken of once.
+// is spoken of once. What a reason means for whoever reads it, its status and the kinds of what can change it, is the same everywhere.
 func TestI15EveryWaitCanEnd(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
@@ -814,6 +814,9 @@ func TestI15EveryWaitCanEnd(t *testing.T) {
 				case b.Until.After(w.now) && (w.plan.Next.IsZero() || w.plan.Next.After(b.Until)):
 					t.Fatalf("%v waits until %v, next is %v", wait.TargetID, b.Until, w.plan.Next)
 				}
+				if fault := formFault(b); fault != "" {
+					t.Fatalf("%v waits for %+v: %s", wait.TargetID, b, fault)
+				}
 			}
 		}
 		there := 0
@@ -825,7 +828,9 @@ func TestI15EveryWaitCanEnd(t *testing.T) {
 		if n := len(said) + w.plan.Keep.Current + w.plan.Keep.Started; n != there {
 			t.Fatalf("%d targets, %d start or wait, %+v are kept", len(w.s.Targets), len(said), w.plan.Keep)
 		}
-	}, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "bracket_waits_for_members", "slot_full", "slot_paused")
+	}, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "bracket_waits_for_members", "slot_full", "slot_paused",
+		"version_not_deployable", "selector_no_match", "approval_missing", "progression_waiting", "progression_no_environment", "dependency_unmatched", "dependency_unmet", "cooldown",
+		"window_closed", "rollout_not_started", "rollout_not_due", "rollback_triggered", "retry_backoff", "retry_exhausted", "target_busy")
 }
 
 // String shows a world that broke a promise.

@@ -97,6 +97,81 @@ func TestTargetIDReads(t *testing.T) {
 	}
 }
 
+// forms are what hosts branch on: the status of each reason, then whether it has an Until (! always, - never, ? sometimes), then the kinds of events.
+func forms() map[rollout.Reason]string {
+	return map[rollout.Reason]string{
+		"version_not_deployable":       "denied - version",
+		"selector_no_match":            "denied - config",
+		"selector_missing_key":         "denied - config",
+		"selector_error":               "denied - config|denied - dependency", // of a rule; of a version
+		"approval_missing":             "pending - approval",
+		"progression_no_environment":   "denied - config",
+		"progression_too_old":          "denied - config,job",
+		"progression_waiting":          "pending ? job",
+		"dependency_unmatched":         "denied - config",
+		"dependency_unmet":             "denied - dependency",
+		"version_dependency_unmet":     "denied - dependency",
+		"cooldown":                     "denied ! ",
+		"window_closed":                "pending ! |pending - config", // one that never opens
+		"window_too_short":             "pending ! |pending - config",
+		"rollout_not_started":          "pending ? approval|pending ? job|pending ? approval,job|pending - config|pending - config,job|pending ? approval,config|pending ? approval,config,job",
+		"rollout_not_due":              "pending ! ",
+		"rollout_overflow":             "denied - config",
+		"rollback_triggered":           "denied - operator,version",
+		"rollback_failed":              "denied - operator,version",
+		"retry_backoff":                "pending ! ",
+		"retry_exhausted":              "denied - operator,version",
+		"target_busy":                  "denied - job",
+		"version_unknown":              "denied - version",
+		"custom_invalid":               "denied - config",
+		"slot_full":                    "pending - slot",
+		"slot_paused":                  "pending - config",
+		"slot_keys_full":               "pending - slot",
+		"slot_reserved":                "pending - slot",
+		"bracket_waits_for_members":    "pending - member|pending ! |pending ! member",
+		"bracket_failed_holding":       "pending - operator",
+		"bracket_queued":               "pending - execution_end",
+		"bracket_merge_budget":         "pending - execution_end",
+		"bracket_hook_without_version": "pending - version",
+		"bracket_ended":                "denied - group_close,operator",
+		"bracket_hook_waits_for_main":  "pending - group_close",
+		"bracket_no_version":           "denied - version",
+	}
+}
+
+// formFault says what is wrong with the status of a verdict, its Until or its events; nothing about reasons of the host, and of brackets those whose events
+// depend on what holds them up.
+func formFault(v rollout.Verdict) string {
+	until := "-"
+	if !v.Until.IsZero() {
+		until = "!"
+	}
+	var kinds []string
+	for _, on := range v.On {
+		kinds = append(kinds, string(on.Kind))
+		needs := map[rollout.ConditionKind][]string{
+			rollout.OnApproval: {on.Version, on.Deployment, on.Environment}, rollout.OnDependency: {on.Deployment, on.Resource, on.Environment}, rollout.OnMember: {on.Group, on.Resource, on.Deployment},
+			rollout.OnExecutionEnd: {on.Rule, on.Resource}, rollout.OnGroupClose: {on.Rule, on.Environment}, rollout.OnSlot: {on.Pool}, rollout.OnVersion: {on.Deployment},
+			rollout.OnConfig: {on.Rule + on.Pool}, rollout.OnJob: {on.Deployment, on.Version + on.Resource}, rollout.OnOperator: {},
+		}
+		if parts, known := needs[on.Kind]; !known || slices.Contains(parts, "") {
+			return "who waits for it cannot tell which " + string(on.Kind)
+		}
+	}
+	slices.Sort(kinds)
+	form, known := forms()[v.Reason]
+	if !known {
+		return ""
+	}
+	for _, one := range strings.Split(form, "|") {
+		parts := strings.Split(one, " ")
+		if string(v.Status) == parts[0] && (parts[1] == "?" || parts[1] == until) && strings.Join(slices.Compact(kinds), ",") == parts[2] {
+			return ""
+		}
+	}
+	return "want " + form
+}
+
 // TestReasonsAreGiven: every reason that is documented is one that some verdict has, and a test asks for it by its name or its code.
 func TestReasonsAreGiven(t *testing.T) {
 	read := func(pattern string, except ...string) string {
