@@ -1,6 +1,7 @@
 package bracket
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -120,14 +121,15 @@ func (h *host) stepAt(now time.Time) Plan {
 	h.now = now
 	before := h.state
 	o := h.observation()
-	was := describe(before)
+	was := dump(h.t, before)
 	next, plan, err := Step(h.rule, before, o, now)
 	if err != nil {
 		h.t.Fatalf("%v: %v", now, err)
 	}
-	if is := describe(before); is != was {
+	if is := dump(h.t, before); is != was {
 		h.t.Fatalf("the given state was touched:\n%s\n%s", was, is)
 	}
+	h.branch(o)
 	again, _, err := Step(h.rule, next, o, now)
 	if err != nil || !reflect.DeepEqual(next, again) {
 		h.t.Fatalf("I6: a repeated step changes the state once more (%v):\n%s\n%s", err, describe(next), describe(again))
@@ -137,6 +139,95 @@ func (h *host) stepAt(now time.Time) Plan {
 	}
 	h.state, h.plan = next, plan
 	return plan
+}
+
+// branch lets two planners go on from one state, as it comes from a store: what the second one does changes nothing for the first, nor for the state.
+func (h *host) branch(o Observation) {
+	h.t.Helper()
+	before := roomy(h.state)
+	was := dump(h.t, before)
+	first, _, err := Step(h.rule, before, o, h.now)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	is := dump(h.t, first)
+	later := h.now.Add(24 * time.Hour)
+	o.Versions = slices.Clone(o.Versions)
+	for _, m := range o.Members {
+		o.Versions = append(o.Versions, Version{Deployment: m.Deployment, ID: "later", CreatedAt: later.Add(-2 * time.Hour), EligibleAt: later.Add(-2 * time.Hour)})
+	}
+	o.Due = nil
+	for _, kind := range []CommandKind{Skip, Abandon} { // one that is refused, one that ends the execution
+		o.Commands = slices.Clone(h.commands)
+		for i, r := range before.Executions {
+			if r.Open != nil {
+				c := Command{ID: fmt.Sprint("branch ", i), Kind: kind, Group: r.Open.Group, Resource: r.Resource}
+				if kind == Skip {
+					c.Deployment = "nobody"
+				}
+				o.Commands = append(o.Commands, c)
+			}
+		}
+		if _, _, err := Step(h.rule, before, o, later); err != nil {
+			h.t.Fatal(err)
+		}
+		if now := dump(h.t, before); now != was {
+			h.t.Fatalf("the given state was touched:\n%s\n%s", was, now)
+		}
+		if now := dump(h.t, first); now != is {
+			h.t.Fatalf("two steps from one state share what one of them changed:\n%s\n%s", is, now)
+		}
+	}
+}
+
+// dump is everything that a state holds.
+func dump(t failer, s State) string {
+	t.Helper()
+	data, err := json.Marshal(s.Group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range s.Executions {
+		record, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(append(data, '\n'), record...)
+	}
+	return string(data)
+}
+
+// roomy returns a copy of a state whose lists have room behind their ends, as those that were decoded have.
+func roomy(s State) State {
+	group := *s.Group
+	group.Marks, group.Closed = maps.Clone(group.Marks), room(group.Closed)
+	for i, g := range group.Closed {
+		closed := *g
+		closed.Members = room(g.Members)
+		group.Closed[i] = &closed
+	}
+	s.Group, s.Executions = &group, room(s.Executions)
+	for i, r := range s.Executions {
+		record := *r
+		record.Last = maps.Clone(r.Last)
+		if r.Open != nil {
+			open := *r.Open
+			open.Merged, open.Commands, open.Members = room(open.Merged), room(open.Commands), room(open.Members)
+			for k := range open.Members {
+				open.Members[k].Needs = room(open.Members[k].Needs)
+			}
+			record.Open = &open
+		}
+		s.Executions[i] = &record
+	}
+	return s
+}
+
+func room[T any](s []T) []T {
+	if s == nil {
+		return nil
+	}
+	return append(make([]T, 0, len(s)+4), s...)
 }
 
 // start commits runs of the last plan, all of them if none is named, and dispatches them. A name is "resource/deployment".
@@ -152,7 +243,15 @@ func (h *host) start(names ...string) {
 	if len(names) > 0 && len(runs) != len(names) {
 		h.t.Fatalf("%v: %v are not all offered: %s", h.now, names, describeStarts(h.plan))
 	}
-	next, err := h.plan.Commit(h.state, runs, h.now)
+	before := roomy(h.state)
+	was := dump(h.t, before)
+	next, err := h.plan.Commit(before, runs, h.now)
+	if is := dump(h.t, before); is != was {
+		h.t.Fatalf("the given state was touched by a commit:\n%s\n%s", was, is)
+	}
+	if err == nil {
+		next, err = h.plan.Commit(h.state, runs, h.now)
+	}
 	if err != nil {
 		h.t.Fatalf("%v: %v", h.now, err)
 	}
