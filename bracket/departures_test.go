@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -280,6 +281,18 @@ func TestDefects(t *testing.T) {
 			h.succeeds("drain", 101)
 			h.want("n1/os@v2")
 		}, "a gate that opens later is shut until then, whatever it said before; what an execution has frozen it keeps"},
+		{"outdated after the close, before the start", func(h *host) {
+			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "kubelet" && v.ID == "v2" })
+			h.due["n1"] = at(70)
+			h.step(60)
+			h.targets[[2]string{"n1", "kubelet"}].OutdatedAt = at(61)
+			h.step(70)
+			h.start()
+			h.is(StatusExecuting, "os=waiting kubelet=skipped")
+			if c := h.state.Group.Collecting; c == nil || !c.OpenedAt.Equal(at(61)) {
+				h.t.Error(describe(h.state))
+			}
+		}, "it opens the next group instead of slipping into this one"},
 		{"an outdated target bypasses the bracket", func(h *host) {
 			end := h.finishAll(60)
 			h.targets[[2]string{"n1", "os"}].OutdatedAt = at(100)

@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,87 @@ func TestFailure(t *testing.T) {
 			h.fails("drain", 61)
 			h.want("n1/uncordon@v1")
 		}, "a half-drained node is uncordoned"},
+		{"a failed post holds whatever the strategy", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "uncordon")
+			h.fails("uncordon", 63)
+			h.want("")
+			h.is(StatusFailed, "uncordon=failed os=succeeded kubelet=succeeded containerd=succeeded")
+			h.order(Retry, "n1", "", 64)
+			h.step(64)
+			h.want("n1/uncordon@v1")
+		}, "an upgrade that succeeded is not taken back because the node was not uncordoned"},
+		{"a failed post holds under rollback_member", func(h *host) {
+			h.rule.OnMemberFailure, h.rule.AllowMixedPost = RollbackMember, true
+			h.until(60, "n1", "uncordon")
+			h.fails("uncordon", 63)
+			h.want("")
+			h.is(StatusFailed, "uncordon=failed")
+		}, "only mains return"},
+		{"a failed rollback of one member holds", func(h *host) {
+			h.rule.OnMemberFailure, h.rule.AllowMixedPost = RollbackMember, true
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.want("n1/os@v1!")
+			h.start()
+			h.fails("os", 62)
+			h.want("")
+			h.is(StatusFailed, "os=failed uncordon=waiting")
+			h.order(Retry, "n1", "os", 63)
+			h.step(63)
+			h.want("n1/os@v1!")
+			if run := h.plan.Start[0].Run; run.Attempt != 2 {
+				h.t.Errorf("%+v", run)
+			}
+		}, "it is not rolled back once more by itself"},
+		{"rollback_all leaves alone what runs the version that it had", func(h *host) {
+			h.rule.OnMemberFailure, h.rule.UnchangedMemberStrategy = RollbackAll, RedeployCurrent
+			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "os" && v.ID == "v2" })
+			h.until(60, "n1", "os")
+			h.succeeds("os", 61)
+			h.start()
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			h.want("n1/containerd@v1! n1/kubelet@v1!")
+			h.is(StatusFailed, "os=succeeded")
+		}, "os ran its current version again: there is nothing to return to"},
+		{"rollback_all does not hold for a member that never ran", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.targets[[2]string{"n1", "kubelet"}].Current = ""
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.want("n1/os@v1!")
+			h.is(StatusFailed, "kubelet=cancelled")
+		}, "it needs no version to return to"},
+		{"post members in their order after a failure", func(h *host) {
+			posts(h)
+			h.rule.OnMemberFailure = RunPost
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.want("n1/a@v1")
+			h.start()
+			h.succeeds("a", 62)
+			h.want("n1/b@v1")
+			h.start()
+			h.succeeds("b", 63)
+			h.endsAs(StatusFailed, 63)
+		}, "b needs a, whatever has failed before them"},
+		{"skip of a run that succeeds at the same time", func(h *host) {
+			h.until(60, "n1", "os")
+			h.order(Skip, "n1", "os", 61)
+			h.succeeds("os", 61)
+			h.is(StatusExecuting, "os=skipped")
+			if len(h.plan.Refused) > 0 {
+				h.t.Errorf("%+v", h.plan.Refused)
+			}
+		}, "commands are folded before facts"},
+		{"a run that ended before it started", func(h *host) {
+			h.members = []Member{{Deployment: "os"}}
+			h.until(60, "n1", "os")
+			h.end("n1", "os", RunSucceeded, 50)
+			h.step(61)
+			h.endsAs(StatusCompleted, 60)
+		}, "by a clock that lags: nothing ends before it began"},
 		{"a failed post holds under run_post", func(h *host) {
 			h.rule.OnMemberFailure = RunPost
 			h.until(60, "n1", "os")
@@ -878,6 +960,10 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 	if group == nil || group.Closed[0].Status != StatusExecuting || len(executions) != 1 || executions[0].Resource != "n1" {
 		t.Errorf("Changed: %v %v", group, executions)
 	}
+	if late := check("later", first, empty, runs[:1], at(62), false); !late.Executions[0].Open.StartedAt.Equal(at(62)) || !late.Executions[0].Open.Members[1].StartedAt.Equal(at(62)) {
+		t.Errorf("what is committed at 62 starts at %v", late.Executions[0].Open.StartedAt)
+	}
+	check("another environment", first, NewState("rule", "staging"), runs[:1], at(60), true)
 	// hosts sort and cut what they were offered
 	mixed := first
 	mixed.Start = []Start{first.Start[1], {}, first.Start[0]}

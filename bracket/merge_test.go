@@ -63,6 +63,9 @@ func TestMerge(t *testing.T) {
 			h.end("n1", "os", RunFailed, 161)
 			h.step(161)
 			h.want("n1/os@v3")
+			if r := h.plan.Start[0].Run; r.Generation != 2 || r.Attempt != 1 {
+				h.t.Errorf("attempts of the new generation start at 1: %+v", r)
+			}
 			h.is(StatusExecuting, "os=waiting")
 			h.start()
 			h.succeeds("os", 162)
@@ -502,6 +505,36 @@ func TestMerge(t *testing.T) {
 			h.merged(true)
 			h.want("n1/os@v2")
 		}, "the same version again, because the run began before"},
+		{"a pre that an operator skipped", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "drain")
+			h.fails("drain", 61)
+			h.order(Skip, "n1", "drain", 62)
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(true)
+			h.want("n1/os@v2")
+		}, "skipped counts as prepared"},
+		{"back to the version that the target ran before a run that failed", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.end("n1", "os", RunFailed, 61).RetryAt = at(500)
+			h.version("os", "v2").EligibleAt = time.Time{}
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(true)
+			h.want("n1/os@v1")
+		}, "nobody knows what the run of v2 has left behind, so v1 runs again"},
+		{"a target that waits and became outdated", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.targets[[2]string{"n1", "kubelet"}].OutdatedAt = at(100)
+			h.next("containerd@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/containerd@v3 n1/kubelet@v1")
+		}, "the newer group locks what it runs, and that needs a new run"},
 		{"merging twice", func(h *host) {
 			merging(h)
 			h.rule.MaxMerges = ptr(2)
@@ -512,6 +545,9 @@ func TestMerge(t *testing.T) {
 			h.step(260)
 			if x := h.open("n1"); len(x.Merged) != 2 || x.Generation != 3 {
 				h.t.Fatalf("%s", describe(h.state))
+			}
+			if v := h.evaluate("n1", "os", "v2"); v.Reason != ReasonInProgress {
+				h.t.Errorf("what runs is the version it was started with: %+v", v)
 			}
 			h.succeeds("os", 261)
 			h.want("n1/os@v4")
