@@ -141,6 +141,21 @@ func TestVerdicts(t *testing.T) {
 			h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{"v2"}
 			h.step(30)
 		}, "kubelet", "v2", ReasonNotLocked, 0, "", "the group may lock it for others, never for this target"},
+		{"16 out of scope here, in scope elsewhere", func(h *host) {
+			prepared(h)
+			h.target("n2", "kubelet", "v1")
+			h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{"v2"}
+			h.step(30)
+		}, "kubelet", "v2", ReasonNotLocked, 0, "", "the group collects it for n2"},
+		{"16 below the mark while a group collects", func(h *host) {
+			prepared(h)
+			h.until(60, "n1", "uncordon")
+			h.end("n1", "uncordon", RunSucceeded, 61)
+			h.publish("kubelet", "v1b", -1)
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v1" // turned back by hand
+			h.publish("os", "v2", 62)
+			h.step(63)
+		}, "kubelet", "v1b", ReasonNotLocked, 0, "", "a group has locked a newer one: no group collects it any more"},
 		{"16 below the mark", func(h *host) {
 			prepared(h)
 			h.until(60, "n1", "uncordon")

@@ -333,6 +333,26 @@ func TestFailure(t *testing.T) {
 			h.succeeds("uncordon", 65)
 			h.endsAs(StatusFailed, 65)
 		}, "rolled back counts as satisfied for the post phase"},
+		{"rollback_all leaves hooks alone", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.publish("drain", "v2", 0)
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.want("n1/os@v1!")
+			h.is(StatusFailed, "drain=succeeded")
+		}, "the node is drained, by whatever version"},
+		{"mixed: dependants of dependants are cancelled", func(h *host) {
+			h.rule.OnMemberFailure, h.rule.AllowMixedPost = RollbackMember, true
+			roles(h)
+			h.members[3].Needs = []string{"kubelet"} // containerd, which needs os only through kubelet
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.is(StatusFailed, "kubelet=cancelled containerd=cancelled")
+			h.want("n1/os@v1!")
+			h.start()
+			h.succeeds("os", 62)
+			h.want("n1/uncordon@v1")
+		}, "a cancelled need counts as satisfied, but not for what the failure was to stop"},
 		{"mixed: dependants are cancelled", func(h *host) {
 			h.rule.OnMemberFailure, h.rule.AllowMixedPost = RollbackMember, true
 			h.until(60, "n1", "os")
@@ -468,6 +488,9 @@ func TestFailure(t *testing.T) {
 			h.endsAs(StatusCompleted, 70)
 			if e := h.plan.Events[0]; e.Kind != ExecutionEnded || e.Quarantine {
 				h.t.Errorf("%+v", h.plan.Events)
+			}
+			if h.step(76); len(h.plan.Refused) > 0 {
+				h.t.Errorf("a command that did its work is refused: %+v", h.plan.Refused)
 			}
 		}, "the operator finished by hand"},
 		{"resolve by a clock that runs ahead", func(h *host) {
@@ -690,7 +713,8 @@ func TestFailure(t *testing.T) {
 			for _, r := range []Run{stranger, other, nobody, later} {
 				h.runs[r] = &RunFact{Run: r, Status: RunRunning, StartedAt: at(59)}
 			}
-			if plan := h.step(61); len(plan.Unknown) != 4 || h.record("n1") != nil {
+			if plan := h.step(61); len(plan.Unknown) != 4 || h.record("n1") != nil ||
+				!slices.IsSortedFunc(plan.Unknown, func(a, b Run) int { return strings.Compare(a.String(), b.String()) }) {
 				h.t.Errorf("%v", plan.Unknown)
 			}
 			delete(h.runs, later)
