@@ -87,7 +87,7 @@ type Clique struct {
 }
 
 // UnmarshalJSON reads a SetSpec strictly: unknown fields, repeated fields and malformed values are errors, all of them
-// reported, joined, each a *[FieldError]. It does not validate. On error the
+// reported, joined, each a *[FieldError]. It does not validate. A field that is left out is unset, whatever it was before. On error the
 // SetSpec is unchanged.
 func (s *SetSpec) UnmarshalJSON(data []byte) error {
 	type plain SetSpec

@@ -105,6 +105,10 @@ func TestSetJSON(t *testing.T) {
 	if err != nil || string(data) != doc {
 		t.Errorf("%v\n%s\n%s", err, data, doc)
 	}
+	rest := spec
+	if err := json.Unmarshal([]byte(`{"replicas":1}`), &rest); err != nil || !reflect.DeepEqual(rest, surge.SetSpec{Replicas: 1}) {
+		t.Errorf("what is left out is not unset: %+v, %v", rest, err)
+	}
 	before := spec
 	err = json.Unmarshal([]byte(`{"components":[{"name":"a","replicas":1,"partition":1,"paused":true,"order":"descending","updateStrategy":{"maxSurge":"x"}}]}`), &spec)
 	want := []string{"unknown_field components[0].partition: unknown field", "unknown_field components[0].paused: unknown field", "unknown_field components[0].order: unknown field",

@@ -44,7 +44,7 @@ const (
 )
 
 // UnmarshalJSON reads a Spec strictly: unknown fields, repeated fields and malformed values are errors, all of them
-// reported, joined, each a *[FieldError]. It does not validate. On error the
+// reported, joined, each a *[FieldError]. It does not validate. A field that is left out is unset, whatever it was before. On error the
 // Spec is unchanged.
 func (s *Spec) UnmarshalJSON(data []byte) error {
 	type plain Spec
