@@ -29,7 +29,14 @@ func parseRecurrence(text string, f *faults) pattern {
 		return p
 	}
 	var seen []string
-	for part := range strings.SplitSeq(strings.ToUpper(text), ";") {
+	// In ASCII alone: elsewhere there are letters, such as the long s, whose capital is one of these.
+	capital := func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r - 'a' + 'A'
+		}
+		return r
+	}
+	for part := range strings.SplitSeq(strings.Map(capital, text), ";") {
 		name, value, ok := strings.Cut(part, "=")
 		if part == "" {
 			add(CodeRecurrenceInvalid, text, "has an empty part: parts are separated by single semicolons, with none at the end")

@@ -107,6 +107,8 @@ func TestFaultsOfWindows(t *testing.T) {
 		{"a blank behind a semicolon", rule("FREQ=DAILY; BYHOUR=1"), []string{"rrule recurrence_invalid"}, "nor is this a rule without BYHOUR"},
 		{"a blank in a list", rule("FREQ=WEEKLY;BYDAY=MO, TU;BYHOUR=1"), []string{"rrule recurrence_invalid"}, "blanks are not trimmed in silence"},
 		{"cron", rule("0 9 * * 1"), []string{"rrule recurrence_invalid", "rrule recurrence_invalid"}, "no rrule at all"},
+		{"letters whose capitals are those of a day", rule("FREQ=WEEKLY;BYDAY=ſu;BYHOUR=1"), []string{"rrule day_invalid"}, "the long s is no s"},
+		{"and of a part", rule("FREQ=DAILY;ıNTERVAL=1;BYHOUR=1"), []string{"rrule recurrence_unsupported"}, "nor is the i without its dot an i"},
 		{"unknown days", rule("FREQ=WEEKLY;BYDAY=MO,XX,OT,,xMO,MONDAY;BYHOUR=1"), []string{"rrule day_invalid", "rrule day_invalid", "rrule day_invalid", "rrule day_invalid", "rrule day_invalid"}, "seven names"},
 		{"week start", rule("FREQ=DAILY;BYHOUR=1;WKST=SU"), []string{"rrule recurrence_unsupported"}, "weeks begin on Monday"},
 		{"no week start", rule("FREQ=DAILY;BYHOUR=1;WKST=1"), []string{"rrule recurrence_invalid"}, "no day"},

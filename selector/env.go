@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Env compiles expressions over one schema. It is immutable and safe for concurrent use; making one takes about as long as compiling
-// ten expressions, so make it once.
+// Env compiles expressions over one schema. It is immutable and safe for concurrent use; making one takes about as long as compiling an
+// expression, so make it once and not for each.
 type Env struct {
 	layout        *layout
 	limits        Limits

@@ -31,7 +31,7 @@
 //	I3  nothing is created at or above R+S
 //	I4  nothing below the partition is deleted
 //	I5  no base replica at the target is deleted, available or not: whoever restarts replicas will restart it
-//	I6  every hole of the base is filled by the same plan; a set in which nothing is broken or under way has converged
+//	I6  every hole of the base is filled by the same plan; unless it is paused, a set in which nothing is broken, on its way or planned has converged
 //	I9  after the whole plan, the next one is empty
 //	IE  a surge is created only while an available outdated replica waits, and never more than floor minus those that stay
 //	IR  below the partition replicas are created at the stable revision, all others at the target

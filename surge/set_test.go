@@ -345,7 +345,7 @@ func TestSetProgress(t *testing.T) {
 func TestProgressStarted(t *testing.T) {
 	early := time.Date(2025, 1, 15, 10, 0, 0, 0, time.UTC)
 	now := early.Add(5 * time.Minute)
-	p := surge.Progress{Updating: []int{0, 1}, Updated: []int{2}}
+	p := surge.Progress{Updating: []int{0, 1}, Updated: []int{2, 3}}
 	got := p.Started([]surge.Updating{{ReplicaIndex: 0, UpdateStartedAt: early}, {ReplicaIndex: 4, UpdateStartedAt: early}}, now)
 	data, err := json.Marshal(got)
 	if want := `[{"replicaIndex":0,"updateStartedAt":"2025-01-15T10:00:00Z"},{"replicaIndex":1,"updateStartedAt":"2025-01-15T10:05:00Z"}]`; err != nil || string(data) != want {
@@ -358,7 +358,7 @@ func TestProgressStarted(t *testing.T) {
 		A surge.Selected `json:"readyPodsSelectedToUpdate"`
 		B surge.Selected `json:"empty"`
 	}{A: p.Names(func(index int) string { return "pod-" + strconv.Itoa(index) })})
-	if want := `{"readyPodsSelectedToUpdate":{"current":["pod-0","pod-1"],"completed":["pod-2"]},"empty":{}}`; err != nil || string(data) != want {
+	if want := `{"readyPodsSelectedToUpdate":{"current":["pod-0","pod-1"],"completed":["pod-2","pod-3"]},"empty":{}}`; err != nil || string(data) != want {
 		t.Errorf("got %s, want %s", data, want)
 	}
 	// Surges and what lies above never count, and of the protected ones only those that serve at the target.

@@ -30,8 +30,8 @@ type Spec struct {
 	Order Order `json:"order,omitempty"`
 	// Force replaces every unavailable outdated replica at once instead of MaxUnavailable plus MaxSurge of them at a time.
 	Force bool `json:"force,omitempty"`
-	// Paused freezes the update: missing base replicas are still created, at the target revision, and a scale-in is
-	// finished; existing surges stay.
+	// Paused freezes the update: missing base replicas are still created, at the revision they would have without it, and a
+	// scale-in is finished; existing surges stay.
 	Paused bool `json:"paused,omitempty"`
 }
 
