@@ -362,6 +362,21 @@ func TestDefects(t *testing.T) {
 			h.succeeds("os", 61)
 			h.want("n1/containerd@v2")
 		}, "in the order of ids it is like any other"},
+		{"a version that was locked, withdrawn and approved again", func(h *host) {
+			h.publish("os", "v3", 1)
+			h.due["n1"] = time.Time{}
+			h.step(61)
+			h.version("os", "v3").EligibleAt = time.Time{}
+			h.publish("kubelet", "v3", 70)
+			h.step(130)
+			if g := h.state.Group; g.Number != 2 || g.Closed[0].Members[3].Locks[0].ID != "v2" || g.Marks["os"].ID != "v3" {
+				h.t.Error(g.Marks, describe(h.state))
+			}
+			h.version("os", "v3").EligibleAt = at(140)
+			if h.step(141); h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+		}, "I15: the mark is the greatest version that any group locked, not the last one"},
 		{"marks of members without a new version stay", func(h *host) {
 			h.rule.OnMemberFailure = RunPost
 			h.until(60, "n1", "os")

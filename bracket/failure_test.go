@@ -705,7 +705,7 @@ func TestFailure(t *testing.T) {
 			stranger := known
 			stranger.Group = GroupID("rule", "prod", 9)
 			other := known
-			other.Group = GroupID("other", "prod", 1)
+			other.Group, other.Resource = GroupID("other", "prod", 1), "n9"
 			nobody := known
 			nobody.Deployment = "nobody"
 			later := known

@@ -154,7 +154,7 @@ func (h *host) branch(o Observation) {
 	later := h.now.Add(24 * time.Hour)
 	o.Versions = slices.Clone(o.Versions)
 	for _, m := range o.Members {
-		o.Versions = append(o.Versions, Version{Deployment: m.Deployment, ID: "later", CreatedAt: later.Add(-2 * time.Hour), EligibleAt: later.Add(-2 * time.Hour)})
+		o.Versions = append(o.Versions, Version{Deployment: m.Deployment, ID: "other", CreatedAt: h.now.Add(-1), EligibleAt: h.now.Add(-1)})
 	}
 	o.Due = nil
 	for _, kind := range []CommandKind{Skip, Abandon} { // one that is refused, one that ends the execution

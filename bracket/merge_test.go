@@ -117,6 +117,34 @@ func TestMerge(t *testing.T) {
 			h.succeeds("os", 161)
 			h.want("n1/a@v1")
 		}, "b was frozen to need a"},
+		{"from is what ran before the execution, not before the merge", func(h *host) {
+			merging(h)
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "os")
+			h.next("os@v3")
+			h.succeeds("os", 159)
+			h.step(160)
+			h.merged(true)
+			h.want("n1/os@v3")
+			h.start()
+			h.fails("os", 161)
+			h.want("n1/os@v1!")
+		}, "a way back leads to what the node ran before it was drained"},
+		{"a hook that only the older group has needs nothing that was dropped", func(h *host) {
+			posts(h)
+			h.member("x", "os")
+			h.target("n1", "x", "v1")
+			h.publish("x", "v2", 0)
+			h.until(60, "n1", "os")
+			h.members = h.members[:1]
+			h.next("os@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/os@v3")
+			h.start()
+			h.succeeds("os", 161)
+			h.want("n1/a@v1")
+		}, "x waited and is not wanted any more"},
 		{"a post, the first of the members", func(h *host) {
 			posts(h)
 			h.until(60, "n1", "os")
