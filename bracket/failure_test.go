@@ -771,6 +771,9 @@ func TestFailure(t *testing.T) {
 			h.runs[run] = &RunFact{Run: run, Status: RunRunning, StartedAt: at(160)}
 			h.step(161)
 			h.is(StatusExecuting, "drain=running os=waiting")
+			if last := h.record("n1").Last["prod"]; number(last.Group) != 1 || last.Status != StatusCompleted {
+				h.t.Errorf("what ended before is forgotten: %+v", last)
+			}
 		}, "the old execution is no obstacle, its runs stay known, and a group that collects has none"},
 		{"rollback_all without post members", func(h *host) {
 			h.rule.OnMemberFailure = RollbackAll

@@ -405,7 +405,7 @@ func TestApplyRefuses(t *testing.T) {
 func TestSummaries(t *testing.T) {
 	s := newScene(stuck(1, Quarantine)).lease("nodes", "n2", "g", 2*time.Hour).lease("nodes", "n1", "h", 0).lease("nodes", "n1", "g", 3*time.Hour).
 		running("n2", "g").unavailable("nodes", "n9").unavailable("nodes", "n0").unavailable("nodes", "n9").ask("n9", "g", "nodes")
-	s.Pools[0].Jobs = []Holder{{"n0", "job"}}
+	s.Pools[0].Jobs = []Holder{{"n0", "job"}, {"n1", "h"}, {"n0", "job"}} // one with a lease, one given twice
 	r := s.plan(t)
 	want := Summary{
 		Active: 3, Starts: 1, Total: 10, Max: 2,
