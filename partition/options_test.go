@@ -118,6 +118,48 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// TestLeftoverNames: leftovers are cut from their own number, behind the manual partitions. A single slice of them needs no range, unlike that of all
+// clusters; and where none are left, no partition is added.
+func TestLeftoverNames(t *testing.T) {
+	for _, row := range []struct {
+		why       string
+		n, manual int // of n clusters so many are in the manual partition
+		threshold int
+		size      partition.IntOrString
+		want      string
+	}{
+		{"fewer than the threshold", 5, 2, 4, partition.FromInt(1), "manual:2 Leftovers:3"},
+		{"as many as the threshold, which all clusters together reach long before", 6, 2, 4, partition.FromInt(3), "manual:2 Leftovers 0 - 3:3 Leftovers 3 - 4:1"},
+		{"one slice of all that are left", 6, 2, 4, partition.FromString("100%"), "manual:2 Leftovers:4"},
+		{"a slice larger than what is left", 6, 2, 4, partition.FromInt(5), "manual:2 Leftovers:4"},
+		{"a quarter of what is left", 10, 2, 4, partition.IntOrString{}, "manual:2 Leftovers 0 - 2:2 Leftovers 2 - 4:2 Leftovers 4 - 6:2 Leftovers 6 - 8:2"},
+		{"none is left", 2, 2, 1, partition.FromInt(1), "manual:2"},
+		{"all are left", 2, 0, 1, partition.FromInt(1), "manual:0 Leftovers 0 - 1:1 Leftovers 1 - 2:1"},
+		{"no manual partitions: one slice has a range", 4, -1, 4, partition.FromString("100%"), "Partition 0 - 4:4"},
+		{"and below the threshold none", 3, -1, 4, partition.FromInt(1), "All:3"},
+	} {
+		strategy := partition.Strategy{AutoPartitionSize: row.size, AutoPartitionThreshold: count(row.threshold)}
+		fleet := fleetOf(row.n, fresh())
+		for i := range max(0, row.manual) {
+			fleet.Clusters[i*(row.n-1)].Labels = map[string]string{"stage": "manual"}
+		}
+		if row.manual >= 0 {
+			strategy.Partitions = stage("manual")
+		}
+		plan, err := partition.Plan(strategy, fleet, partition.Options{Leftovers: partition.AppendLeftovers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range plan.Partitions {
+			got = append(got, fmt.Sprint(p.Name, ":", p.Count))
+		}
+		if strings.Join(got, " ") != row.want || len(plan.Unmatched) > 0 {
+			t.Errorf("%s: got %s, %d unmatched, want %s", row.why, strings.Join(got, " "), len(plan.Unmatched), row.want)
+		}
+	}
+}
+
 // TestControllerReasons: in the mode FleetController every cluster that is not released has a reason, too.
 func TestControllerReasons(t *testing.T) {
 	limit := partition.FromInt

@@ -251,6 +251,15 @@ func TestLimitBounds(t *testing.T) {
 		{"an int that 64 bits do not hold", math.MaxInt, "9223372036854775808", math.MaxInt},
 		{"the largest int that they hold", math.MaxInt, "9223372036854775807", math.MaxInt},
 		{"the one below", math.MaxInt, strconv.Itoa(math.MaxInt - 1), math.MaxInt - 1},
+		{"a sign", 10, "+5", 5},
+		{"two signs", 10, "++5", -1},
+		{"a sign of nothing", 10, "+", -1},
+		{"a signed percentage", 10, "+50%", 5},
+		{"two signs of a percentage", 10, "++50%", -1},
+		{"a signed fraction", 1000, "+.5%", 5},
+		{"a percentage of nothing", 10, "%", -1},
+		{"a point", 10, ".%", -1},
+		{"two points", 10, "1.2.3%", -1},
 	} {
 		got, err := partition.Limit(partition.Default, row.count, partition.FromString(row.text))
 		if err != nil {
