@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -276,5 +278,60 @@ func TestMemory(t *testing.T) {
 		} else {
 			t.Logf("%d memberships: %d bytes per cluster", memberships, got)
 		}
+	}
+}
+
+// TestResultsAreTheCallers: what a caller does with a result, or with what it compiled, shows in no later plan.
+func TestResultsAreTheCallers(t *testing.T) {
+	none, env := count(2), "env"
+	labels := &selector.LabelSelector{MatchLabels: map[string]string{"env": "x"}, MatchExpressions: []selector.LabelRequirement{{Key: "tier", Operator: selector.NotIn, Values: []string{"z"}}}}
+	strategy := partition.Strategy{MaxNew: none, MaxUnavailable: partition.FromInt(1), AutoPartitionSize: partition.FromInt(1),
+		Partitions: []partition.Definition{{Name: "a", ClusterSelector: labels}, {Name: "b", ClusterGroup: "g", ClusterGroupSelector: &selector.LabelSelector{}}, {Name: "c"}}}
+	fleet := fleetOf(9, partition.State{Released: newVersion})
+	fleet.Groups = map[string]map[string]string{"g": {"tier": "1"}}
+	for i := range fleet.Clusters {
+		fleet.Clusters[i].Labels, fleet.Clusters[i].Groups = map[string]string{"env": "x"}, []string{"g"}
+		if i%2 > 0 {
+			fleet.Clusters[i].State = healthy(oldVersion)
+		}
+	}
+	slices.Reverse(fleet.Clusters)
+	given := fmt.Sprint(fleet)
+	compiled, err := partition.Compile(strategy, fleet, partition.Options{DisplayNameLabel: &env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(fleet) != given {
+		t.Error("compiling changes the fleet")
+	}
+	text := func() string {
+		data, err := json.Marshal(compiled.Plan())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	first := text()
+	*none, env, labels.MatchLabels["env"], labels.MatchExpressions[0].Values[0], strategy.Partitions[0].Name = 50, "other", "y", "1", "other"
+	for i := range fleet.Clusters {
+		c := &fleet.Clusters[i]
+		c.Name, c.Wanted, c.Released, c.Labels["env"], c.Groups[0] = "other", "other", "other", "z", "h"
+	}
+	fleet.Groups["g"]["tier"] = "2"
+	p := compiled.Plan()
+	if len(p.Warnings) == 0 || len(p.Waiting) == 0 || len(p.Unready) == 0 || len(p.Partitions[0].Blockers) == 0 {
+		t.Fatalf("there is nothing to spoil: %+v", p)
+	}
+	p.Warnings[0].Code, p.Partitions[0].Name, p.Waiting[0].Name, p.Unready[0].Name, p.Partitions[0].Blockers[0].Name = "other", "other", "other", "other", "other"
+	members, err := compiled.Members(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	members[0].Name = "other"
+	if err := compiled.UpdateAll(make([]partition.State, 8)); err == nil {
+		t.Error("eight states for nine clusters")
+	}
+	if again := text(); again != first {
+		t.Errorf("got  %s\nwant %s", again, first)
 	}
 }

@@ -194,6 +194,9 @@ func TestControllerReasons(t *testing.T) {
 			t.Fatalf("%s: %v", row.why, err)
 		}
 		p := compiled.Plan()
+		if p.MaxPerStep != 0 {
+			t.Errorf("%s: %d releases per step, in a mode that ignores them", row.why, p.MaxPerStep)
+		}
 		reason := ""
 		if n := len(p.Waiting); n > 0 {
 			reason = p.Waiting[n-1].Verdict.String()

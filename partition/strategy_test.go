@@ -271,6 +271,25 @@ func TestLimitBounds(t *testing.T) {
 	}
 }
 
+// TestControllerLimitBounds: what no int64 holds is 1 on every processor, and what one just holds is the count.
+func TestControllerLimitBounds(t *testing.T) {
+	for text, want := range map[string]int{
+		"4611686018427387392%": 2, // twice that is the largest float64 below 2 to the 63rd
+		"4611686018427387904%": 1, // twice that is 2 to the 63rd
+		"1e300%":               1,
+		"Inf%":                 1,
+		"-Inf%":                1,
+		"NaN%":                 1,
+		"0x1p5%":               1,
+		"1e2%":                 2,
+		"-0%":                  1,
+	} {
+		if got, err := partition.Limit(partition.FleetController, 2, partition.FromString(text)); err != nil || got != want {
+			t.Errorf("%s of 2 is %d, %v, want %d", text, got, err, want)
+		}
+	}
+}
+
 // TestBadClusters: what is wrong with the fleet itself is found in both modes, beside what is wrong with the strategy.
 func TestBadClusters(t *testing.T) {
 	fleet := partition.Fleet{Clusters: []partition.Cluster{
