@@ -315,6 +315,26 @@ func TestComingFromKubeFleet(t *testing.T) {
 		s.after(2*time.Hour).step(staged.Input{State: staged.StateRun}).want(staged.PhaseWaiting, "c1 done").left(time.Hour)
 		times(s, 2*time.Hour+2*time.Minute, 3*time.Hour+2*time.Minute)
 	})
+	t.Run("K16 a frozen wait that was over before the stop is over, although nobody had looked", func(t *testing.T) {
+		s := newScene(t, waiting(time.Hour, all("st", 1)), staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"}).see(staged.HealthReady, "c1")
+		s.after(time.Hour).step(staged.Input{State: staged.StateStop}).want(staged.PhaseStopped, "c1 done")
+		if e := s.result.Events; !slices.Contains(e, staged.Event{Kind: staged.EventWait, Stage: 0, To: "elapsed"}) {
+			t.Error(e)
+		}
+		if s.after(time.Minute).step(staged.Input{State: staged.StateRun}); s.run.Phase() != staged.PhaseSucceeded {
+			t.Error(s.run)
+		}
+	})
+	t.Run("K14 a frozen wait is not over because the run is cancelled", func(t *testing.T) {
+		s := newScene(t, waiting(time.Hour, all("st", 1)), staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"}).see(staged.HealthReady, "c1")
+		s.after(10 * time.Minute).step(staged.Input{State: staged.StateStop}).after(24 * time.Hour).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}})
+		if s.run.Phase() != staged.PhaseCancelled || !strings.Contains(s.run.String(), "after: wait 1h, frozen") || slices.ContainsFunc(s.result.Events, func(e staged.Event) bool { return e.Kind == staged.EventWait }) {
+			t.Errorf("%v\n%s", s.result.Events, s.run)
+		}
+		if err := json.Unmarshal(encode(t, s.run), new(staged.Run)); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("K17 a stuck target does not keep the run from Stopped", func(t *testing.T) {
 		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 2)}}, staged.Options{}, []string{"c1", "c2", "c3"})
 		s.after(3*time.Minute).see(staged.HealthReady, "c1").want(staged.PhaseProgressing, "c1 done, c2 starting, c3 starting")
@@ -508,6 +528,28 @@ func TestSilentDesigns(t *testing.T) {
 		}
 		s.want(staged.PhaseStopped, "c1 attempt 2").left(0)
 		s.step(staged.Input{State: staged.StateRun}).want(staged.PhaseProgressing, "c1 starting attempt 2").see(staged.HealthReady, "c1").left(time.Hour)
+	})
+	t.Run("after a retry the wait starts again, and the approval that was given stays", func(t *testing.T) {
+		st := all("st", 1)
+		st.MaxFailures = concurrency.Count(1)
+		strategy := waiting(time.Hour, st)
+		strategy.Stages[0].AfterStageTasks = append(strategy.Stages[0].AfterStageTasks, staged.Task{Type: staged.Approval})
+		approval := func(s *scene) staged.ApprovalState {
+			for stage := range s.run.Stages() {
+				return stage.After
+			}
+			return ""
+		}
+		s := newScene(t, strategy, staged.Options{}, []string{"c1"}).see(staged.HealthFailed, "c1")
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Side: staged.After}}}).after(50 * time.Minute)
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1}}}).want(staged.PhaseProgressing, "c1 starting attempt 2")
+		s.after(time.Minute).see(staged.HealthReady, "c1").want(staged.PhaseWaiting, "c1 done attempt 2").left(time.Hour)
+		if len(s.result.Actions) > 0 || approval(s) != staged.ApprovalApproved {
+			t.Errorf("asked again: %v\n%s", s.result.Actions, s.run)
+		}
+		if s.after(time.Hour).step(staged.Input{}); s.run.Phase() != staged.PhaseSucceeded {
+			t.Error(s.run)
+		}
 	})
 	t.Run("a target that was removed and comes back does not join again", func(t *testing.T) {
 		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, staged.Options{Added: staged.Append}, []string{"c1", "c2"})

@@ -48,6 +48,29 @@ func TestRegressions(t *testing.T) {
 	}
 }
 
+// TestRegressionsBlock: by default a regressed target keeps the tasks behind its own stage open, and nothing else; if all done targets are always looked at,
+// it keeps every stage from closing, tasks or not.
+func TestRegressionsBlock(t *testing.T) {
+	for verify, want := range map[staged.Choice]staged.Phase{staged.DuringWait: staged.PhaseSucceeded, staged.Never: staged.PhaseSucceeded, staged.Always: staged.PhaseWaiting} {
+		var stages []staged.Stage
+		for _, ring := range []string{"a", "b"} {
+			stage := all(ring, 1)
+			stage.LabelSelector.MatchLabels = map[string]string{"ring": ring}
+			stages = append(stages, stage)
+		}
+		s := newScene(t, staged.Strategy{Stages: stages}, staged.Options{VerifyDone: verify}, []string{"a1", "b1"}).see(staged.HealthReady, "a1").see(staged.HealthFailing, "a1").see(staged.HealthReady, "b1")
+		if s.run.Phase() != want {
+			t.Errorf("%s: %s", verify, s.run)
+		}
+		if verify != staged.Always {
+			continue
+		}
+		if s.see(staged.HealthReady, "a1"); s.run.Phase() != staged.PhaseSucceeded {
+			t.Errorf("it is ready again: %s", s.run)
+		}
+	}
+}
+
 // TestRegressionsOfLeavingTargets: that a done target is to be removed later changes nothing in its stage. What regressed there recovers when it is
 // ready again, or is skipped; otherwise the stage would not close, and the removal that waits behind it would never begin.
 func TestRegressionsOfLeavingTargets(t *testing.T) {

@@ -281,9 +281,9 @@ func (r *Run) home(name string) (place, bool) {
 	return r.find(name)
 }
 
-// frozen reports whether waits stand still.
+// frozen reports whether waits stand still. Those of a run that is cancelled during a stop do so for ever; one that fails was going on.
 func (r *Run) frozen() bool {
-	return r.desired == StateStop && r.plan.options.WaitDuringStop == Freeze && !r.cancel && r.phase != PhaseFailing && !r.phase.Terminal()
+	return r.desired == StateStop && r.plan.options.WaitDuringStop == Freeze && r.phase != PhaseFailing && r.phase != PhaseFailed
 }
 
 // limitOf is how many of n members of a stage may be in progress.

@@ -105,6 +105,33 @@ func TestOneStepInOrder(t *testing.T) {
 	}
 }
 
+// TestActionsWhileEnding: an action that nobody acknowledged may have had its effect, so that it is repeated in every phase but the terminal ones.
+func TestActionsWhileEnding(t *testing.T) {
+	fail := staged.Input{Observations: []staged.Observation{{Target: "c2", Version: "v2", Health: staged.HealthFailed}}}
+	for _, row := range []struct {
+		phase   staged.Phase
+		options staged.Options
+		input   staged.Input
+	}{
+		{staged.PhaseProgressing, staged.Options{}, staged.Input{}},
+		{staged.PhaseHeld, staged.Options{OnFailure: staged.Hold}, fail},
+		{staged.PhaseStopping, staged.Options{}, staged.Input{State: staged.StateStop}},
+		{staged.PhaseStopped, staged.Options{StopGrace: staged.For(0)}, staged.Input{State: staged.StateStop}},
+		{staged.PhaseFailing, staged.Options{}, fail},
+		{staged.PhaseFailed, staged.Options{StopGrace: staged.For(0)}, fail},
+		{staged.PhaseCancelling, staged.Options{}, staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}}},
+		{staged.PhaseCancelled, staged.Options{StopGrace: staged.For(0)}, staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}}},
+	} {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 2)}}, row.options, []string{"c1", "c2"})
+		token := s.tokens["c1"]
+		s.step(row.input).step(staged.Input{})
+		repeated := slices.ContainsFunc(s.result.Actions, func(a staged.Action) bool { return a.Kind == staged.Start && a.Token == token })
+		if s.run.Phase() != row.phase || repeated == row.phase.Terminal() {
+			t.Errorf("%s, want %s: %v", s.run.Phase(), row.phase, s.result.Actions)
+		}
+	}
+}
+
 // TestGraceIsNotExtended: what stops a run that is ending already does not give it more time.
 func TestGraceIsNotExtended(t *testing.T) {
 	for _, ending := range []staged.Phase{staged.PhaseFailing, staged.PhaseCancelling} {
