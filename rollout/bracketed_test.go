@@ -37,6 +37,54 @@ func TestI16OnePositionPerResource(t *testing.T) {
 	}, "shared turn")
 }
 
+// TestWhoIsRankedWithABracket: by bracket the resources of its members, by resource all that the rule governs in the environment; and a group shuffles them
+// anew if it is asked to.
+func TestWhoIsRankedWithABracket(t *testing.T) {
+	world := func() rollout.Snapshot {
+		s := inEnvironments(fleet(8, "v1", map[string][]string{"node": {"v1", "v2", "v3"}, "tool": {"v1"}}), "qa")
+		s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.ID == "v3" })
+		s.Targets = slices.DeleteFunc(s.Targets, func(x rollout.Target) bool {
+			return x.Deployment == "node" && x.Resource > "r6" || x.Environment == "qa" && x.Resource < "r8"
+		})
+		return s
+	}
+	turns := func(plan rollout.Plan) string {
+		list := make([]string, 6)
+		for _, wait := range plan.Waiting {
+			list[wait.Blockers[0].Data.Position] = wait.Resource
+		}
+		return strings.Join(list, " ")
+	}
+	var first []string
+	for _, row := range []struct {
+		order    string
+		founders int
+		same     bool
+	}{
+		{`"orderKey":"resource_bracket"`, 6, true}, {`"orderKey":"resource"`, 8, true}, {`"orderKey":"resource_bracket","orderSalt":"group"`, 6, false},
+	} {
+		s := world()
+		set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'node'","readinessMode":"immediate","memberRoles":{}}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,`+row.order+`}}`))
+		plan := mustPlan(t, set, s, t0.Add(-time.Hour))
+		if r := plan.State.Rollouts; len(r) != 1 || r[0].Founders != row.founders || r[0].Environment != "prod" || r[0].Group == "" {
+			t.Errorf("%s: rollouts %+v, want one of %d", row.order, r, row.founders)
+		}
+		if row.founders != 6 {
+			continue
+		}
+		before := turns(plan)
+		s.State = plan.State
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "node", Status: rollout.VersionReady, CreatedAt: t0})
+		if plan = mustPlan(t, set, s, t0); (turns(plan) == before) != row.same {
+			t.Errorf("%s: the first group goes %s, the second %s", row.order, before, turns(plan))
+		}
+		first = append(first, before)
+	}
+	if len(first) != 2 || first[0] == first[1] {
+		t.Errorf("salted or not the order is %q", first)
+	}
+}
+
 // TestApprovalOpensTheWindow: a version that waits for an approval is not collected; the window starts when it is given, and not when it was published.
 func TestApprovalOpensTheWindow(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})

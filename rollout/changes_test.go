@@ -78,3 +78,24 @@ func TestExplainErrors(t *testing.T) {
 		t.Error("a copy explains")
 	}
 }
+
+// TestCommitOfACopy: a decoded plan does not know its brackets any more. To claim the slots of a start and to leave out its execution would be worse than to
+// refuse.
+func TestCommitOfACopy(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	plan := mustPlan(t, set, fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
+	var decoded rollout.Plan
+	if err := json.Unmarshal([]byte(text(t, plan)), &decoded); err != nil || len(decoded.Start) != 1 {
+		t.Fatalf("%v, %+v", err, decoded)
+	}
+	if state, err := decoded.Commit(decoded.Start, t0); err == nil || len(state.Pools) != 0 {
+		t.Errorf("a copy commits: %+v, %v", state, err)
+	}
+	if state, err := decoded.Commit(nil, t0); err != nil || text(t, state) != text(t, plan.State) {
+		t.Errorf("nothing was started, and the state is %+v, %v", state, err)
+	}
+	copied := plan // in memory it is the same plan
+	if state, err := copied.Commit(decoded.Start, t0); err != nil || len(state.Executions) != 1 || len(state.Pools[0].Leases) != 1 {
+		t.Errorf("%+v, %v", state, err)
+	}
+}

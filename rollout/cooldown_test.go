@@ -87,6 +87,21 @@ func TestCooldownBatchesReleases(t *testing.T) {
 }
 
 // TestCooldownInBracket: an execution waits until the cooldowns of all its members are over.
+// TestCooldownOfTheSameVersion: what a target runs already is not kept apart from itself, when a bracket runs it once more with a new version of another member.
+func TestCooldownOfTheSameVersion(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"a": {"v1"}, "b": {"v1", "v2"}})
+	for k := range s.Versions {
+		if v := &s.Versions[k]; v.Deployment == "b" && v.ID == "v1" {
+			v.CreatedAt = t0.AddDate(0, 0, -1)
+		}
+	}
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","unchangedMemberStrategy":"redeploy_current","memberRoles":{}}},{"versionCooldown":{"intervalSeconds":7200}}`))
+	if got := started(mustPlan(t, set, s, t0)); !slices.Equal(got, []string{"r1/a@v1", "r1/b@v2"}) {
+		t.Errorf("starts %q", got)
+	}
+}
+
+// TestCooldownInBracket: an execution waits until every member is old enough.
 func TestCooldownInBracket(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"c","versionCooldown":{"intervalSeconds":7200}}`))

@@ -18,6 +18,16 @@ type hostRule struct {
 func (h hostRule) ID() string                                { return h.id }
 func (h hostRule) Judge(c rollout.Candidate) rollout.Verdict { return h.judge(c) }
 
+// TestCustomRuleInTheChain: the host's rule is asked behind those of the policies, before a busy target.
+func TestCustomRuleInTheChain(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
+	set := compileWith(t, policy(weekly("w", "09:00", "17:00", "")+`,{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}`), rollout.WithRule(hostRule{"x", frozenUntil(minute(7))}))
+	if got, want := waits(mustPlan(t, set, s, t0)), "window_closed w 01 09:00:00; rollout_not_due g 01 09:00:00; change_freeze x 01 00:07:00; target_busy"; got != want {
+		t.Errorf("waits for %q, want %q", got, want)
+	}
+}
+
 // frozenUntil is pending until an instant.
 func frozenUntil(at time.Time) func(rollout.Candidate) rollout.Verdict {
 	return func(c rollout.Candidate) rollout.Verdict {

@@ -206,6 +206,13 @@ func TestOverrideOfAGateStartsTheRollout(t *testing.T) {
 		if len(plan.State.Rollouts) != 1 || !plan.State.Rollouts[0].StartAt.Equal(minute(row.start)) {
 			t.Errorf("%s: %+v", row.why, plan.State.Rollouts)
 		}
+		told, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own := told.Versions[0].Rules[1]; own.Rule != "x" || own.Reason != rollout.ReasonOverridden || !own.Since.Equal(minute(max(0, row.created))) {
+			t.Errorf("%s: explained by %+v", row.why, own)
+		}
 	}
 }
 

@@ -124,6 +124,14 @@ func TestProgression(t *testing.T) {
 		{"said of the one that lacks least", replaced(progress(""), either), [][]rollout.Job{ok(3), nil, nil}, [][]rollout.Job{ok(3), ok(3), nil}, 10, "progression_waiting e 2 of 3; rollout_not_started g", 0, ""},
 		{"whichever comes first", replaced(progress(""), either), [][]rollout.Job{ok(3), ok(3), nil}, [][]rollout.Job{ok(3), nil, nil}, 10, "progression_waiting e 2 of 3; rollout_not_started g", 0, ""},
 		{"and of the first of two that lack the same", replaced(progress(""), either), [][]rollout.Job{ok(3), ok(3), nil}, [][]rollout.Job{nil}, 10, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
+		{"of two rules the one that soaks longer: when time alone has opened both the rollout has its start", `{"name":"p","selector":"environment.id == 'prod'","rules":[
+			{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'","minimumSoakTimeMinutes":60}},
+			{"id":"f","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'","minimumSoakTimeMinutes":30}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}]}`,
+			[][]rollout.Job{ok(1)}, nil, 10, "progression_waiting e 1 of 1 until 61; progression_waiting f 1 of 1 until 31; rollout_not_started g until 61", 0, "31"},
+		{"one that needs more than time leaves it without an instant", `{"name":"p","selector":"environment.id == 'prod'","rules":[
+			{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'","minimumSoakTimeMinutes":60}},
+			{"id":"a","anyApproval":{"minApprovals":1}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}]}`,
+			[][]rollout.Job{ok(1)}, nil, 10, "approval_missing a; progression_waiting e 1 of 1 until 61; rollout_not_started g", 0, "61"},
 		{"the earlier soak of two", replaced(progress(`"minimumSoakTimeMinutes":30`), either), [][]rollout.Job{ok(4)}, [][]rollout.Job{ok(2)}, 10, "progression_waiting e 1 of 1 until 32; rollout_not_started g until 32", 0, "32"},
 	} {
 		t.Run(row.why, func(t *testing.T) {

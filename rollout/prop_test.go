@@ -649,12 +649,16 @@ func TestI1OrderOfInput(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			given := text(t, s)
 			plan, err := set.Plan(s, now)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(text(t, w.plan), text(t, plan)); diff != "" {
 				t.Fatal(diff)
+			}
+			if diff := cmp.Diff(given, text(t, s)); diff != "" {
+				t.Fatalf("the snapshot was modified: %s", diff)
 			}
 			if len(s.Targets) > 0 {
 				id := s.Targets[0].TargetID
@@ -682,9 +686,13 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 			starts = shuffled(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), starts)
 		}
 		s := cloneFleet(w.s)
+		said := text(t, w.plan)
 		var err error
 		if s.State, err = w.plan.Commit(starts, w.now); err != nil {
 			t.Fatalf("commit %q: %v", started(rollout.Plan{Start: starts}), err)
+		}
+		if diff := cmp.Diff(said, text(t, w.plan)); diff != "" {
+			t.Fatalf("the plan was modified: %s", diff)
 		}
 		for _, start := range starts {
 			add(&s, start, job(start, w.now, rollout.JobInProgress))

@@ -282,6 +282,13 @@ func TestCurveNeverDue(t *testing.T) {
 	if got := waits(plan); len(plan.Start) != 1 || got != "rollout_overflow p/gradualRollout/0" {
 		t.Errorf("starts %q, waits for %q", started(plan), got)
 	}
+	// Without windows it is the last instant that 64 bits of nanoseconds can tell.
+	for _, row := range []struct{ interval, waits string }{{"7400000000", "rollout_not_due g "}, {"7500000000", "rollout_overflow g"}} {
+		plan := mustPlan(t, compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":`+row.interval+`}}`)), s, t0)
+		if got := waits(plan); len(plan.Start) != 1 || !strings.HasPrefix(got, row.waits) {
+			t.Errorf("%s seconds: starts %q, waits for %q, want %q", row.interval, started(plan), got, row.waits)
+		}
+	}
 }
 
 // TestBracketWaitsForWindows: an execution begins only when all of its members may run, and then is asked no more.
