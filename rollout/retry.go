@@ -49,8 +49,8 @@ func (r Retry) Validate() error {
 	return f.err()
 }
 
-// Delay returns how long after the end of attempt n, counted from 1, the next one waits; n below 1 counts as 1. It saturates at
-// MaxBackoffSeconds, and without that at 2⁶³−1 nanoseconds: no attempt number makes it negative.
+// Delay returns how long after the end of attempt n, counted from 1, the next one waits under a rule that Validate accepts; n below 1 counts as 1. It
+// saturates at MaxBackoffSeconds, and without that at 2⁶³−1 nanoseconds: no attempt number makes it negative.
 func (r Retry) Delay(n int) time.Duration {
 	limit := time.Duration(math.MaxInt64)
 	if r.MaxBackoffSeconds != nil {

@@ -1,0 +1,80 @@
+package rollout_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestJSONNames: the names under which policies are written, and states and decision logs are stored, stay what they are. Those of policies, versions, overrides
+// and verdicts are the ones of the designs. A ! follows what is never left out, and a + precedes what stands beside the other fields.
+func TestJSONNames(t *testing.T) {
+	for _, row := range []struct {
+		of    any
+		names string
+	}{
+		{rollout.Policy{}, "id name! enabled selector! rules!"},
+		{rollout.Rule{}, "id createdAt deploymentBracket resourceConcurrency gradualRollout deploymentDependency versionSelector anyApproval environmentProgression versionCooldown deploymentWindow retry rollback"},
+		{rollout.GradualRollout{}, "rolloutType! timeScaleInterval! positionGrowthFactor waves orderKey orderSalt orderHash"},
+		{rollout.DeploymentDependency{}, "dependsOn! appliesTo match anyEnvironment"},
+		{rollout.VersionSelector{}, "selector! description"},
+		{rollout.AnyApproval{}, "minApprovals!"},
+		{rollout.EnvironmentProgression{}, "dependsOnEnvironmentSelector! minimumSuccessPercentage minimumSoakTimeMinutes maximumAgeHours successStatuses requireVerificationPassed"},
+		{rollout.VersionCooldown{}, "intervalSeconds!"},
+		{rollout.DeploymentWindow{}, "+Window firstDeploy minimumRemainingMinutes"},
+		{rollout.Retry{}, "maxRetries! backoffSeconds backoffStrategy maxBackoffSeconds retryOnStatuses"},
+		{rollout.Rollback{}, "onJobStatuses onVerificationFailure"},
+		{rollout.Snapshot{}, "resources! environments! deployments! versions! targets! approvals overrides unavailable active deletedResources commands state"},
+		{rollout.Resource{}, "id! name kind identifier version metadata"},
+		{rollout.Environment{}, "id! name metadata"},
+		{rollout.Deployment{}, "id! name slug metadata"},
+		{rollout.Version{}, "id! deployment! name tag status! createdAt! metadata targetSelector dependencies"},
+		{rollout.VersionDependency{}, "deployment! versionSelector!"},
+		{rollout.Target{}, "+TargetID current jobs joinedAt outdatedAt priority"},
+		{rollout.TargetID{}, "resource! environment! deployment!"},
+		{rollout.Job{}, "run version! status! createdAt! completedAt verification"},
+		{rollout.Approval{}, "version! deployment! environment! by! status! at!"},
+		{rollout.Override{}, "id! ruleId! versionId! environmentId resourceId createdAt! expiresAt createdBy! reason!"},
+		{rollout.State{}, "brackets executions rollouts pools"},
+		{rollout.RolloutRecord{}, "schema! rule! environment! deployment version group startAt! n0!"},
+		{rollout.Plan{}, "now! start waiting keep! pools stuck orphans events diagnostics next state"},
+		{rollout.Start{}, "+TargetID version! run! purpose! group! claims reason! scoped"},
+		{rollout.Claim{}, "pool! revision! token!"},
+		{rollout.Waiting{}, "+TargetID version blockers!"},
+		{rollout.Keep{}, "current! started!"},
+		{rollout.Pool{}, "key! active! max! total! holders quarantined unavailable"},
+		{rollout.Stuck{}, "resource! group! run pool since!"},
+		{rollout.Event{}, "kind! rule! environment! group! resource at! status! into"},
+		{rollout.Diagnostic{}, "code! rule detail! count! example"},
+		{rollout.Verdict{}, "status! reason! rule until on data"},
+		{rollout.Condition{}, "kind! rule environment deployment resource version group pool"},
+		{rollout.Data{}, "position! population attempt allowed names detail"},
+		{rollout.Explanation{}, "+TargetID now! current started policies bracket held versions"},
+		{rollout.VersionExplanation{}, "version! tag prospect! scoped listed rules"},
+		{rollout.RuleVerdict{}, "kind! +Verdict since"},
+		{rollout.Change{}, "+TargetID before! after!"},
+		{rollout.Situation{}, "start wait blockers"},
+		{rollout.Recording{}, "schema! policies snapshot! plan!"},
+		{rollout.Finding{}, "code! severity! policy rule path detail! fix! targets example"},
+	} {
+		of := reflect.TypeOf(row.of)
+		var names []string
+		for k := range of.NumField() {
+			field := of.Field(k)
+			switch name, options, _ := strings.Cut(field.Tag.Get("json"), ","); {
+			case field.Anonymous:
+				names = append(names, "+"+field.Name)
+			case !field.IsExported():
+			case options == "":
+				names = append(names, name+"!")
+			default:
+				names = append(names, name)
+			}
+		}
+		if got := strings.Join(names, " "); got != row.names {
+			t.Errorf("%s is written as\n\t%s, want\n\t%s", of.Name(), got, row.names)
+		}
+	}
+}
