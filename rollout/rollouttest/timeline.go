@@ -26,7 +26,8 @@ type Timeline struct {
 	// Left lists who still waited at the end, and why.
 	Left []rollout.Waiting `json:"left,omitempty"`
 
-	// Running lists the runs that had not ended at the end, or were still being verified, in the order of their start.
+	// Running lists the runs that had not ended at the end, or were still being verified, in the order of their start; of the fleet's own jobs those without a
+	// run id by their target.
 	Running []string `json:"running,omitempty"`
 
 	// Pools gives the greatest use of every pool, by key.
@@ -301,7 +302,7 @@ func (r *recorder) leave(job rollout.Job) {
 }
 
 // inFlight counts the resources that are being disrupted after the starts of a plan.
-func (r *running) inFlight(plan *rollout.Plan, now time.Time) {
+func (r *running) inFlight(plan *rollout.Plan) {
 	disrupted := map[string]bool{}
 	for _, record := range plan.State.Executions {
 		if record.Open != nil {
@@ -319,10 +320,10 @@ func (r *running) inFlight(plan *rollout.Plan, now time.Time) {
 	r.timeline.InFlight = max(r.timeline.InFlight, len(disrupted))
 }
 
-// finish adds up what a run cost.
-func (r *recorder) finish() {
+// finish adds up what a run cost. found are the jobs that run besides those that were started.
+func (r *recorder) finish(found []string) {
 	t := &r.timeline
-	t.Left, t.Running = r.last, r.running
+	t.Left, t.Running = r.last, slices.Concat(found, r.running)
 	t.Done = !t.CutOff && len(t.Left) == 0 && len(t.Running) == 0
 	t.Drains = len(r.drains)
 	separate := 0

@@ -15,13 +15,15 @@ import (
 )
 
 // World is a fleet, the policies over it, and everything that will happen to it. It is a plain value: [World.Run] changes nothing of it,
-// so one world can be run any number of times, and every run gives the same timeline.
+// so one world can be run any number of times, and every run gives the same timeline, as long as its Store, if it has
+// one, is as it was.
 type World struct {
 	// Policies decide who may start. Required.
 	Policies *rollout.PolicySet
 
 	// Fleet is what exists, and what will: a version and an override are unknown to the planner before their CreatedAt, an approval and a command
 	// before their At, a target before its JoinedAt, and so is a resource of which all targets have still to join. Its State and Active must be empty.
+	// A job that is in progress in it stays so, unless a change ends it: nobody knows for how long.
 	Fleet rollout.Snapshot
 
 	// Start is the instant of the first plan. Zero: when the oldest version was created.
@@ -118,7 +120,7 @@ func (w World) Run(ctx context.Context) (Timeline, error) {
 		return Timeline{}, fmt.Errorf("rollouttest: %w", err)
 	}
 	err = r.run(ctx)
-	r.finish()
+	r.finish(r.found())
 	return r.timeline, err
 }
 
@@ -312,6 +314,9 @@ func (r *running) run(ctx context.Context) error {
 			fresh = !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Reason == rollout.ReasonOverridden })
 			continue
 		}
+		if r.timeline.InFlight == 0 {
+			r.inFlight(&plan) // of what was at work before anything started
+		}
 		r.settled(&plan)
 		wake := r.wake(plan.Next)
 		if !r.Trust {
@@ -327,7 +332,7 @@ func (r *running) run(ctx context.Context) error {
 			return nil
 		}
 		fresh = false
-		r.clock.Set(wake)
+		r.clock.Set(wake.UTC()) // whatever zone somebody wrote it in
 	}
 	return fmt.Errorf("rollouttest: the world is not at rest after %d plans, at %s", maxSteps, r.clock.Now().Format(time.RFC3339Nano))
 }
@@ -438,6 +443,31 @@ func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 		t.Jobs = append(t.Jobs, job)
 		r.started(plan, start, attempt, now)
 	}
-	r.inFlight(plan, now)
+	r.inFlight(plan)
 	return nil
+}
+
+// found lists the jobs, by run or else by target, that are in the fleet itself and have not ended, or are still being verified, the oldest first: nobody knows
+// when they will.
+func (r *running) found() []string {
+	type job struct {
+		name string
+		at   time.Time
+	}
+	var jobs []job
+	for i := range r.fleet.Targets {
+		t := &r.fleet.Targets[i]
+		for _, own := range t.Jobs {
+			_, ours := r.dispatched[own.Run]
+			if !ours && (!own.Status.Terminal() || own.Verification == rollout.VerificationRunning) {
+				jobs = append(jobs, job{cmp.Or(own.Run, t.TargetID.String()), own.CreatedAt})
+			}
+		}
+	}
+	slices.SortFunc(jobs, func(a, b job) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.name, b.name)) })
+	var names []string
+	for _, own := range jobs {
+		names = append(names, own.name)
+	}
+	return names
 }

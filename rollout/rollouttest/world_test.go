@@ -319,6 +319,58 @@ func TestWorldEnds(t *testing.T) {
 	}
 }
 
+// TestWorldBegunHalfWay: jobs that are in the fleet from the beginning are at work like any other, and nobody knows when they end. Instants are told in UTC.
+func TestWorldBegunHalfWay(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+	world := func() rollouttest.World {
+		fleet := rollout.Snapshot{
+			Resources: []rollout.Resource{{ID: "r1"}, {ID: "r2"}}, Environments: []rollout.Environment{{ID: "prod"}}, Deployments: []rollout.Deployment{{ID: "api"}},
+			Versions: []rollout.Version{
+				{ID: "v1", Deployment: "api", Status: rollout.VersionReady, CreatedAt: start},
+				{ID: "v2", Deployment: "api", Status: rollout.VersionReady, CreatedAt: start.Add(time.Hour).In(time.FixedZone("", 3600))},
+			},
+		}
+		for _, r := range fleet.Resources {
+			fleet.Targets = append(fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: r.ID, Environment: "prod", Deployment: "api"}, Current: "v1"})
+		}
+		return rollouttest.World{Policies: compiled(t, `{"name":"p","selector":"true","rules":[{"retry":{"maxRetries":1}}]}`), Fleet: fleet, Start: start}
+	}
+	for _, row := range []struct {
+		why      string
+		edit     func(*rollouttest.World)
+		running  []string
+		inFlight int
+	}{
+		{"nothing runs", func(*rollouttest.World) {}, nil, 2},
+		{"jobs, and one that is being verified", func(w *rollouttest.World) {
+			w.Fleet.Versions = w.Fleet.Versions[:1]
+			w.Fleet.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobQueued, CreatedAt: start}}
+			w.Fleet.Targets[1].Jobs = []rollout.Job{{Run: "b", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: start.Add(-time.Hour), Verification: rollout.VerificationRunning}}
+		}, []string{"b", "r1 / prod / api"}, 1},
+		{"a change ends it", func(w *rollouttest.World) {
+			w.Fleet.Versions = w.Fleet.Versions[:1]
+			w.Fleet.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobQueued, CreatedAt: start}}
+			w.Changes = []rollouttest.Change{{At: start.Add(time.Minute), What: "it ends", Do: func(s *rollout.Snapshot) { s.Targets[0].Jobs[0].Status = rollout.JobSuccessful }}}
+		}, nil, 1},
+	} {
+		w := world()
+		row.edit(&w)
+		timeline, err := w.Run(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", row.why, err)
+		}
+		if !slices.Equal(timeline.Running, row.running) || timeline.Done != (row.running == nil) || timeline.InFlight != row.inFlight {
+			t.Errorf("%s: runs %q, done %t, %d in flight; want %q, %d", row.why, timeline.Running, timeline.Done, timeline.InFlight, row.running, row.inFlight)
+		}
+		for _, e := range timeline.Entries {
+			if e.At.Location() != time.UTC {
+				t.Errorf("%s: %+v is told at %v", row.why, e.Kind, e.At)
+			}
+		}
+	}
+}
+
 func TestForecast(t *testing.T) {
 	t.Parallel()
 	w := rfcWorld(t, 10)
