@@ -81,7 +81,7 @@ func (w *work) brackets(s *Snapshot) error {
 			}
 		}
 	}
-	for _, record := range slices.SortedFunc(slices.Values(s.State.Brackets), compareGroups) {
+	for _, record := range slices.SortedFunc(slices.Values(append(w.lostGroups(executions, live), s.State.Brackets...)), compareGroups) {
 		e, known := w.environment(record.Environment)
 		switch {
 		case !known:
@@ -89,9 +89,11 @@ func (w *work) brackets(s *Snapshot) error {
 			if err != nil {
 				return err
 			}
-			w.plan.State.Brackets = append(w.plan.State.Brackets, record)
+			if record.Number > 0 {
+				w.plan.State.Brackets = append(w.plan.State.Brackets, record)
+			}
 		case !live[record.Rule]:
-			b := w.abandoned(record, e)
+			b := w.abandoned(record, e, executions[record.Rule])
 			if err := w.step(b, s, executions); err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -381,4 +382,44 @@ func TestObstaclesBeforeTheTurn(t *testing.T) {
 	if got, want := blockers(plan), []string{late + "/app@v2: bracket_not_due target_busy"}; !slices.Equal(got, want) {
 		t.Errorf("waits %q, want %q", got, want)
 	}
+}
+
+// TestMadeAgain: a node that is gone and made again under its name has had its execution of the latest group. It gets its versions all the same, in a group
+// of its own, before anything is released; the other node is left alone, and what fails on the new one is not begun again.
+func TestMadeAgain(t *testing.T) {
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	now := t0
+	step := func(status rollout.JobStatus, want ...string) rollout.Plan {
+		t.Helper()
+		plan := mustPlan(t, set, s, now)
+		if got := started(plan); !slices.Equal(got, want) {
+			t.Errorf("at %v %q start, want %q; waits %q", now.Sub(t0), got, want, blockers(plan))
+		}
+		s.State = plan.State
+		carryOut(t, &s, plan, now, status)
+		now = now.Add(time.Minute)
+		return plan
+	}
+	step(rollout.JobSuccessful, "r1/a@v2", "r1/b@v2", "r2/a@v2", "r2/b@v2")
+	step("")
+	s.DeletedResources = []string{"r1"}
+	step("")
+	s.DeletedResources = nil
+	joins := now.Add(time.Minute)
+	for k := range s.Targets {
+		if x := &s.Targets[k]; x.Resource == "r1" {
+			x.Current, x.Jobs, x.JoinedAt = "", nil, joins
+		}
+	}
+	if plan := step(""); !plan.Next.Equal(joins) {
+		t.Errorf("it joins at %v, and the plan is looked at again at %v", joins, plan.Next)
+	}
+	if plan := step(rollout.JobFailure, "r1/a@v2", "r1/b@v2"); len(plan.Start) > 0 && plan.Start[0].Group != "b/prod/2" {
+		t.Errorf("in group %s", plan.Start[0].Group)
+	}
+	step("")
+	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: "b/prod/2", Resource: "r1"}}
+	step("")
+	step("")
 }

@@ -520,3 +520,36 @@ func TestDefectHeldByWhatWentBack(t *testing.T) {
 		t.Errorf("once it is resolved %q start", got)
 	}
 }
+
+// TestDefectGroupLostWithItsRule: the record of a group is lost while an execution of it is open, and its rule or its environment is gone as well. The execution
+// is finished as it was frozen all the same, or ended by an operator: nothing would ever look at it otherwise, and it would keep its slot.
+func TestDefectGroupLostWithItsRule(t *testing.T) {
+	const slots = `{"id":"p","resourceConcurrency":{"groupSelector":"true","limit":1}}`
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+		{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}},`+slots))
+	begun := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	carryOut(t, &begun, mustPlan(t, set, begun, t0), t0, rollout.JobSuccessful)
+	begun.State.Brackets = nil
+
+	s, now := begun, t0.Add(time.Minute)
+	without := compile(t, policy(slots))
+	plan := mustPlan(t, without, s, now)
+	if len(plan.Start) != 1 || plan.Start[0].Group != "b/prod/1" || plan.Start[0].Reason != "slot_held" {
+		t.Fatalf("starts %+v, waits %q", plan.Start, blockers(plan))
+	}
+	carryOut(t, &s, plan, now, rollout.JobSuccessful)
+	plan = mustPlan(t, without, s, now.Add(time.Minute))
+	if len(plan.Start) > 0 || plan.State.Executions[0].Open != nil || len(leases(plan.State)) > 0 || len(plan.State.Brackets) > 0 {
+		t.Errorf("starts %q; of the state there is left %+v", started(plan), plan.State)
+	}
+
+	s = begun
+	s.Environments, s.Targets = []rollout.Environment{{ID: "other"}}, nil
+	if plan = mustPlan(t, set, s, now); plan.State.Executions[0].Open == nil || len(plan.State.Brackets) > 0 {
+		t.Errorf("without its environment: %+v", plan.State)
+	}
+	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: "b/prod/1", Resource: "r1"}}
+	if plan = mustPlan(t, set, s, now); plan.State.Executions[0].Open != nil || len(leases(plan.State)) > 0 {
+		t.Errorf("resolved without its environment: %+v", plan.State)
+	}
+}

@@ -54,9 +54,10 @@
 //   - An execution of a bracket that has begun is finished as it was frozen, with the copy of the rule that its group took: its versions, order and
 //     onMemberFailure stay, also where the version is withdrawn or deleted meanwhile, the rule is removed, or another bracket has taken over the
 //     targets, which then waits. To end it earlier takes a [bracket.Command]. Dependencies outside the bracket and busy targets are asked of it still,
-//     by the rules of now. A member of which the target is removed is cancelled for good if it waits: a node of which the uncordon is taken away
-//     while it is drained is not uncordoned, not even once the uncordon is back. Where its run is in progress, or the resource or the
-//     environment is missing as a whole, the execution stays open, see [DiagnosticExecutionUnseen].
+//     by the rules of now: where a dependency is added on what only the next group brings, the two wait for one another until the execution is ended.
+//     A member of which the target is removed is cancelled for good if it waits: a node of which the uncordon is taken away while it is drained is
+//     not uncordoned, not even once the uncordon is back. Where its run is in progress, or the resource or the environment is missing as a whole, the
+//     execution stays open, see [DiagnosticExecutionUnseen].
 //   - State hangs on the ids of rules, see [LintPolicyDisabledState]. A bracket rule that is renamed collects anew under its new id. One that is removed
 //     and put back collects anew what had not begun, and so tries again where an execution of that group had failed.
 //     While it is away its targets are only as limited as what governs them still: with no policy at all, everything that is ready starts at once. Pause
@@ -65,6 +66,8 @@
 //     governs. The lease that was taken under the old key counts there until its group ends; those that nobody uses are in [Plan.Orphans].
 //   - A curve keeps the start and the size that its rollout had when it began, by the id of its rule; intervals, types, keys and salts are those of now,
 //     so another orderKey or orderSalt changes who is next. A renamed curve begins anew at the same base.
+//   - Bracket members: of a version that may be deployed only after a newer one was locked nothing is new, but for targets that are approved later than
+//     others; and who is given a version by an edit after its execution has ended waits for the next group. A [Target.OutdatedAt] opens that at once.
 //   - A version that became current or started is never taken back by an edit. One that changes its CreatedAt changes the order of versions, and
 //     what is older than what: publish another id instead.
 //   - Where the state is lost, the jobs say which group they were of: executions go on if it can be closed again as it was, and otherwise the next

@@ -103,6 +103,26 @@ func (w *work) reopen(b *bracketWork) bool {
 	return len(w.closing) < before
 }
 
+// lostGroups stand for the records of rules that are gone, or of environments that the snapshot does not hold, which were lost although an execution is
+// open: without one nobody would step it, and it would stay open for ever.
+func (w *work) lostGroups(executions map[string][]*bracket.ExecutionRecord, live map[string]bool) (lost []*bracket.GroupRecord) {
+	known := map[ruleIn]bool{}
+	for rule, list := range executions {
+		for _, record := range list {
+			if record.Open == nil {
+				continue
+			}
+			own := ruleIn{rule, record.Open.Environment}
+			if _, there := w.environment(own.environment); known[own] || w.groups[own] != nil || there && live[rule] {
+				continue
+			}
+			known[own] = true
+			lost = append(lost, bracket.NewState(own.rule, own.environment).Group)
+		}
+	}
+	return lost
+}
+
 // dropFormer lets go of those whose execution has ended. The bracket was asked with them, and the group that comes next on the resource may have them as
 // members too; it begins without them, so the bracket is asked once more.
 func (w *work) dropFormer(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {

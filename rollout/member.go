@@ -83,8 +83,8 @@ func bracketOf(i int32, works []*bracketWork) string {
 	return ""
 }
 
-// abandoned is a bracket whose rule is gone: the targets that its groups name.
-func (w *work) abandoned(record *bracket.GroupRecord, e int32) *bracketWork {
+// abandoned is a bracket whose rule is gone: the targets that its groups name, and those of its open executions, of which the group may be lost.
+func (w *work) abandoned(record *bracket.GroupRecord, e int32, executions []*bracket.ExecutionRecord) *bracketWork {
 	b := &bracketWork{id: record.Rule, environment: e, view: newView(nil)}
 	d := len(w.deployments)
 	seen := map[string]bool{}
@@ -97,6 +97,11 @@ func (w *work) abandoned(record *bracket.GroupRecord, e int32) *bracketWork {
 			}
 		}
 	}
+	w.openTargets(b, executions, func(i int32) {
+		if !seen[w.targets[i].Deployment] {
+			b.targets = append(b.targets, i)
+		}
+	})
 	slices.Sort(b.targets)
 	return b
 }

@@ -143,6 +143,9 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 		if len(o.late) > 0 {
 			own.OutdatedAt = o.missed(i, own)
 		}
+		if !t.JoinedAt.IsZero() && own.Current == "" && o.latest != nil {
+			own.OutdatedAt = o.joined(i, own)
+		}
 	}
 	return own
 }
@@ -189,6 +192,26 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 		}
 	} else if last, ended := record.Last[environment]; ended && in(last.Group, last.Merged) && last.Status == bracket.StatusCompleted && !version.since.Before(last.EndedAt) {
 		return version.since
+	}
+	return own.OutdatedAt
+}
+
+// joined is since when a target that runs nothing needs its first run because it came after the execution of the latest group had ended on its resource, such as
+// that of a node which was made again under the name of one that is gone. A group runs on a resource once, and its run ids are not used twice: so the
+// next one opens, and does not wait for a release. If it did not come so late it is what the target itself says.
+func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
+	at := o.targets[i].JoinedAt
+	if at.After(o.now) {
+		o.wake(at)
+		return own.OutdatedAt
+	}
+	k, known := slices.BinarySearchFunc(o.executions, own.Resource, func(r *bracket.ExecutionRecord, id string) int { return strings.Compare(r.Resource, id) })
+	if !known || !at.After(own.OutdatedAt) {
+		return own.OutdatedAt
+	}
+	last, ended := o.executions[k].Last[o.environments[o.bracket.environment].ID]
+	if ended && (last.Group == o.latest.ID || slices.Contains(last.Merged, o.latest.ID)) && at.After(last.EndedAt) {
+		return at
 	}
 	return own.OutdatedAt
 }

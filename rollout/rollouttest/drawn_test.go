@@ -32,14 +32,9 @@ func TestDrawnWorlds(t *testing.T) {
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
 		d := drawn{t}
-		text := d.policies()
-		policies, err := rollout.ParsePolicies([]byte(text))
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		set, err := rollout.Compile(policies, compiler)
-		if err != nil {
-			seen["refused"]++ // such as rules that need one another in a circle
+		text, policies, set := d.compiled(compiler)
+		if set == nil {
+			seen["refused"]++
 			return
 		}
 		world := d.world(set, policies)
@@ -144,6 +139,19 @@ func (d drawn) maybe(percent int, text func() string) string {
 // when is an instant of the first 30 hours.
 func (d drawn) when() time.Time {
 	return at(1, 8, 0).Add(time.Duration(rapid.IntRange(0, 360).Draw(d.T, "when")) * 5 * time.Minute)
+}
+
+// compiled draws policies. The set is nil if they are refused, such as for rules that need one another in a circle.
+func (d drawn) compiled(compiler rollout.Compiler) (text string, policies []rollout.Policy, set *rollout.PolicySet) {
+	text = d.policies()
+	policies, err := rollout.ParsePolicies([]byte(text))
+	if err != nil {
+		d.Fatalf("%v\n%s", err, text)
+	}
+	if set, err = rollout.Compile(policies, compiler); err != nil {
+		set = nil
+	}
+	return text, policies, set
 }
 
 func (d drawn) policies() string {

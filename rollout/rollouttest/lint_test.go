@@ -25,13 +25,8 @@ func TestLintForetellsDrawnWorlds(t *testing.T) {
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
 		d := drawn{t}
-		text := d.policies()
-		policies, err := rollout.ParsePolicies([]byte(text))
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		set, err := rollout.Compile(policies, compiler)
-		if err != nil {
+		text, policies, set := d.compiled(compiler)
+		if set == nil {
 			seen["refused"]++
 			return
 		}

@@ -1,0 +1,241 @@
+package rollouttest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// explained makes sure that explanations agree with the plan.
+func (u *upheaval) explained(plan rollout.Plan) {
+	for _, t := range u.s.Targets {
+		if slices.Contains(u.s.DeletedResources, t.Resource) {
+			continue
+		}
+		x, err := plan.Explain(t.TargetID)
+		if err != nil {
+			u.report(u.editor, "explain", "%v", err)
+			continue
+		}
+		_ = x.String()
+		k := slices.IndexFunc(plan.Waiting, func(w rollout.Waiting) bool { return w.TargetID == t.TargetID })
+		var listed *rollout.VersionExplanation
+		for n := range x.Versions {
+			if x.Versions[n].Listed {
+				if listed != nil {
+					u.report(u.editor, "explain", "lists two versions\n%v", x)
+				}
+				listed = &x.Versions[n]
+			}
+			if x.Versions[n].Prospect == rollout.ProspectStarts && !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.TargetID == t.TargetID && s.Version == x.Versions[n].Version }) {
+				u.report(u.editor, "explain", "starts nothing\n%v", x)
+			}
+		}
+		switch {
+		case k < 0 && listed != nil:
+			u.report(u.editor, "explain", "lists what does not wait\n%v", x)
+		case k >= 0 && listed == nil && len(x.Held) == 0:
+			u.report(u.editor, "explain", "does not list what waits: %v\n%v", plan.Waiting[k], x)
+		case k >= 0 && listed != nil:
+			var said, explained []string
+			for _, b := range plan.Waiting[k].Blockers {
+				said = append(said, b.String())
+			}
+			for _, b := range listed.Blockers() {
+				explained = append(explained, b.Verdict.String())
+			}
+			slices.Sort(said)
+			slices.Sort(explained)
+			for _, b := range explained {
+				if !slices.Contains(said, b) {
+					u.report(u.editor, "explain", "otherwise: the plan says %v\n%v", said, x)
+				}
+			}
+			for _, b := range said {
+				if !slices.Contains(explained, b) && !slices.ContainsFunc(x.Held, func(v rollout.Verdict) bool { return v.String() == b }) {
+					u.report(u.editor, "explain", "less: the plan says %v\n%v", said, x)
+				}
+			}
+		}
+		for _, s := range plan.Start {
+			if s.TargetID == t.TargetID && !slices.ContainsFunc(x.Versions, func(v rollout.VersionExplanation) bool {
+				return v.Version == s.Version && v.Prospect == rollout.ProspectStarts
+			}) {
+				u.report(u.editor, "explain", "does not start %v\n%v", s, x)
+			}
+		}
+	}
+}
+
+// stored makes sure that what is saved is read back.
+func (u *upheaval) stored(plan rollout.Plan) {
+	data, err := json.Marshal(plan.State)
+	if err != nil {
+		u.report(u.editor, "json", "%v", err)
+		return
+	}
+	var state rollout.State
+	if err := json.Unmarshal(data, &state); err != nil {
+		u.report(u.editor, "json", "%v", err)
+		return
+	}
+	if len(state.Pools) == len(plan.State.Pools) {
+		for k := range state.Pools {
+			state.Pools[k].Revision = plan.State.Pools[k].Revision
+		}
+	}
+	again, _ := json.Marshal(state)
+	if string(again) != string(data) {
+		u.report(u.editor, "json", "%s", cmp.Diff(string(data), string(again)))
+	}
+	s := u.s
+	s.State = state
+	slices.Reverse(s.State.Brackets)
+	slices.Reverse(s.State.Executions)
+	slices.Reverse(s.State.Rollouts)
+	slices.Reverse(s.State.Pools)
+	s.Approvals, s.Overrides, s.Commands = backwards(s.Approvals), backwards(s.Overrides), backwards(s.Commands)
+	p, err := u.set.Plan(s, u.now)
+	if err != nil {
+		u.report(u.editor, "json", "%v", err)
+		return
+	}
+	s.State = plan.State
+	own, err := u.set.Plan(s, u.now)
+	if err != nil || said(p) != said(own) {
+		u.report(u.editor, "json", "read back, the state has another plan: %v %s", err, cmp.Diff(said(own), said(p)))
+	}
+}
+
+// permitted makes sure, in a simple way, that whatever begins may: by its status, its scope, and the approvals and selectors of the policies in force.
+func (u *upheaval) permitted(plan rollout.Plan) {
+	if len(plan.Start) == 0 {
+		return
+	}
+	policies := u.tree()
+	for _, start := range plan.Start {
+		open := slices.ContainsFunc(u.s.State.Executions, func(r *bracket.ExecutionRecord) bool {
+			return r.Resource == start.Resource && r.Open != nil && r.Open.Group == start.Group
+		}) || slices.ContainsFunc(plan.State.Executions, func(r *bracket.ExecutionRecord) bool {
+			return r.Resource == start.Resource && r.Open != nil && r.Open.Group == start.Group
+		})
+		if open || start.Purpose == rollout.PurposeRollback || slices.ContainsFunc(u.s.Overrides, func(o rollout.Override) bool { return o.Version == start.Version }) {
+			continue
+		}
+		t := u.s.Targets[slices.IndexFunc(u.s.Targets, func(t rollout.Target) bool { return t.TargetID == start.TargetID })]
+		k := slices.IndexFunc(u.s.Versions, func(v rollout.Version) bool { return v.Deployment == start.Deployment && v.ID == start.Version })
+		if t.Current == start.Version || slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return j.Version == start.Version }) {
+			continue
+		}
+		if k < 0 {
+			u.report(u.editor, "forbidden", "%v does not exist", start)
+			continue
+		}
+		v := u.s.Versions[k]
+		r := u.s.Resources[slices.IndexFunc(u.s.Resources, func(r rollout.Resource) bool { return r.ID == start.Resource })]
+		env := u.s.Environments[slices.IndexFunc(u.s.Environments, func(r rollout.Environment) bool { return r.ID == start.Environment })]
+		d := u.s.Deployments[slices.IndexFunc(u.s.Deployments, func(r rollout.Deployment) bool { return r.ID == start.Deployment })]
+		holds := func(text string) bool {
+			region, labelled := r.Metadata["region"]
+			channel, has := v.Metadata["channel"]
+			switch text {
+			case "", "true":
+				return true
+			case "resource.metadata['region'] == 'eu'":
+				return labelled && region == "eu"
+			case "environment.name == 'prod'":
+				return env.Name == "prod"
+			case "resource.name == 'r1'":
+				return r.Name == "r1"
+			case "resource.name != 'r1'":
+				return r.Name != "r1"
+			case "deployment.name == 'b'", "deployment.name == 'c'":
+				return text[len(text)-2] == d.Name[0]
+			case "deployment.name != 'a'", "deployment.name != 'd'":
+				return text[len(text)-2] != d.Name[0]
+			case "version.tag != '3'":
+				return v.Tag != "3"
+			case "version.metadata['channel'] == 'stable'":
+				return has && channel == "stable"
+			case "resource.name != 'r2' || version.tag != '2'":
+				return r.Name != "r2" || v.Tag != "2"
+			}
+			panic(text)
+		}
+		if v.Status != rollout.VersionReady || v.CreatedAt.After(u.now) || !holds(v.TargetSelector) {
+			u.report(u.editor, "forbidden", "%v: %+v", start, v)
+		}
+		for _, p := range policies {
+			if p["enabled"] == false || !holds(p["selector"].(string)) {
+				continue
+			}
+			for _, rule := range rulesOf(p) {
+				switch own, _ := rule[kindOf(rule)].(map[string]any); kindOf(rule) {
+				case "versionSelector":
+					if own := own["selector"].(string); !holds(own) && (start.Group[:6] == "target" || strings.HasPrefix(own, "resource")) {
+						u.report(u.editor, "forbidden", "%v by %v", start, rule)
+					}
+				case "anyApproval":
+					by := map[string]bool{}
+					for _, a := range u.s.Approvals {
+						if a.Version == v.ID && a.Deployment == v.Deployment && a.Environment == start.Environment && a.Status == rollout.Approved && !a.At.After(u.now) {
+							by[a.By] = true
+						}
+					}
+					if len(by) < int(own["minApprovals"].(float64)) {
+						u.report(u.editor, "forbidden", "%v by %v: %v", start, rule, by)
+					}
+				}
+			}
+		}
+		u.seen["permitted"]++
+	}
+}
+func waits(p rollout.Plan) string {
+	var b strings.Builder
+	for _, w := range p.Waiting {
+		fmt.Fprintln(&b, w.TargetID, w.Version, w.Blockers)
+	}
+	return b.String()
+}
+
+func (u *upheaval) excuses(finding, text string) bool {
+	for _, x := range excuses {
+		if strings.HasPrefix(finding+": "+text, x.finding) && u.did[x.did] {
+			return true
+		}
+	}
+	return false
+}
+
+const broken = "invariant: rollouttest: invariant "
+
+var excuses = []struct{ finding, did, why string }{
+	{"saved", "clock back", "a job of the future is waited for before what it held is given back"},
+	{"quiet", "clock back", "a job of the future is waited for before what it held is given back"},
+	{broken + "lease", "state lost", "a slot that was lost is taken again with the next start only"},
+	{broken + "lease", "state one lost", "a slot that was lost is taken again with the next start only"},
+	{broken + "lease", "state restored", "a slot that was lost is taken again with the next start only"},
+	{broken + "forward", "version deleted", "an execution that has begun is finished with the version that was frozen"},
+	{broken + "forward", "version republished", "a version that changes its CreatedAt changes what is older than what"},
+	{broken + "order", "host forgets", "the invariants look for the jobs that did it"},
+	{broken + "order", "host changes its mind", "the invariants look for the jobs that did it"},
+	{broken + "order", "fleet target renewed", "the invariants look for the jobs that did it"},
+	{broken + "locked", "fleet target renewed", "what was current is not seen any more"},
+	{broken + "locked", "host forgets", "what was current is not seen any more"},
+	{broken + "locked", "fleet resource deleted", "what was current is not seen any more"},
+	{broken + "order", "clock back", "the invariants look for jobs by their instants"},
+	{"drained", "fleet deployment removed", "the node lost its uncordon"},
+	{"drained", "fleet target removed", "the node lost its uncordon"},
+	{"drained", "fleet resource deleted", "the node is another one"},
+	{"drained", "state lost", "an execution of a group that cannot be closed again as it was is gone with the state"},
+	{"drained", "state one lost", "an execution of a group that cannot be closed again as it was is gone with the state"},
+	{"drained", "state restored", "an execution of a group that cannot be closed again as it was is gone with the state"},
+	{"drained", "command", "an operator resolves, abandons and skips"},
+	{"left behind", "version status", "a version that may be deployed only after a newer one was locked is not new any more"},
+}
