@@ -2,13 +2,16 @@ package clock_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
 // next is a host's recurrence made of a function.
@@ -103,6 +106,51 @@ func TestI9StartsCloseToOneAnother(t *testing.T) {
 			t.Errorf("%s: asked %d times, more than %d", row.why, asked, row.asked)
 		}
 	}
+}
+
+// TestHostRecurrenceIsTheUnion compares a window of starts in any distance with the union of its occurrences, put together one by one.
+func TestHostRecurrenceIsTheUnion(t *testing.T) {
+	from := at("2026-03-15T00:00:00Z")
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		minutes := rapid.IntRange(1, 3).Draw(t, "minutes")
+		gap := rapid.OneOf(rapid.SampledFrom([]int64{1, 2, int64(time.Minute) - 1, int64(time.Minute), int64(time.Minute) + 1}), rapid.Int64Range(1, int64(4*time.Minute)))
+		var starts []time.Time
+		var want []string
+		var begin, end time.Time
+		flush := func() {
+			if !end.IsZero() {
+				want = append(want, begin.Format(time.RFC3339Nano)+" "+end.Format(time.RFC3339Nano))
+			}
+		}
+		for start, gaps := from, rapid.SliceOfN(gap, 1, 40).Draw(t, "gaps"); len(gaps) > 0; gaps = gaps[1:] {
+			start = start.Add(time.Duration(gaps[0]))
+			starts = append(starts, start)
+			if end.IsZero() || start.After(end) {
+				flush()
+				begin = start
+				seen["apart"]++
+			} else {
+				seen["joined"]++
+			}
+			end = start.Add(time.Duration(minutes) * time.Minute)
+		}
+		flush()
+		c, err := clock.NewCalendar([]clock.Window{{DurationMinutes: clock.Minutes(minutes), Recurrence: next(func(t time.Time) time.Time {
+			for _, start := range starts {
+				if start.After(t) {
+					return start
+				}
+			}
+			return time.Time{}
+		})}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := intervals(c, from, end.Add(time.Hour)); !slices.Equal(got, want) {
+			t.Fatalf("%d minutes from %v: got %v, want %v", minutes, starts, got, want)
+		}
+	}, "apart", "joined")
 }
 
 func TestHostRecurrenceAtFault(t *testing.T) {

@@ -1,0 +1,245 @@
+package surge_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/surge"
+)
+
+// setReference is the plan of a set written down as it is told, unit by unit: who is current, who is held, who goes. Plans of single
+// components are those of surge.Plan, which has a reference of its own. It returns what actionsOf does, and the current replica.
+func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, int) {
+	plan := map[string]string{}
+	replicas := spec.Replicas
+	units := func(r, c int) surge.Units {
+		if r < len(state) && c < len(state[r]) {
+			return state[r][c]
+		}
+		return surge.Units{}
+	}
+	put := func(r, c int, actions []surge.Action, own bool) {
+		var list []string
+		for _, a := range actions {
+			if own && a.Op == surge.Create { // what the replica runs is the target
+				a.Revision = surge.Target
+			}
+			sign, _, _ := strings.Cut(a.String(), " ")
+			list = append(list, sign)
+		}
+		if len(list) > 0 {
+			plan[fmt.Sprintf("%d/%d", r, c)] = strings.Join(list, " ")
+		}
+	}
+	own := func(c surge.Component) surge.Spec {
+		flat := surge.Spec{Replicas: c.Replicas, MinAvailable: c.MinAvailable}
+		if c.UpdateStrategy != nil {
+			flat.MaxSurge, flat.MaxUnavailable = c.UpdateStrategy.MaxSurge, c.UpdateStrategy.MaxUnavailable
+		}
+		return flat
+	}
+
+	type replica struct {
+		slot                    surge.Slot
+		complete, lives, anyOld bool
+		atTarget                bool // by the first live unit
+		rank                    int
+	}
+	look := func(r int) replica {
+		one := replica{complete: true, rank: 6}
+		revisions := map[string]bool{}
+		var members []surge.Member
+		var surged, scheduled, lacks, degraded bool
+		for c, component := range spec.Components {
+			slots := units(r, c).Slots
+			members = append(members, surge.Member{Slots: slots, Replicas: component.Replicas, MinAvailable: component.MinAvailable})
+			for i := range max(component.Replicas, len(slots)) {
+				slot := at(slots, i)
+				base := i < component.Replicas
+				one.complete = one.complete && (base && slot == surge.TargetAvailable || !base && !slot.Live())
+				degraded = degraded || base && !slot.Available()
+				surged = surged || !base && slot.Live()
+				if !slot.Live() {
+					continue
+				}
+				revision := "target"
+				if slot.Old() {
+					revision, one.anyOld = "old", true
+					if names := units(r, c).Revisions; i < len(names) {
+						revision += names[i]
+					}
+				}
+				if !one.lives {
+					one.atTarget = revision == "target"
+				}
+				one.lives, revisions[revision] = true, true
+				scheduled = scheduled || slot != surge.OldUnscheduled
+			}
+			lacks = lacks || available(slots) < min(component.Replicas, max(component.MinAvailable, 1))
+		}
+		for rank, applies := range []bool{len(revisions) > 1, surged, !one.anyOld, !scheduled, lacks, degraded} {
+			if applies {
+				one.rank = rank
+				break
+			}
+		}
+		one.slot = surge.Fold(members)
+		return one
+	}
+	all := make([]replica, max(replicas, len(state)))
+	for r := range all {
+		all[r] = look(r)
+	}
+	hold := func(r int, flat func(surge.Component) surge.Spec) {
+		for c, component := range spec.Components {
+			held := flat(component)
+			held.Partition = held.Replicas
+			put(r, c, surge.Plan(held, units(r, c).Slots).Actions, all[r].lives && all[r].atTarget)
+		}
+	}
+	remove := func(r int) {
+		for c := range spec.Components {
+			var actions []surge.Action
+			for i, slot := range units(r, c).Slots {
+				if slot.Live() {
+					actions = append(actions, surge.Action{Index: i, Op: surge.Delete})
+				}
+			}
+			put(r, c, actions, false)
+		}
+	}
+
+	if spec.UpdateStrategy.Type == surge.ReplicaRecreate {
+		var slots []surge.Slot
+		for _, one := range all {
+			slots = append(slots, one.slot)
+		}
+		budgets := spec.UpdateStrategy.RollingUpdate
+		whole := surge.Plan(surge.Spec{Replicas: replicas, Partition: spec.Partition, Paused: spec.Paused, MaxSurge: budgets.MaxSurge, MaxUnavailable: budgets.MaxUnavailable}, slots)
+		taken := map[int]bool{}
+		for _, action := range whole.Actions {
+			if taken[action.Index] = true; action.Op == surge.Delete {
+				remove(action.Index)
+				continue
+			}
+			for c, component := range spec.Components {
+				var actions []surge.Action
+				for i := range component.Replicas {
+					actions = append(actions, surge.Action{Index: i, Op: surge.Create, Revision: action.Revision})
+				}
+				put(action.Index, c, actions, false)
+			}
+		}
+		for r, one := range all {
+			if !taken[r] && one.lives {
+				hold(r, func(c surge.Component) surge.Spec {
+					return surge.Spec{Replicas: c.Replicas, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
+				})
+			}
+		}
+		return plan, -1
+	}
+
+	current := -1
+	for r := spec.Partition; r < replicas && !spec.Paused; r++ {
+		if !all[r].complete && (current < 0 || all[r].rank < all[current].rank) {
+			current = r
+		}
+	}
+	left := 0
+	for r, one := range all {
+		if one.slot.Available() {
+			left++
+		}
+		switch {
+		case r >= replicas:
+		case r == current, !one.anyOld && (one.lives || r >= spec.Partition):
+			for c, component := range spec.Components {
+				put(r, c, surge.Plan(own(component), units(r, c).Slots).Actions, false)
+			}
+		default:
+			hold(r, own)
+		}
+	}
+	for r := len(all) - 1; r >= replicas; r-- {
+		switch slot := all[r].slot; {
+		case slot.Live() && !slot.Available():
+			remove(r)
+		case slot.Available() && left > replicas-1:
+			left--
+			remove(r)
+		case slot.Available():
+			hold(r, own)
+		}
+	}
+	return plan, current
+}
+
+// TestSetReference compares plans of sets with the reference in states as wild as they come: most of them cannot be reached.
+func TestSetReference(t *testing.T) {
+	outcomes := testseed.Tally{}
+	outcomes.Check(t, func(t *rapid.T) {
+		spec := surge.SetSpec{Replicas: rapid.IntRange(0, 3).Draw(t, "replicas"), Paused: rapid.IntRange(0, 5).Draw(t, "paused") == 0}
+		if rapid.Bool().Draw(t, "partitioned") {
+			spec.Partition = rapid.IntRange(0, 4).Draw(t, "partition")
+		}
+		draw := func(most int) surge.UpdateStrategy {
+			return budgets(rapid.IntRange(0, most).Draw(t, "surge"), rapid.IntRange(0, most).Draw(t, "unavailable"))
+		}
+		recreate := rapid.Bool().Draw(t, "recreate")
+		if recreate {
+			spec.UpdateStrategy = surge.SetUpdateStrategy{Type: surge.ReplicaRecreate, RollingUpdate: draw(2)}
+		}
+		for i := range rapid.IntRange(1, 3).Draw(t, "components") {
+			c := plain(rapid.IntRange(1, 3).Draw(t, "units"), 0)
+			c.Name, c.MinAvailable = fmt.Sprint("component", i), rapid.IntRange(0, c.Replicas).Draw(t, "minAvailable")
+			if b := draw(2); !recreate {
+				c.UpdateStrategy = &b
+			}
+			spec.Components = append(spec.Components, c)
+		}
+		var state surge.SetState
+		for range rapid.IntRange(0, 4).Draw(t, "exist") {
+			mix := rapid.SampledFrom([]string{".tuoOnN", "ON", "O", "N", "uO.", "u", "oO", "t.", "nN"}).Draw(t, "mix")
+			var components []surge.Units
+			for range rapid.IntRange(0, len(spec.Components)).Draw(t, "have units") {
+				var u surge.Units
+				for range rapid.IntRange(0, 4).Draw(t, "units") {
+					at := rapid.IntRange(0, len(mix)-1).Draw(t, "slot")
+					slots, err := surge.ParseSlots(mix[at : at+1])
+					if err != nil {
+						t.Fatal(err)
+					}
+					u.Slots = append(u.Slots, slots...)
+					u.Revisions = append(u.Revisions, rapid.SampledFrom([]string{"v1", "v1", "v1", "v2"}).Draw(t, "revision"))
+				}
+				components = append(components, u)
+			}
+			state = append(state, components)
+		}
+
+		plan := planSet(t, spec, state)
+		want, current := setReference(spec, state)
+		if diff := gocmp.Diff(want, actionsOf(plan)); diff != "" || plan.Current != current {
+			t.Fatalf("%+v of %+v: current %d, want %d, -want +got:\n%s", formatSet(state), spec, plan.Current, current, diff)
+		}
+		if plan.Converged != (plan.Empty() && plan.Blocked == 0) {
+			t.Fatalf("IX: %+v of %+v is not explained:\n%v", formatSet(state), spec, plan)
+		}
+		for _, replica := range plan.Replicas {
+			outcomes[string(replica.Role)]++
+		}
+		if plan.Converged {
+			outcomes["converged"]++
+		}
+		if mixed(state) > 1 {
+			outcomes["several mixed replicas"]++
+		}
+	}, "held", "current", "target", "recreated", "condemned", "converged", "several mixed replicas")
+}
