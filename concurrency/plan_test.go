@@ -162,6 +162,16 @@ func TestPlanRows(t *testing.T) {
 			[]string{"n3 nodes:slot_full"}, "a quarantined lease still counts without an allowance"},
 		{"stuck, allowance", newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).running("n1", "g").ask("n3", "g", "nodes"),
 			[]string{"n3 slot_free"}, "an explicit allowance lets the rollout pass one quarantined lease"},
+		{"stuck, allowance in percent", func() *scene {
+			s := newScene(stuck(0, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).running("n1", "g").ask("n3", "g", "nodes")
+			s.Pools[0].QuarantineAllowance = Percent(9)
+			return s
+		}(), []string{"n3 nodes:slot_full"}, "9 % of ten members is no lease: allowances round down"},
+		{"stuck, allowance of one in percent", func() *scene {
+			s := newScene(stuck(0, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).running("n1", "g").ask("n3", "g", "nodes")
+			s.Pools[0].QuarantineAllowance = Percent(10)
+			return s
+		}(), []string{"n3 slot_free"}, "10 % of ten members is one"},
 		{"stuck, allowance, unavailable", newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).running("n1", "g").unavailable("nodes", "n1").ask("n3", "g", "nodes"),
 			[]string{"n3 nodes:slot_full"}, "no allowance makes an unavailable resource available"},
 		{"shrunk", func() *scene { s := newScene(ten(Percent(20))); s.Pools[0].Total = 5; return s }().
@@ -399,6 +409,22 @@ func TestApplyRefuses(t *testing.T) {
 		if err == nil || records != nil || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, %v: %s", c.name, records, err, c.why)
 		}
+	}
+}
+
+// TestStuckInOrder: by the pools' keys, not by their places in the snapshot, then by holder.
+func TestStuckInOrder(t *testing.T) {
+	pool := func(key string) Pool {
+		return Pool{Key: key, Limit: Count(9), Total: 9, StuckAfter: time.Hour}
+	}
+	s := newScene(pool("b"), pool("a")).lease("b", "n1", "g", 3*time.Hour).lease("a", "n2", "g", 2*time.Hour).lease("a", "n1", "h", 2*time.Hour).lease("a", "n1", "g", 5*time.Hour).
+		running("n1", "g").running("n1", "h").running("n2", "g")
+	var got []string
+	for _, stuck := range s.plan(t).Stuck {
+		got = append(got, fmt.Sprint(s.Pools[stuck.Pool].Key, " ", stuck.Lease.Resource, " ", stuck.Lease.Group))
+	}
+	if diff := cmp.Diff([]string{"a n1 g", "a n1 h", "a n2 g", "b n1 g"}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -29,6 +29,17 @@ func (r *recorder) Errorf(format string, args ...any) { r.fail() }
 func (r *recorder) Fatal(args ...any)                 { r.fail(); runtime.Goexit() }
 func (r *recorder) Fatalf(format string, args ...any) { r.fail(); runtime.Goexit() }
 
+// Names yields the names of all cases.
+func Names() func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, c := range cases() {
+			if !yield(c.name) {
+				return
+			}
+		}
+	}
+}
+
 // Fails reports whether the case of a name fails.
 func Fails(t *testing.T, name string, store bracket.Store) bool {
 	t.Helper()

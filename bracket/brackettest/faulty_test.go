@@ -170,10 +170,117 @@ func (e *early) Delete(ctx context.Context, key string, revision int64) error {
 	return e.MemoryStore.Delete(ctx, key, told[0])
 }
 
+// naive is a first attempt at a store, with mistakes that the reference cannot be brought to.
+type naive struct {
+	mu      sync.Mutex
+	entries map[string]bracket.Entry
+	before  map[string]bracket.Entry // what Save replaced
+	clock   int64
+
+	blank   bool // a key without value is an empty value
+	upsert  bool // a save at any revision creates
+	loose   bool // a save at an old revision replaces
+	lag     bool // reads come from a copy that is one write behind
+	restart bool // revisions are counted per key, and begin anew after a delete
+	keeps   bool // buffers of callers are kept
+	gives   bool // and the store's own are given away
+	text    bool // values are trimmed, as text
+	capped  bool // a list ends after 1,000 entries
+	torn    bool // a list reads revisions and values one after the other
+}
+
+func (n *naive) Load(ctx context.Context, key string) ([]byte, int64, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e, ok := n.entries[key]
+	if old, lags := n.before[key]; n.lag && lags {
+		e = old
+	}
+	if !ok && !n.blank {
+		return nil, 0, bracket.ErrNotFound
+	}
+	if n.gives {
+		return e.Value, e.Revision, nil
+	}
+	return append([]byte{}, e.Value...), e.Revision, nil
+}
+
+func (n *naive) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e, ok := n.entries[key]
+	if e.Revision != revision && !(n.upsert && !ok) && !(n.loose && ok && revision > 0 && revision < e.Revision) {
+		return 0, bracket.ErrConflict
+	}
+	if n.entries == nil {
+		n.entries, n.before = map[string]bracket.Entry{}, map[string]bracket.Entry{}
+	}
+	if ok {
+		n.before[key] = e
+	}
+	if n.clock++; n.restart {
+		n.clock = e.Revision + 1
+	}
+	if !n.keeps {
+		value = append([]byte{}, value...)
+	}
+	if n.text {
+		value = []byte(strings.TrimSpace(string(value)))
+	}
+	n.entries[key] = bracket.Entry{Key: key, Value: value, Revision: n.clock}
+	return n.clock, nil
+}
+
+func (n *naive) Delete(ctx context.Context, key string, revision int64) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch e, ok := n.entries[key]; {
+	case !ok:
+		return bracket.ErrNotFound
+	case e.Revision != revision:
+		return bracket.ErrConflict
+	}
+	delete(n.entries, key)
+	delete(n.before, key)
+	return nil
+}
+
+func (n *naive) List(ctx context.Context, prefix string) ([]bracket.Entry, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var list []bracket.Entry
+	for key, e := range n.entries {
+		if !strings.HasPrefix(key, prefix) {
+			continue
+		}
+		if old, replaced := n.before[key]; n.torn && replaced {
+			e.Value = old.Value
+		}
+		if !n.gives {
+			e.Value = append([]byte{}, e.Value...)
+		}
+		list = append(list, e)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Key < list[j].Key })
+	if n.capped {
+		list = list[:min(len(list), 1000)]
+	}
+	return list, nil
+}
+
 // TestKitFindsFaults: a kit that accepts everything proves nothing. Each mistake must be found by the case that is about it, which the
 // reference passes.
 func TestKitFindsFaults(t *testing.T) {
 	for name, store := range map[string]bracket.Store{
+		"an unknown key is not found":                               &naive{blank: true},
+		"a revision of a key that does not exist conflicts":         &naive{upsert: true},
+		"an old revision conflicts":                                 &naive{loose: true},
+		"a client reads its own save":                               &naive{lag: true},
+		"revisions grow across delete":                              &naive{restart: true},
+		"values are copies":                                         &naive{keeps: true},
+		"values round-trip byte for byte":                           &naive{text: true},
+		"a list of 10,000 is complete and in order":                 &naive{capped: true},
+		"a list never mixes versions":                               &naive{torn: true},
 		"revision 0 creates, once":                                  &careless{blind: true},
 		"of many creators one wins":                                 &careless{check: true},
 		"of two writers one wins":                                   &careless{check: true},
@@ -191,6 +298,14 @@ func TestKitFindsFaults(t *testing.T) {
 		}
 		if brackettest.Fails(t, name, new(bracket.MemoryStore)) {
 			t.Errorf("%q: the reference fails", name)
+		}
+	}
+	if !brackettest.Fails(t, "values are copies", &naive{gives: true}) {
+		t.Error("a store that gives its own buffers away is not found")
+	}
+	for name := range brackettest.Names() {
+		if brackettest.Fails(t, name, &naive{}) && name != "a cancelled context writes nothing" && name != "keys that cannot be are errors" {
+			t.Errorf("%q: a store without a mistake that it is about fails", name)
 		}
 	}
 }
