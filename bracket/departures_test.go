@@ -154,8 +154,14 @@ func TestDefects(t *testing.T) {
 			h.want("")
 			h.step(599)
 			h.want("")
-			h.step(600)
+			if !h.plan.Next.Equal(at(600)) {
+				h.t.Errorf("next %v", h.plan.Next)
+			}
+			h.step(601)
 			h.want("n1/drain@v1")
+			if s := h.plan.Start[0]; !s.First || !s.DueAt.Equal(at(600)) {
+				h.t.Errorf("%+v", s)
+			}
 		}, "an execution starts only when every member may run"},
 		{"a hook opens a group", func(h *host) {
 			h.versions = h.versions[:5] // no v2 at all
@@ -529,6 +535,70 @@ func TestDefects(t *testing.T) {
 			}
 		}, "deployed by other means while it collected"},
 	})
+}
+
+// A host's instants have zones and monotonic readings; what is stored has neither, so that it can be read again.
+func TestInstantsAreStoredInUTC(t *testing.T) {
+	for name, in := range map[string]func(time.Time) time.Time{
+		"zone":    func(t time.Time) time.Time { return t.In(time.FixedZone("LMT", 19*60+32)) },
+		"running": func(t time.Time) time.Time { now := time.Now(); return now.Add(t.Sub(now)) }, // with a monotonic reading
+	} {
+		h := newHost(t, "n1")
+		h.publish("os", "v2", 0)
+		h.publish("os", "v3", 62)
+		for i := range h.versions {
+			v := &h.versions[i]
+			v.CreatedAt, v.EligibleAt = in(v.CreatedAt), in(v.EligibleAt)
+		}
+		h.targets[[2]string{"n1", "kubelet"}].OutdatedAt = in(at(62))
+		h.due["n1"] = in(at(60))
+		h.stepAt(in(at(60)))
+		h.start()
+		stored(t, h.state)
+		f := h.end("n1", "drain", RunFailed, 61)
+		f.StartedAt, f.EndedAt, f.RetryAt = in(at(60)), in(at(61)), in(at(62))
+		h.stepAt(in(at(61)))
+		stored(t, h.state)
+		h.stepAt(in(at(62))) // a window opens
+		h.start()
+		stored(t, h.state)
+		h.order(Abandon, "n1", "", 63)
+		h.commands[0].At = in(at(63))
+		h.stepAt(in(at(64)))
+		h.endsAs(StatusCancelled, 63)
+		if stored(t, h.state); h.state.Group.Collecting == nil {
+			t.Errorf("%s: %s", name, describe(h.state))
+		}
+		h.runs = map[Run]*RunFact{}
+		h.stepAt(in(at(130)))
+		run := h.plan.Start[0].Run
+		h.runs[run] = &RunFact{Run: run, Status: RunRunning, StartedAt: in(at(130))} // nobody has committed it
+		h.stepAt(in(at(131)))
+		h.is(StatusExecuting, "drain=running")
+		stored(t, h.state)
+	}
+}
+
+// Step modifies nothing of the observation, however it is ordered.
+func TestObservationIsNotTouched(t *testing.T) {
+	h := newHost(t, "n1", "n2")
+	h.publish("os", "v2", 0)
+	h.members[3].NeedsIf = []ConditionalNeed{{"os", []string{"v9", "v2", "v1"}}}
+	o := h.observation()
+	run := func(resource string) RunFact {
+		return RunFact{Run: Run{Group: "g", Resource: resource, Deployment: "os", Generation: 1, Attempt: 1, Purpose: Deploy}, Status: RunRunning}
+	}
+	o.Targets = TargetList{o.Targets.At(3), o.Targets.At(1), o.Targets.At(0), o.Targets.At(2), {Resource: "n0", Deployment: "os", OutOfScope: []string{"v2", "v1"}}}
+	o.Runs = []RunFact{run("n2"), run("n1")}
+	o.Commands = []Command{{ID: "b", Kind: Retry, Group: "g", Resource: "n2"}, {ID: "a", Kind: Retry, Group: "g", Resource: "n1"}}
+	o.DeletedResources = []string{"z", "a"}
+	was := fmt.Sprintf("%+v", o)
+	if _, _, err := Step(h.rule, h.state, o, at(60)); err != nil {
+		t.Fatal(err)
+	}
+	if is := fmt.Sprintf("%+v", o); is != was {
+		t.Errorf("the observation was touched:\n%s\n%s", was, is)
+	}
 }
 
 // What contradicts itself is an error, and changes nothing.

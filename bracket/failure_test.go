@@ -109,6 +109,9 @@ func TestFailure(t *testing.T) {
 			h.start()
 			h.succeeds("uncordon", 62)
 			h.endsAs(StatusFailed, 62)
+			if g := h.state.Group.Closed[0]; g.Status != StatusFailed {
+				h.t.Errorf("the group is %s", g.Status)
+			}
 		}, "the node is given back as it is"},
 		{"run_post after a failed pre", func(h *host) {
 			h.rule.OnMemberFailure = RunPost
@@ -286,6 +289,9 @@ func TestFailure(t *testing.T) {
 			h.end("n1", "kubelet", RunFailed, 64).RetryAt = at(66)
 			h.step(64)
 			h.want("")
+			if !h.plan.Next.Equal(at(66)) {
+				h.t.Errorf("next %v", h.plan.Next)
+			}
 			h.step(66)
 			h.want("n1/kubelet@v1!")
 		}, "attempts are counted per purpose"},
