@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -128,6 +129,24 @@ func TestActionsWhileEnding(t *testing.T) {
 		repeated := slices.ContainsFunc(s.result.Actions, func(a staged.Action) bool { return a.Kind == staged.Start && a.Token == token })
 		if s.run.Phase() != row.phase || repeated == row.phase.Terminal() {
 			t.Errorf("%s, want %s: %v", s.run.Phase(), row.phase, s.result.Actions)
+		}
+	}
+}
+
+// TestRetryWhileEnding: a run that is failing or cancelling takes nobody back.
+func TestRetryWhileEnding(t *testing.T) {
+	for _, most := range []int{0, 1} {
+		stage := all("only", 2)
+		stage.MaxFailures = concurrency.Count(most)
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{stage}}, staged.Options{}, []string{"c1", "c2"}).see(staged.HealthFailed, "c2")
+		want := staged.PhaseFailing
+		if most > 0 {
+			want = staged.PhaseCancelling
+			s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}})
+		}
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c2", Attempt: 1}}}).want(want, "c1 starting, c2 failed (reported_failed)")
+		if e := s.result.Events; len(e) != 1 || e[0].Reason != staged.ReasonEnding {
+			t.Errorf("%s: %v", want, e)
 		}
 	}
 }

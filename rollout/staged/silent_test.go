@@ -1,0 +1,82 @@
+package staged_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout/staged"
+)
+
+// TestSilentDesigns: what the package comment decides where the designs say nothing.
+func TestSilentDesigns(t *testing.T) {
+	t.Run("a wait does not count from before its stage began", func(t *testing.T) {
+		st := all("st", 1)
+		st.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
+		s := newScene(t, waiting(time.Hour, st), staged.Options{}, []string{"c1"})
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}).want(staged.PhaseWaiting, "c1 skipped").after(30 * time.Minute)
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Side: staged.Before}}}).want(staged.PhaseWaiting, "c1 skipped").left(time.Hour)
+	})
+	t.Run("a retry during a stop takes the stage back, and starts nothing before the run goes on", func(t *testing.T) {
+		st := all("st", 1)
+		st.MaxFailures = concurrency.Count(1)
+		s := newScene(t, waiting(time.Hour, st), staged.Options{}, []string{"c1"}).see(staged.HealthFailed, "c1").want(staged.PhaseWaiting, "c1 failed (reported_failed)").left(time.Hour)
+		s.after(30 * time.Minute).step(staged.Input{State: staged.StateStop, Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1}}})
+		for stage := range s.run.Stages() {
+			if stage.Phase != staged.StageUpdating {
+				t.Error(s.run)
+			}
+			break
+		}
+		s.want(staged.PhaseStopped, "c1 attempt 2").left(0)
+		s.step(staged.Input{State: staged.StateRun}).want(staged.PhaseProgressing, "c1 starting attempt 2").see(staged.HealthReady, "c1").left(time.Hour)
+	})
+	t.Run("after a retry the wait starts again, and the approval that was given stays", func(t *testing.T) {
+		st := all("st", 1)
+		st.MaxFailures = concurrency.Count(1)
+		strategy := waiting(time.Hour, st)
+		strategy.Stages[0].AfterStageTasks = append(strategy.Stages[0].AfterStageTasks, staged.Task{Type: staged.Approval})
+		approval := func(s *scene) staged.ApprovalState {
+			for stage := range s.run.Stages() {
+				return stage.After
+			}
+			return ""
+		}
+		s := newScene(t, strategy, staged.Options{}, []string{"c1"}).see(staged.HealthFailed, "c1")
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Side: staged.After}}}).after(50 * time.Minute)
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1}}}).want(staged.PhaseProgressing, "c1 starting attempt 2")
+		s.after(time.Minute).see(staged.HealthReady, "c1").want(staged.PhaseWaiting, "c1 done attempt 2").left(time.Hour)
+		if len(s.result.Actions) > 0 || approval(s) != staged.ApprovalApproved {
+			t.Errorf("asked again: %v\n%s", s.result.Actions, s.run)
+		}
+		if s.after(time.Hour).step(staged.Input{}); s.run.Phase() != staged.PhaseSucceeded {
+			t.Error(s.run)
+		}
+	})
+	t.Run("a target that was removed and comes back does not join again", func(t *testing.T) {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, staged.Options{Added: staged.Append}, []string{"c1", "c2"})
+		s.step(staged.Input{Removed: []string{"c2"}}).step(staged.Input{Added: []staged.Target{{Name: "c2"}}}).want(staged.PhaseProgressing, "c1 starting, c2 removed")
+	})
+	t.Run("a regressed target that is gone for good blocks until it is skipped", func(t *testing.T) {
+		s := newScene(t, waiting(time.Hour, all("st", 1)), staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").see(staged.HealthFailing, "c1")
+		s.after(time.Hour).step(staged.Input{Removed: []string{"c1"}, Observations: []staged.Observation{{Target: "c1", Gone: true}}}).want(staged.PhaseWaiting, "c1 done regressed (unhealthy)")
+		if s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}); s.run.Phase() != staged.PhasePartiallySucceeded {
+			t.Error(s.run)
+		}
+	})
+	t.Run("a change to a state that cannot follow is an error of the whole step", func(t *testing.T) {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, staged.Options{}, []string{"c1"})
+		run, result, err := staged.Step(s.run, staged.Input{State: staged.StateInitialize, Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}, s.now)
+		if !slices.Equal(rules(err), []staged.Code{staged.CodeTransition}) || run != s.run || len(result.Events)+len(result.Actions) > 0 {
+			t.Errorf("%v %+v\n%s", err, result, run)
+		}
+	})
+	t.Run("a deadline does not end a soak, and who loses readiness has it again", func(t *testing.T) {
+		st := all("st", 1)
+		st.ProgressDeadline, st.MinSuccessTime = staged.For(4*time.Minute), staged.For(10*time.Minute)
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{st}}, staged.Options{OnFailure: staged.Hold}, []string{"c1"}).see(staged.HealthReady, "c1").left(10 * time.Minute)
+		s.after(3*time.Minute).see(staged.HealthFailing, "c1").want(staged.PhaseProgressing, "c1 updating").left(time.Minute).see(staged.HealthReady, "c1")
+		s.after(2*time.Minute).step(staged.Input{}).want(staged.PhaseProgressing, "c1 soaking").left(8*time.Minute).see(staged.HealthFailing, "c1").want(staged.PhaseHeld, "c1 timedOut")
+	})
+}
