@@ -412,6 +412,28 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
+// TestOneTokenPerHolder: I9, also for a resource that is down and asks several times in one batch.
+func TestOneTokenPerHolder(t *testing.T) {
+	s := newScene(ten(Count(1))).unavailable("nodes", "n7").ask("n7", "g", "nodes").ask("n7", "h", "nodes").ask("n7", "g", "nodes").ask("n7", "h", "nodes")
+	r := s.plan(t)
+	tokens := map[string]uint64{}
+	for _, a := range r.Admitted {
+		group, token := s.candidates[a.Candidate].Group, a.Claims[0].Token
+		if tokens[group] == 0 {
+			tokens[group] = token
+		}
+		if tokens[group] != token || token == 0 {
+			t.Errorf("%s gets the tokens %d and %d", group, tokens[group], token)
+		}
+	}
+	if len(r.Admitted) != 4 || tokens["g"] == tokens["h"] {
+		t.Errorf("%+v", r.Admitted)
+	}
+	if records, err := Apply(s.Snapshot, s.candidates, r.Admitted, epoch); err != nil || len(records) != 1 || len(records[0].Leases) != 2 {
+		t.Errorf("%+v, %v", records, err)
+	}
+}
+
 // TestStuckInOrder: by the pools' keys, not by their places in the snapshot, then by holder.
 func TestStuckInOrder(t *testing.T) {
 	pool := func(key string) Pool {
