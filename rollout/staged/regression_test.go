@@ -71,6 +71,14 @@ func TestRegressionsBlock(t *testing.T) {
 	}
 }
 
+// TestRegressionsWhileUpdating: a done target of the current stage is looked at while others are still being updated, too, unless never is said.
+func TestRegressionsWhileUpdating(t *testing.T) {
+	for verify, want := range map[staged.Choice]string{staged.DuringWait: "c1 done regressed (unhealthy), c2 starting", staged.Always: "c1 done regressed (unhealthy), c2 starting", staged.Never: "c1 done, c2 starting"} {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{VerifyDone: verify}, []string{"c1", "c2"})
+		s.see(staged.HealthReady, "c1").see(staged.HealthFailing, "c1").want(staged.PhaseProgressing, want)
+	}
+}
+
 // TestRegressionsOfLeavingTargets: that a done target is to be removed later changes nothing in its stage. What regressed there recovers when it is
 // ready again, or is skipped; otherwise the stage would not close, and the removal that waits behind it would never begin.
 func TestRegressionsOfLeavingTargets(t *testing.T) {

@@ -130,6 +130,13 @@ func TestActionsWhileEnding(t *testing.T) {
 		if s.run.Phase() != row.phase || repeated == row.phase.Terminal() {
 			t.Errorf("%s, want %s: %v", s.run.Phase(), row.phase, s.result.Actions)
 		}
+		why := staged.ReasonInProgress // before all that keeps others from starting
+		if row.phase.Terminal() {
+			why = staged.ReasonEnded
+		}
+		if v, ok := s.run.Explain("c1"); !ok || v.Reason != why {
+			t.Errorf("%s: c1 is explained by %s, want %s", row.phase, v, why)
+		}
 	}
 }
 
