@@ -321,7 +321,7 @@ type CycleError struct {
 
 // Error names the deployments in the order of Path, the rules and the remedy.
 func (e *CycleError) Error() string {
-	text := "rollout: dependency cycle: " + strings.Join(append(slices.Clone(e.Path), e.Path[0]), " needs ")
+	text := "rollout: dependency cycle: " + strings.Join(slices.Concat(e.Path, e.Path[:min(1, len(e.Path))]), " needs ")
 	if len(e.Rules) > 0 {
 		text += " (rules " + strings.Join(e.Rules, ", ") + ")"
 	}

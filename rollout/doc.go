@@ -43,8 +43,8 @@
 // # Positions
 //
 // A position is a rank by hash, computed once per rollout, so it never depends on the order of the input, and close version ids give
-// different orders. A target that joins after the start ranks after those that were there, and moves none of them. The hashes are frozen by
-// golden vectors.
+// different orders. A target that joins after the start ranks after those that were there, and moves none of them: everybody whom a curve
+// governs has a place, and none is refused for want of one. The hashes are frozen by golden vectors.
 //
 // # Editing a policy while it is at work
 //
@@ -84,12 +84,13 @@
 //	I4   what a target runs is never cleared
 //	I5   capacity aside, whoever is allowed stays so while time passes inside an open window, but for maximumAgeHours and overrides
 //	I6   Next is after now, and between the two the plan stays the same
-//	I7   capacity aside, no allowed target waits because another one joins, leaves or is relabelled
+//	I7   capacity aside, no allowed target waits because another one joins, leaves or is relabelled, unless a progression counts it or a dependency names it
 //	I8   due times are monotone in the position, and open instants
 //	I9   the open time between two due times is the difference of their offsets
-//	I10  a waiting target lists every rule that blocks it: without these it would start
-//	I11  capacity aside, adding a rule admits nobody; but retry, a further allowing window in a policy that has one, and a bracket that changes an implied orderKey can
-//	I12  an expression that fails on a target changes the plan of no other
+//	I10  a waiting target lists every rule that blocks it: without these, of which the allowing windows of a policy are one, it would start
+//	I11  capacity aside, adding a rule admits nobody; but retry, a further allowing window in a policy that has one, and a bracket that changes an implied orderKey can,
+//	     and a rollback rule takes back
+//	I12  capacity aside, an expression that fails on a target changes the plan of no other; one about the roles of a bracket's members holds the bracket
 //	I13  every start carries the claims to the slots that it needs
 //	I15  what Compile accepts can be planned with, and every pending verdict names a time or an event
 //	I16  the members of a bracket on one resource share one position and one due time
