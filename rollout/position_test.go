@@ -111,7 +111,7 @@ func TestRank(t *testing.T) {
 		{"equal hashes by id", []uint64{5, 5, 1}, make([]place, 3), []int{2, 0, 1}},
 		{"priority before hash", []uint64{30, 10, 20}, []place{{priority: 1}, {}, {priority: -1}}, []int{0, 1, 2}},
 		{"who joined at the start is a founder", []uint64{30, 10}, []place{{joined: start}, {joined: start.Add(1)}}, []int{0, 1}},
-		{"and so keeps the place that its hash gives it among them", []uint64{10, 30}, []place{{joined: start}, {}}, []int{0, 1}},
+		{"and so keeps the place that its hash gives it among them", []uint64{10, 30, 20}, []place{{joined: start}, {}, {joined: start.Add(1)}}, []int{0, 1, 2}},
 		{"late joiners come last, in the order in which they came, whatever their priority", []uint64{1, 2, 3},
 			[]place{{joined: start.Add(2), priority: 9}, {}, {joined: start.Add(1)}}, []int{1, 2, 0}},
 		{"nobody", nil, nil, []int{}},

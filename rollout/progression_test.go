@@ -150,6 +150,9 @@ func TestProgression(t *testing.T) {
 					if !b.Until.IsZero() {
 						text += fmt.Sprint(" until ", b.Until.Sub(t0).Minutes())
 					}
+					if fault := formFault(b); fault != "" {
+						t.Errorf("%+v: %s", b, fault)
+					}
 					got = append(got, text)
 				}
 			}

@@ -159,13 +159,14 @@ func formFault(v rollout.Verdict) string {
 		}
 	}
 	slices.Sort(kinds)
+	events := strings.Join(slices.Compact(kinds), ",")
 	form, known := forms()[v.Reason]
 	if !known {
 		return ""
 	}
 	for _, one := range strings.Split(form, "|") {
 		parts := strings.Split(one, " ")
-		if string(v.Status) == parts[0] && (parts[1] == "?" || parts[1] == until) && strings.Join(slices.Compact(kinds), ",") == parts[2] {
+		if string(v.Status) == parts[0] && (parts[1] == "?" || parts[1] == until) && events == parts[2] {
 			return ""
 		}
 	}
