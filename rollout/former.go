@@ -106,18 +106,17 @@ func (w *work) reopen(b *bracketWork) bool {
 // lostGroups stand for the records of rules that are gone, or of environments that the snapshot does not hold, which were lost although an execution is
 // open: without one nobody would step it, and it would stay open for ever.
 func (w *work) lostGroups(executions map[string][]*bracket.ExecutionRecord, live map[string]bool) (lost []*bracket.GroupRecord) {
-	known := map[ruleIn]bool{}
 	for rule, list := range executions {
+		var asked []string // environments
 		for _, record := range list {
-			if record.Open == nil {
+			if record.Open == nil || slices.Contains(asked, record.Open.Environment) {
 				continue
 			}
 			own := ruleIn{rule, record.Open.Environment}
-			if _, there := w.environment(own.environment); known[own] || w.groups[own] != nil || there && live[rule] {
-				continue
+			asked = append(asked, own.environment)
+			if _, there := w.environment(own.environment); w.groups[own] == nil && !(there && live[rule]) {
+				lost = append(lost, bracket.NewState(own.rule, own.environment).Group)
 			}
-			known[own] = true
-			lost = append(lost, bracket.NewState(own.rule, own.environment).Group)
 		}
 	}
 	return lost

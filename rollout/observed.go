@@ -210,8 +210,17 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 		return own.OutdatedAt
 	}
 	last, ended := o.executions[k].Last[o.environments[o.bracket.environment].ID]
-	if ended && (last.Group == o.latest.ID || slices.Contains(last.Merged, o.latest.ID)) && at.After(last.EndedAt) {
-		return at
+	if !ended || last.Group != o.latest.ID && !slices.Contains(last.Merged, o.latest.ID) || !at.After(last.EndedAt) {
+		return own.OutdatedAt
+	}
+	versions := o.versions[o.targets[i].deployment].list
+	for n := len(versions) - 1; n >= 0; n-- { // a version that nobody has locked opens a group by being new, and for nothing none has to
+		if v := versions[n]; v.CreatedAt.After(o.now) || slices.Contains(own.OutOfScope, v.ID) || len(o.gateAt(i, int32(n)).blockers) > 0 {
+			continue
+		} else if o.bracket.locked(v) {
+			return at
+		}
+		break
 	}
 	return own.OutdatedAt
 }

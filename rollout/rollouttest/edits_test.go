@@ -391,13 +391,18 @@ func (e *editor) quiet(plan rollout.Plan, until time.Time) {
 	if end.IsZero() {
 		end = e.now.Add(400 * 24 * time.Hour)
 	}
-	text := said(plan)
+	first := plan
+	first.Next = time.Time{}
+	text := said(first)
 	for _, at := range [...]time.Time{e.now.Add(end.Sub(e.now) / 2), end.Add(-1)} {
 		if !at.After(e.now) {
 			continue
 		}
-		if p := e.plan(at); said(p) != text {
-			e.report(e, "quiet", "at %v, before %v, the plan is another one:\n%s%s%s", at.Sub(e.now), until, cmp.Diff(plan.Waiting, p.Waiting), cmp.Diff(plan.Start, p.Start), cmp.Diff(plan.Stuck, p.Stuck))
+		p := e.plan(at)
+		next := p.Next
+		p.Next = time.Time{}
+		if said(p) != text || !next.IsZero() && (plan.Next.IsZero() || next.Before(plan.Next)) {
+			e.report(e, "quiet", "at %v, before %v, the plan is another one, to be looked at again at %v:\n%s%s%s", at.Sub(e.now), until, next, cmp.Diff(plan.Waiting, p.Waiting), cmp.Diff(plan.Start, p.Start), cmp.Diff(plan.Stuck, p.Stuck))
 		}
 	}
 }

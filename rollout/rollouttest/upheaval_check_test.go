@@ -230,6 +230,7 @@ var excuses = []struct{ finding, did, why string }{
 	{broken + "locked", "host forgets", "what was current is not seen any more"},
 	{broken + "locked", "fleet resource deleted", "what was current is not seen any more"},
 	{broken + "order", "clock back", "the invariants look for jobs by their instants"},
+	{broken + "limit", "command", "an execution that is resolved gives its slot back, whatever of it still runs on targets that need none"},
 	{"drained", "fleet deployment removed", "the node lost its uncordon"},
 	{"drained", "fleet target removed", "the node lost its uncordon"},
 	{"drained", "fleet resource deleted", "the node is another one"},
@@ -237,5 +238,4 @@ var excuses = []struct{ finding, did, why string }{
 	{"drained", "state one lost", "an execution of a group that cannot be closed again as it was is gone with the state"},
 	{"drained", "state restored", "an execution of a group that cannot be closed again as it was is gone with the state"},
 	{"drained", "command", "an operator resolves, abandons and skips"},
-	{"left behind", "version status", "a version that may be deployed only after a newer one was locked is not new any more"},
 }

@@ -309,9 +309,12 @@ func (u *upheaval) end(plan rollout.Plan) {
 			at := slices.IndexFunc(plan.Waiting, func(w rollout.Waiting) bool { return w.TargetID == t.TargetID })
 			said := "nothing was said"
 			if at >= 0 {
-				if said = fmt.Sprint(plan.Waiting[at].Version, plan.Waiting[at].Blockers); slices.ContainsFunc(plan.Waiting[at].Blockers, func(v rollout.Verdict) bool {
-					return slices.ContainsFunc(v.On, func(c rollout.Condition) bool {
-						return c.Kind == rollout.OnOperator || c.Kind == rollout.OnConfig || c.Kind == rollout.OnVersion || c.Kind == rollout.OnGroupClose
+				wait := plan.Waiting[at]
+				said = fmt.Sprint(wait.Version, wait.Blockers)
+				if slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool {
+					// behind what its bracket has locked: it waits for the next group, as the package says of edits
+					return v.Reason == "bracket_not_locked" || slices.ContainsFunc(v.On, func(c rollout.Condition) bool {
+						return slices.Contains([]rollout.ConditionKind{rollout.OnOperator, rollout.OnConfig, rollout.OnVersion, rollout.OnGroupClose}, c.Kind)
 					})
 				}) {
 					u.seen["left for an operator"]++
