@@ -493,7 +493,7 @@ func TestDefectHeldByWhatWentBack(t *testing.T) {
 		{nil, []string{"r1/a@v2: bracket_failed_holding"}, ""},
 		{nil, []string{"r1/a@v2: bracket_failed_holding", "r1/b@v2: bracket_queued"}, ""},
 	} {
-		if step.waits != nil && len(step.waits) == 2 {
+		if len(step.waits) == 2 {
 			s.Versions = append(s.Versions, rollout.Version{ID: "v2", Deployment: "b", Status: rollout.VersionReady, CreatedAt: now}, rollout.Version{ID: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: now})
 		}
 		plan := mustPlan(t, set, s, now)
