@@ -288,6 +288,8 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 		return nil
 	}
 	var facts []bracket.RunFact
+	var outlived map[string]bool // resources on which a group is at work that closed after the last one that is known
+	every, known := groupPrefix(state.Group), lastNumber(state.Group)
 	for _, i := range b.targets {
 		t := &w.targets[i]
 		if !t.worked {
@@ -297,6 +299,12 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 			job := &t.Jobs[k]
 			g := slices.IndexFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(job.Run, prefix) })
 			if g < 0 {
+				if number, ok := numberOf(job.Run, every); ok && number > known {
+					if outlived == nil {
+						outlived = map[string]bool{}
+					}
+					outlived[t.Resource] = true
+				}
 				continue
 			}
 			run, err := parseRun(groups[g], job.Run[len(prefixes[g]):])
@@ -307,7 +315,33 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 			facts = push(facts, w.runFact(i, k, run))
 		}
 	}
+	if len(outlived) > 0 {
+		facts = slices.DeleteFunc(facts, func(f bracket.RunFact) bool { return outlived[f.Run.Resource] && !isOpen(state, f.Run) })
+	}
 	return facts
+}
+
+// groupPrefix is what the ids of the runs of all groups begin with.
+func groupPrefix(group *bracket.GroupRecord) string {
+	return strings.TrimSuffix(textkey.Join(bracket.GroupID(group.Rule, group.Environment, 0)), "0")
+}
+
+// lastNumber is that of the group that closed last, or 0.
+func lastNumber(group *bracket.GroupRecord) int {
+	last := 0
+	for _, closed := range group.Closed {
+		if number, ok := numberOf(textkey.Join(closed.ID)+"/", groupPrefix(group)); ok {
+			last = max(last, number)
+		}
+	}
+	return last
+}
+
+// isOpen reports whether the execution of a run is open. Where it is not, and jobs of a later group are seen, the state was lost and the execution is over: to
+// open it once more would give versions to its members that are older than what they got since.
+func isOpen(state bracket.State, run bracket.Run) bool {
+	at, found := slices.BinarySearchFunc(state.Executions, run.Resource, func(r *bracket.ExecutionRecord, resource string) int { return strings.Compare(r.Resource, resource) })
+	return found && state.Executions[at].Open != nil && state.Executions[at].Open.Group == run.Group
 }
 
 func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {

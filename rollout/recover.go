@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // A group that closed in this very plan has run nowhere: it is saved before anything of it is dispatched. If there are jobs of a group of its name the
@@ -60,7 +59,7 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 		}
 	}
 	environment := w.environments[b.environment].ID
-	prefix := strings.TrimSuffix(textkey.Join(bracket.GroupID(b.id, environment, 0)), "0")
+	prefix := groupPrefix(b.state.Group)
 	same = true
 	for _, i := range b.targets {
 		t := &w.targets[i]

@@ -103,3 +103,37 @@ func TestStateLostInTwoEnvironments(t *testing.T) {
 		t.Errorf("starts %q, waits %q", started(plan), got)
 	}
 }
+
+// TestStateLostBeforeALaterGroup: the state is lost while a second group is at work, of which the release has been dated anew, so that only the first
+// one closes again. Its execution is over, although the jobs of one member are forgotten: that member is not given the first group's version
+// after the second one's.
+func TestStateLostBeforeALaterGroup(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1200}}`))
+	s := fleet(2, "", map[string][]string{"a": {"v1"}, "d": {"v1"}})
+	s.Versions = append(s.Versions, rollout.Version{ID: "v2", Tag: "v2", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(46)})
+	work := func(resource, deployment string, current string, job rollout.Job) {
+		for i := range s.Targets {
+			if target := &s.Targets[i]; target.Resource == resource && target.Deployment == deployment {
+				target.Current, target.Jobs = current, []rollout.Job{job}
+			}
+		}
+	}
+	done := rollout.Job{Run: "B%2Fprod%2F1/r1/d/1/1/deploy", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(20), CompletedAt: minute(21)}
+	later := rollout.Job{Run: "B%2Fprod%2F2/r1/a/1/1/deploy", Version: "v2", Status: rollout.JobInProgress, CreatedAt: minute(45)}
+	work("r1", "d", "v1", done)
+	work("r1", "a", "", later)
+	done.Run = "B%2Fprod%2F1/r2/d/1/1/deploy"
+	work("r2", "d", "v1", done) // here nothing is later: the execution goes on
+	plan := mustPlan(t, set, s, minute(47))
+	if got := started(plan); !slices.Equal(got, []string{"r2/a@v1"}) {
+		t.Errorf("starts %q, waits %q", got, blockers(plan))
+	}
+	carryOut(t, &s, plan, minute(47), rollout.JobInProgress)
+	later.Status, later.CompletedAt = rollout.JobSuccessful, minute(48)
+	work("r1", "a", "v2", later)
+	plan = mustPlan(t, set, s, minute(48))
+	if got := started(plan); len(got) > 0 {
+		t.Errorf("after the job of the second group: starts %q", got)
+	}
+}
