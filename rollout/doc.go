@@ -70,10 +70,9 @@
 //     others; and who is given a version by an edit after its execution has ended waits for the next group. A [Target.OutdatedAt] opens that at once.
 //   - A version that became current or started is never taken back by an edit. One that changes its CreatedAt changes the order of versions, and
 //     what is older than what: publish another id instead.
-//   - Where the state is lost, the jobs say which group they were of: executions go on if it can be closed again as it was and no later one
-//     has been at work on the resource; where it cannot, the next
-//     group takes a number that no job has. Slots are counted from active jobs and open executions until they are taken again. What only the state
-//     knew is gone: that an execution was given up, or which commands it has had.
+//   - Where the state is lost, the jobs say which group they were of: executions go on if it can be closed again as it was and no later one has
+//     been at work on the resource; where it cannot, the next group takes a number that no job has. Slots are counted from active jobs and open
+//     executions until they are taken again. What only the state knew is gone: that an execution was given up, or which commands it has had.
 //
 // [PolicySet.Replay] says beforehand what an edit would have changed in recorded plans, and [Plan.Changes] afterwards what it did.
 //

@@ -75,7 +75,7 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 			last = max(last, number)
 			if group, just := closed[bracket.GroupID(b.id, environment, number)]; just {
 				found = true
-				same = same && group != nil && began(group, t.Deployment, job)
+				same = same && group != nil && began(group, t.Target, job)
 			}
 		}
 	}
@@ -93,13 +93,14 @@ func numberOf(run, prefix string) (number int, ok bool) {
 	return number, err == nil
 }
 
-// began reports whether a job may be one that a group dispatched: not before it closed, and with a version that it has locked, if it is that of a main.
-func began(group *bracket.Group, deployment string, job *Job) bool {
-	k := slices.IndexFunc(group.Members, func(m bracket.GroupMember) bool { return m.Deployment == deployment })
+// began reports whether a job may be one that a group dispatched: not before it closed, and with a version that it has locked, if it is that of a main, or
+// the current one where the group deploys that again.
+func began(group *bracket.Group, t *Target, job *Job) bool {
+	k := slices.IndexFunc(group.Members, func(m bracket.GroupMember) bool { return m.Deployment == t.Deployment })
 	if k < 0 || job.CreatedAt.Before(group.ReadyAt) {
 		return false
 	}
 	m := &group.Members[k]
-	return m.Role != bracket.Main || isRollback(job.Run) || group.Strategy == bracket.RedeployCurrent ||
+	return m.Role != bracket.Main || isRollback(job.Run) || group.Strategy == bracket.RedeployCurrent && job.Version == t.Current ||
 		slices.ContainsFunc(m.Locks, func(v bracket.VersionMark) bool { return v.ID == job.Version })
 }

@@ -229,6 +229,7 @@ var excuses = []struct{ finding, did, why string }{
 	{broken + "locked", "fleet target renewed", "what was current is not seen any more"},
 	{broken + "locked", "host forgets", "what was current is not seen any more"},
 	{broken + "locked", "fleet resource deleted", "what was current is not seen any more"},
+	{broken + "locked", "state one lost", "a group that is closed again after some of its deployments have gone locks less than it had, and its execution goes on"},
 	{broken + "order", "clock back", "the invariants look for jobs by their instants"},
 	{broken + "limit", "command", "an execution that is resolved gives its slot back, whatever of it still runs on targets that need none"},
 	{"drained", "fleet deployment removed", "the node lost its uncordon"},
