@@ -83,8 +83,8 @@ func (s Spec) Resolve() Resolved {
 	return r
 }
 
-// bounded is the Spec with no more replicas than can be planned for. None of the slots is above the replicas that had none there before: what
-// exists is never condemned because a number is too large.
+// bounded is the Spec with no more replicas than can be planned for, but never fewer than there are slots within its Replicas: nothing that
+// exists is deleted because the number was too large.
 func (s Spec) bounded(slots []Slot) Spec {
 	s.Replicas = min(s.Replicas, max(MaxReplicas, len(slots)))
 	return s
