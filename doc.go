@@ -28,7 +28,7 @@
 //
 // # What the host does, in this order
 //
-//  1. Observe: read the entities, the jobs and the stored state, all in one go. A stale read is harmless, half a read is not.
+//  1. Observe: read the stored state, of it the pools first, and then the entities and the jobs. A stale read is harmless, half a read is not.
 //  2. Plan.
 //  3. Commit the starts that will be carried out, any subset of them, and save the state by compare-and-swap: as a whole, or record by record,
 //     first groups and rollouts, then executions that ended, then leases, then the other executions. If a save conflicts, begin again at 1.

@@ -118,14 +118,17 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 	return records, nil
 }
 
-// again notes in the leases that targets outside brackets held already that they start once more. What was seen before is no proof then that their
-// group has ended: otherwise whoever still sees the old jobs only, under policies or labels by which nothing is left to repeat, would give the slot
-// of a running job away. The nanosecond tells the start from an end at the same instant.
+// again notes in the leases that were held already that their holders start under them once more: targets outside brackets, and executions that begin,
+// which a host that stopped before it saved them had claimed for. What was seen before is no proof then that the group has ended, nor that nobody uses the
+// lease: otherwise whoever still sees the old jobs only, under policies or labels by which nothing is left to repeat, or still takes the lease for an orphan,
+// would give the slot of a running job away. The nanosecond tells the start from an end at the same instant.
 func (p *Plan) again(records []concurrency.Record, own []bool, candidates []concurrency.Candidate, admitted []concurrency.Admitted) {
 	for _, start := range admitted {
 		c := &candidates[start.Candidate]
-		if !strings.HasPrefix(c.Group, reservedID+"/") {
-			continue
+		if rule, _, _, bracketed := groupNumber(c.Group); bracketed {
+			if record := p.work.execution(rule, c.Resource); record != nil && record.Open != nil {
+				continue
+			}
 		}
 		for _, claim := range start.Claims {
 			k := claim.Pool

@@ -63,7 +63,7 @@ func (w *work) incumbents() {
 			continue
 		}
 		if needs = w.needs(needs[:0], 0, int32(i)); len(needs) > 0 {
-			w.hold(concurrency.Holder{Resource: t.Resource, Group: w.groupOf(t)}, needs)
+			c.observed = append(c.observed, w.hold(concurrency.Holder{Resource: t.Resource, Group: w.groupOf(t)}, needs)...)
 		}
 	}
 	for k := range c.foreign {
@@ -121,12 +121,109 @@ func (w *work) incumbent(h concurrency.Holder, environment string, on func(i int
 	w.hold(h, needs)
 }
 
-// hold counts a holder in those of some pools in which it has no lease.
-func (w *work) hold(h concurrency.Holder, pools []int32) {
+// hold counts a holder in those of some pools in which it has no lease, and returns these places.
+func (w *work) hold(h concurrency.Holder, pools []int32) (places []poolPlace) {
 	for _, index := range pools {
 		p := &w.capacity.snapshot.Pools[index]
 		if _, holds := p.Record.Lease(h); !holds {
 			p.Jobs = append(p.Jobs, h)
+			places = append(places, poolPlace{index, h.Resource})
 		}
 	}
+	return places
+}
+
+// unproved takes the turn from whoever was admitted to a pool that has more than it may, on a place that counts for nothing but a job that the snapshot
+// shows on a target. A host sees the jobs before the records are read: the job may have ended meanwhile, its lease been given back, and the place
+// be somebody else's. So such a job keeps others out, and lets nobody in who would find no place without it. It reports whether there was anybody:
+// then the slots have to be given anew.
+func (w *work) unproved(result concurrency.Result) bool {
+	if len(w.capacity.observed) == 0 {
+		return false
+	}
+	overfull := w.overfull(result)
+	places := w.observedAlone(overfull)
+	refused := map[int32]bool{}
+	for _, admitted := range result.Admitted {
+		c := &w.candidates[w.turns[admitted.Candidate]]
+		if c.forced || admitted.Reason == concurrency.SlotHeld {
+			continue
+		}
+		var blockers []Verdict
+		for _, claim := range admitted.Claims {
+			if places[poolPlace{claim.Pool, c.resource}] {
+				blockers = append(blockers, w.slotVerdict(concurrency.Refusal{Pool: claim.Pool, Reason: overfull[claim.Pool]}))
+			}
+		}
+		if len(blockers) > 0 {
+			refused[w.turns[admitted.Candidate]] = true
+			w.refuse(c, blockers)
+		}
+	}
+	w.turns = slices.DeleteFunc(w.turns, func(k int32) bool { return refused[k] })
+	return len(refused) > 0
+}
+
+// overfull says of each pool that has more than its rule allows what it would answer to one more; empty: it has not.
+func (w *work) overfull(result concurrency.Result) []concurrency.Reason {
+	pools := w.capacity.snapshot.Pools
+	keys := map[string]int{} // with an active member
+	for k := range pools {
+		if result.Pools[k].Active > 0 {
+			keys[pools[k].Family]++
+		}
+	}
+	reasons := make([]concurrency.Reason, len(pools))
+	for k := range pools {
+		switch pool := &result.Pools[k]; {
+		case pool.Active == 0:
+		case pool.Max == 0:
+			reasons[k] = concurrency.SlotPaused
+		case pool.Active > pool.Max:
+			reasons[k] = concurrency.SlotFull
+		case pools[k].Family != "" && keys[pools[k].Family] > pools[k].MaxActiveKeys:
+			reasons[k] = concurrency.SlotKeysFull
+		}
+	}
+	return reasons
+}
+
+// observedAlone returns the places in overfull pools that count for nothing but observed jobs.
+func (w *work) observedAlone(overfull []concurrency.Reason) map[poolPlace]bool {
+	c := &w.capacity
+	others := map[poolPlace]int{} // what a place counts for besides
+	for _, at := range c.observed {
+		if overfull[at.pool] != "" {
+			others[at]-- // it is one of the pool's jobs
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	for k := range c.snapshot.Pools {
+		if overfull[k] == "" {
+			continue
+		}
+		count := func(resource string) {
+			at := poolPlace{int32(k), resource}
+			if n, observed := others[at]; observed {
+				others[at] = n + 1
+			}
+		}
+		p := &c.snapshot.Pools[k]
+		for _, holder := range p.Jobs {
+			count(holder.Resource)
+		}
+		for _, lease := range p.Record.Leases {
+			count(lease.Resource)
+		}
+		for _, resource := range p.Unavailable {
+			count(resource)
+		}
+	}
+	alone := map[poolPlace]bool{}
+	for at, n := range others {
+		alone[at] = n == 0
+	}
+	return alone
 }

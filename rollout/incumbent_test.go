@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -96,6 +97,77 @@ func TestIncumbents(t *testing.T) {
 			s.State = plan.State
 			if plan = mustPlan(t, rules(row.after), s, minute(3)); !slices.Equal(started(plan), []string{row.then}) || plan.Start[0].Reason != row.reason {
 				t.Errorf("then starts %q, waits %q", started(plan), blockers(plan))
+			}
+		})
+	}
+}
+
+// TestObservedJobs: r1/a holds a slot, and a job is seen on r3/a that holds none. The snapshot is older than the records: the job may be over, and its
+// place given to r1. So it takes a place as long as it is seen, and r3/b gets one with it only where nobody loses by that.
+func TestObservedJobs(t *testing.T) {
+	t.Parallel()
+	limit := func(id, more string) string {
+		return `{"id":"` + id + `","resourceConcurrency":{"groupSelector":"true",` + more + `}}`
+	}
+	held := concurrency.Holder{Resource: "r3", Group: "by hand"}
+	lease := func(h concurrency.Holder) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			record := &s.State.Pools[0]
+			record.Leases = append(slices.Clip(record.Leases), concurrency.Lease{Pool: record.Key, Holder: h, Token: record.NextToken, State: concurrency.Active, Since: t0, ProgressAt: t0})
+			record.NextToken++
+		}
+	}
+	for _, row := range []struct {
+		why    string
+		limits string
+		edit   func(*rollout.Snapshot)
+		waits  string // why r3/b does; empty: it starts
+		reason rollout.Reason
+	}{
+		{why: "the place may have been given away", limits: limit("P", `"limit":1`), waits: "slot_full"},
+		{why: "there is a place for both", limits: limit("P", `"limit":2`), reason: "slot_already_down"},
+		{why: "a pool that is paused has none", limits: limit("P", `"limit":0`), waits: "slot_paused"},
+		{why: "nor has one whose keys are all taken", limits: limit("P", `"limit":9,"groupBy":"resource.metadata['zone']","maxActiveKeys":1`), waits: "slot_keys_full"},
+		{why: "a key for both", limits: limit("P", `"limit":9,"groupBy":"resource.metadata['zone']","maxActiveKeys":2`), reason: "slot_already_down"},
+		{why: "one of two pools is overfull", limits: limit("O", `"limit":2`) + "," + limit("P", `"limit":1`), waits: "slot_full"},
+		{why: "the counter has seen it later", limits: limit("P", `"limit":1`), edit: func(s *rollout.Snapshot) { s.Active = map[string][]concurrency.Holder{"P": {held}} }, reason: "slot_already_down"},
+		{why: "somebody holds a slot on the resource", limits: limit("P", `"limit":1`), edit: lease(held), reason: "slot_already_down"},
+		{why: "it holds one itself", limits: limit("P", `"limit":1`), edit: lease(concurrency.Holder{Resource: "r3", Group: "target/prod/b"}), reason: "slot_held"},
+		{why: "it is down whoever works on it", limits: limit("P", `"limit":1`), edit: func(s *rollout.Snapshot) { s.Unavailable = []string{"r3"} }, reason: "slot_already_down"},
+		{why: "an operator lets it past", limits: limit("P", `"limit":1`),
+			edit: func(s *rollout.Snapshot) {
+				s.Overrides = []rollout.Override{{ID: "o", Rule: "P", Version: "v2", Resource: "r3", CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
+			}, reason: "overridden"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+			for k := range s.Resources {
+				s.Resources[k].Metadata = map[string]string{"zone": s.Resources[k].ID}
+			}
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Resource != "r3" && t.Deployment == "b" })
+			first := mustPlan(t, compile(t, policy(strings.ReplaceAll(row.limits, `"limit":0`, `"limit":1`))), s, t0)
+			first.Start = first.Start[:1]
+			carryOut(t, &s, first, t0, rollout.JobInProgress)
+			late := rollout.Start{TargetID: rollout.TargetID{Resource: "r3", Environment: "prod", Deployment: "a"}, Run: "r3/prod/a/v2/1", Version: "v2"}
+			add(&s, late, job(late, t0, rollout.JobInProgress))
+			if row.edit != nil {
+				row.edit(&s)
+			}
+			plan := mustPlan(t, compile(t, policy(row.limits)), s, minute(1))
+			at := slices.IndexFunc(plan.Start, func(s rollout.Start) bool { return s.Resource == "r3" })
+			switch {
+			case row.waits == "" && (at < 0 || plan.Start[at].Reason != row.reason):
+				t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+			case row.waits != "" && (at >= 0 || !slices.Contains(blockers(plan), "r3/b@v2: "+row.waits)):
+				t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+			}
+			for _, start := range plan.Start {
+				for _, claim := range start.Claims {
+					pool := slices.IndexFunc(plan.State.Pools, func(r concurrency.Record) bool { return r.Key == claim.Pool })
+					if claim.Token > plan.State.Pools[pool].NextToken+uint64(len(plan.Start))-1 {
+						t.Errorf("%s claims token %d: who waits must take none", start.Run, claim.Token)
+					}
+				}
 			}
 		})
 	}

@@ -35,6 +35,9 @@ const attemptsPerPlan = 3
 // Plan reads the stored state, plans, commits all starts, saves what changed, and returns the plan; its starts are then to be dispatched,
 // create-if-absent by their run ids. The State and Active of the snapshot are ignored and replaced.
 //
+// The snapshot is older than the state, and after a conflict by so much more. That exceeds no limit as far as jobs go: one that is over by now keeps its
+// place until it is seen to be over, and opens none to others. What the snapshot lists as unavailable is believed.
+//
 // If another planner saved first it reads and plans again, at most three times in all, and then returns [bracket.ErrConflict]. Any other error of
 // the store or the counter is returned at once. With an error there is no plan and nothing may be dispatched; what was saved by then is
 // found again by the next plan, which offers the same runs.
@@ -110,6 +113,9 @@ func recordKey(r RolloutRecord) string {
 	return textkey.Join("rollout", r.Rule, r.Environment, r.Deployment, r.Version, r.Group)
 }
 
+// load reads the pools before everything else that says who is down: executions, and then the counter's jobs. Who was down when these were read had a
+// place in the pools as they were, or has got one since; then they have changed, and the claims made on them are not saved. The other way round
+// an execution that ended in between would let somebody start on a place that another resource has by now.
 func (p *Planner) load(ctx context.Context) (stored, error) {
 	s := stored{revisions: map[string]int64{}}
 	groups, executions := bracket.GroupKey("", ""), bracket.ExecutionKey("", "")
@@ -118,15 +124,15 @@ func (p *Planner) load(ctx context.Context) (stored, error) {
 		prefix string
 		decode func(bracket.Entry) error
 	}{
-		{groups, func(e bracket.Entry) error { return decode(e, &s.state.Brackets) }},
-		{executions, func(e bracket.Entry) error { return decode(e, &s.state.Executions) }},
-		{rolloutKeys, func(e bracket.Entry) error { return decodeRollout(e, &s.state.Rollouts) }},
 		{poolKeys, func(e bracket.Entry) error {
 			record, err := concurrency.ParseRecord(e.Value)
 			record.Revision = uint64(e.Revision)
 			s.state.Pools = append(s.state.Pools, record)
 			return err
 		}},
+		{groups, func(e bracket.Entry) error { return decode(e, &s.state.Brackets) }},
+		{executions, func(e bracket.Entry) error { return decode(e, &s.state.Executions) }},
+		{rolloutKeys, func(e bracket.Entry) error { return decodeRollout(e, &s.state.Rollouts) }},
 	} {
 		entries, err := p.Store.List(ctx, kind.prefix)
 		if err != nil {

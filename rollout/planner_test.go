@@ -229,6 +229,80 @@ func TestPlannerRace(t *testing.T) {
 	}
 }
 
+// interruptedStore lets somebody else have a turn after the n-th list.
+type interruptedStore struct {
+	bracket.Store
+	lists, after int
+	turn         func()
+}
+
+func (s *interruptedStore) List(ctx context.Context, prefix string) ([]bracket.Entry, error) {
+	entries, err := s.Store.List(ctx, prefix)
+	if s.lists++; s.lists == s.after {
+		s.turn()
+	}
+	return entries, err
+}
+
+// TestPlannerReadsPoolsFirst: while a planner that has seen r1 at work reads the state, another one gives the place of r1 to r2. Whatever it has
+// read by then, the first must not take r1 for down and begin something else there.
+func TestPlannerReadsPoolsFirst(t *testing.T) {
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name == 'a'","readinessMode":"immediate","memberRoles":{}}},
+		{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	for after := range 5 {
+		for _, jobs := range []rollout.JobStatus{rollout.JobInProgress, rollout.JobSuccessful} { // as the first has seen them
+			inner := &bracket.MemoryStore{}
+			now := clock.NewFake(t0)
+			turn := func(store bracket.Store, s rollout.Snapshot) rollout.Plan {
+				t.Helper()
+				plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: now}).Plan(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return plan
+			}
+			s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
+			others := s // in which v2 of c is not published yet
+			others.Versions = slices.DeleteFunc(slices.Clone(s.Versions), func(v rollout.Version) bool { return v.Deployment == "c" && v.ID == "v2" })
+			others.Targets = slices.Clone(s.Targets)
+			plan := turn(inner, others)
+			if got := started(plan); !slices.Equal(got, []string{"r1/a@v2"}) {
+				t.Fatalf("starts %q", got)
+			}
+			add(&others, plan.Start[0], job(plan.Start[0], t0, rollout.JobInProgress))
+			turn(inner, others) // it sees the job
+			add(&s, plan.Start[0], job(plan.Start[0], t0, jobs))
+			now.Set(minute(1))
+			others.Targets[0].Jobs[0].Status, others.Targets[0].Jobs[0].CompletedAt = rollout.JobSuccessful, minute(1)
+			other := func() {
+				if got := started(turn(inner, others)); !slices.Equal(got, []string{"r2/a@v2"}) {
+					t.Errorf("the other one starts %q", got)
+				}
+			}
+			store := &interruptedStore{Store: inner, after: after, turn: other}
+			if after == 0 {
+				other()
+			}
+			first := started(turn(store, s))
+			value, _, err := inner.Load(t.Context(), rollout.PoolRecordKey("P"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			record, err := concurrency.ParseRecord(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			disrupted := map[string]bool{}
+			for _, lease := range record.Leases {
+				disrupted[lease.Resource] = true
+			}
+			if len(disrupted) != 1 {
+				t.Errorf("after %d lists, with a job seen %s: starts %q, %d resources hold a slot", after, jobs, first, len(disrupted))
+			}
+		}
+	}
+}
+
 // TestPlannerCancelled: a context that is done is the error.
 func TestPlannerCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -17,6 +17,7 @@ type capacity struct {
 	keys     map[string]int32          // pool key → index in snapshot.Pools
 	owner    []string                  // per pool: id of the first rule that has it
 	foreign  []concurrency.Record      // records of pools that no rule has any more
+	observed []poolPlace               // of active jobs that have no lease there
 }
 
 // openPools evaluates each group selector once per resource.

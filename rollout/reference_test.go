@@ -41,6 +41,7 @@ type referencePool struct {
 	next        uint64
 	unavailable map[string]bool
 	jobs        []concurrency.Holder
+	observed    []string // resources that count for a job that the snapshot shows
 }
 
 // outcome is what is compared of a plan: texts, so that a difference is readable.
@@ -858,19 +859,24 @@ func (r *reference) incumbents() {
 			continue
 		}
 		h := concurrency.Holder{Resource: t.Resource, Group: textkey.Join("target", t.Environment, t.Deployment)}
-		counts := active(t)
+		carried := false
 		for _, p := range r.pools {
 			for _, l := range p.leases {
-				counts = counts || l.Holder == h && !p.members[t.Resource]
+				carried = carried || l.Holder == h && !p.members[t.Resource]
 			}
 		}
+		counts := active(t) || carried
 		rules, _ := r.governing(t)
 		for _, rule := range rules {
 			if rule.ResourceConcurrency == nil || !counts {
 				continue
 			}
 			if key, member := r.poolOf(rule, r.resource(t.Resource)); member && !slices.Contains(r.pools[key].jobs, h) {
-				r.pools[key].jobs = append(slices.Clip(r.pools[key].jobs), h)
+				if !carried {
+					r.pools[key].observed = append(r.pools[key].observed, t.Resource)
+				} else {
+					r.pools[key].jobs = append(slices.Clip(r.pools[key].jobs), h)
+				}
 			}
 		}
 	}
@@ -918,7 +924,7 @@ func (p *referencePool) holds(resource, group string) bool {
 		slices.Contains(p.jobs, concurrency.Holder{Resource: resource, Group: group})
 }
 
-func (p *referencePool) active() map[string]bool {
+func (p *referencePool) proved() map[string]bool {
 	set := map[string]bool{}
 	for _, l := range p.leases {
 		set[l.Resource] = true
@@ -930,6 +936,20 @@ func (p *referencePool) active() map[string]bool {
 		set[id] = true
 	}
 	return set
+}
+
+// active counts those of whom only a job is seen, too.
+func (p *referencePool) active() map[string]bool {
+	set := p.proved()
+	for _, id := range p.observed {
+		set[id] = true
+	}
+	return set
+}
+
+// lets reports whether a resource that is down takes no place: of whom only a job is seen that is so while the pool has no more than it may.
+func (p *referencePool) lets(id string) bool {
+	return p.proved()[id] || p.active()[id] && len(p.active()) <= p.max()
 }
 
 // plan decides about everything.
@@ -1121,7 +1141,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		free := true
 		for _, key := range needs(a) {
 			p := r.pools[key]
-			free = free && p.active()[a.t.Resource]
+			free = free && p.lets(a.t.Resource)
 		}
 		first[k] = free || holder(a)
 	}
@@ -1138,7 +1158,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		for _, key := range needs(a) {
 			p := r.pools[key]
 			switch down := p.active(); {
-			case down[a.t.Resource]:
+			case p.lets(a.t.Resource):
 			case p.max() == 0:
 				refused = append(refused, "slot_paused "+p.owner+" "+key)
 			case len(down) >= p.max():

@@ -25,11 +25,12 @@ type Snapshot struct {
 	Overrides []Override `json:"overrides,omitempty"`
 
 	// Unavailable lists the ids of resources that are down for whatever reason: not ready, cordoned, being drained by hand. They count
-	// against the limits of their pools, and they may themselves be repaired without taking a further place.
+	// against the limits of their pools, and they may themselves be repaired without taking a further place, however full the pools are.
 	Unavailable []string `json:"unavailable,omitempty"`
 
 	// Active lists, per pool key, who else is being disrupted: by jobs of the host that are on no target. They count besides the leases of State, open
-	// executions, and the active jobs of Targets in the pools that these would need to start.
+	// executions, and the active jobs of Targets in the pools that these would need to start. They must not have been observed before the pools of State
+	// were read: whoever counts as down lets others start on the same resource without a further place.
 	Active map[string][]concurrency.Holder `json:"active,omitempty"`
 
 	// DeletedResources lists the ids of resources that are proved gone: what they held is released, and where they are still listed, they and the targets on

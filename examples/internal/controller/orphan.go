@@ -23,7 +23,8 @@ type lease struct {
 
 // release gives back the leases that the planner has called orphans for the time of grace: those of a controller that died between claiming and
 // dispatching, or that claimed a slot for a job which, unseen by it, had ended already. The planner only lists them, for it cannot know whether
-// somebody is about to dispatch. This host can: a dispatch that comes too late is fenced, and the next plan claims again.
+// somebody is about to dispatch. This host can: a dispatch that comes too late is fenced, and the next plan claims again. Who starts under the lease
+// in time has moved its progress when he saved his plan.
 func (c *Controller) release(ctx context.Context, turn *Turn, now time.Time) error {
 	suspects := map[lease]time.Time{}
 	for _, orphan := range turn.Plan.Orphans {
@@ -52,7 +53,7 @@ func (c *Controller) release(ctx context.Context, turn *Turn, now time.Time) err
 	return nil
 }
 
-// give returns one lease, if it is still the same one.
+// give returns one lease, if it is still the same one and nobody started under it since the plan was made.
 func (c *Controller) give(ctx context.Context, orphan concurrency.Lease) error {
 	key := rollout.PoolRecordKey(orphan.Pool)
 	value, revision, err := c.Store.Load(ctx, key)
@@ -62,6 +63,9 @@ func (c *Controller) give(ctx context.Context, orphan concurrency.Lease) error {
 	record, err := concurrency.ParseRecord(value)
 	if err != nil {
 		return err
+	}
+	if lease, held := record.Lease(orphan.Holder); held && lease.ProgressAt.After(orphan.ProgressAt) {
+		return fmt.Errorf("controller: it is used since %s: %w", lease.ProgressAt.Format(time.RFC3339Nano), bracket.ErrConflict)
 	}
 	if record, err = record.Release(orphan.Holder, orphan.Token); err != nil {
 		return err

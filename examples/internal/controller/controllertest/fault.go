@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func checkFaults(t *testing.T, d Driver) {
 		seeds = 2
 	}
 	for seed := range seeds {
-		random := rand.New(rand.NewPCG(seed, 0))
+		random := rand.New(rand.NewPCG(seed, 6))
 		w := newWorld(t, d.fresh(t), 3)
 		faults := true
 		choose := func(brackettest.Call) brackettest.Fault {
@@ -236,5 +237,118 @@ func checkOrphans(t *testing.T, d Driver) {
 	}
 	if released == 0 || !w.done() {
 		t.Errorf("%d leases released, done %v", released, w.done())
+	}
+}
+
+// loading is a store on which something happens around the load of a record.
+type loading struct {
+	bracket.Store
+	before, after func()
+}
+
+func (l *loading) Load(ctx context.Context, key string) ([]byte, int64, error) {
+	if l.before != nil {
+		l.before()
+	}
+	value, revision, err := l.Store.Load(ctx, key)
+	if l.after != nil {
+		l.after()
+	}
+	return value, revision, err
+}
+
+func checkOrphanInUse(t *testing.T, d Driver) {
+	for _, when := range []string{"before it is read", "before it is given back"} {
+		w := newWorld(t, d.fresh(t), 3)
+		w.clock.Advance(2 * time.Minute)
+		const claimed = 3 // writes: the group, its rollout, the pool; the execution is not saved any more
+		if _, err := w.try(t.Context(), w.controller(brackettest.NewFaultStore(w.db.Store, brackettest.CrashAfter(claimed)))); !errors.Is(err, brackettest.ErrCrashed) {
+			t.Fatal(err)
+		}
+		store := &loading{Store: w.db.Store}
+		c := w.controller(store)
+		c.Grace = 10 * time.Second
+		turn := func() controller.Turn { // it prefers other nodes, and so takes the lease for an orphan
+			t.Helper()
+			c.Fleet = disagreeing(w.size, epoch(), w.clock.Now(), true)
+			turn, err := c.Turn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return turn
+		}
+		first := turn()
+		if len(first.Plan.Orphans) != 1 {
+			t.Fatalf("orphans %+v", first.Plan.Orphans)
+		}
+		orphan := first.Plan.Orphans[0]
+		w.clock.Advance(c.Grace)
+		used := false
+		use := func() { // another controller goes on with what was claimed
+			store.before, store.after = nil, nil
+			for _, run := range w.turn(w.controller(nil)).Dispatched {
+				used = used || strings.Contains(run, orphan.Resource+"/"+drain)
+			}
+		}
+		if when == "before it is read" {
+			store.before = use
+		} else {
+			store.after = use
+		}
+		if released := turn().Released; len(released) > 0 || !used {
+			t.Errorf("%s: released %q, used %v", when, released, used)
+		}
+		holds := false
+		for _, lease := range (&schedule{TB: t, db: w.db}).leases() {
+			holds = holds || lease.Holder == orphan.Holder && lease.Token == orphan.Token
+		}
+		if !holds {
+			t.Errorf("%s: %+v is lost while its job is active", when, orphan)
+		}
+		w.finish(w.controller(nil))
+	}
+}
+
+// past is what the jobs were some time ago: everything but the observation is done with those of now.
+type past struct {
+	controller.Jobs
+	all []controller.Job
+}
+
+func (p *past) All(ctx context.Context) ([]controller.Job, error) {
+	return p.all, ctx.Err()
+}
+
+func checkPast(t *testing.T, d Driver) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
+		random := rand.New(rand.NewPCG(seed, 1))
+		w := newWorld(t, d.fresh(t), 4)
+		w.clock.Advance(2 * time.Minute)
+		hosts := []*controller.Controller{w.controller(nil), w.controller(nil)}
+		var history [][]controller.Job
+		for !w.done() {
+			if history = append(history, w.jobs()); len(history) > 400 {
+				t.Fatalf("seed %d: the rollout does not end: %v", seed, w.jobs())
+			}
+			contrary := random.IntN(2)
+			c := hosts[contrary]
+			lag := 0
+			if random.IntN(3) == 0 {
+				lag = random.IntN(16)
+			}
+			c.Jobs = &past{Jobs: w.db.Jobs, all: history[max(0, len(history)-1-lag)]}
+			c.Fleet = disagreeing(w.size, epoch(), w.clock.Now(), contrary == 1)
+			if _, err := c.Turn(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.agents()
+			w.clock.Advance(10 * time.Second)
+		}
+		s := &schedule{TB: t, db: w.db, tally: &Tally{}}
+		s.audit()
 	}
 }

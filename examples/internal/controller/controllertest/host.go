@@ -26,6 +26,8 @@ func RunHost(t *testing.T, d Driver) {
 		{"no answer, no plan", "a host that cannot read must not decide", checkDown},
 		{"half an answer, no list", "what is missing from a list looks like a free slot", checkHalf},
 		{"orphans are given back", "a slot that nobody uses and nobody releases stops the rollout for ever", checkOrphans},
+		{"orphans in use are kept", "a slot that was given back while a job is active is somebody else's at once", checkOrphanInUse},
+		{"a look at the past", "jobs that ended since they were observed have given their slots away", checkPast},
 		{"another database goes on", "moving to another database must not repeat or forget anything", checkMove},
 	} {
 		t.Run(c.name, func(t *testing.T) {
