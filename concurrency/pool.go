@@ -32,7 +32,8 @@ type Pool struct {
 	// Record is the stored record. The zero value stands for a pool that nobody ever used.
 	Record Record
 	// Jobs are holders known by their active jobs, as a [JobCounter] reports them. Those with a lease in Record are
-	// counted once; the others hold without a token.
+	// counted once; the others hold without a token. Like Unavailable they are read after Record, not before: who is down lets everybody start on
+	// its resource without a further place, and the place of who is not down any more may be another one's by then.
 	Jobs []Holder
 	// Unavailable are the members that are down as the host observed it: not ready, cordoned, drained by hand.
 	Unavailable []string

@@ -26,8 +26,9 @@ type observation struct {
 }
 
 // observe reads a namespace. The reader may be a cache, and its lists of different age: a job that is not seen yet is offered again under the same run id,
-// and what else is old makes somebody wait. With one exception: a job of a release that is not seen yet would look like one of a release that was deleted,
-// and the version before it like the newest. Then the server is asked.
+// and what else is old makes somebody wait. With two exceptions. A machine that is listed as unavailable is believed to be down: it may be repaired without
+// a slot, however full the pool is. And a job of a release that is not seen yet would look like one of a release that was deleted, and the version before
+// it like the newest: then the server is asked.
 func observe(ctx context.Context, reader, server client.Reader, namespace string) (*observation, error) {
 	var (
 		deployments v1alpha1.NodeDeploymentList
