@@ -32,7 +32,9 @@
 //  2. Plan.
 //  3. Commit the starts that will be carried out, any subset of them, and save the state by compare-and-swap: as a whole, or record by record,
 //     first groups and rollouts, then executions that ended, then leases, then the other executions. If a save conflicts, begin again at 1.
-//  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries the same id.
+//  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries the same id. One that comes late may be of an older
+//     version than what others have deployed meanwhile, so a host with several planners creates the job only if no job has come to the target
+//     that Observe did not see, and else begins again at 1.
 //  5. Sleep until Next, or until something happens: a job ends, a version is published, somebody approves.
 //
 // A crash between any two of these steps is repaired by the next plan. Nothing but waiting is lost. A slot that nobody is seen to use is listed

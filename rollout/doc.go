@@ -33,7 +33,8 @@
 //  11. resourceConcurrency: asked last, in one batch, only for what passed everything else
 //
 // The newest version that all rules allow is chosen. What a target runs, or has begun, is never taken back because of a wait; a rollback rule alone
-// takes it back, once. An execution of a bracket starts only when all its members may run, so that nothing is drained to wait; from then on
+// takes it back, once. That holds for what the snapshot shows: a start that comes late may be of an older version than what others have deployed
+// meanwhile, so a host with several planners creates the job only if no job has come to the target that the snapshot did not have. An execution of a bracket starts only when all its members may run, so that nothing is drained to wait; from then on
 // only its own order, dependencies outside it and busy targets are asked. An [Override] lets one version past one rule for a time.
 //
 // [Plan.Explain] says what every rule thinks of every version of one target, [Plan.Changes] what is different from an earlier plan,

@@ -45,11 +45,12 @@ type Plan struct {
 }
 
 // Start is a job to dispatch. Where several controllers plan outside brackets from observations of different age, two of them may offer
-// different versions for one target: dispatch only if no other job is active on it.
+// different versions for one target, and the one that comes late may be of the older: such a host creates the job only if no job, be it active or over
+// by now, has come to the target that the snapshot did not have, and plans again otherwise.
 type Start struct {
 	TargetID
 	Version string  `json:"version"`
-	Run     string  `json:"run"` // identity of the job; dispatch is create-if-absent by it
+	Run     string  `json:"run"` // identity of the job; dispatch is create-if-absent by it, and by more with several planners: see [Start]
 	Purpose Purpose `json:"purpose"`
 
 	// Group holds the slot together with the resource: a bracket's version group, or the release target.

@@ -19,7 +19,10 @@ import (
 type Host interface {
 	Observe() (rollout.Snapshot, error) // your entities, jobs and approvals, and the state that was saved last
 	Save(rollout.State) error           // compare-and-swap: an error if somebody else saved since Observe
-	Dispatch(rollout.Start) error       // create the job with the id s.Run, unless it exists
+
+	// Dispatch creates the job with the id s.Run, unless it exists. A start that comes late may be of an older version: where several
+	// planners are at work, only if no job has come to the target that Observe did not see.
+	Dispatch(rollout.Start) error
 }
 
 // Policies reads the JSON of the RFC. Whatever is wrong with it is reported at once, each fault with its path.

@@ -23,6 +23,7 @@ import (
 //	job/RUN        the job
 //	active/RUN     its holder, while it is not terminal: counting reads what is active, not what ever was
 //	busy/TARGET    the run that is active on a release target
+//	on/TARGET/RUN  nothing, for each job that a release target has or had
 //	pool/KEY       the members of a pool, one value of at most 1.5 MiB
 //
 // It is a [concurrency.JobCounter] and safe for concurrent use.
@@ -38,6 +39,11 @@ func (j *Jobs) activeKey(run string) string { return j.store.prefix + "active/" 
 func (j *Jobs) poolKey(pool string) string  { return j.store.prefix + "pool/" + pool }
 func (j *Jobs) busyKey(t rollout.TargetID) string {
 	return j.store.prefix + "busy/" + textkey.Join(t.Resource, t.Environment, t.Deployment)
+}
+
+// onKey is below a prefix that no other target has: no part of a joined name holds a slash.
+func (j *Jobs) onKey(t rollout.TargetID, run string) string {
+	return j.store.prefix + "on/" + textkey.Join(t.Resource, t.Environment, t.Deployment) + "/" + run
 }
 
 // SetPool implements controller.Jobs.
@@ -134,7 +140,7 @@ func (j *Jobs) change(ctx context.Context, call, run string, try func(context.Co
 		case err == nil:
 			return nil
 		case errors.Is(err, errChanged):
-		case errors.Is(err, controller.ErrBusy), errors.Is(err, concurrency.ErrFenced), errors.Is(err, bracket.ErrConflict), errors.Is(err, bracket.ErrNotFound):
+		case errors.Is(err, controller.ErrBusy), errors.Is(err, controller.ErrOvertaken), errors.Is(err, concurrency.ErrFenced), errors.Is(err, bracket.ErrConflict), errors.Is(err, bracket.ErrNotFound):
 			return fmt.Errorf("etcdstore: %s: %w", call, err)
 		default:
 			return j.store.fail(ctx, call, run, err)
@@ -143,7 +149,7 @@ func (j *Jobs) change(ctx context.Context, call, run string, try func(context.Co
 	return fmt.Errorf("etcdstore: %s %s: others changed it %d times in a row: %w", call, run, attempts, bracket.ErrConflict)
 }
 
-// load reads a job and who is active on its target, at one revision. A missing job has revision 0.
+// load reads a job. A missing one has revision 0.
 func (j *Jobs) load(ctx context.Context, run string) (job controller.Job, revision int64, err error) {
 	found, err := j.store.client.Get(ctx, j.jobKey(run))
 	if err != nil || len(found.Kvs) == 0 {
@@ -180,6 +186,14 @@ func (j *Jobs) write(ctx context.Context, old controller.Job, revision int64, jo
 	}
 	if was && old.Deployment != "" && (job.Status.Terminal() || old.TargetID != job.TargetID) {
 		effects = append(effects, clientv3.OpDelete(j.busyKey(old.TargetID)))
+	}
+	if moved := old.TargetID != job.TargetID; revision == 0 || moved {
+		if job.Deployment != "" {
+			effects = append(effects, clientv3.OpPut(j.onKey(job.TargetID, job.Run), ""))
+		}
+		if revision > 0 && old.Deployment != "" {
+			effects = append(effects, clientv3.OpDelete(j.onKey(old.TargetID, job.Run)))
+		}
 	}
 	done, err := j.store.client.Txn(ctx).If(conditions...).Then(effects...).Else(clientv3.OpGet(j.busyKey(job.TargetID))).Commit()
 	if err != nil || done.Succeeded {
@@ -224,22 +238,36 @@ func (j *Jobs) Report(ctx context.Context, run string, status rollout.JobStatus,
 }
 
 // Dispatch implements controller.Jobs. The transaction compares the revisions at which the pools of the claims were read: a lease that was given back
-// or lost meanwhile makes it fail, whatever happened to this process in between.
-func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, at time.Time) (created bool, err error) {
+// or lost meanwhile makes it fail, whatever happened to this process in between. So does a job that came to the target since its jobs were counted; then
+// they are counted again.
+func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, seen int, at time.Time) (created bool, err error) {
 	job := controller.NewJob(start, at)
 	if err := job.Validate(); err != nil {
 		return false, err
 	}
 	err = j.change(ctx, "dispatch", start.Run, func(ctx context.Context) error {
 		created = false
-		held, err := j.held(ctx, start)
+		conditions, err := j.held(ctx, start)
 		if err != nil {
 			return err
 		}
-		if _, revision, err := j.load(ctx, job.Run); err != nil || revision > 0 {
+		on := j.onKey(job.TargetID, "")
+		read, err := j.store.client.Txn(ctx).Then(clientv3.OpGet(j.jobKey(job.Run), clientv3.WithKeysOnly()), clientv3.OpGet(j.busyKey(job.TargetID)),
+			clientv3.OpGet(on, clientv3.WithPrefix(), clientv3.WithCountOnly())).Commit()
+		if err != nil {
 			return err
 		}
-		err = j.write(ctx, controller.Job{}, 0, job, held...)
+		exists, busy, n := read.Responses[0].GetResponseRange().Kvs, read.Responses[1].GetResponseRange().Kvs, read.Responses[2].GetResponseRange().Count
+		switch {
+		case len(exists) > 0:
+			return nil
+		case len(busy) > 0:
+			return fmt.Errorf("run %s: run %s: %w", job.Run, busy[0].Value, controller.ErrBusy)
+		case n > int64(seen):
+			return fmt.Errorf("run %s: %d jobs were seen, there are %d: %w", job.Run, seen, n, controller.ErrOvertaken)
+		}
+		conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(on), "<", read.Header.Revision+1).WithPrefix())
+		err = j.write(ctx, controller.Job{}, 0, job, conditions...)
 		created = err == nil
 		return err
 	})
@@ -248,7 +276,7 @@ func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, at time.Time) 
 
 // held checks the claims of a start, and returns the conditions under which what was found still holds.
 func (j *Jobs) held(ctx context.Context, start rollout.Start) ([]clientv3.Cmp, error) {
-	conditions := make([]clientv3.Cmp, 0, len(start.Claims)+2)
+	conditions := make([]clientv3.Cmp, 0, len(start.Claims)+3)
 	for _, claim := range start.Claims {
 		key := rollout.PoolRecordKey(claim.Pool)
 		found, err := j.store.client.Get(ctx, j.store.recordKey(key))

@@ -14,6 +14,7 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/internal/controller"
+	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -26,18 +27,19 @@ var _ controller.Jobs = (*Jobs)(nil)
 // NewJobs returns the jobs beside the records of a store.
 func NewJobs(store *Store) *Jobs { return &Jobs{store} }
 
-// transaction runs do, bounded in time, in one transaction.
+// transaction runs do, bounded in time, in one transaction. Its level is stated, whatever the server's default: at others a statement
+// sees what there was when the transaction began, also if it has waited for a lock since.
 func (j *Jobs) transaction(ctx context.Context, call, key string, do func(context.Context, pgx.Tx) error) error {
 	ctx, cancel, err := j.store.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	err = pgx.BeginFunc(ctx, j.store.pool, func(tx pgx.Tx) error { return do(ctx, tx) })
+	err = pgx.BeginTxFunc(ctx, j.store.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return do(ctx, tx) })
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, controller.ErrBusy), errors.Is(err, concurrency.ErrFenced), errors.Is(err, bracket.ErrConflict), errors.Is(err, bracket.ErrNotFound):
+	case errors.Is(err, controller.ErrBusy), errors.Is(err, controller.ErrOvertaken), errors.Is(err, concurrency.ErrFenced), errors.Is(err, bracket.ErrConflict), errors.Is(err, bracket.ErrNotFound):
 		return fmt.Errorf("pgstore: %s: %w", call, err)
 	}
 	return j.store.fail(ctx, call, key, err)
@@ -112,6 +114,16 @@ func busy(run string, err error) error {
 	return err
 }
 
+// arrive makes this transaction the only one that adds jobs to a target, until it ends. Targets whose names have the same hash share a lock, which
+// costs a wait; those of other schemas have other locks. It is the first lock that a transaction takes, so nobody waits for one that waits here.
+func arrive(ctx context.Context, tx pgx.Tx, target rollout.TargetID) error {
+	if target.Deployment == "" {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 'release_job'::regclass::oid::bigint))`, textkey.Join(target.Resource, target.Environment, target.Deployment))
+	return err
+}
+
 // All implements controller.Jobs: one statement, so it is one instant.
 func (j *Jobs) All(ctx context.Context) ([]controller.Job, error) {
 	ctx, cancel, err := j.store.begin(ctx)
@@ -134,12 +146,17 @@ func (j *Jobs) Put(ctx context.Context, job controller.Job) error {
 	if err := job.Validate(); err != nil {
 		return err
 	}
-	return j.transaction(ctx, "put job", job.Run, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO release_job (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (run) DO UPDATE SET
-			resource_id = excluded.resource_id, environment_id = excluded.environment_id, deployment_id = excluded.deployment_id, version_id = excluded.version_id,
-			group_id = excluded.group_id, status = excluded.status, created_ns = excluded.created_ns, completed_ns = excluded.completed_ns`, arguments(job)...)
-		return busy(job.Run, err)
-	})
+	return j.transaction(ctx, "put job", job.Run, func(ctx context.Context, tx pgx.Tx) error { return put(ctx, tx, job) })
+}
+
+func put(ctx context.Context, tx pgx.Tx, job controller.Job) error {
+	if err := arrive(ctx, tx, job.TargetID); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO release_job (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (run) DO UPDATE SET
+		resource_id = excluded.resource_id, environment_id = excluded.environment_id, deployment_id = excluded.deployment_id, version_id = excluded.version_id,
+		group_id = excluded.group_id, status = excluded.status, created_ns = excluded.created_ns, completed_ns = excluded.completed_ns`, arguments(job)...)
+	return busy(job.Run, err)
 }
 
 // Report implements controller.Jobs.
@@ -168,8 +185,8 @@ func report(ctx context.Context, tx pgx.Tx, run string, status rollout.JobStatus
 }
 
 // Dispatch implements controller.Jobs. The records of the claimed pools are locked while the job is created: a lease is there until it
-// exists, or it is not created, whatever happened to this process in between.
-func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, at time.Time) (created bool, err error) {
+// exists, or it is not created, whatever happened to this process in between. So is the target, so that its jobs are counted when nobody is adding one.
+func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, seen int, at time.Time) (created bool, err error) {
 	job := controller.NewJob(start, at)
 	if err := job.Validate(); err != nil {
 		return false, err
@@ -180,6 +197,9 @@ func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, at time.Time) 
 	})
 	err = j.transaction(ctx, "dispatch", start.Run, func(ctx context.Context, tx pgx.Tx) error {
 		created = false
+		if err := arrive(ctx, tx, job.TargetID); err != nil {
+			return err
+		}
 		for _, claim := range claims {
 			record := concurrency.NewRecord(claim.Pool)
 			var value []byte
@@ -195,6 +215,21 @@ func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, at time.Time) 
 			if err := controller.Held(record, start, claim); err != nil {
 				return err
 			}
+		}
+		var exists bool
+		var n, active int
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM release_job WHERE run = $1), count(*), count(*) FILTER (WHERE active) FROM release_job
+			WHERE resource_id = $2 AND environment_id = $3 AND deployment_id = $4 AND deployment_id <> ''`,
+			job.Run, job.Resource, job.Environment, job.Deployment).Scan(&exists, &n, &active); err != nil {
+			return err
+		}
+		switch {
+		case exists:
+			return nil
+		case active > 0:
+			return fmt.Errorf("run %s: %w", job.Run, controller.ErrBusy)
+		case n > seen:
+			return fmt.Errorf("run %s: %d jobs were seen, there are %d: %w", job.Run, seen, n, controller.ErrOvertaken)
 		}
 		done, err := tx.Exec(ctx, `INSERT INTO release_job (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (run) DO NOTHING`, arguments(job)...)
 		created = err == nil && done.RowsAffected() == 1

@@ -26,8 +26,8 @@ func TestMigrateAgain(t *testing.T) {
 		}
 	}
 	var n int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM tranche_migration`).Scan(&n); err != nil || n != 3 {
-		t.Errorf("%d migrations, %v, want 3", n, err)
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM tranche_migration`).Scan(&n); err != nil || n != 4 {
+		t.Errorf("%d migrations, %v, want 4", n, err)
 	}
 }
 

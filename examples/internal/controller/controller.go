@@ -5,7 +5,8 @@
 //
 //  1. [bracket.Store]: every save is conditional on the revision that was read. A controller that slept with a plan in hand cannot save it.
 //  2. [Jobs]: a job is created once, under its run id, and only while every slot that its start claimed is still held with the token that it
-//     claimed. A controller that slept between saving and dispatching cannot create a job on a slot that it lost.
+//     claimed, and while no job has come to its target that the plan did not see. A controller that slept between saving and dispatching cannot create a
+//     job on a slot that it lost, nor take a target back that others have moved on meanwhile.
 //
 // Examples for real databases share this package; controllertest is what their tests share.
 package controller
@@ -26,6 +27,10 @@ import (
 
 // ErrBusy is returned by [Jobs.Dispatch] when another job is active on the target: the plan was made from an observation that missed it.
 var ErrBusy = errors.New("controller: another job is active on the target")
+
+// ErrOvertaken is returned by [Jobs.Dispatch] when jobs came to the target, and ended, that the plan's observation did not have: one of them may have
+// brought a newer version than the start's. Observe and plan again.
+var ErrOvertaken = errors.New("controller: another job has come to the target since the plan looked")
 
 // Job is a job as the database holds it.
 type Job struct {
@@ -63,10 +68,14 @@ type Jobs interface {
 	Put(ctx context.Context, job Job) error
 
 	// Dispatch creates the job of a start, queued at the given instant, and reports whether it did: false without an error means that a job
-	// with this run id exists. In the same transaction it makes sure that every claim holds, else the error is [concurrency.ErrFenced], and that no other
-	// job is active on the target, else it is [ErrBusy]. If pools change too often meanwhile it is [bracket.ErrConflict]. After any other error the
-	// outcome is unknown; dispatching again is harmless.
-	Dispatch(ctx context.Context, start rollout.Start, at time.Time) (bool, error)
+	// with this run id exists. In the same transaction it makes sure that every claim holds, else the error is [concurrency.ErrFenced], that no other
+	// job is active on the target, else it is [ErrBusy], and that the target has no more jobs, ended ones among them, than seen, else it is
+	// [ErrOvertaken]. If pools or targets change too often meanwhile it is [bracket.ErrConflict]. After any other error the outcome is unknown;
+	// dispatching again is harmless.
+	//
+	// seen is how many jobs the plan's observation had on the start's target. It is a number and not a list, which is enough while no job leaves its
+	// target: a host that deletes old jobs numbers them instead, and compares with the greatest number that it saw.
+	Dispatch(ctx context.Context, start rollout.Start, seen int, at time.Time) (bool, error)
 
 	// Report sets the status of a job; a terminal one ends it at the given instant. The first end counts: another status for a job that
 	// has ended is [bracket.ErrConflict], the same one is nothing. An unknown run is [bracket.ErrNotFound].
@@ -142,7 +151,7 @@ type Turn struct {
 	Plan       rollout.Plan
 	Dispatched []string // runs whose jobs this turn created
 	Repeated   []string // runs whose jobs existed
-	Refused    []error  // one per start whose job was refused: ErrFenced, ErrBusy or ErrConflict
+	Refused    []error  // one per start whose job was refused: ErrFenced, ErrBusy, ErrOvertaken or ErrConflict
 	Released   []string // orphaned leases that were given back
 	Conflicts  int      // saves that met a newer revision; more than the planner's attempts allow is ErrConflict
 }
@@ -162,14 +171,18 @@ func (c *Controller) Turn(ctx context.Context) (Turn, error) {
 	if err != nil {
 		return turn, err
 	}
+	seen := make(map[rollout.TargetID]int, len(c.Fleet.Targets))
+	for _, job := range jobs {
+		seen[job.TargetID]++
+	}
 	for _, start := range turn.Plan.Start {
 		at := c.Clock.Now()
 		if at.Before(turn.Plan.Now) {
 			at = turn.Plan.Now // a job is never older than the plan that asked for it
 		}
-		created, err := c.Jobs.Dispatch(ctx, start, at)
+		created, err := c.Jobs.Dispatch(ctx, start, seen[start.TargetID], at)
 		switch {
-		case errors.Is(err, concurrency.ErrFenced), errors.Is(err, ErrBusy), errors.Is(err, bracket.ErrConflict):
+		case errors.Is(err, concurrency.ErrFenced), errors.Is(err, ErrBusy), errors.Is(err, ErrOvertaken), errors.Is(err, bracket.ErrConflict):
 			turn.Refused = append(turn.Refused, err)
 		case err != nil:
 			return turn, fmt.Errorf("controller: dispatch %s: %w", start.Run, err)

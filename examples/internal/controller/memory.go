@@ -121,6 +121,20 @@ func (m *Memory) busy(job Job) error {
 	return nil
 }
 
+// overtaken reports whether the job's target has more jobs than were seen. The caller holds the lock.
+func (m *Memory) overtaken(job Job, seen int) error {
+	n := 0
+	for _, other := range m.jobs {
+		if job.Deployment != "" && other.TargetID == job.TargetID {
+			n++
+		}
+	}
+	if n > seen {
+		return fmt.Errorf("controller: run %s: %d jobs were seen, there are %d: %w", job.Run, seen, n, ErrOvertaken)
+	}
+	return nil
+}
+
 func (m *Memory) keep(job Job) {
 	if m.jobs == nil {
 		m.jobs = make(map[string]Job)
@@ -143,7 +157,7 @@ func (m *Memory) Put(ctx context.Context, job Job) error {
 }
 
 // Dispatch implements [Jobs].
-func (m *Memory) Dispatch(ctx context.Context, start rollout.Start, at time.Time) (bool, error) {
+func (m *Memory) Dispatch(ctx context.Context, start rollout.Start, seen int, at time.Time) (bool, error) {
 	job := NewJob(start, at)
 	if err := errors.Join(ctx.Err(), job.Validate()); err != nil {
 		return false, err
@@ -169,6 +183,9 @@ func (m *Memory) Dispatch(ctx context.Context, start rollout.Start, at time.Time
 		return false, nil
 	}
 	if err := m.busy(job); err != nil {
+		return false, err
+	}
+	if err := m.overtaken(job, seen); err != nil {
 		return false, err
 	}
 	m.keep(job)

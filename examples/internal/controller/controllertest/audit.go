@@ -5,6 +5,7 @@ package controllertest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,6 +95,9 @@ func (s *schedule) audit() {
 		}
 	}
 	s.mu.Unlock()
+	for _, fault := range backwards(jobs) {
+		s.Error(fault)
+	}
 	for u, all := range units {
 		var drained, prepared time.Time // ends of the drain, and of the last main
 		succeeded := map[string]int{}
@@ -122,6 +126,28 @@ func (s *schedule) audit() {
 	}
 	s.tally.add("finished", 1)
 	s.tally.add("execution", len(units))
+}
+
+// backwards says which jobs took a target back: to a version that was released before one which had succeeded there. All jobs have ended. They are looked
+// at in the order of their ends, which on one target is that in which they were created: only one is active at a time. CreatedAt may be older than that, for it is
+// the instant at which a controller began to dispatch.
+func backwards(jobs []controller.Job) (faults []string) {
+	rank := map[[2]string]int{}
+	for i, r := range releases(epoch()) {
+		rank[[2]string{r.deployment, r.version}] = i
+	}
+	best := map[rollout.TargetID]controller.Job{}
+	of := func(job controller.Job) int { return rank[[2]string{job.Deployment, job.Version}] }
+	for _, job := range slices.SortedStableFunc(slices.Values(jobs), func(a, b controller.Job) int { return a.CompletedAt.Compare(b.CompletedAt) }) {
+		before, ran := best[job.TargetID]
+		switch {
+		case ran && of(job) < of(before):
+			faults = append(faults, fmt.Sprintf("%s brings %s after %s, which had succeeded at %v with %s", job.Run, job.Version, before.Run, before.CompletedAt, before.Version))
+		case job.Status == rollout.JobSuccessful:
+			best[job.TargetID] = job
+		}
+	}
+	return faults
 }
 
 func current(jobs []controller.Job) map[rollout.TargetID]controller.Job {

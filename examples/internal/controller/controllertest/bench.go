@@ -78,7 +78,7 @@ func Benchmark(b *testing.B, d Driver) {
 			n++
 			start := rollout.Start{TargetID: rollout.TargetID{Resource: "n", Environment: "prod", Deployment: fmt.Sprint(n)}, Run: fmt.Sprint(n), Group: "g",
 				Claims: []rollout.Claim{{Pool: "p", Token: 1}}}
-			if created, err := db.Jobs.Dispatch(b.Context(), start, at); !created || err != nil {
+			if created, err := db.Jobs.Dispatch(b.Context(), start, 0, at); !created || err != nil {
 				b.Fatal(created, err)
 			}
 		}

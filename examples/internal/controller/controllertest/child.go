@@ -57,6 +57,7 @@ const (
 	lineRepeated = "repeated" // RUN: the job existed
 	lineFenced   = "fenced"   // a job was refused: the slot was lost
 	lineBusy     = "busy"     // … another job is active on the target
+	lineBehind   = "behind"   // … others were on the target since it looked
 	lineReleased = "released" // an orphaned lease was given back
 	lineConflict = "conflict" // N saves met a newer revision
 	lineGaveUp   = "gaveup"   // a plan was abandoned after its attempts
@@ -143,6 +144,8 @@ func (c child) run(open func(ctx context.Context, address, space string) (Databa
 				fmt.Println(lineFenced, refused)
 			case errors.Is(refused, controller.ErrBusy):
 				fmt.Println(lineBusy, refused)
+			case errors.Is(refused, controller.ErrOvertaken):
+				fmt.Println(lineBehind, refused)
 			default:
 				fmt.Println(lineConflict, 1)
 			}
@@ -247,9 +250,9 @@ func (j trapJobs) All(ctx context.Context) ([]controller.Job, error) {
 	return all, err
 }
 
-func (j trapJobs) Dispatch(ctx context.Context, start rollout.Start, at time.Time) (bool, error) {
+func (j trapJobs) Dispatch(ctx context.Context, start rollout.Start, seen int, at time.Time) (bool, error) {
 	j.at("dispatch")
-	created, err := j.Jobs.Dispatch(ctx, start, at)
+	created, err := j.Jobs.Dispatch(ctx, start, seen, at)
 	j.at("dispatched")
 	return created, err
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/rpc"
 	"net/rpc/jsonrpc"
@@ -58,6 +59,8 @@ func TestMistakesAreFound(t *testing.T) {
 		{"blind", "TestReferenceHost/a_save_that_slept_conflicts", "revisions are not compared when a record is saved"},
 		{"twice", "TestReferenceHost/dispatch", "a job is created again"},
 		{"crowded", "TestReferenceHost/dispatch", "two jobs are active on one target"},
+		{"overtaken", "TestReferenceHost/dispatch", "jobs that came since the plan looked are not counted"},
+		{"overtaken", "TestReferenceHost/a_start_that_was_overtaken_is_refused", "a target is taken back by a start that comes late"},
 		{"nobody", "TestReferenceHost/foreign_jobs_count", "an error is taken for nobody"},
 		{"rounded", "TestReferenceHost/jobs", "instants are rounded to microseconds"},
 		{"half", "TestReferenceHost/half_an_answer,_no_list", "what arrived before the connection was cut is taken for all"},
@@ -72,6 +75,42 @@ func TestMistakesAreFound(t *testing.T) {
 				t.Errorf("%s: not found: %v\n%s", row.why, err, out)
 			}
 		})
+	}
+}
+
+// TestBackwards: what the audit of a rollout takes for a step back.
+func TestBackwards(t *testing.T) {
+	type step struct {
+		resource, deployment, version string
+		status                        rollout.JobStatus
+		created, completed            int // seconds after the epoch
+	}
+	const good, bad = rollout.JobSuccessful, rollout.JobFailure
+	for _, row := range []struct {
+		why   string
+		steps []step
+		want  int
+	}{
+		{"forward", []step{{"a", monitor, "v2", good, 0, 1}, {"a", monitor, "v3", good, 2, 3}}, 0},
+		{"the same version again", []step{{"a", drain, "v1", good, 0, 1}, {"a", drain, "v1", good, 2, 3}}, 0},
+		{"back", []step{{"a", monitor, "v3", good, 0, 1}, {"a", monitor, "v2", good, 2, 3}}, 1},
+		{"back, also if it failed", []step{{"a", kubelet, "1.29.3", good, 0, 1}, {"a", kubelet, "1.29.2", bad, 2, 3}}, 1},
+		{"back twice: the newest that succeeded counts", []step{{"a", monitor, "v3", good, 0, 1}, {"a", monitor, "v2", good, 2, 3}, {"a", monitor, "v2", good, 4, 5}}, 2},
+		{"back, and late: it was offered first", []step{{"a", monitor, "v3", good, 2, 3}, {"a", monitor, "v2", good, 0, 5}}, 1},
+		{"what failed was never there", []step{{"a", monitor, "v3", bad, 0, 1}, {"a", monitor, "v2", good, 2, 3}}, 0},
+		{"another resource", []step{{"a", monitor, "v3", good, 0, 1}, {"b", monitor, "v2", good, 2, 3}}, 0},
+		{"another deployment", []step{{"a", monitor, "v3", good, 0, 1}, {"a", kubelet, "1.29.2", good, 2, 3}}, 0},
+	} {
+		var jobs []controller.Job
+		for i, s := range row.steps {
+			at := func(seconds int) time.Time { return epoch().Add(time.Duration(seconds) * time.Second) }
+			jobs = append(jobs, controller.Job{TargetID: rollout.TargetID{Resource: s.resource, Environment: "prod", Deployment: s.deployment},
+				Job: rollout.Job{Run: fmt.Sprint(i), Version: s.version, Status: s.status, CreatedAt: at(s.created), CompletedAt: at(s.completed)}})
+		}
+		slices.Reverse(jobs)
+		if got := backwards(jobs); len(got) != row.want {
+			t.Errorf("%s: %q, want %d", row.why, got, row.want)
+		}
 	}
 }
 
@@ -128,6 +167,7 @@ type Question struct {
 	Names            []string
 	Job              controller.Job
 	Start            rollout.Start
+	Seen             int
 	Status           rollout.JobStatus
 	At               time.Time
 }
@@ -145,7 +185,7 @@ type Answer struct {
 }
 
 func sentinels() []error {
-	return []error{bracket.ErrConflict, bracket.ErrNotFound, concurrency.ErrFenced, controller.ErrBusy}
+	return []error{bracket.ErrConflict, bracket.ErrNotFound, concurrency.ErrFenced, controller.ErrBusy, controller.ErrOvertaken}
 }
 
 // Ask answers a question, with the mistake that was ordered.
@@ -202,7 +242,10 @@ func (r *Remote) Ask(q Question, a *Answer) error {
 		if r.mistake == "crowded" {
 			q.Start.Environment += " "
 		}
-		a.Created, err = m.Dispatch(ctx, q.Start, q.At)
+		if r.mistake == "overtaken" {
+			q.Seen = math.MaxInt
+		}
+		a.Created, err = m.Dispatch(ctx, q.Start, q.Seen, q.At)
 	case "report", "end":
 		if q.Call == "end" {
 			jobs, _ := m.All(ctx)
@@ -333,8 +376,8 @@ func (r *remote) Put(ctx context.Context, job controller.Job) error {
 	return err
 }
 
-func (r *remote) Dispatch(ctx context.Context, start rollout.Start, at time.Time) (bool, error) {
-	a, err := r.ask(ctx, Question{Call: "dispatch", Start: start, At: at})
+func (r *remote) Dispatch(ctx context.Context, start rollout.Start, seen int, at time.Time) (bool, error) {
+	a, err := r.ask(ctx, Question{Call: "dispatch", Start: start, Seen: seen, At: at})
 	return a.Created, err
 }
 

@@ -226,7 +226,7 @@ func checkOrphans(t *testing.T, d Driver) {
 		t.Fatal("the stale observation starts nothing, so no slot is orphaned")
 	}
 	for _, start := range plan.Start {
-		if created, err := w.db.Jobs.Dispatch(t.Context(), start, w.clock.Now()); created || err != nil {
+		if created, err := w.db.Jobs.Dispatch(t.Context(), start, 0, w.clock.Now()); created || err != nil {
 			t.Errorf("%s: created %v, %v: its job exists", start.Run, created, err)
 		}
 	}
@@ -320,6 +320,8 @@ func (p *past) All(ctx context.Context) ([]controller.Job, error) {
 }
 
 func checkPast(t *testing.T, d Driver) {
+	const step = 10 * time.Second
+	behind := 0
 	seeds := uint64(8)
 	if testing.Short() {
 		seeds = 2
@@ -340,15 +342,25 @@ func checkPast(t *testing.T, d Driver) {
 			if random.IntN(3) == 0 {
 				lag = random.IntN(16)
 			}
-			c.Jobs = &past{Jobs: w.db.Jobs, all: history[max(0, len(history)-1-lag)]}
-			c.Fleet = disagreeing(w.size, epoch(), w.clock.Now(), contrary == 1)
-			if _, err := c.Turn(t.Context()); err != nil {
+			lag = min(lag, len(history)-1) // of the versions as well: whoever looks at the past knows no newer ones
+			c.Jobs = &past{Jobs: w.db.Jobs, all: history[len(history)-1-lag]}
+			c.Fleet = disagreeing(w.size, epoch(), w.clock.Now().Add(-time.Duration(lag)*step), contrary == 1)
+			turn, err := c.Turn(t.Context())
+			if err != nil {
 				t.Fatal(err)
 			}
+			for _, err := range turn.Refused {
+				if errors.Is(err, controller.ErrOvertaken) {
+					behind++
+				}
+			}
 			w.agents()
-			w.clock.Advance(10 * time.Second)
+			w.clock.Advance(step)
 		}
 		s := &schedule{TB: t, db: w.db, tally: &Tally{}}
 		s.audit()
+	}
+	if behind == 0 && !testing.Short() {
+		t.Error("nobody was ever overtaken")
 	}
 }

@@ -39,7 +39,9 @@ const policies = `[
 	{"retry": {"maxRetries": 9, "backoffSeconds": 20}}]}]`
 
 // compiled returns the policies of the fleet.
-func compiled() (*rollout.PolicySet, error) {
+func compiled() (*rollout.PolicySet, error) { return compile(policies) }
+
+func compile(policies string) (*rollout.PolicySet, error) {
 	list, err := rollout.ParsePolicies([]byte(policies))
 	if err != nil {
 		return nil, err
@@ -68,14 +70,28 @@ func disagreeing(n int, epoch, now time.Time, contrary bool) rollout.Snapshot {
 	return s
 }
 
+// release is a version and when it is published.
+type release struct {
+	deployment, version string
+	at                  time.Time
+}
+
+// releases are the versions of a fleet whose clock began at the epoch, the older ones of a deployment first.
+func releases(epoch time.Time) []release {
+	return []release{
+		{drain, "v1", epoch.Add(-24 * time.Hour)},
+		{uncordon, "v1", epoch.Add(-24 * time.Hour)},
+		{kubelet, "1.29.2", epoch},
+		{osPatch, "2026-03", epoch.Add(time.Minute)},
+		{monitor, "v2", epoch.Add(2 * time.Minute)},
+		{kubelet, "1.29.3", epoch.Add(4 * time.Minute)},
+		{monitor, "v3", epoch.Add(5 * time.Minute)},
+	}
+}
+
 // nodes is the fleet without priorities.
 func nodes(n int, epoch, now time.Time) rollout.Snapshot {
 	s := rollout.Snapshot{Environments: []rollout.Environment{{ID: "prod", Name: "prod"}}}
-	publish := func(deployment, id string, at time.Time) {
-		if !at.After(now) {
-			s.Versions = append(s.Versions, rollout.Version{ID: id, Deployment: deployment, Name: id, Tag: id, Status: rollout.VersionReady, CreatedAt: at})
-		}
-	}
 	for _, d := range []string{drain, osPatch, kubelet, uncordon, monitor} {
 		layer := "node"
 		if d == monitor {
@@ -83,12 +99,11 @@ func nodes(n int, epoch, now time.Time) rollout.Snapshot {
 		}
 		s.Deployments = append(s.Deployments, rollout.Deployment{ID: d, Name: d, Metadata: map[string]string{"layer": layer}})
 	}
-	publish(drain, "v1", epoch.Add(-24*time.Hour))
-	publish(uncordon, "v1", epoch.Add(-24*time.Hour))
-	publish(kubelet, "1.29.2", epoch)
-	publish(osPatch, "2026-03", epoch.Add(time.Minute))
-	publish(monitor, "v2", epoch.Add(2*time.Minute))
-	publish(kubelet, "1.29.3", epoch.Add(4*time.Minute))
+	for _, r := range releases(epoch) {
+		if !r.at.After(now) {
+			s.Versions = append(s.Versions, rollout.Version{ID: r.version, Deployment: r.deployment, Name: r.version, Tag: r.version, Status: rollout.VersionReady, CreatedAt: r.at})
+		}
+	}
 	for i := range n {
 		id := fmt.Sprint("node-", i)
 		s.Resources = append(s.Resources, rollout.Resource{ID: id, Name: id, Kind: "Node"})
@@ -101,7 +116,7 @@ func nodes(n int, epoch, now time.Time) rollout.Snapshot {
 
 // wanted is what every node runs in the end.
 func wanted() map[string]string {
-	return map[string]string{drain: "v1", uncordon: "v1", osPatch: "2026-03", kubelet: "1.29.3", monitor: "v2"}
+	return map[string]string{drain: "v1", uncordon: "v1", osPatch: "2026-03", kubelet: "1.29.3", monitor: "v3"}
 }
 
 // durations of jobs, on the clock of the fleet.

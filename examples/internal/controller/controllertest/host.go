@@ -18,6 +18,8 @@ func RunHost(t *testing.T, d Driver) {
 		{"dispatch", "a job is created once, on a slot that is held, on a target that is free", checkDispatch},
 		{"foreign jobs count", "what people do by hand disrupts a node as well", checkForeign},
 		{"a plan that slept is fenced", "a controller that was paused after its save must not start what was finished and given up meanwhile", checkFenced},
+		{"a start that was overtaken is refused", "a target must not be taken back by who missed that others have moved it on", checkOvertaken},
+		{"many dispatch at once", "what is looked up before the transaction that creates the job is out of date in it", checkRush},
 		{"a save that slept conflicts", "a controller that was paused before its save must decide again", checkConflict},
 		{"a process that slept", "the same with a real process, stopped in the middle of a call and woken when everything is over", checkPaused},
 		{"a network that is cut", "a controller that is cut off for longer than it held anything must change nothing when it is back", checkCutOff},

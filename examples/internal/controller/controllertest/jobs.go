@@ -72,7 +72,7 @@ func checkJobs(t *testing.T, d Driver) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err := jobs.All(cancelled)
-	_, dispatched := jobs.Dispatch(cancelled, rollout.Start{TargetID: want[0].TargetID, Run: "9"}, at)
+	_, dispatched := jobs.Dispatch(cancelled, rollout.Start{TargetID: want[0].TargetID, Run: "9"}, 0, at)
 	for _, err := range []error{err, dispatched, jobs.Put(cancelled, want[0]), jobs.Report(cancelled, "2", rollout.JobFailure, at), jobs.SetPool(cancelled, "p", nil)} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("with a cancelled context: %v", err)
@@ -115,37 +115,65 @@ func checkDispatch(t *testing.T, d Driver) {
 		}
 		return s
 	}
-	expect := func(why string, s rollout.Start, created bool, want error) {
+	expect := func(why string, s rollout.Start, seen int, created bool, want error) {
 		t.Helper()
-		got, err := db.Jobs.Dispatch(ctx, s, at)
+		got, err := db.Jobs.Dispatch(ctx, s, seen, at)
 		if got != created || !errors.Is(err, want) || (err == nil) != (want == nil) {
 			t.Errorf("%s: Dispatch: %v, %v, want %v, %v", why, got, err, created, want)
 		}
 	}
-	expect("an old token", start("1", "api", 6, 4), false, concurrency.ErrFenced)
-	expect("one of two tokens is old", start("1", "api", 7, 3), false, concurrency.ErrFenced)
-	expect("nothing was created", start("1", "api", 7, 4), true, nil)
-	expect("again", start("1", "api", 7, 4), false, nil)
-	expect("another job is active", start("2", "api", 7, 4), false, controller.ErrBusy)
-	expect("on another target it is not", start("3", "web", 7, 4), true, nil)
-	expect("no claims: no limit governs it", start("4", "free"), true, nil)
+	expect("an old token", start("1", "api", 6, 4), 0, false, concurrency.ErrFenced)
+	expect("one of two tokens is old", start("1", "api", 7, 3), 0, false, concurrency.ErrFenced)
+	expect("nothing was created", start("1", "api", 7, 4), 0, true, nil)
+	expect("again", start("1", "api", 7, 4), 0, false, nil)
+	expect("another job is active", start("2", "api", 7, 4), 1, false, controller.ErrBusy)
+	expect("one that was not seen: that it is active says more", start("2", "api", 7, 4), 0, false, controller.ErrBusy)
+	expect("on another target it is not", start("3", "web", 7, 4), 0, true, nil)
+	expect("no claims: no limit governs it", start("4", "free"), 0, true, nil)
 	if err := db.Jobs.Put(ctx, controller.NewJob(start("5", "api"), at)); !errors.Is(err, controller.ErrBusy) {
 		t.Errorf("a second active job on a target: %v", err)
 	}
 	if err := db.Jobs.Report(ctx, "1", rollout.JobSuccessful, at); err != nil {
 		t.Fatal(err)
 	}
-	expect("the target is free", start("2", "api", 7, 4), true, nil)
+	expect("a job has come and gone", start("2", "api", 7, 4), 0, false, controller.ErrOvertaken)
+	expect("a lost slot says more", start("2", "api", 6, 4), 0, false, concurrency.ErrFenced)
+	expect("the target is free", start("2", "api", 7, 4), 1, true, nil)
 	if err := db.Jobs.Report(ctx, "2", rollout.JobSuccessful, at); err != nil {
 		t.Fatal(err)
 	}
+	expect("a job that exists is there, whatever was seen", start("2", "api", 7, 4), 0, false, nil)
+	expect("also for the one before", start("1", "api", 7, 4), 0, false, nil)
+	expect("one of two jobs was seen", start("6", "api", 7, 4), 1, false, controller.ErrOvertaken)
+	expect("a target whose name begins like that of another one", start("8", "ap"), 0, true, nil)
+	expect("or goes on like it", start("9", "api/1"), 0, true, nil)
+	put := func(run, deployment string, status rollout.JobStatus) {
+		t.Helper()
+		job := controller.NewJob(start(run, deployment), at)
+		if job.Status = status; status.Terminal() {
+			job.CompletedAt = at
+		}
+		if err := db.Jobs.Put(ctx, job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("10", "db", rollout.JobFailure)
+	expect("a job that was put there, and had ended", start("11", "db"), 0, false, controller.ErrOvertaken)
+	put("10", "db", rollout.JobSuccessful)
+	expect("put again it is still one", start("11", "db"), 0, false, controller.ErrOvertaken)
+	put("10", "cache", rollout.JobSuccessful)
+	expect("it is moved to another target, and no longer here", start("11", "db"), 0, true, nil)
+	expect("but there", start("12", "cache"), 0, false, controller.ErrOvertaken)
+	expect("who has seen more than there is has seen it all", start("12", "cache"), 2, true, nil)
+	put("13", "", rollout.JobSuccessful)
+	expect("a job without a deployment is on no target", start("14", ""), 0, true, nil)
 	save(zone, inZone)
-	expect("the lease was given back", start("6", "api", 7, 4), false, concurrency.ErrFenced)
-	expect("also for a job that exists: whoever asks has lost the slot", start("2", "api", 7, 4), false, concurrency.ErrFenced)
+	expect("the lease was given back", start("6", "api", 7, 4), 2, false, concurrency.ErrFenced)
+	expect("also for a job that exists: whoever asks has lost the slot", start("2", "api", 7, 4), 2, false, concurrency.ErrFenced)
 	unknown := start("7", "api", 1)
 	unknown.Claims[0].Pool = "never heard of"
-	expect("a pool without a record", unknown, false, concurrency.ErrFenced)
-	if _, err := db.Jobs.Dispatch(ctx, rollout.Start{}, at); err == nil {
+	expect("a pool without a record", unknown, 2, false, concurrency.ErrFenced)
+	if _, err := db.Jobs.Dispatch(ctx, rollout.Start{}, 0, at); err == nil {
 		t.Error("a start without names creates a job")
 	}
 }

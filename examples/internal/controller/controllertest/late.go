@@ -7,14 +7,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/internal/controller"
+	"github.com/tranche-dev/tranche/rollout"
 )
 
 func checkFenced(t *testing.T, d Driver) {
@@ -27,12 +32,139 @@ func checkFenced(t *testing.T, d Driver) {
 	w.finish(w.controller(nil)) // another one does it all
 	before := w.jobs()
 	for _, start := range slept.Start {
-		if created, err := w.db.Jobs.Dispatch(t.Context(), start, w.clock.Now()); created || !errors.Is(err, concurrency.ErrFenced) {
+		if created, err := w.db.Jobs.Dispatch(t.Context(), start, 0, w.clock.Now()); created || !errors.Is(err, concurrency.ErrFenced) {
 			t.Errorf("late dispatch of %s: %v, %v, want ErrFenced", start.Run, created, err)
 		}
 	}
 	if after := w.jobs(); !reflect.DeepEqual(before, after) {
 		t.Errorf("the late dispatch changed the jobs")
+	}
+}
+
+// slept are jobs of a controller that sleeps before its first dispatch.
+type slept struct {
+	controller.Jobs
+	meanwhile func()
+}
+
+func (s *slept) Dispatch(ctx context.Context, start rollout.Start, seen int, at time.Time) (bool, error) {
+	if meanwhile := s.meanwhile; meanwhile != nil {
+		s.meanwhile = nil
+		meanwhile()
+	}
+	return s.Jobs.Dispatch(ctx, start, seen, at)
+}
+
+// checkOvertaken lets a controller be late on a target that no limit governs: no slot is lost that could fence it, and no job has its run id.
+func checkOvertaken(t *testing.T, d Driver) {
+	set, err := compile(`[{"name": "all", "selector": "true", "rules": [{"retry": {"maxRetries": 1, "backoffSeconds": 20}}]}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet := func(versions ...string) rollout.Snapshot {
+		s := rollout.Snapshot{
+			Environments: []rollout.Environment{{ID: "prod", Name: "prod"}}, Deployments: []rollout.Deployment{{ID: "app", Name: "app"}},
+			Resources: []rollout.Resource{{ID: "r", Name: "r", Kind: "Node"}},
+			Targets:   []rollout.Target{{TargetID: rollout.TargetID{Resource: "r", Environment: "prod", Deployment: "app"}}},
+		}
+		for _, id := range versions {
+			at := epoch().Add(time.Duration(id[1]-'0') * time.Minute) // v1 a minute after the epoch, and so on
+			s.Versions = append(s.Versions, rollout.Version{ID: id, Deployment: "app", Name: id, Tag: id, Status: rollout.VersionReady, CreatedAt: at})
+		}
+		return s
+	}
+	for _, row := range []struct {
+		why  string
+		late func(db Database, meanwhile func()) controller.Jobs
+	}{
+		{"it sleeps between its plan and the dispatch", func(db Database, meanwhile func()) controller.Jobs { return &slept{db.Jobs, meanwhile} }},
+		{"it plans from what it had observed before", func(db Database, meanwhile func()) controller.Jobs {
+			before, err := db.Jobs.All(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			meanwhile()
+			return &past{db.Jobs, before}
+		}},
+	} {
+		w := newWorld(t, d.fresh(t), 1)
+		w.set = set
+		w.clock.Advance(5 * time.Minute)
+		turn := func(c *controller.Controller, versions ...string) controller.Turn {
+			t.Helper()
+			c.Fleet = fleet(versions...)
+			turn, err := c.Turn(t.Context())
+			if err != nil {
+				t.Fatalf("%s: %v", row.why, err)
+			}
+			return turn
+		}
+		deploy := func(c *controller.Controller, versions ...string) { // the newest of them, with success
+			t.Helper()
+			started := turn(c, versions...).Dispatched
+			if len(started) != 1 {
+				t.Fatalf("%s: with the versions %q it starts %q", row.why, versions, started)
+			}
+			w.clock.Advance(time.Minute)
+			if err := w.db.Jobs.Report(t.Context(), started[0], rollout.JobSuccessful, w.clock.Now()); err != nil {
+				t.Fatal(err)
+			}
+			w.clock.Advance(time.Minute)
+		}
+		runs := func(want ...string) {
+			t.Helper()
+			var got []string
+			for _, job := range w.jobs() {
+				got = append(got, job.Version)
+			}
+			if !slices.Equal(got, want) { // runs, and so versions, in their order
+				t.Errorf("%s: jobs bring %q, want %q", row.why, got, want)
+			}
+		}
+		late, other := w.controller(nil), w.controller(nil)
+		deploy(late, "v1")
+		late.Jobs = row.late(w.db, func() { deploy(other, "v1", "v3") }) // v2 is skipped where this one reads its versions
+		refused := turn(late, "v1", "v2")
+		if len(refused.Dispatched) > 0 || len(refused.Refused) != 1 || !errors.Is(refused.Refused[0], controller.ErrOvertaken) {
+			t.Errorf("%s: dispatched %q, refused %v, want ErrOvertaken", row.why, refused.Dispatched, refused.Refused)
+		}
+		runs("v1", "v3")
+		late.Jobs = w.db.Jobs
+		if again := turn(late, "v1", "v2", "v3"); len(again.Plan.Start) > 0 {
+			t.Errorf("%s: planned again it starts %v", row.why, again.Plan.Start)
+		}
+		deploy(late, "v1", "v2", "v3", "v4")
+		runs("v1", "v3", "v4")
+	}
+}
+
+// checkRush lets many offer jobs for one target that all have seen the same. Whoever creates one ends it at once, so that nothing is active to stop the others.
+func checkRush(t *testing.T, d Driver) {
+	jobs, at := d.fresh(t).Jobs, epoch()
+	const rounds, crowd = 4, 6
+	for seen := range rounds {
+		var group sync.WaitGroup
+		var created, refused atomic.Int64
+		for i := range crowd {
+			group.Go(func() {
+				start := rollout.Start{TargetID: rollout.TargetID{Resource: "r", Environment: "prod", Deployment: "app"}, Version: "v1", Run: fmt.Sprint(seen, " ", i), Group: "g"}
+				switch done, err := jobs.Dispatch(t.Context(), start, seen, at); {
+				case done:
+					created.Add(1)
+					if err := jobs.Report(t.Context(), start.Run, rollout.JobSuccessful, at); err != nil {
+						t.Error(err)
+					}
+				case errors.Is(err, controller.ErrBusy), errors.Is(err, controller.ErrOvertaken), errors.Is(err, bracket.ErrConflict):
+					refused.Add(1)
+				default:
+					t.Errorf("%s: %v, %v", start.Run, done, err)
+				}
+			})
+		}
+		group.Wait()
+		if created.Load() != 1 || refused.Load() != crowd-1 {
+			t.Errorf("after %d jobs, %d offers create %d, and %d are refused", seen, crowd, created.Load(), refused.Load())
+		}
 	}
 }
 

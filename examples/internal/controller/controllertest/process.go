@@ -143,7 +143,7 @@ func (h *host) hear(process *process, line string, life *rand.Rand) {
 		h.schedule.mu.Unlock()
 	case lineConflict:
 		n, _ = strconv.Atoi(rest)
-	case lineKilled, lineRepeated, lineReleased, lineFenced, lineBusy, lineGaveUp, lineFailed:
+	case lineKilled, lineRepeated, lineReleased, lineFenced, lineBusy, lineBehind, lineGaveUp, lineFailed:
 	default:
 		h.fault("%s: %s", h.name, line)
 	}

@@ -20,7 +20,7 @@ import (
 // are left alone, and everything must come to its end.
 //
 // Checked are: never more nodes disrupted than allowed; every job created once, under a token that belongs to its holder; drains before, uncordons
-// after everything else, each succeeding once per group; no job lost; in the end the newest versions everywhere and no slot held.
+// after everything else, each succeeding once per group; no job lost; no target taken back to an older version than one that succeeded there; in the end the newest versions everywhere and no slot held.
 //
 // A seed fixes who does what to whom, and not how the machine interleaves it: a failure may need the same seed several times to come back.
 func RunSchedules(t *testing.T, d Driver, n int, seed uint64) *Tally {
