@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -168,6 +169,77 @@ func TestObservedJobs(t *testing.T) {
 						t.Errorf("%s claims token %d: who waits must take none", start.Run, claim.Token)
 					}
 				}
+			}
+		})
+	}
+}
+
+// TestUnbegun: somebody claimed in P and never began, for the planner was cut off before it claimed in Q, or Q had gone to r3 by then.
+func TestUnbegun(t *testing.T) {
+	t.Parallel()
+	limit := func(id, more string) string {
+		return `,{"id":"` + id + `","resourceConcurrency":{"groupSelector":"true",` + more + `}}`
+	}
+	const single = `{"id":"R","retry":{"maxRetries":1}}`
+	const bracketed = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
+	const zones = `"limit":9,"groupBy":"resource.metadata['zone']","maxActiveKeys":1`
+	for _, row := range []struct {
+		why    string
+		rule   string
+		limits string // of P and Q
+		claim  int    // so many resources in P
+		given  bool   // r3 has a place in Q
+		starts []string
+		waits  []string
+	}{
+		{why: "there is a place", rule: single, limits: limit("P", `"limit":2`) + limit("Q", `"limit":2`), claim: 1, given: true, starts: []string{"r1/a@v2", "r1/b@v2"}, waits: []string{"r2/a@v2: slot_full", "r2/b@v2: slot_full"}},
+		{why: "there is none", rule: single, limits: limit("P", `"limit":2`) + limit("Q", `"limit":1`), claim: 1, given: true, waits: []string{"r1/a@v2: slot_full", "r1/b@v2: slot_full", "r2/a@v2: slot_full", "r2/b@v2: slot_full"}},
+		{why: "none for an execution with two members", rule: bracketed, limits: limit("P", `"limit":2`) + limit("Q", `"limit":1`), claim: 1, given: true, waits: []string{"r1/a@v2: slot_full", "r1/b@v2: slot_full", "r2/a@v2: slot_full", "r2/b@v2: slot_full"}},
+		{why: "the one that comes first gets the last place", rule: bracketed, limits: limit("P", `"limit":2`) + limit("Q", `"limit":1`), claim: 2, starts: []string{"r1/a@v2", "r1/b@v2"}, waits: []string{"r2/a@v2: slot_full", "r2/b@v2: slot_full"}},
+		{why: "a paused pool has none", rule: bracketed, limits: limit("P", `"limit":2`) + limit("Q", `"limit":0`), claim: 1, waits: []string{"r1/a@v2: slot_paused", "r1/b@v2: slot_paused", "r2/a@v2: slot_paused", "r2/b@v2: slot_paused"}},
+		{why: "the only key is taken", rule: bracketed, limits: limit("P", `"limit":2`) + limit("Q", zones), claim: 1, given: true, waits: []string{"r1/a@v2: slot_keys_full", "r1/b@v2: slot_keys_full", "r2/a@v2: slot_keys_full", "r2/b@v2: slot_keys_full"}},
+		{why: "one key for two", rule: bracketed, limits: limit("P", `"limit":2`) + limit("Q", zones), claim: 2, starts: []string{"r1/a@v2", "r1/b@v2"}, waits: []string{"r2/a@v2: slot_keys_full", "r2/b@v2: slot_keys_full"}},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			set := compile(t, policy(row.rule+row.limits))
+			s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+			for k := range s.Resources {
+				s.Resources[k].Metadata = map[string]string{"zone": s.Resources[k].ID}
+			}
+			for k := range s.Targets {
+				if s.Targets[k].Resource == "r3" {
+					s.Targets[k].Current = "v2" // it takes no part
+				}
+			}
+			whole := compile(t, policy(row.rule+limit("P", `"limit":2`)+limit("Q", `"limit":2`)))
+			first := mustPlan(t, whole, s, t0)
+			first.Start = slices.DeleteFunc(first.Start, func(s rollout.Start) bool { return s.Resource > "r"+strconv.Itoa(row.claim) })
+			cut, err := first.Commit(first.Start, t0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.State = first.State // but for what is cut off
+			s.State.Pools = []concurrency.Record{cut.Pools[0]}
+			if s.State.Pools[0].Key != "P" || len(s.State.Pools[0].Leases) < row.claim {
+				t.Fatalf("claimed %+v", cut.Pools)
+			}
+			if row.given {
+				key := "Q"
+				if strings.Contains(row.limits, "groupBy") {
+					key = "Q/r3"
+				}
+				record, err := concurrency.NewRecord(key).Claim(concurrency.Claim{Token: 1}, concurrency.Holder{Resource: "r3", Group: "by hand"}, t0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.State.Pools = append(s.State.Pools, record)
+			}
+			plan := mustPlan(t, set, s, minute(1))
+			if got := started(plan); !slices.Equal(got, row.starts) {
+				t.Errorf("starts %q, want %q", got, row.starts)
+			}
+			if got := blockers(plan); !slices.Equal(got, row.waits) {
+				t.Errorf("waits %q, want %q", got, row.waits)
 			}
 		})
 	}

@@ -174,7 +174,8 @@ func decode[T any](entry bracket.Entry, list *[]T) error {
 // save writes what changed: groups, rollouts, executions that ended, leases, executions that began or go on. A lease is given back only after the
 // end of its execution was saved: another planner may have merged a newer group into it meanwhile, and then that save conflicts and the
 // lease stays. A lease is taken before the execution that needs it is saved. A crash between any two writes is repaired by the next plan:
-// what was claimed and never started is offered again, and a lease of what has ended is found and released.
+// what was claimed and never started is offered again, if the pools that were not reached still have a place for it, and a lease of what has ended is found
+// and released.
 func (p *Planner) save(ctx context.Context, old stored, next State) error {
 	put := func(key string, record any) error {
 		value, err := json.Marshal(record)

@@ -303,6 +303,68 @@ func TestPlannerReadsPoolsFirst(t *testing.T) {
 	}
 }
 
+// savedStore lets somebody else have a turn after a record was saved for the first time.
+type savedStore struct {
+	bracket.Store
+	key  string
+	turn func()
+}
+
+func (s *savedStore) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
+	next, err := s.Store.Save(ctx, key, value, revision)
+	if turn := s.turn; turn != nil && key == s.key {
+		s.turn = nil
+		turn()
+	}
+	return next, err
+}
+
+// TestPlannerOverlappingPools: a planner has claimed for r1 in P when another one, which knows nothing of r1, takes the last place in Q. What was claimed
+// and never used gives no right to a place in Q.
+func TestPlannerOverlappingPools(t *testing.T) {
+	for _, rule := range []string{`{"id":"R","retry":{"maxRetries":1}}`, `{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name == 'a'","readinessMode":"immediate","memberRoles":{}}}`} {
+		set := compile(t, policy(rule+`,{"id":"P","resourceConcurrency":{"groupSelector":"resource.id != 'r2'","limit":1}},{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+		inner := &bracket.MemoryStore{}
+		now := clock.NewFake(t0)
+		turn := func(store bracket.Store, s rollout.Snapshot) rollout.Plan {
+			t.Helper()
+			plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: now}).Plan(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return plan
+		}
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return (t.Resource == "r1") != (t.Deployment == "a") })
+		others := s
+		others.Versions = slices.DeleteFunc(slices.Clone(s.Versions), func(v rollout.Version) bool { return v.Deployment == "a" && v.ID == "v2" })
+		other := rollout.Plan{}
+		store := &savedStore{Store: inner, key: rollout.PoolRecordKey("P"), turn: func() { other = turn(inner, others) }}
+		plan := turn(store, s)
+		if got := started(other); !slices.Equal(got, []string{"r2/b@v2"}) {
+			t.Fatalf("%s: the other one starts %q", rule, got)
+		}
+		if got := started(plan); len(got) != 0 && !slices.Equal(got, []string{"r2/b@v2"}) || !slices.Contains(blockers(plan), "r1/a@v2: slot_full") {
+			t.Errorf("%s: starts %q, waits %q", rule, got, blockers(plan))
+		}
+		if len(plan.Orphans) != 1 {
+			t.Errorf("%s: orphans %v", rule, plan.Orphans)
+		}
+		// The other one is done, and r1 goes on with what it has.
+		done := slices.Clone(s.Targets)
+		for k := range done {
+			if done[k].TargetID == other.Start[0].TargetID {
+				done[k].Current, done[k].Jobs = "", []rollout.Job{job(other.Start[0], t0, rollout.JobSuccessful)}
+			}
+		}
+		s.Targets = done
+		now.Set(minute(1))
+		if plan = turn(inner, s); !slices.Equal(started(plan), []string{"r1/a@v2"}) {
+			t.Errorf("%s: then starts %q, waits %q", rule, started(plan), blockers(plan))
+		}
+	}
+}
+
 // TestPlannerCancelled: a context that is done is the error.
 func TestPlannerCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())

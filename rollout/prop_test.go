@@ -421,6 +421,78 @@ func TestReference(t *testing.T) {
 		"host_freeze", "host_denies", "start to go back", "start scoped")
 }
 
+// TestReferenceSlots compares them where many hold something in pools that overlap: by a lease in all of them or in some, begun or not, by a job that the
+// snapshot shows, by hand.
+func TestReferenceSlots(t *testing.T) {
+	env := newEnv(t)
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		s := fleet(between(t, "resources", 2, 4), "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		var rules []rollout.Rule
+		for range between(t, "pools", 1, 3) {
+			rules = append(rules, rollout.Rule{ResourceConcurrency: &concurrency.Rule{
+				GroupSelector: oneOf(t, "members", "true", "true", "resource.name != 'r1'", "resource.name != 'r2'"),
+				Limit:         concurrency.Count(oneOf(t, "limit", 0, 1, 1, 2, 3)),
+			}})
+		}
+		policies := []rollout.Policy{{Name: "p", Selector: oneOf(t, "governs", "true", "true", "deployment.name == 'a'"), Rules: rules}}
+		set, err := rollout.Compile(policies, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range rules {
+			s.State.Pools = append(s.State.Pools, concurrency.NewRecord(fmt.Sprintf("p%%2FresourceConcurrency%%2F%d", k)))
+		}
+		claim := func(h concurrency.Holder) {
+			for k := range s.State.Pools {
+				if record := s.State.Pools[k]; chance(t, "leased", 50) {
+					var err error
+					if s.State.Pools[k], err = record.Claim(concurrency.Claim{Token: record.NextToken}, h, minute(-1)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		for i := range s.Targets {
+			target := &s.Targets[i]
+			switch oneOf(t, "story", "", "", "claimed", "claimed", "runs", "ran", "seen") {
+			case "claimed":
+				claim(concurrency.Holder{Resource: target.Resource, Group: "target/prod/" + target.Deployment})
+			case "runs":
+				claim(concurrency.Holder{Resource: target.Resource, Group: "target/prod/" + target.Deployment})
+				target.Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobInProgress, CreatedAt: minute(-1)}}
+			case "ran": // an older version, and v2 is next
+				claim(concurrency.Holder{Resource: target.Resource, Group: "target/prod/" + target.Deployment})
+				target.Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobFailure, CreatedAt: minute(-1)}}
+			case "seen":
+				target.Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobInProgress, CreatedAt: minute(-2)}}
+			}
+		}
+		for _, resource := range s.Resources {
+			switch oneOf(t, "by hand", "", "", "", "lease", "down") {
+			case "lease":
+				claim(concurrency.Holder{Resource: resource.ID, Group: "by hand"})
+			case "down":
+				s.Unavailable = append(s.Unavailable, resource.ID)
+			}
+		}
+		plan, err := set.Plan(s, t0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newReference(policies, env)
+		want, got := r.plan(s, t0), describe(plan)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("reference (-) and plan (+) differ:\n%s\n%v", diff, &world{policies: policies, s: s, now: t0})
+		}
+		count(seen, plan)
+		seen["claimed in vain"] += r.claimed
+		for _, start := range plan.Start {
+			seen[string(start.Reason)]++
+		}
+	}, "claimed in vain", "slot_free", "slot_held", "slot_already_down", "slot_full", "slot_paused", "rule_not_applicable")
+}
+
 func hasWindows(policies []rollout.Policy) bool {
 	return slices.ContainsFunc(policies, func(p rollout.Policy) bool {
 		return slices.ContainsFunc(p.Rules, func(r rollout.Rule) bool { return r.DeploymentWindow != nil })

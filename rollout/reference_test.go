@@ -29,6 +29,7 @@ type reference struct {
 	keys     []string // of pools, in the order of their rules
 	custom   bool     // the host has a rule
 
+	claimed     int       // who claimed, never began, and found no place elsewhere
 	overridesAt time.Time // which overrides are active; zero: those of now
 }
 
@@ -1109,6 +1110,30 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 	holder := func(a attempt) bool { // in any pool, also in one that it does not need
 		return slices.ContainsFunc(r.keys, func(key string) bool { return r.pools[key].holds(a.t.Resource, a.group) })
 	}
+	claimed := func(a attempt) bool { // has a lease, and never began under it
+		h := concurrency.Holder{Resource: a.t.Resource, Group: a.group}
+		leased := false
+		for _, p := range r.pools {
+			if slices.Contains(p.jobs, h) {
+				return false
+			}
+			for _, l := range p.leases {
+				if l.Holder != h {
+					continue
+				}
+				leased = true
+				if slices.ContainsFunc(a.t.Jobs, func(j rollout.Job) bool { return !j.CreatedAt.Before(l.Since) }) {
+					return false
+				}
+			}
+		}
+		return leased
+	}
+	wait := func(a attempt, refused []string) {
+		if waiting[a.t.TargetID] == "" {
+			waiting[a.t.TargetID] = "@" + a.version + " " + strings.Join(refused, "; ")
+		}
+	}
 	admitted := make([]bool, len(asking))
 	take := func(k int) {
 		a := asking[k]
@@ -1145,13 +1170,55 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		}
 		first[k] = free || holder(a)
 	}
+	// Who claimed and never began comes before those who did not claim, and after those who take no place from anybody.
+	given := map[string]map[string]bool{} // what is taken on top of what was active before
+	give := func(key, id string) {
+		if given[key] == nil {
+			given[key] = map[string]bool{}
+		}
+		if !r.pools[key].active()[id] {
+			given[key][id] = true
+		}
+	}
+	for k, a := range asking {
+		if first[k] && !claimed(a) {
+			for _, key := range needs(a) {
+				give(key, a.t.Resource)
+			}
+		}
+	}
+	left := make([]bool, len(asking))
+	for k, a := range asking {
+		if !first[k] || !claimed(a) {
+			continue
+		}
+		var refused []string
+		for _, key := range needs(a) {
+			p := r.pools[key]
+			switch {
+			case p.lets(a.t.Resource) || given[key][a.t.Resource]:
+			case p.max() == 0:
+				refused = append(refused, "slot_paused "+p.owner+" "+key)
+			case len(p.active())+len(given[key]) >= p.max():
+				refused = append(refused, "slot_full "+p.owner+" "+key)
+			}
+		}
+		if left[k] = len(refused) > 0; left[k] {
+			r.claimed++
+			wait(a, refused)
+			continue
+		}
+		for _, key := range needs(a) {
+			give(key, a.t.Resource)
+		}
+	}
 	for k := range asking {
-		if first[k] {
+		if first[k] && !left[k] {
 			take(k)
 		}
 	}
 	for k, a := range asking {
-		if admitted[k] {
+		if admitted[k] || left[k] {
 			continue
 		}
 		var refused []string
@@ -1167,8 +1234,8 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		}
 		if len(refused) == 0 {
 			take(k)
-		} else if waiting[a.t.TargetID] == "" {
-			waiting[a.t.TargetID] = "@" + a.version + " " + strings.Join(refused, "; ")
+		} else {
+			wait(a, refused)
 		}
 	}
 }
