@@ -30,6 +30,24 @@ func TestDefects(t *testing.T) {
 				}
 			}
 		}, "I15: a group opens only for a new version"},
+		{"a state older than the runs of the group that came next", func(h *host) {
+			h.until(60, "n1", "uncordon")
+			h.publish("os", "v3", 61)
+			h.step(125)
+			old := h.state
+			h.end("n1", "uncordon", RunSucceeded, 126)
+			h.step(126)
+			h.want("n1/drain@v1")
+			h.start()
+			h.state = old
+			plan := h.step(127) // which makes sure that nothing changes when it is repeated
+			if x := h.open("n1"); number(x.Group) != 2 || x.Members[1].Status != MemberRunning {
+				h.t.Errorf("%s", describe(h.state))
+			}
+			if got := events(plan); got != "execution_ended n1 1 completed, group_superseded 1 superseded, execution_started n1 2 executing" {
+				h.t.Errorf("%s", got)
+			}
+		}, "I6: the step that sees the end of one execution takes up the next, and does not leave it to the next call"},
 		{"the window starts when somebody looks", func(h *host) {
 			h.step(45)
 			if c := h.state.Group.Collecting; c == nil || !c.OpenedAt.Equal(at(0)) || !h.plan.Next.Equal(at(60)) {

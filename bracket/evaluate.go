@@ -123,7 +123,7 @@ func (q *question) answer() Verdict {
 		return Verdict{Reason: ReasonHookWithoutVersion, Group: q.latest.ID, On: []Condition{{Kind: OnVersion, Deployment: hook}}}
 	case locked && ended:
 		return Verdict{Reason: ReasonEnded, Group: q.latest.ID, On: []Condition{{Kind: OnOperator}, {Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
-	case ready && q.member >= 0 && rank > lockRank:
+	case ready && q.member >= 0 && rank > lockRank && q.nextMayLock(d, rank):
 		return Verdict{Reason: ReasonNextGroup, Group: q.latest.ID, Until: q.after(q.closes)}
 	case inNow && q.collects(d, rank, q.members[now].Role):
 		return Verdict{Reason: ReasonCollecting, Group: q.state.Group.Collecting.ID, Until: q.after(q.closes), On: q.onVersions}
@@ -219,6 +219,15 @@ func (q *question) hook() string {
 		}
 	}
 	return ""
+}
+
+// nextMayLock reports whether a later group may deploy the candidate: not one of a main that is no newer than what a group has locked already, such as where
+// that was deleted since.
+func (q *question) nextMayLock(d, rank int32) bool {
+	if q.latest.Members[q.member].Role != Main {
+		return true
+	}
+	return rank >= q.deployments[d].above(q.state.Group.marks()[q.deployment])
 }
 
 // collects reports whether the candidate is one that the collecting group may lock: new, in scope, and newer than what the target runs.

@@ -156,6 +156,15 @@ func TestVerdicts(t *testing.T) {
 			h.publish("os", "v2", 62)
 			h.step(63)
 		}, "kubelet", "v1b", ReasonNotLocked, 0, "", "a group has locked a newer one: no group collects it any more"},
+		{"16 below a lock that is deleted", func(h *host) {
+			prepared(h)
+			h.publish("os", "v2", 0)
+			h.due["n1"] = at(500)
+			h.step(60)
+			h.publish("kubelet", "v1b", -1)
+			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "kubelet" && v.ID == "v2" })
+			h.step(61)
+		}, "kubelet", "v1b", ReasonNotLocked, 0, "", "newer than what is locked still, but no group will collect what is older than what one has locked"},
 		{"16 below the mark", func(h *host) {
 			prepared(h)
 			h.until(60, "n1", "uncordon")

@@ -187,11 +187,35 @@ func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracke
 	if err := w.decide(b, executions); err != nil {
 		return err
 	}
-	return w.recover(b, state, executions)
+	if err := w.recover(b, state, executions); err != nil {
+		return err
+	}
+	return w.observeAgain(b, executions)
+}
+
+// observeAgain asks once more where a group has closed, or an execution was found or has ended, in this very plan: what was observed, and what was asked
+// on the way, was seen from the state before. So a target may need a run of its own, see missed and joined, and a job turn out to be one of an open
+// execution. The next plan would see it, and nothing else would make the host look.
+func (w *work) observeAgain(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
+	happened := func(kinds ...bracket.EventKind) bool {
+		return slices.ContainsFunc(b.plan.Events, func(e bracket.Event) bool { return slices.Contains(kinds, e.Kind) })
+	}
+	found := happened(bracket.ExecutionStarted)
+	if b.rule == nil || !found && !happened(bracket.GroupClosed, bracket.GroupMerged, bracket.ExecutionEnded) {
+		return nil
+	}
+	before := b.observation.Targets.(*observedTargets)
+	versions, targets := w.observed(b)
+	if !found && !before.dated && !targets.(*observedTargets).anyDated() {
+		return nil
+	}
+	b.observation.Versions, b.observation.Targets = versions, targets
+	return w.decideAgain(b, executions)
 }
 
 func (w *work) decide(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
 	var err error
+	b.group, b.needs, b.pending, b.runs = nil, nil, nil, nil // until the latest group is pending somewhere
 	b.state, b.plan, err = bracket.Step(b.ruleInForce, b.state, b.observation, w.now)
 	if err != nil {
 		return err

@@ -423,3 +423,27 @@ func TestMadeAgain(t *testing.T) {
 	step("")
 	step("")
 }
+
+// TestGroupForOneTarget: a target is outdated while the curve of a group has not come to the others. The group that opens for it takes the place of that one
+// on all resources, with a curve of its own, in the order of its own: they get the same versions, and later.
+func TestGroupForOneTarget(t *testing.T) {
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+		{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600,"orderKey":"resource"}}`))
+	s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+	var ran []string
+	for m := range 60 {
+		plan := mustPlan(t, set, s, minute(m))
+		for _, start := range plan.Start {
+			ran = append(ran, fmt.Sprintf("%d %s", m, strings.TrimPrefix(start.Run, "B%2Fprod%2F")))
+		}
+		carryOut(t, &s, plan, minute(m), rollout.JobSuccessful)
+		for k := range s.Targets {
+			if x := &s.Targets[k]; m == 9 && len(x.Jobs) > 0 {
+				x.OutdatedAt = minute(m)
+			}
+		}
+	}
+	if want := []string{"0 1/r2/a/1/1/deploy", "10 2/r2/a/1/1/deploy", "19 2/r3/a/1/1/deploy", "29 2/r1/a/1/1/deploy"}; !slices.Equal(ran, want) {
+		t.Errorf("ran %q, want %q", ran, want)
+	}
+}

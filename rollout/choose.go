@@ -1,6 +1,9 @@
 package rollout
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // choose decides about every target outside brackets: which version it should have, and what stands in the way.
 func (w *work) choose() {
@@ -241,12 +244,14 @@ func (w *work) outdated(t *target, version string) bool {
 		w.wake(t.OutdatedAt)
 		return false
 	}
-	for _, job := range t.Jobs {
-		if job.Status == JobSuccessful && job.Version == version && !job.CreatedAt.Before(t.OutdatedAt) {
-			return false
-		}
-	}
-	return true
+	return !t.renewed(version)
+}
+
+// renewed reports whether a run of the version has succeeded that began no sooner than the change that outdated the target.
+func (t *target) renewed(version string) bool {
+	return slices.ContainsFunc(t.Jobs, func(job Job) bool {
+		return job.Status == JobSuccessful && job.Version == version && !job.CreatedAt.Before(t.OutdatedAt)
+	})
 }
 
 // offer adds a start that only capacity can still refuse.

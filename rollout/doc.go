@@ -69,6 +69,8 @@
 //     so another orderKey or orderSalt changes who is next. A renamed curve begins anew at the same base.
 //   - Bracket members: of a version that may be deployed only after a newer one was locked nothing is new, but for targets that are approved later than
 //     others; and who is given a version by an edit after its execution has ended waits for the next group. A [Target.OutdatedAt] opens that at once.
+//     Such a group is like any other: wherever the one before has not begun it takes its place, with a curve that begins anew at its own close, so
+//     outdating one target in the middle of a long curve delays those who are behind it.
 //   - A version that became current or started is never taken back by an edit. One that changes its CreatedAt changes the order of versions, and
 //     what is older than what: publish another id instead.
 //   - Where the state is lost, the jobs say which group they were of: executions go on if it can be closed again as it was and no later one has

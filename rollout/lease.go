@@ -79,7 +79,7 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 			if own == keep {
 				own = proved
 			}
-			if own == keep && closed && !running && lease.State == concurrency.Active {
+			if own == keep && closed && !running && (lease.State == concurrency.Active || lease.Reason == reasonStuck) {
 				own = w.outlived(lease.Holder)
 			}
 			idle = !running && (single || closed)
@@ -135,7 +135,7 @@ func (w *work) repeats(resource, group string) bool {
 		from, to := w.siblingsIn(int32(e), r)
 		for i := from; i < to; i++ {
 			if t := &w.targets[i]; textkey.Join(reservedID, t.Environment, t.Deployment) == group {
-				return !w.finished(i)
+				return t.current != missing && !w.finished(i)
 			}
 		}
 	}
@@ -270,6 +270,9 @@ func (w *work) finished(i int32) bool {
 	}
 	if w.targets[i].verifying() {
 		return false
+	}
+	if t := &w.targets[i]; t.current == missing { // it waits until that is listed, and nobody knows which of its jobs is to be repeated then
+		return len(t.Jobs) == 0 || t.Jobs[0].Status == JobSuccessful
 	}
 	if s := w.setbackOf(i, floor); s != nil {
 		return s.done || s.stuck || s.to < 0

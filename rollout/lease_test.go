@@ -30,6 +30,13 @@ func orphans(p rollout.Plan) (list []string) {
 // TestLeases follows the slot of one target: it is given back on proof only.
 func TestLeases(t *testing.T) {
 	minute := time.Minute
+	deleted := func(s *rollout.Snapshot) { // r1 runs v0, which nobody lists, and ran v1 before
+		x := &s.Targets[0]
+		before := x.Jobs[0]
+		before.Run, before.CreatedAt, before.CompletedAt, before.Status = "before", t0.Add(-2*minute), t0.Add(-minute), rollout.JobSuccessful
+		x.Jobs[0].Version, x.Current = "v0", "v0"
+		x.Jobs = append(x.Jobs, before)
+	}
 	for _, row := range []struct {
 		why    string
 		rule   string // of the pool, besides its limit
@@ -54,6 +61,8 @@ func TestLeases(t *testing.T) {
 			edit: func(s *rollout.Snapshot) { s.Targets = nil }},
 		{why: "nor does a resource that vanished", status: rollout.JobInProgress, after: minute, lease: "pool r1 active", orphan: true,
 			edit: func(s *rollout.Snapshot) { s.Targets, s.Resources = nil, s.Resources[1:] }},
+		{why: "a success of a version that is deleted meanwhile gives it back, whatever is listed of what ran before", status: rollout.JobSuccessful, after: minute, edit: deleted},
+		{why: "a failure of one does not: what is to be repeated is known when it is listed again", status: rollout.JobFailure, after: minute, lease: "pool r1 active", orphan: true, edit: deleted},
 		{why: "a resource that is proved gone gives it back", status: rollout.JobInProgress, after: minute,
 			edit: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }},
 		{why: "a job that hangs is listed and holds it", rule: `,"stuckAfterSeconds":60`, status: rollout.JobInProgress, after: minute, lease: "pool r1 active"},
@@ -151,6 +160,28 @@ func TestQuarantineEnds(t *testing.T) {
 	plan = mustPlan(t, set, s, t0.Add(62*time.Second))
 	if got := leases(plan.State); !slices.Equal(got, []string{"pool r1 active"}) || len(plan.Start) != 0 {
 		t.Errorf("holds %q, starts %q", got, started(plan))
+	}
+}
+
+// TestQuarantineOutlived: a slot is quarantined because a run hung. The run comes back and ends the execution, and the host stops between saving that and the
+// pool: the end of the execution proves that nobody is at work, whatever the lease says, and the next plan gives the slot to the next node.
+func TestQuarantineOutlived(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+		{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":60,"onStuck":"quarantine"}}`))
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	s.State = mustPlan(t, set, s, t0.Add(time.Minute)).State
+	if got := leases(s.State); !slices.Equal(got, []string{"pool r1 quarantined"}) {
+		t.Fatalf("holds %q", got)
+	}
+	x := &s.Targets[0]
+	x.Jobs[0].Status, x.Jobs[0].CompletedAt, x.Current = rollout.JobSuccessful, t0.Add(2*time.Minute), "v2"
+	ended := mustPlan(t, set, s, t0.Add(2*time.Minute)).State
+	ended.Pools = s.State.Pools
+	s.State = ended
+	plan := mustPlan(t, set, s, t0.Add(2*time.Minute))
+	if got := started(plan); !slices.Equal(got, []string{"r2/api@v2"}) || len(plan.Orphans) > 0 {
+		t.Errorf("starts %q, waits %q, orphans %q", got, blockers(plan), orphans(plan))
 	}
 }
 

@@ -77,7 +77,7 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
 			versions = append(versions, observed)
 		}
 	}
-	return versions, &observedTargets{w, b, excluded, late, latest, b.state.Executions, w.unseenTargets(b)}
+	return versions, &observedTargets{w, b, excluded, late, latest, b.state.Executions, w.unseenTargets(b), false}
 }
 
 // lateVersion is a version of which the gates opened for targets of a kind only after the close of the latest group, although that, or one before, has
@@ -119,6 +119,7 @@ type observedTargets struct {
 	latest     *bracket.Group
 	executions []*bracket.ExecutionRecord // as they were read
 	unseen     []bracket.Target           // behind the others
+	dated      bool                       // a target was found that needs a run since it might have a version, or joined
 }
 
 func (o *observedTargets) Len() int { return len(o.bracket.targets) + len(o.unseen) }
@@ -130,7 +131,7 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 	b, i := o.bracket, o.bracket.targets[k]
 	t := &o.targets[i]
 	own.Resource, own.Deployment, own.Current = o.resources[t.resource].ID, o.deployments[t.deployment].ID, o.currentID(t)
-	if t.outdated {
+	if t.outdated && !t.renewed(own.Current) { // a group that is closed once more, for the state was lost, finds done what it did
 		own.OutdatedAt = t.OutdatedAt
 	}
 	if len(o.excluded) > 0 {
@@ -140,12 +141,14 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 		own.OutOfScope = o.allVersions(t.deployment)
 	} else if b.rule != nil {
 		own.OutOfScope = o.outOfScope(own.OutOfScope, i)
+		at := own.OutdatedAt
 		if len(o.late) > 0 {
 			own.OutdatedAt = o.missed(i, own)
 		}
-		if !t.JoinedAt.IsZero() && own.Current == "" && o.latest != nil {
+		if o.mayJoin(t) {
 			own.OutdatedAt = o.joined(i, own)
 		}
+		o.dated = o.dated || !own.OutdatedAt.Equal(at)
 	}
 	return own
 }
@@ -194,6 +197,24 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 		return version.since
 	}
 	return own.OutdatedAt
+}
+
+// mayJoin reports whether joined has to say something about a target, at some time.
+func (o *observedTargets) mayJoin(t *target) bool {
+	return o.latest != nil && t.placed && !t.JoinedAt.IsZero() && o.currentID(t) == ""
+}
+
+// anyDated reports whether any target is found that needs a run since it might have a version, or joined.
+func (o *observedTargets) anyDated() bool {
+	for k, i := range o.bracket.targets {
+		if len(o.late) > 0 || o.mayJoin(&o.targets[i]) {
+			o.At(k)
+		}
+		if o.dated {
+			return true
+		}
+	}
+	return false
 }
 
 // joined is since when a target that runs nothing needs its first run because it came after the execution of the latest group had ended on its resource, such as

@@ -566,3 +566,26 @@ func TestOverrideKeepsItsTurn(t *testing.T) {
 		}
 	}
 }
+
+// TestOthersFollowAForcedStart: whoever is let past a full pool takes its resource down. Others on it follow once that start is saved, and not in the plan that
+// offers it, for the host may leave it out; nobody starts elsewhere.
+func TestOthersFollowAForcedStart(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	s.Overrides = []rollout.Override{{ID: "o", Rule: "P", Version: "v2", Resource: "r2", CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
+	for k, want := range [][]string{{"r2/a@v2 overridden"}, {"r2/b@v3 slot_already_down"}, nil} {
+		if left := mustPlan(t, set, s, t0); len(left.Start) > 0 { // it is offered, and left out
+			s.State = left.State
+		}
+		plan := mustPlan(t, set, s, t0)
+		var got []string
+		for _, start := range plan.Start {
+			got = append(got, fmt.Sprintf("%s/%s@%s %s", start.Resource, start.Deployment, start.Version, start.Reason))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("plan %d starts %q, want %q; waits %q", k, got, want, blockers(plan))
+		}
+		carryOut(t, &s, plan, t0, rollout.JobInProgress)
+	}
+}

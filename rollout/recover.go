@@ -59,7 +59,8 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 		}
 	}
 	environment := w.environments[b.environment].ID
-	prefix := groupPrefix(b.state.Group)
+	prefix, known := groupPrefix(b.state.Group), lastNumber(b.state.Group)
+	later := map[int32]bool{} // resources on which a group has been at work that closed after the last one that is known
 	same = true
 	for _, i := range b.targets {
 		t := &w.targets[i]
@@ -77,8 +78,14 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 				found = true
 				same = same && group != nil && began(group, t.Target, job)
 			}
+			if number > known {
+				later[t.resource] = true
+			}
 		}
 	}
+	// Where a later group has been at work its own execution is over, see isOpen, and its run ids are used: if it still has something to do there, such as for
+	// a target that is another one by now, it is not the group that it was.
+	same = same && !slices.ContainsFunc(b.pending, func(p pendingResource) bool { return later[p.resource] })
 	return found, same, last
 }
 

@@ -137,3 +137,96 @@ func TestStateLostBeforeALaterGroup(t *testing.T) {
 		t.Errorf("after the job of the second group: starts %q", got)
 	}
 }
+
+// TestStateLostAfterALaterGroup: the group that closes first once the state is lost has still something to do where a later one has been at work. Its run
+// ids are used there, so it is not taken for the one that had them: it would be given runs that ended long ago, and main members without their drain.
+func TestStateLostAfterALaterGroup(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "drain": {"v1"}})
+	drain := &s.Targets[slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.Deployment == "drain" })]
+	drain.Jobs = []rollout.Job{
+		{Run: "B%2Fprod%2F1/r1/drain/1/1/deploy", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(1), CompletedAt: minute(2)},
+		{Run: "B%2Fprod%2F2/r1/drain/1/1/deploy", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(5), CompletedAt: minute(6)},
+	}
+	plan := mustPlan(t, set, s, minute(10))
+	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2"}) || plan.Start[0].Run != "B%2Fprod%2F2/r1/a/1/1/deploy" {
+		t.Errorf("the last group is drained already: %q start, %q wait", got, blockers(plan))
+	}
+	drain.Jobs[1].CreatedAt = t0.Add(-time.Minute) // of a group that cannot have been this one
+	plan = mustPlan(t, set, s, minute(10))
+	if got := started(plan); !slices.Equal(got, []string{"r1/drain@v1"}) || plan.Start[0].Run != "B%2Fprod%2F3/r1/drain/1/1/deploy" {
+		t.Errorf("it takes a number that nobody had: %q start, %q wait", got, blockers(plan))
+	}
+}
+
+// TestStateLostAndOutdated: a target that was outdated has had its run since, in a group or without one. It does not need another when the state is lost.
+func TestStateLostAndOutdated(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1"}})
+	s.Targets[0].OutdatedAt = minute(1)
+	for _, row := range []struct {
+		why  string
+		jobs []rollout.Job
+		want []string
+	}{
+		{"it has not run since", nil, []string{"r1/a@v1"}},
+		{"it failed", []rollout.Job{{Run: "x", Version: "v1", Status: rollout.JobFailure, CreatedAt: minute(1)}}, []string{"r1/a@v1"}},
+		{"what succeeded began before", []rollout.Job{{Run: "x", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0}}, []string{"r1/a@v1"}},
+		{"it did outside brackets", []rollout.Job{{Run: "x", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(1)}}, nil},
+		{"it did in two groups, of which the state has gone", []rollout.Job{
+			{Run: "B%2Fprod%2F2/r1/a/1/1/deploy", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(3)},
+			{Run: "B%2Fprod%2F1/r1/a/1/1/deploy", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(1)},
+		}, nil},
+	} {
+		s.Targets[0].Jobs = row.jobs
+		if plan := mustPlan(t, set, s, minute(10)); !slices.Equal(started(plan), row.want) {
+			t.Errorf("%s: %q start, %q wait", row.why, started(plan), blockers(plan))
+		}
+	}
+}
+
+// TestPlannedAgain: what a plan finds out on the way is in that very plan: once it is saved, the next one at the same instant says the same and is looked at
+// no sooner.
+func TestPlannedAgain(t *testing.T) {
+	t.Parallel()
+	window := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":600,"memberRoles":{}}}`))
+	immediate := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	succeed := func(s *rollout.Snapshot, k int, at time.Time) {
+		job := &s.Targets[k].Jobs[0]
+		job.Status, job.CompletedAt, s.Targets[k].Current = rollout.JobSuccessful, at, job.Version
+	}
+	for _, row := range []struct {
+		why  string
+		set  *rollout.PolicySet
+		play func(s *rollout.Snapshot) (now time.Time)
+		want func(p rollout.Plan) bool
+	}{
+		{"a target is another one by now, and the execution that it was in ends in this plan", window, func(s *rollout.Snapshot) time.Time {
+			x := &s.Targets[1]
+			x.Current = "v2"
+			carryOut(t, s, mustPlan(t, window, *s, minute(10)), minute(10), rollout.JobInProgress)
+			succeed(s, 0, minute(11))
+			x.Current, x.Jobs, x.JoinedAt = "", nil, minute(12)
+			return minute(12)
+		}, func(p rollout.Plan) bool { return p.Next.Equal(minute(22)) }},
+		{"the record of an execution is lost, and its job is no longer in the way of the next group but its own", immediate, func(s *rollout.Snapshot) time.Time {
+			carryOut(t, s, mustPlan(t, immediate, *s, minute(0)), minute(0), rollout.JobInProgress)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(1)})
+			s.State.Executions = nil
+			return minute(2)
+		}, func(p rollout.Plan) bool {
+			return !slices.ContainsFunc(blockers(p), func(b string) bool { return strings.Contains(b, "target_busy") })
+		}},
+	} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		now := row.play(&s)
+		plan := mustPlan(t, row.set, s, now)
+		s.State = plan.State
+		again := mustPlan(t, row.set, s, now)
+		if !row.want(plan) || !slices.Equal(blockers(plan), blockers(again)) || !slices.Equal(started(plan), started(again)) || !plan.Next.Equal(again.Next) {
+			t.Errorf("%s: starts %q, waits %q, until %v; and then %q, %q, %v", row.why, started(plan), blockers(plan), plan.Next, started(again), blockers(again), again.Next)
+		}
+	}
+}

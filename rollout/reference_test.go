@@ -892,6 +892,9 @@ func (r *reference) finished(t rollout.Target) bool {
 	if list := jobs(t); len(list) > 0 && !slices.Contains([]rollout.Verification{"", "passed", "failed"}, list[0].Verification) {
 		return false
 	}
+	if current == "" && currentOf(t) != "" { // of a version that nobody lists: it waits for that
+		return jobs(t)[0].Status == rollout.JobSuccessful
+	}
 	if s := r.setback(t, floor, rules); s != nil {
 		return s.state != "due" && s.state != "active"
 	}

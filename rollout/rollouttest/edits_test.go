@@ -255,11 +255,17 @@ func (e *editor) await(end editEnd) {
 	slices.SortStableFunc(e.ends, func(a, b editEnd) int { return a.at.Compare(b.at) })
 }
 
-// again makes sure that a plan that was carried out as a whole leaves nothing to start. Who is let past a full pool makes its resource down, and only
-// then others join it there.
+// again makes sure that a plan that was carried out as a whole leaves nothing to start. Who is let past a full pool takes its resource down, and only
+// then others join it, there and nowhere else.
 func (e *editor) again(plan rollout.Plan) {
-	if again := e.plan(e.now); len(again.Start) > 0 && !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Reason == rollout.ReasonOverridden }) {
-		e.report(e, "again", "%v", again.Start)
+	forced := map[string]bool{}
+	for _, s := range plan.Start {
+		forced[s.Resource] = forced[s.Resource] || s.Reason == rollout.ReasonOverridden
+	}
+	for _, s := range e.plan(e.now).Start {
+		if !forced[s.Resource] {
+			e.report(e, "again", "%v", s)
+		}
 	}
 }
 
@@ -271,7 +277,9 @@ func (e *editor) check(plan rollout.Plan) {
 		saved.State = state
 	}
 	if err := (rollouttest.Step{Snapshot: e.s, Plan: saved, Dispatched: e.dispatched}).Check(); err != nil {
-		e.report(e, "invariant", "%v", err)
+		for _, fault := range violations(err) {
+			e.report(e, "invariant", "%s", fault)
+		}
 	}
 	for _, wait := range plan.Waiting {
 		for _, b := range wait.Blockers {

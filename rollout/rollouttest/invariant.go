@@ -155,35 +155,46 @@ func memberOf(e *bracket.Execution, deployment string) *bracket.ExecutionMember 
 // not believe what the plan says about it.
 func checkLimit(s Step) error {
 	var faults []error
-	gone := s.gone()
+	gone, listed := s.gone(), map[string]bool{}
 	for _, p := range s.Plan.Pools {
-		in := map[string]bool{}
+		listed[p.Key] = true
+	}
+	for _, p := range s.Plan.Pools {
+		in, before := map[string]bool{}, map[string]bool{} // before: also without the slots that this plan takes
+		given := map[uint64]bool{}                         // tokens of these
+		for _, start := range s.Plan.Start {
+			for _, claim := range start.Claims {
+				given[claim.Token] = given[claim.Token] || claim.Pool == p.Key && start.Reason == "slot_free"
+			}
+		}
 		for _, record := range s.Plan.State.Pools {
-			if record.Key == p.Key {
-				for _, lease := range record.Leases {
-					in[lease.Resource] = true
+			for _, lease := range record.Leases {
+				if record.Key == p.Key {
+					in[lease.Resource], before[lease.Resource] = true, before[lease.Resource] || !given[lease.Token]
+				} else if !listed[record.Key] {
+					before[lease.Resource] = true // taken under a key of before an edit: whoever holds it is at work in the pool of now
 				}
 			}
 		}
 		for _, holder := range s.Snapshot.Active[p.Key] {
-			in[holder.Resource] = true
+			in[holder.Resource], before[holder.Resource] = true, true
 		}
 		for _, id := range p.Unavailable {
-			in[id] = true
+			in[id], before[id] = true, true
 		}
 		for k := range s.Snapshot.Targets {
 			t := &s.Snapshot.Targets[k]
 			for _, job := range t.Jobs {
 				if !s.Lagging && !gone[t.Resource] && !job.Status.Terminal() && claims(s.Dispatched[job.Run], p.Key) {
-					in[t.Resource] = true
+					in[t.Resource], before[t.Resource] = true, true
 				}
 			}
 		}
-		taken := false
+		taken := false // by one that had none; the slot that was free may be one of another pool
 		for _, start := range s.Plan.Start {
 			if claims(start, p.Key) {
 				in[start.Resource] = true
-				taken = taken || start.Reason == "slot_free"
+				taken = taken || start.Reason == "slot_free" && !before[start.Resource]
 			}
 		}
 		// A limit that was lowered, or a node that broke, may leave more in the pool than may be: then nobody else may come in.

@@ -2,6 +2,7 @@ package rollouttest_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -217,6 +218,10 @@ func (u *upheaval) stateEdits() (list []drawnEdit) {
 	add("clock back", func() bool {
 		d := time.Duration(u.number(1, 60, 600, 3600)) * time.Second
 		u.now = u.now.Add(-d)
+		if u.touched["clock back"] == nil {
+			u.touched["clock back"] = touched{}
+		}
+		maps.Copy(u.touched["clock back"], u.startedSince(u.now))
 		u.note("clock back by %v", d)
 		return true
 	})

@@ -26,6 +26,8 @@ type upheaval struct {
 	attic    []attic
 	texts    []string
 	did      map[string]bool // kinds of what was done so far
+	touched  map[string]touched
+	lost     map[string]bool // slots that edits of the state took away
 	old      *rollout.PolicySet
 	oldSteps int
 	calm     bool
@@ -67,7 +69,7 @@ func newUpheaval(t *rapid.T, w *editing) *upheaval {
 		return nil
 	}
 	world := d.world(set, policies)
-	u := &upheaval{drawn: d, did: map[string]bool{}, prepared: map[[2]string][]string{}, texts: []string{text}}
+	u := &upheaval{drawn: d, did: map[string]bool{}, touched: map[string]touched{}, lost: map[string]bool{}, prepared: map[[2]string][]string{}, texts: []string{text}}
 	u.editor = &editor{editing: w, text: text, set: set, s: world.Fleet, now: world.Start, dispatched: map[string]rollout.Start{}, drained: map[string]bool{}, attempts: map[string]int{}}
 	u.note("%s", text)
 	w.job = func(s rollout.Start, attempt int) rollouttest.Outcome {
@@ -131,8 +133,11 @@ func (u *upheaval) play() {
 		own := edits[u.evenly(len(edits))]
 		u.note("EDIT %s", own.kind)
 		open := slices.ContainsFunc(u.s.State.Executions, func(r *bracket.ExecutionRecord) bool { return r.Open != nil })
+		before := u.clone().s
+		before.Commands = u.s.Commands
 		if own.do() {
 			u.did[own.kind] = true
+			u.touch(own.kind, &before)
 			kind, _, _ := strings.Cut(own.kind, " ")
 			u.seen["edit "+kind]++
 			if open {
@@ -380,7 +385,11 @@ func (u *upheaval) step() bool {
 	if checked && u.plans%2 == 0 {
 		e.quiet(plan, next)
 	}
-	if e.stirred++; next.IsZero() || e.stirred > 24 {
+	patience := 24
+	if u.calm {
+		patience = 96 // several windows may have to be open at once, and nothing else happens meanwhile
+	}
+	if e.stirred++; next.IsZero() || e.stirred > patience {
 		e.s.State = plan.State
 		return false
 	}
