@@ -12,7 +12,7 @@ import (
 // A holder is who holds before the batch. It is tempting to count a start of this batch as a lease that opens every other pool:
 // but the host may leave that start out and carry out the next one, which then would have taken a place that nobody gave.
 func (l *ledger) free(who int32, c *Candidate) Reason {
-	for at := l.down.entries[who].first; at != none; at = l.places[at].next {
+	for at := l.down.entries[who].first; at != none && !c.Begins; at = l.places[at].next {
 		if h := l.heldBy(at, c.Group); h != none && l.holds[h].stored {
 			return SlotHeld
 		}

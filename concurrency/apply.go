@@ -15,8 +15,7 @@ import (
 // order given, releasing what was written when a later one is refused with [ErrConflict]. Only then it dispatches. A
 // host that is cut off in between has claimed too much, never too little: the next plan finds the holders, or
 // [Record.Orphans] lists them. Without a transaction that has a price where pools overlap: who got the lease of one pool is a holder, and is
-// admitted to the others even if their places have gone to somebody else meanwhile. A host that finds such an orphan before the holder
-// asks again releases it.
+// admitted to the others even if their places have gone to somebody else meanwhile, unless the candidate says that it only begins.
 func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now time.Time) ([]Record, error) {
 	added := make([][]Lease, len(snapshot.Pools))
 	for _, s := range starts {

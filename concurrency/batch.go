@@ -257,5 +257,11 @@ func compareCandidates(l *ledger, a, b *Candidate) int {
 	if c := cmp.Compare(a.Group, b.Group); c != 0 {
 		return c
 	}
+	if a.Begins != b.Begins {
+		if b.Begins {
+			return -1
+		}
+		return 1
+	}
 	return l.compareNeeds(a.Needs, b.Needs)
 }

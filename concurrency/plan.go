@@ -60,10 +60,10 @@ type Refusal struct {
 // The order is ascending (rank, resource, group), whatever the order of the input; candidates that are in order already are
 // not sorted again. First, on the leases as they were read, every candidate is admitted that consumes nothing: holders of a
 // lease in any pool, who are never refused, resources that are active or unavailable in every pool they need, and those that
-// need none. Then, in order, a candidate is admitted iff every pool in which its resource is not active yet has a place left, and
-// it counts at once: a further start of the same resource consumes nothing where the first one did. Admission is all or
-// nothing; a refused candidate takes nothing, unless a pool it needs is strict: then it reserves the place it would have taken
-// in each pool, except while one of the refusing pools is paused or unknown.
+// need none. Who only begins, see [Candidate], is a holder in the pools of its leases alone. Then, in order, a candidate is admitted
+// iff every pool in which its resource is not active yet has a place left, and it counts at once: a further start of the same
+// resource consumes nothing where the first one did. Admission is all or nothing; a refused candidate takes nothing, unless a pool
+// it needs is strict: then it reserves the place it would have taken in each pool, except while one of the refusing pools is paused or unknown.
 //
 // Only who held before the batch is a holder. A start is therefore safe to carry out without any other start of the plan.
 //

@@ -285,15 +285,48 @@ func TestPlanRows(t *testing.T) {
 	}
 }
 
-// TestOrder: rank, then resource, then group, then what is needed, however the input is ordered.
+// TestBegins: a lease that nobody has used yet is its holder's own, and opens no other pool; one that is in use does.
+func TestBegins(t *testing.T) {
+	rack := Pool{Key: "rack", Limit: Count(1), Total: 10}
+	for _, row := range []struct {
+		why    string
+		begins bool
+		zone   string // who is in the rack
+		want   string
+	}{
+		{"who is at work is refused nowhere", false, "n2", "n1 slot_held"},
+		{"who only claimed waits where it holds nothing", true, "n2", "n1 rack:slot_full"},
+		{"and starts where there is a place", true, "", "n1 slot_free"},
+		{"or where its resource is down anyway", true, "n1", "n1 slot_already_down"},
+	} {
+		s := newScene(ten(Count(1)), rack).lease("nodes", "n1", "g", 0)
+		if row.zone != "" {
+			s.lease("rack", row.zone, "h", 0)
+		}
+		s.ask("n1", "g", "nodes", "rack")
+		s.candidates[0].Begins = row.begins
+		r := s.plan(t)
+		if got := s.verdict(r); !slices.Equal(got, []string{row.want}) {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+		for _, a := range r.Admitted {
+			if a.Claims[0].Token != 1 {
+				t.Errorf("%s: claims %+v: its lease is its own", row.why, a.Claims)
+			}
+		}
+	}
+}
+
+// TestOrder: rank, then resource, then group, then who only begins, then what is needed, however the input is ordered.
 func TestOrder(t *testing.T) {
 	s := Snapshot{Pools: []Pool{{Key: "b", Limit: Count(9), Total: 9}, {Key: "a", Limit: Count(9), Total: 9}}}
 	ordered := []Candidate{
-		{"n2", "b", 1, []int32{0}},
-		{"n1", "a", 2, []int32{0, 1}},
-		{"n1", "a", 2, []int32{0}},
-		{"n1", "b", 2, []int32{0}},
-		{"n2", "a", 2, []int32{0}},
+		{"n2", "b", 1, []int32{0}, false},
+		{"n1", "a", 2, []int32{0, 1}, false},
+		{"n1", "a", 2, []int32{0}, false},
+		{"n1", "b", 2, []int32{0}, false},
+		{"n2", "a", 2, []int32{0}, false},
+		{"n2", "a", 2, []int32{0}, true},
 	}
 	for i := range ordered {
 		for j := range ordered {
@@ -312,7 +345,7 @@ func TestOrder(t *testing.T) {
 			}
 		}
 	}
-	for _, pair := range [][2]Candidate{{ordered[2], ordered[3]}, {ordered[1], ordered[2]}, {ordered[3], ordered[4]}, {ordered[0], ordered[4]}} {
+	for _, pair := range [][2]Candidate{{ordered[2], ordered[3]}, {ordered[1], ordered[2]}, {ordered[3], ordered[4]}, {ordered[0], ordered[4]}, {ordered[4], ordered[5]}} {
 		r, err := Plan(s, []Candidate{pair[1], pair[0]}, epoch)
 		if err != nil || len(r.Admitted) != 2 || r.Admitted[0].Candidate != 1 {
 			t.Errorf("%v comes before %v: %+v, %v", pair[0], pair[1], r.Admitted, err)

@@ -210,9 +210,9 @@ func TestQueueNewHead(t *testing.T) {
 		want      int
 		why       string
 	}{
-		{Candidate{"n1", "g", 1, []int32{0, 1}}, 0, "the rack is full; the zone's place is reserved"},
-		{Candidate{"n2", "g", 2, []int32{0}}, 0, "comes after the reservation"},
-		{Candidate{"n0", "g", 0, []int32{0}}, 1, "comes before it"},
+		{Candidate{"n1", "g", 1, []int32{0, 1}, false}, 0, "the rack is full; the zone's place is reserved"},
+		{Candidate{"n2", "g", 2, []int32{0}, false}, 0, "comes after the reservation"},
+		{Candidate{"n0", "g", 0, []int32{0}, false}, 1, "comes before it"},
 	} {
 		if _, err := q.Add(c.candidate); err != nil {
 			t.Fatal(err)
@@ -282,7 +282,7 @@ func families() *scene {
 
 func TestQueueKeys(t *testing.T) {
 	ask := func(resource string, rank int, needs ...int32) Candidate {
-		return Candidate{resource, "g", rank, needs}
+		return Candidate{resource, "g", rank, needs, false}
 	}
 	waiting := queueStep{
 		add: []Candidate{ask("b1", 1, 1), ask("d1", 2, 3), ask("e1", 3, 4), ask("p2", 9, 5)},
@@ -320,16 +320,16 @@ func TestQueueKeys(t *testing.T) {
 func TestQueueOwnReservation(t *testing.T) {
 	s := newScene(Pool{Key: "zone", Limit: Count(1), Total: 9}, Pool{Key: "rack", Limit: Count(1), Total: 9, Strict: true}).lease("rack", "r", "g", 0)
 	runQueue(t, s, []queueStep{
-		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}}, {"n2", "g", 2, []int32{0}}}, why: "the rack is full, and the zone's place is reserved for n1"},
-		{add: []Candidate{{"n1", "h", 3, []int32{0}}}, want: []string{"n1"}, why: "n1 by another group, behind n2, which is still refused"},
+		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}, false}, {"n2", "g", 2, []int32{0}, false}}, why: "the rack is full, and the zone's place is reserved for n1"},
+		{add: []Candidate{{"n1", "h", 3, []int32{0}, false}}, want: []string{"n1"}, why: "n1 by another group, behind n2, which is still refused"},
 		{release: []string{"rack r"}, want: []string{"n1"}, why: "the first one needs no more than the rack now"},
 	})
 	runQueue(t, s, []queueStep{
-		{add: []Candidate{{"n1", "h", 5, []int32{0}}, {"n1", "g", 1, []int32{0, 1}}, {"n1", "i", 4, []int32{0}}, {"n2", "g", 2, []int32{0}}},
+		{add: []Candidate{{"n1", "h", 5, []int32{0}, false}, {"n1", "g", 1, []int32{0, 1}, false}, {"n1", "i", 4, []int32{0}, false}, {"n2", "g", 2, []int32{0}, false}},
 			want: []string{"n1", "n1"}, why: "both others of n1, although the first and the last that came need the same"},
 	})
 	runQueue(t, s, []queueStep{
-		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}}, {"n2", "g", 2, []int32{0}}}, why: "the place is reserved for n1"},
+		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}, false}, {"n2", "g", 2, []int32{0}, false}}, why: "the place is reserved for n1"},
 		{remove: []string{"n1"}, want: []string{"n2"}, why: "nobody wants it any more"},
 	})
 }
@@ -339,7 +339,7 @@ func TestQueueStrictLines(t *testing.T) {
 	pool := func(key string) Pool { return Pool{Key: key, Limit: Count(1), Total: 9, Strict: key == "rack"} }
 	s := newScene(pool("zone"), pool("other"), pool("rack")).lease("zone", "z", "g", 0).lease("rack", "n2", "b", 0)
 	runQueue(t, s, []queueStep{
-		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}}, {"n2", "g", 2, []int32{0, 1, 2}}, {"n3", "g", 3, []int32{1}}}, why: "n1 and n2 wait for the zone; n2 alone reserves the other place"},
+		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}, false}, {"n2", "g", 2, []int32{0, 1, 2}, false}, {"n3", "g", 3, []int32{1}, false}}, why: "n1 and n2 wait for the zone; n2 alone reserves the other place"},
 		{release: []string{"zone z"}, want: []string{"n1"}, why: "the first of them takes both places"},
 	})
 }
@@ -349,8 +349,8 @@ func TestQueueHeads(t *testing.T) {
 	pool := func(key string, limit int) Pool { return Pool{Key: key, Limit: Count(limit), Total: 9} }
 	s := newScene(pool("zone", 1), pool("p", 9), pool("q", 9)).lease("zone", "z", "g", 0)
 	runQueue(t, s, []queueStep{
-		{add: []Candidate{{"n5", "g", 5, []int32{0, 1}}, {"n9", "g", 9, []int32{0, 1}}, {"n6", "g", 6, []int32{0, 2}}}, why: "two lines wait at the zone"},
-		{remove: []string{"n5"}, release: []string{"zone z"}, add: []Candidate{{"n7", "g", 7, []int32{0}}}, want: []string{"n6"}, why: "n9 is the head of the first line now, and comes last"},
+		{add: []Candidate{{"n5", "g", 5, []int32{0, 1}, false}, {"n9", "g", 9, []int32{0, 1}, false}, {"n6", "g", 6, []int32{0, 2}, false}}, why: "two lines wait at the zone"},
+		{remove: []string{"n5"}, release: []string{"zone z"}, add: []Candidate{{"n7", "g", 7, []int32{0}, false}}, want: []string{"n6"}, why: "n9 is the head of the first line now, and comes last"},
 		{release: []string{"zone n6"}, want: []string{"n7"}, why: "the next"},
 		{release: []string{"zone n7"}, want: []string{"n9"}, why: "the last"},
 	})
@@ -381,7 +381,7 @@ func TestQueueAllowanceTakesAKey(t *testing.T) {
 	}
 	s := newScene(zone("a"), zone("b")).lease("b", "n1", "g", 2*time.Hour).lease("b", "n2", "g", time.Hour).quarantined("b", "n1", "n2")
 	runQueue(t, s, []queueStep{
-		{add: []Candidate{{"n2", "fix", 5, []int32{1}}, {"a1", "g", 1, []int32{0}}}, release: []string{"b n1"}, want: []string{"a1"}, why: "n2 is covered now, and a1 comes first"},
+		{add: []Candidate{{"n2", "fix", 5, []int32{1}, false}, {"a1", "g", 1, []int32{0}, false}}, release: []string{"b n1"}, want: []string{"a1"}, why: "n2 is covered now, and a1 comes first"},
 		{release: []string{"a a1"}, want: []string{"n2"}, why: "the key is free"},
 	})
 }

@@ -133,7 +133,7 @@ func (r *reference) free(c Candidate) Reason {
 	if len(c.Needs) == 0 {
 		return RuleNotApplicable
 	}
-	if r.holds(c) {
+	if !c.Begins && r.holds(c) {
 		return SlotHeld
 	}
 	for _, pool := range c.Needs {
@@ -241,6 +241,7 @@ func (r *reference) plan(candidates []Candidate) verdicts {
 	order := slices.Clone(candidates)
 	slices.SortStableFunc(order, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group),
+			boolRank(a.Begins)-boolRank(b.Begins),
 			slices.CompareFunc(r.byKey(a.Needs), r.byKey(b.Needs), func(x, y int32) int {
 				return cmp.Compare(r.snapshot.Pools[x].Key, r.snapshot.Pools[y].Key)
 			}))
@@ -319,4 +320,11 @@ func say(s Snapshot, candidates []Candidate, r Result) verdicts {
 	}
 	slices.Sort(v.stuck)
 	return v
+}
+
+func boolRank(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -128,7 +128,7 @@ func (w *work) compareIDs(a, b *candidate) int {
 func (w *work) admit() error {
 	w.takeTurns()
 	result, counted, err := w.ask()
-	for err == nil && (w.onePerResource(result) || w.unbegun(result) || w.unproved(result)) {
+	for err == nil && (w.onePerResource(result) || w.unproved(result)) {
 		result, counted, err = w.ask()
 	}
 	if err != nil {
@@ -200,7 +200,9 @@ func (w *work) ask() (result concurrency.Result, counted map[poolPlace]bool, err
 	for k, at := range w.turns {
 		c := &w.candidates[at]
 		start := len(slab)
+		begins := c.member == nil
 		if m := c.member; m != nil && m.pending != nil {
+			begins = true
 			// One lease covers the whole execution, so its first start needs a place wherever one of its runs will.
 			view := int32(none)
 			for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
@@ -212,8 +214,9 @@ func (w *work) ask() (result concurrency.Result, counted map[poolPlace]bool, err
 		} else {
 			slab = w.needs(slab, start, c.target)
 		}
+		needs := slab[start:len(slab):len(slab)]
 		asked[k] = concurrency.Candidate{
-			Resource: c.resource, Group: w.group(c), Rank: k, Needs: slab[start:len(slab):len(slab)],
+			Resource: c.resource, Group: w.group(c), Rank: k, Needs: needs, Begins: begins && (c.member != nil || !w.used(c, needs)),
 		}
 	}
 	given := map[int32]bool{} // forced somewhere, and refused by a pool elsewhere
@@ -233,6 +236,22 @@ func (w *work) ask() (result concurrency.Result, counted map[poolPlace]bool, err
 		}
 	}
 	return result, counted, nil
+}
+
+// used reports whether a target outside brackets had a job under a lease of its group. One that had none was claimed by a planner which stopped, or met a
+// conflict, before it had claimed the others: then it waits for these as if it held nothing, since somebody may have got the last place.
+func (w *work) used(c *candidate, needs []int32) bool {
+	t := &w.targets[c.target]
+	if !t.worked {
+		return false
+	}
+	for _, pool := range needs {
+		lease, held := w.capacity.snapshot.Pools[pool].Record.Lease(concurrency.Holder{Resource: c.resource, Group: w.group(c)})
+		if held && t.Jobs[0].CreatedAt.Before(lease.Since) { // the newest
+			return false
+		}
+	}
+	return true
 }
 
 // poolPlace is a resource in a pool.

@@ -146,7 +146,7 @@ func (w *work) unproved(result concurrency.Result) bool {
 	refused := map[int32]bool{}
 	for _, admitted := range result.Admitted {
 		c := &w.candidates[w.turns[admitted.Candidate]]
-		if c.forced || admitted.Reason == concurrency.SlotHeld && w.disrupting(c) {
+		if c.forced || admitted.Reason == concurrency.SlotHeld {
 			continue
 		}
 		var blockers []Verdict

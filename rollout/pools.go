@@ -18,7 +18,6 @@ type capacity struct {
 	owner    []string                  // per pool: id of the first rule that has it
 	foreign  []concurrency.Record      // records of pools that no rule has any more
 	observed []poolPlace               // of active jobs that have no lease there
-	down     *unleased                 // nil until somebody asks
 }
 
 // openPools evaluates each group selector once per resource.

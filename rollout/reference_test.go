@@ -1132,11 +1132,6 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		}
 		return leased
 	}
-	wait := func(a attempt, refused []string) {
-		if waiting[a.t.TargetID] == "" {
-			waiting[a.t.TargetID] = "@" + a.version + " " + strings.Join(refused, "; ")
-		}
-	}
 	admitted := make([]bool, len(asking))
 	take := func(k int) {
 		a := asking[k]
@@ -1146,7 +1141,8 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 			reason = "rule_not_applicable"
 		}
 		var claims []string
-		if held = holder(a) && len(needs(a)) > 0; held {
+		all := !slices.ContainsFunc(needs(a), func(key string) bool { return !r.pools[key].holds(a.t.Resource, a.group) })
+		if held = len(needs(a)) > 0 && (all || holder(a) && !claimed(a)); held {
 			reason = "slot_held"
 		}
 		for _, key := range needs(a) {
@@ -1171,57 +1167,15 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 			p := r.pools[key]
 			free = free && p.lets(a.t.Resource)
 		}
-		first[k] = free || holder(a)
-	}
-	// Who claimed and never began comes before those who did not claim, and after those who take no place from anybody.
-	given := map[string]map[string]bool{} // what is taken on top of what was active before
-	give := func(key, id string) {
-		if given[key] == nil {
-			given[key] = map[string]bool{}
-		}
-		if !r.pools[key].active()[id] {
-			given[key][id] = true
-		}
-	}
-	for k, a := range asking {
-		if first[k] && !claimed(a) {
-			for _, key := range needs(a) {
-				give(key, a.t.Resource)
-			}
-		}
-	}
-	left := make([]bool, len(asking))
-	for k, a := range asking {
-		if !first[k] || !claimed(a) {
-			continue
-		}
-		var refused []string
-		for _, key := range needs(a) {
-			p := r.pools[key]
-			switch {
-			case p.lets(a.t.Resource) || given[key][a.t.Resource]:
-			case p.max() == 0:
-				refused = append(refused, "slot_paused "+p.owner+" "+key)
-			case len(p.active())+len(given[key]) >= p.max():
-				refused = append(refused, "slot_full "+p.owner+" "+key)
-			}
-		}
-		if left[k] = len(refused) > 0; left[k] {
-			r.claimed++
-			wait(a, refused)
-			continue
-		}
-		for _, key := range needs(a) {
-			give(key, a.t.Resource)
-		}
+		first[k] = free || holder(a) && !claimed(a)
 	}
 	for k := range asking {
-		if first[k] && !left[k] {
+		if first[k] {
 			take(k)
 		}
 	}
 	for k, a := range asking {
-		if admitted[k] || left[k] {
+		if admitted[k] {
 			continue
 		}
 		var refused []string
@@ -1237,8 +1191,13 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		}
 		if len(refused) == 0 {
 			take(k)
-		} else {
-			wait(a, refused)
+			continue
+		}
+		if waiting[a.t.TargetID] == "" {
+			waiting[a.t.TargetID] = "@" + a.version + " " + strings.Join(refused, "; ")
+		}
+		if claimed(a) {
+			r.claimed++
 		}
 	}
 }
