@@ -75,7 +75,8 @@
 //     what is older than what: publish another id instead.
 //   - Where the state is lost, the jobs say which group they were of: executions go on if it can be closed again as it was and no later one has
 //     been at work on the resource; where it cannot, the next group takes a number that no job has. Slots are counted from active jobs and open
-//     executions until they are taken again. What only the state knew is gone: that an execution was given up, or which commands it has had.
+//     executions until they are taken again. What only the state knew is gone: that an execution was given up, or which commands it has had. An execution
+//     that a backup has open goes on; if a later group has been at work there since, resolve it, for a retry would deploy the older version once more.
 //
 // [PolicySet.Replay] says beforehand what an edit would have changed in recorded plans, and [Plan.Changes] afterwards what it did.
 //

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -62,16 +63,24 @@ func (u *upheaval) touch(kind string, before *rollout.Snapshot) {
 			}
 		}
 	}
+	if strings.HasPrefix(kind, "state ") {
+		u.unhold()
+	}
+}
+
+// unhold notes the slots that what was started so far does not hold any more: they were lost with the state, or given back at the end of an execution that
+// only the state knew of. If that is found again it has none until its next start.
+func (u *upheaval) unhold() {
 	held := map[string]bool{}
-	for _, record := range now.State.Pools {
+	for _, record := range u.s.State.Pools {
 		for _, l := range record.Leases {
 			held[slot(l.Pool, l.Resource, l.Group)] = true
 		}
 	}
-	for _, record := range before.State.Pools {
-		for _, l := range record.Leases {
-			if !held[slot(l.Pool, l.Resource, l.Group)] {
-				u.lost[slot(l.Pool, l.Resource, l.Group)] = true
+	for _, start := range u.dispatched {
+		for _, claim := range start.Claims {
+			if key := slot(claim.Pool, start.Resource, start.Group); !held[key] {
+				u.lost[key] = true
 			}
 		}
 	}
@@ -127,6 +136,13 @@ func thereof(_ *upheaval, own touched, text string) bool {
 	return own[version] || own[rest[strings.LastIndex(rest, " ")+1:]]
 }
 
+// repeated: it is there, and somebody said that a run be repeated there.
+func repeated(u *upheaval, own touched, text string) bool {
+	_, rest, _ := strings.Cut(text, " on ")
+	resource, _, _ := strings.Cut(rest, ":")
+	return own[resource] && slices.ContainsFunc(u.s.Commands, func(c bracket.Command) bool { return c.Resource == resource && c.Kind == bracket.Retry })
+}
+
 // drained: the text says "[r1 prod], [c d] never ran".
 func drained(_ *upheaval, own touched, text string) bool {
 	resource, _, _ := strings.Cut(strings.TrimPrefix(text, "["), " ")
@@ -180,7 +196,7 @@ func (u *upheaval) atWork(t rollout.Target) bool {
 	for _, r := range u.s.State.Executions {
 		if r.Resource == t.Resource && r.Open != nil && r.Open.Environment == t.Environment {
 			for _, m := range r.Open.Members {
-				if m.Deployment == t.Deployment && m.Action != "skip" {
+				if m.Deployment == t.Deployment && m.Action != bracket.ActionSkip {
 					return true
 				}
 			}
@@ -240,6 +256,7 @@ var excuses = []excuse{
 	{"invariant: limit", "state restored", "a slot that was lost counts only for what needs one by now", uncounted},
 	{"invariant: forward", "version deleted", "an execution that has begun is finished with the version that was frozen", thereof},
 	{"invariant: forward", "version republished", "a version that changes its CreatedAt changes what is older than what", thereof},
+	{"invariant: forward", "state restored", "an operator repeats what failed in an execution that was open then, and that has ended since", repeated},
 	{"invariant: order", "host forgets", "the invariants look for the jobs that did it", there},
 	{"invariant: order", "host changes its mind", "the invariants look for the jobs that did it", there},
 	{"invariant: order", "fleet target renewed", "the invariants look for the jobs that did it", there},
