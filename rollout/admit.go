@@ -296,7 +296,7 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 			}
 			counted[at] = true
 			lease := concurrency.Lease{
-				Pool: record.Key, Holder: concurrency.Holder{Resource: at.resource, Group: reservedID}, Token: record.NextToken, State: concurrency.Active, Since: w.now, ProgressAt: w.now,
+				Pool: record.Key, Holder: concurrency.Holder{Resource: at.resource, Group: reservedID}, Token: record.NextToken, State: concurrency.Active,
 			}
 			record.NextToken++
 			taken[pool] = append(taken[pool], lease)

@@ -40,8 +40,10 @@ func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	if next.Brackets, next.Executions, err = p.commitBrackets(runs, now); err != nil {
 		return State{}, err
 	}
-	next.Pools, err = p.claim(runs, now)
-	return next, err
+	if next.Pools, err = p.claim(runs, now); err != nil {
+		return State{}, err
+	}
+	return next, nil
 }
 
 func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.GroupRecord, []*bracket.ExecutionRecord, error) {

@@ -108,6 +108,25 @@ func TestExplainTellsWhoIsChosen(t *testing.T) {
 	}
 }
 
+// TestExplainTellsWhoWaitsOutOfTurn: whoever is chosen with an older version waits for its slot in the order of a rollout, which is not that of the targets.
+func TestExplainTellsWhoWaitsOutOfTurn(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"s","versionSelector":{"selector":"version.tag != 'v3'"}},{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":0}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
+	s := fleet(8, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
+	plan := mustPlan(t, set, s, t0.Add(time.Hour))
+	s.State = plan.State
+	plan = mustPlan(t, set, s, t0.Add(2*time.Hour))
+	for _, target := range s.Targets {
+		e, err := plan.Explain(target.TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v2 := e.Versions[1].Blockers(); len(v2) != 1 || v2[0].Reason != "slot_paused" {
+			t.Errorf("%s: %+v", target.Resource, v2)
+		}
+	}
+}
+
 // TestExplainTellsWhyNothingIsToBeDone: a version is kept because it runs, because a job of it is at work, or because it was run again since the
 // target was outdated.
 func TestExplainTellsWhyNothingIsToBeDone(t *testing.T) {

@@ -45,6 +45,7 @@ func TestIncumbents(t *testing.T) {
 		{why: "outside brackets, too", rules: retried, before: limit("P", `"limit":1`), after: limit("Q", `"limit":1`), wait: "slot_full", then: "r2/a@v2", reason: "slot_free"},
 		{why: "where all state is lost", rules: retried, before: limit("P", `"limit":1`), edit: func(s *rollout.Snapshot) { s.State = rollout.State{} }, wait: "slot_full", then: "r2/a@v2", reason: "slot_free"},
 		{why: "between two attempts the lease of the old pool says so", rules: retried, before: limit("P", `"limit":1`), after: limit("Q", `"limit":1`), ended: rollout.JobFailure, wait: "slot_full"},
+		{why: "so does one of the zone that the node has left", rules: retried, before: limit("P", `"limit":1,"groupBy":"resource.metadata['zone']"`), fleet: zone("west", 1), edit: zone("west", 0), ended: rollout.JobFailure, wait: "slot_full"},
 		{why: "a job that the rule does not govern does not count", rules: retried, before: `{"versionCooldown":{"intervalSeconds":0}}`, after: limit("P", `"limit":1`),
 			edit: func(s *rollout.Snapshot) {
 				s.Targets[0].Environment, s.Environments = "test", append(s.Environments, rollout.Environment{ID: "test"})
@@ -100,6 +101,82 @@ func TestIncumbents(t *testing.T) {
 				t.Errorf("then starts %q, waits %q", started(plan), blockers(plan))
 			}
 		})
+	}
+}
+
+// TestIncumbentsHoldOnePlace: the pool is new, and lists who is at work on r1 and r2: an execution whatever its runs, and a target of its own only for a job that is
+// none of these.
+func TestIncumbentsHoldOnePlace(t *testing.T) {
+	t.Parallel()
+	bracketed := func(id, member string) string {
+		return `{"name":"` + id + `","selector":"true","rules":[{"id":"` + id + `","deploymentBracket":{"deploymentSelector":"deployment.name == '` + member + `'","readinessMode":"immediate","memberRoles":{}}}]}`
+	}
+	const pool = `{"name":"P","selector":"true","rules":[{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":9}}]}`
+	byHand := rollout.Job{Run: "by hand", Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}
+	over := byHand
+	over.Status, over.CreatedAt, over.CompletedAt = rollout.JobFailure, minute(-60), minute(-60)
+	for _, row := range []struct {
+		why      string
+		brackets []string // members
+		jobs     map[string][]rollout.Job
+		want     []string
+	}{
+		{"two executions on each", []string{"a", "b"}, nil, []string{"r1 Ba/prod/1", "r1 Bb/prod/1", "r2 Ba/prod/1", "r2 Bb/prod/1"}},
+		{"a job that is over", []string{"a"}, map[string][]rollout.Job{"r2/a": {over}}, []string{"r1 Ba/prod/1", "r2 Ba/prod/1"}},
+		{"somebody is at work on a member by hand", []string{"a"}, map[string][]rollout.Job{"r1/a": {byHand}}, []string{"r1 Ba/prod/1", "r1 target/prod/a", "r2 Ba/prod/1"}},
+		{"and on a target outside", []string{"b"}, map[string][]rollout.Job{"r1/a": {byHand}, "r2/a": {byHand}}, []string{"r1 Bb/prod/1", "r1 target/prod/a", "r2 Bb/prod/1", "r2 target/prod/a"}},
+	} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		var policies []string
+		for _, member := range row.brackets {
+			policies = append(policies, bracketed("B"+member, member))
+		}
+		s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool {
+			return !slices.Contains(row.brackets, t.Deployment) && row.jobs[t.Resource+"/"+t.Deployment] == nil
+		})
+		plan := mustPlan(t, compile(t, "["+strings.Join(policies, ",")+"]"), s, t0)
+		plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return strings.HasPrefix(start.Group, "target/") })
+		carryOut(t, &s, plan, t0, rollout.JobInProgress)
+		for k := range s.Targets {
+			s.Targets[k].Jobs = append(s.Targets[k].Jobs, row.jobs[s.Targets[k].Resource+"/"+s.Targets[k].Deployment]...)
+		}
+		var got []string
+		for _, holder := range mustPlan(t, compile(t, "["+strings.Join(append(policies, pool), ",")+"]"), s, minute(1)).Pools[0].Holders {
+			got = append(got, holder.Resource+" "+holder.Group)
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
+// TestLeasesOfAnotherPool: who has a lease in a pool that no rule has any more counts in the one that is there now, if anybody may be at work under it.
+func TestLeasesOfAnotherPool(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":9}}`))
+	for _, row := range []struct {
+		why, resource, group string
+		state                concurrency.State
+		want                 int
+	}{
+		{"a target", "r2", "target/prod/b", concurrency.Active, 1},
+		{"an execution that was given up", "r2", "B/prod/1", concurrency.Quarantined, 1},
+		{"one that was never saved: nothing of it has been dispatched", "r2", "B/prod/1", concurrency.Active, 0},
+		{"a target that is gone", "r2", "target/prod/c", concurrency.Active, 0},
+		{"a resource that is gone", "r3", "target/prod/b", concurrency.Active, 0},
+		{"one that would come first", "r0", "target/prod/b", concurrency.Active, 0},
+		{"an environment that would come first", "r2", "target/dev/b", concurrency.Active, 0},
+		{"an environment that is gone", "r2", "target/test/b", concurrency.Active, 0},
+		{"nobody that a plan would name", "r2", "target/prod", concurrency.Active, 0},
+	} {
+		s := fleet(2, "", map[string][]string{"a": nil, "b": nil})
+		record := concurrency.NewRecord("P")
+		record.Leases = []concurrency.Lease{{Pool: "P", Holder: concurrency.Holder{Resource: row.resource, Group: row.group}, Token: 1, State: row.state, Since: t0, ProgressAt: t0}}
+		record.NextToken++
+		s.State.Pools = []concurrency.Record{record}
+		if pool := mustPlan(t, set, s, minute(1)).Pools[0]; pool.Active != row.want {
+			t.Errorf("%s: %+v", row.why, pool)
+		}
 	}
 }
 

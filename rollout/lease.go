@@ -51,10 +51,6 @@ func (w *work) settle(s *Snapshot) {
 	for k := range c.foreign {
 		c.foreign[k] = w.settleRecord(c.foreign[k], ended, deleted, false)
 	}
-	slices.SortFunc(c.snapshot.Running, func(a, b concurrency.Holder) int {
-		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
-	})
-	c.snapshot.Running = slices.Compact(c.snapshot.Running)
 }
 
 // settleRecord returns the record with its leases settled; the old one is not touched, and returned if nothing changed.
@@ -131,7 +127,10 @@ func (w *work) listOrphans() {
 // repeats reports whether a target outside brackets still has a job to repeat, such as one that backs off.
 func (w *work) repeats(resource, group string) bool {
 	r, known := w.resource(resource)
-	for e := 0; known && e < len(w.environments); e++ {
+	if !known {
+		return false
+	}
+	for e := range w.environments {
 		from, to := w.siblingsIn(int32(e), r)
 		for i := from; i < to; i++ {
 			if t := &w.targets[i]; textkey.Join(reservedID, t.Environment, t.Deployment) == group {
@@ -156,11 +155,8 @@ func (w *work) execution(rule, resource string) *bracket.ExecutionRecord {
 // open reports whether the holder is an open bracket execution, also one in an environment that the snapshot does not hold.
 func (w *work) open(h concurrency.Holder) bool {
 	if w.holding.group != h.Group { // leases mostly are of the same group as the one before
-		rule, _, _, ok := groupNumber(h.Group)
-		w.holding = holding{h.Group, rule, ok}
-	}
-	if !w.holding.bracketed {
-		return false
+		rule, _, _, _ := groupNumber(h.Group) // of a target outside brackets it is one that has no such group
+		w.holding = holding{h.Group, rule}
 	}
 	// A planner that believed the execution ended may have exchanged its lease for one of the group that another merged into it.
 	record := w.execution(w.holding.rule, h.Resource)
@@ -168,10 +164,7 @@ func (w *work) open(h concurrency.Holder) bool {
 }
 
 // holding is the group of the lease that was looked at last.
-type holding struct {
-	group, rule string
-	bracketed   bool // it is a bracket's
-}
+type holding struct{ group, rule string }
 
 // outlived is what becomes of a lease whose execution can never be opened any more, because its group, or a later one, ran on the resource or runs
 // there: a host stopped between saving the lease and saving the execution, or between saving the end of the execution and giving the lease
@@ -182,9 +175,9 @@ func (w *work) outlived(h concurrency.Holder) fate {
 	if !ok {
 		return keep
 	}
-	atLeast := func(group string) bool {
-		r, e, n, ok := groupNumber(group)
-		return ok && r == rule && e == environment && n >= number
+	atLeast := func(group string) bool { // of the rule, whose record it is
+		_, e, n, _ := groupNumber(group)
+		return e == environment && n >= number
 	}
 	record := w.execution(rule, h.Resource)
 	if record == nil {

@@ -57,12 +57,21 @@ func TestLeases(t *testing.T) {
 		{why: "a start that was never dispatched is offered in it again", after: minute, lease: "pool r1 active", start: true},
 		{why: "the version is withdrawn before that: nobody answers for it, and it is listed", after: minute, lease: "pool r1 active", orphan: true,
 			edit: func(s *rollout.Snapshot) { s.Versions[0].Status = "withdrawn" }},
+		{why: "in the order of the pools", retry: `,{"id":"also","resourceConcurrency":{"groupSelector":"true","limit":1}}`, after: minute, lease: "also r1 active, pool r1 active", orphan: true,
+			edit: func(s *rollout.Snapshot) { s.Versions[0].Status = "withdrawn" }},
 		{why: "a target that vanished proves nothing", status: rollout.JobInProgress, after: minute, lease: "pool r1 active", orphan: true,
 			edit: func(s *rollout.Snapshot) { s.Targets = nil }},
 		{why: "nor does a resource that vanished", status: rollout.JobInProgress, after: minute, lease: "pool r1 active", orphan: true,
 			edit: func(s *rollout.Snapshot) { s.Targets, s.Resources = nil, s.Resources[1:] }},
 		{why: "a success of a version that is deleted meanwhile gives it back, whatever is listed of what ran before", status: rollout.JobSuccessful, after: minute, edit: deleted},
 		{why: "a failure of one does not: what is to be repeated is known when it is listed again", status: rollout.JobFailure, after: minute, lease: "pool r1 active", orphan: true, edit: deleted},
+		{why: "whatever another one has to repeat", retry: `,{"retry":{"maxRetries":1,"backoffSeconds":600}}`, status: rollout.JobInProgress, after: minute, lease: "pool r1 active", orphan: true,
+			edit: func(s *rollout.Snapshot) {
+				s.Targets, s.Resources = s.Targets[1:], s.Resources[1:]
+				s.Targets[0].Current, s.Targets[0].Jobs = "", []rollout.Job{{Run: "x", Version: "v1", Status: rollout.JobFailure, CreatedAt: t0, CompletedAt: t0}}
+			}},
+		{why: "a success that is still being verified keeps it", retry: `,{"rollback":{"onVerificationFailure":true}}`, status: rollout.JobSuccessful, after: minute, lease: "pool r1 active",
+			edit: func(s *rollout.Snapshot) { s.Targets[0].Jobs[0].Verification = rollout.VerificationRunning }},
 		{why: "a resource that is proved gone gives it back", status: rollout.JobInProgress, after: minute,
 			edit: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }},
 		{why: "a job that hangs is listed and holds it", rule: `,"stuckAfterSeconds":60`, status: rollout.JobInProgress, after: minute, lease: "pool r1 active"},
@@ -87,11 +96,159 @@ func TestLeases(t *testing.T) {
 		if got := strings.Join(leases(plan.State), ", "); got != row.lease {
 			t.Errorf("%s: holds %q, want %q", row.why, got, row.lease)
 		}
-		if got := len(orphans(plan)) > 0; got != row.orphan || len(plan.Start) > 0 != row.start {
+		if row.rule != "" && row.after < minute && !plan.Next.Equal(t0.Add(minute)) {
+			t.Errorf("%s: looks again at %v", row.why, plan.Next)
+		}
+		ordered := slices.IsSortedFunc(plan.Orphans, func(a, b concurrency.Lease) int { return strings.Compare(a.Pool, b.Pool) })
+		if got := len(orphans(plan)) > 0; got != row.orphan || !ordered || len(plan.Start) > 0 != row.start {
 			t.Errorf("%s: orphans %q, starts %q", row.why, orphans(plan), started(plan))
 		}
-		if stuck := len(plan.Stuck) > 0; stuck != (row.rule != "" && row.after == minute) {
+		var stuck []rollout.Stuck
+		if row.rule != "" && row.after == minute {
+			stuck = []rollout.Stuck{{Resource: "r1", Group: "target/prod/api", Pool: "pool", Since: t0.Add(minute)}}
+		}
+		if !slices.Equal(plan.Stuck, stuck) {
 			t.Errorf("%s: stuck %+v", row.why, plan.Stuck)
+		}
+	}
+}
+
+// TestLeasesOfOneResource: each target answers for its own lease, also one that has joined a bracket since, which repeats its runs in its own way.
+func TestLeasesOfOneResource(t *testing.T) {
+	t.Parallel()
+	const pool = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}},{"retry":{"maxRetries":1,"backoffSeconds":600}}`
+	s := fleet(1, "", map[string][]string{"a": {"v1"}, "b": {"v1"}})
+	carryOut(t, &s, mustPlan(t, compile(t, policy(pool)), s, t0), t0, rollout.JobInProgress)
+	for k, status := range []rollout.JobStatus{rollout.JobSuccessful, rollout.JobFailure} {
+		s.Targets[k].Jobs[0].Status, s.Targets[k].Jobs[0].CompletedAt = status, minute(5)
+	}
+	for _, row := range []struct {
+		why, rules string
+		at         int
+		want       []string
+		next       int
+	}{
+		{"a is done, whatever its clock says, and b ends in a while", "", 1, []string{"target/prod/b"}, 5},
+		{"a is done, and b is to be repeated", "", 6, []string{"target/prod/b"}, 15},
+		{"b is a bracket's by now", `{"deploymentBracket":{"deploymentSelector":"deployment.name == 'b'","readinessMode":"immediate","memberRoles":{}}},`, 6, nil, 0},
+	} {
+		plan := mustPlan(t, compile(t, policy(row.rules+pool)), s, minute(row.at))
+		var got []string
+		for _, lease := range plan.State.Pools[0].Leases {
+			got = append(got, lease.Group)
+		}
+		if !slices.Equal(got, row.want) || row.next > 0 && !plan.Next.Equal(minute(row.next)) {
+			t.Errorf("%s: holds %q, looks again at %v", row.why, got, plan.Next)
+		}
+	}
+}
+
+// TestPoolKeys lists the pools of the resources that are in one, and no error for a label that is missing.
+func TestPoolKeys(t *testing.T) {
+	t.Parallel()
+	s := fleet(5, "", map[string][]string{"api": {"v1"}})
+	for k, zone := range []string{"west", "east", "west", "north"} { // the fifth has none
+		s.Resources[k].Metadata = map[string]string{"zone": zone}
+	}
+	set := compile(t, policy(`{"id":"z","resourceConcurrency":{"groupSelector":"resource.id == 'r1'","limit":1}},
+		{"id":"p","resourceConcurrency":{"groupSelector":"resource.metadata['zone'] != 'north'","limit":1,"groupBy":"resource.metadata['zone']"}}`))
+	keys, err := set.PoolKeys(s.Resources)
+	if err != nil || !slices.Equal(keys, []string{"p/east", "p/west", "z"}) {
+		t.Errorf("%q, %v", keys, err)
+	}
+}
+
+// TestLeaseOfAnExecution follows the slot of a bracket's group: a has succeeded half a minute ago, and b is still to run.
+func TestLeaseOfAnExecution(t *testing.T) {
+	t.Parallel()
+	const (
+		rule = `{"id":"g","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}`
+		held = "g/prod/1 active 0s"
+	)
+	half := t0.Add(30 * time.Second)
+	of := func(group string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) { s.State.Pools[0].Leases[0].Group = group }
+	}
+	// Another host has saved the end of the execution, and stopped before it gave the slot back.
+	end := func(status bracket.Status, group string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			record := *s.State.Executions[0]
+			record.Open, record.Last = nil, map[string]bracket.EndedExecution{"prod": {Group: record.Open.Group, Status: status, EndedAt: half}}
+			s.State.Executions = []*bracket.ExecutionRecord{&record}
+			of(group)(s)
+		}
+	}
+	merged := func(s *rollout.Snapshot) {
+		record := *s.State.Executions[0]
+		open := *record.Open
+		open.Merged, open.Generation, record.Open = []string{"g/prod/2"}, 2, &open
+		s.State.Executions = []*bracket.ExecutionRecord{&record}
+		of("g/prod/2")(s)
+	}
+	abandoned := func(s *rollout.Snapshot) {
+		s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Abandon, Group: "g/prod/1", Resource: "r1", At: half}}
+		s.Targets[0].Jobs[0].Status, s.Targets[0].Jobs[0].CompletedAt = rollout.JobInProgress, time.Time{}
+	}
+	for _, row := range []struct {
+		why     string
+		rule    string // of the pool, besides its limit
+		renamed bool   // the pool is another one by now
+		edit    func(*rollout.Snapshot)
+		want    string
+		orphan  bool
+	}{
+		{why: "progress of no use to anybody is not written down", want: held},
+		{why: "nor in a pool that no rule has any more", renamed: true, rule: `,"stuckAfterSeconds":600`, want: held},
+		{why: "it is where a lease may be stuck", rule: `,"stuckAfterSeconds":600`, want: "g/prod/1 active 30s"},
+		{why: "a job by hand is not the group's", rule: `,"stuckAfterSeconds":600`, want: held, edit: func(s *rollout.Snapshot) { s.Targets[0].Jobs[0].Run = "by hand" }},
+		{why: "it is given up while its job is still at work", edit: abandoned, want: "g/prod/1 quarantined 0s", orphan: false},
+		{why: "taken for a group that the execution has taken over", edit: merged, want: "g/prod/2 active 0s"},
+		{why: "for a group that has not begun yet, and may be about to", edit: of("g/prod/2"), want: "g/prod/2 active 0s", orphan: true},
+		{why: "for one that cannot begin any more, since a later one has", edit: of("g/prod/0")},
+		{why: "for one in another environment", edit: of("g/test/0"), want: "g/test/0 active 0s", orphan: true},
+		{why: "for one of another rule", edit: of("h/prod/0"), want: "h/prod/0 active 0s", orphan: true},
+		{why: "for one that no plan would name", edit: of("g/prod/x"), want: "g/prod/x active 0s", orphan: true},
+		{why: "its execution has ended", edit: end(bracket.StatusCompleted, "g/prod/1")},
+		{why: "and a later one", edit: end(bracket.StatusCompleted, "g/prod/0")},
+		{why: "between its runs nothing is stuck", rule: `,"stuckAfterSeconds":20`, want: "g/prod/1 active 30s"},
+		{why: "nothing moves, and it stays quarantined", rule: `,"stuckAfterSeconds":20`, want: "g/prod/1 quarantined 0s", edit: func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs[0].Run = "by hand"
+			s.State.Pools[0].Leases[0].State, s.State.Pools[0].Leases[0].Reason = concurrency.Quarantined, "stuck"
+		}},
+		{why: "progress takes nothing back that was given up", rule: `,"stuckAfterSeconds":600`, want: "g/prod/1 quarantined 30s", edit: func(s *rollout.Snapshot) {
+			s.State.Pools[0].Leases[0].State, s.State.Pools[0].Leases[0].Reason = concurrency.Quarantined, "abandoned"
+		}},
+		{why: "it is resolved in an environment that is gone: a lease that was stuck is given back as well", edit: func(s *rollout.Snapshot) {
+			s.Environments, s.Targets = nil, nil
+			s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: "g/prod/1", Resource: "r1", At: half}}
+			s.State.Pools[0].Leases[0].State, s.State.Pools[0].Leases[0].Reason = concurrency.Quarantined, "stuck"
+		}},
+		{why: "it was given up", edit: end(bracket.StatusCancelled, "g/prod/1"), want: "g/prod/1 quarantined 30s", orphan: true},
+		{why: "a later one was given up", edit: end(bracket.StatusCancelled, "g/prod/0")},
+		{why: "one before it was", edit: end(bracket.StatusCancelled, "g/prod/2"), want: "g/prod/2 active 0s", orphan: true},
+	} {
+		pool := func(id string) *rollout.PolicySet {
+			return compile(t, policy(rule+`,{"id":"`+id+`","resourceConcurrency":{"groupSelector":"true","limit":1`+row.rule+`}}`))
+		}
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		set := pool("P")
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+		s.Targets[0].Jobs[0].CompletedAt = half
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		if row.renamed {
+			set = pool("Q")
+		}
+		plan := mustPlan(t, set, s, minute(1))
+		got := ""
+		for _, record := range plan.State.Pools {
+			for _, lease := range record.Leases {
+				got += lease.Group + " " + string(lease.State) + " " + lease.ProgressAt.Sub(t0).String()
+			}
+		}
+		if got != row.want || len(plan.Orphans) > 0 != row.orphan || len(plan.Stuck) > 0 {
+			t.Errorf("%s: holds %q, want %q; orphans %q, stuck %+v", row.why, got, row.want, orphans(plan), plan.Stuck)
 		}
 	}
 }

@@ -448,6 +448,31 @@ func TestOverrideOfCapacity(t *testing.T) {
 			}
 		}
 	})
+	t.Run("whoever would share its place is refused by the pool it is in", func(t *testing.T) {
+		s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v3"}})
+		s.Unavailable = []string{"r2"}
+		s.Overrides = []rollout.Override{override("x", only("r1"))}
+		plan := mustPlan(t, compile(t, policy(`{"id":"all","resourceConcurrency":{"groupSelector":"true","limit":9}},{"id":"x","resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, t0)
+		if got := blockers(plan); !slices.Equal(got, []string{"r1/web@v3: slot_full"}) || plan.Waiting[0].Blockers[0].Rule != "x" {
+			t.Errorf("waits %q: %+v", got, plan.Waiting)
+		}
+	})
+	t.Run("one member of a bracket takes the others along", func(t *testing.T) {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v3"}, "b": {"v1", "v2"}})
+		s.Unavailable = []string{"r2"}
+		s.Targets = s.Targets[:2] // r2 is down, and nobody's
+		set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"x","resourceConcurrency":{"groupSelector":"true","limit":1}},
+			{"id":"y","resourceConcurrency":{"groupSelector":"true","limit":9}},{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}`))
+		for _, over := range []struct {
+			rule, why string
+			want      int
+		}{{"x", "b's version is let past", 1}, {"y", "another rule is overridden", 0}} {
+			s.Overrides = []rollout.Override{override(over.rule)}
+			if plan := mustPlan(t, set, s, t0); len(plan.Start) != over.want {
+				t.Errorf("%s: starts %q, waits %q", over.why, started(plan), blockers(plan))
+			}
+		}
+	})
 	t.Run("the members of a bracket", func(t *testing.T) {
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
 		s.Unavailable = []string{"r2"}

@@ -65,6 +65,134 @@ func TestPlannerSavesInOrder(t *testing.T) {
 	}
 }
 
+// TestPlannerSavesPools: the record of a pool is written when its leases change, and then only; who claims names the revision that was read.
+func TestPlannerSavesPools(t *testing.T) {
+	t.Parallel()
+	store := &recordingStore{Store: &bracket.MemoryStore{}}
+	now := clock.NewFake(t0)
+	planner := rollout.Planner{Store: store, Clock: now,
+		Policies: compile(t, `[{"name":"p","selector":"true","rules":[{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":600}}]},
+			{"name":"nobody's","selector":"false","rules":[{"id":"empty","resourceConcurrency":{"groupSelector":"true","limit":1}}]}]`)}
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	run := func(status rollout.JobStatus, ended time.Time) func() {
+		return func() {
+			s.Targets[0].Jobs = []rollout.Job{{Run: "r1/prod/api/v2/1", Version: "v2", Status: status, CreatedAt: minute(1), CompletedAt: ended}}
+		}
+	}
+	revision := uint64(0) // that was written last
+	for at, row := range []struct {
+		why    string
+		edit   func()
+		writes []string
+		starts int
+	}{
+		{"a lease is taken", nil, []string{"save pool/P"}, 1},
+		{"its holder is seen at work", run(rollout.JobInProgress, time.Time{}), []string{"save pool/P"}, 0},
+		{"and once more", nil, nil, 0},
+		{"the lease is given back", run(rollout.JobSuccessful, minute(3)), []string{"save pool/P"}, 0},
+		{"nobody has one", nil, nil, 0},
+		{"another one is taken", func() {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: t0})
+		}, []string{"save pool/P"}, 1},
+	} {
+		now.Set(minute(at))
+		if row.edit != nil {
+			row.edit()
+		}
+		store.writes = nil
+		plan, err := planner.Plan(t.Context(), s)
+		if err != nil || !slices.Equal(store.writes, row.writes) || len(plan.Start) != row.starts {
+			t.Errorf("%s: starts %q, writes %q, %v", row.why, started(plan), store.writes, err)
+		}
+		for _, start := range plan.Start {
+			if start.Claims[0].Revision != revision {
+				t.Errorf("%s: claims revision %d, and %d was read", row.why, start.Claims[0].Revision, revision)
+			}
+		}
+		_, stored, err := store.Load(t.Context(), rollout.PoolRecordKey("P"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		revision = uint64(stored)
+	}
+}
+
+// TestPlannerWithoutAPlan: whatever write fails, and whatever is wrong with what is to be planned, there is an error and no plan. A record that somebody else has
+// deleted is gone.
+func TestPlannerWithoutAPlan(t *testing.T) {
+	t.Parallel()
+	set := compile(t, `[{"name":"m","selector":"deployment.name == 'a'","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}]},
+		{"name":"g","selector":"deployment.name == 'c'","rules":[{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}]}]`)
+	// world is where the next plan writes one of each: an execution has ended, another one begins, and a version is replaced.
+	world := func() (bracket.Store, rollout.Snapshot) {
+		store := &bracket.MemoryStore{}
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
+		plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: clock.NewFake(t0)}).Plan(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, start := range plan.Start {
+			add(&s, start, job(start, t0, rollout.JobSuccessful))
+		}
+		s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "c" && v.ID == "v2" })
+		for _, deployment := range []string{"a", "c"} {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: deployment, Status: rollout.VersionReady, CreatedAt: t0})
+		}
+		return store, s
+	}
+	plan := func(store bracket.Store, s rollout.Snapshot) (rollout.Plan, error) {
+		return (&rollout.Planner{Policies: set, Store: store, Clock: clock.NewFake(minute(1))}).Plan(t.Context(), s)
+	}
+	seen := map[string]bool{}
+	for n := 0; ; n++ {
+		writes, failed := 0, false
+		inner, s := world()
+		got, err := plan(brackettest.NewFaultStore(inner, func(c brackettest.Call) brackettest.Fault {
+			if c.Method != "Save" && c.Method != "Delete" {
+				return brackettest.None
+			}
+			if writes++; writes != n+1 {
+				return brackettest.None
+			}
+			failed = true
+			seen[kinds([]string{strings.ToLower(c.Method) + " " + c.Key})[0]] = true
+			return brackettest.Lose
+		}), s)
+		if !failed {
+			break
+		}
+		if !errors.Is(err, brackettest.ErrInjected) || len(got.Start) > 0 || !got.Now.IsZero() {
+			t.Errorf("write %d is lost: starts %q, %v", n+1, started(got), err)
+		}
+	}
+	for _, kind := range []string{"save group", "save rollout", "save execution", "save pool", "delete rollout"} {
+		if !seen[kind] {
+			t.Errorf("no %s was lost", kind)
+		}
+	}
+	inner, s := world()
+	gone := &deletedStore{Store: inner}
+	if got, err := plan(gone, s); err != nil || gone.deletes == 0 || len(got.Start) == 0 {
+		t.Errorf("it is deleted already: starts %q, %d deletes, %v", started(got), gone.deletes, err)
+	}
+	s.Targets = append(s.Targets, s.Targets[0])
+	var fault *rollout.FieldError
+	if got, err := plan(inner, s); !errors.As(err, &fault) || len(got.Start) > 0 {
+		t.Errorf("a target is listed twice: starts %q, %v", started(got), err)
+	}
+}
+
+// deletedStore has no record any more that is to be deleted.
+type deletedStore struct {
+	bracket.Store
+	deletes int
+}
+
+func (d *deletedStore) Delete(context.Context, string, int64) error {
+	d.deletes++
+	return bracket.ErrNotFound
+}
+
 // TestPlannerForgets: the record of a rollout goes with its version.
 func TestPlannerForgets(t *testing.T) {
 	store := &recordingStore{Store: &bracket.MemoryStore{}}

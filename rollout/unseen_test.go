@@ -39,16 +39,17 @@ func TestUnseen(t *testing.T) {
 		reason   rollout.Reason // how that got its slot
 		holds    []string
 		unhealed bool // it is unseen still
+		ended    bracket.Status
 	}{
 		{why: "the environment", take: environment, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
-		{why: "the environment, and it is resolved: the other environment has the node", take: environment, unseen: true, then: command(bracket.Resolve), want: "r1/a@v2", reason: "slot_free"},
-		{why: "the environment, and it is abandoned: the slot is quarantined, and the node itself may be repaired", take: environment, unseen: true, then: command(bracket.Abandon), want: "r1/a@v2", reason: "slot_already_down", holds: []string{"P r1 quarantined"}},
-		{why: "the environment, and the node is deleted", take: environment, unseen: true, then: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }},
+		{why: "the environment, and it is resolved: the other environment has the node", take: environment, unseen: true, then: command(bracket.Resolve), want: "r1/a@v2", reason: "slot_free", ended: bracket.StatusCompleted},
+		{why: "the environment, and it is abandoned: the slot is quarantined, and the node itself may be repaired", take: environment, unseen: true, then: command(bracket.Abandon), want: "r1/a@v2", reason: "slot_already_down", holds: []string{"P r1 quarantined"}, ended: bracket.StatusCancelled},
+		{why: "the environment, and the node is deleted", take: environment, unseen: true, then: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }, ended: bracket.StatusCancelled},
 		{why: "the environment, and it is back: the execution goes on as if nothing had been", take: environment, unseen: true, then: nil, want: "r1/b@v2", reason: "slot_held", holds: []string{"P r1 active"}},
 		{why: "the node as a whole", take: node, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
-		{why: "the node as a whole, and it is deleted", take: node, unseen: true, then: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }},
+		{why: "the node as a whole, and it is deleted", take: node, unseen: true, then: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }, ended: bracket.StatusCancelled},
 		{why: "the node as a whole, and it is back: no member was cancelled meanwhile", take: node, unseen: true, then: nil, want: "r1/b@v2", reason: "slot_held", holds: []string{"P r1 active"}},
-		{why: "the target of the run in progress", take: without(func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "a" }), unseen: true, then: command(bracket.Resolve), want: "r1/a@v2", reason: "slot_free"},
+		{why: "the target of the run in progress", take: without(func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "a" }), unseen: true, then: command(bracket.Resolve), want: "r1/a@v2", reason: "slot_free", ended: bracket.StatusCompleted},
 		{why: "that of a member that waits: it is cancelled, and nobody misses it", take: without(func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "b" }),
 			then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}},
 	} {
@@ -58,7 +59,7 @@ func TestUnseen(t *testing.T) {
 		row.take(&s)
 		unseen := func(p rollout.Plan) bool {
 			return slices.ContainsFunc(p.Diagnostics, func(d rollout.Diagnostic) bool {
-				return d.Code == rollout.DiagnosticExecutionUnseen && d.Rule == "B" && d.Detail == "B/prod/1" && d.Example.Resource == "r1" && d.Example.Environment == "prod"
+				return d.Code == rollout.DiagnosticExecutionUnseen && d.Rule == "B" && d.Detail == "B/prod/1" && d.Example.Resource == "r1" && d.Example == (rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
 			})
 		}
 		plan := mustPlan(t, set, s, minute(1))
@@ -76,6 +77,19 @@ func TestUnseen(t *testing.T) {
 		plan = mustPlan(t, set, s, minute(2))
 		if got := started(plan); row.want == "" && len(got) > 0 || row.want != "" && (!slices.Contains(got, row.want) || plan.Start[0].Reason != row.reason) || unseen(plan) != row.unhealed || !slices.Equal(leases(plan.State), row.holds) {
 			t.Errorf("%s: then starts %q, waits %q, holds %q, diagnoses %+v", row.why, got, blockers(plan), leases(plan.State), plan.Diagnostics)
+		}
+		var ended []rollout.Event
+		for _, e := range plan.Events {
+			if e.Kind == bracket.ExecutionEnded {
+				ended = append(ended, e)
+			}
+		}
+		var want []rollout.Event
+		if row.ended != "" {
+			want = []rollout.Event{{Kind: bracket.ExecutionEnded, Rule: "B", Environment: "prod", Group: "B/prod/1", Resource: "r1", At: minute(2), Status: row.ended}}
+		}
+		if !slices.Equal(ended, want) {
+			t.Errorf("%s: ended %+v, want %+v", row.why, ended, want)
 		}
 	}
 }

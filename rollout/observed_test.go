@@ -1,0 +1,41 @@
+package rollout_test
+
+import (
+	"testing"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestUnknownRuns: a job under an id that begins with that of a group and is none of its runs counts for nothing, and is told.
+func TestUnknownRuns(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"g","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	for _, row := range []struct {
+		why, run string
+		told     bool
+	}{
+		{"its own", "r1/b/1/1/deploy", false},
+		{"that of another target", "r1/a/1/1/deploy", true},
+		{"of another resource", "r2/b/1/1/deploy", true},
+		{"a part is missing", "r1/b/1/1", true},
+		{"one too many", "r1/b/1/1/deploy/2", true},
+		{"the generation is no number", "r1/b/one/1/deploy", true},
+		{"nor is the attempt", "r1/b/1/one/deploy", true},
+		{"it is not escaped as an id is", "r1/%b/1/1/deploy", true},
+	} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		plan := mustPlan(t, set, s, t0)
+		plan.Start = plan.Start[:1] // a
+		carryOut(t, &s, plan, t0, rollout.JobInProgress)
+		own := rollout.Job{Run: "g%2Fprod%2F1/" + row.run, Version: "v2", Status: rollout.JobSuccessful, CreatedAt: minute(1), CompletedAt: minute(1)}
+		s.Targets[1].Jobs = []rollout.Job{own}
+		plan = mustPlan(t, set, s, minute(2))
+		told := false
+		for _, d := range plan.Diagnostics {
+			told = told || d.Code == rollout.DiagnosticUnknownRun && d.Rule == "g" && d.Detail == own.Run && d.Example == s.Targets[1].TargetID
+		}
+		if told != row.told || len(plan.Start) == 1 != row.told { // b's run is offered as long as it is not seen
+			t.Errorf("%s: starts %q, tells %+v", row.why, started(plan), plan.Diagnostics)
+		}
+	}
+}
