@@ -128,7 +128,7 @@ func (w *work) compareIDs(a, b *candidate) int {
 func (w *work) admit() error {
 	w.takeTurns()
 	result, counted, err := w.ask()
-	for err == nil && (w.onePerResource(result) || w.unproved(result)) {
+	for err == nil && (w.onePerResource(result) || w.unproved(result) || w.keyless(result)) {
 		result, counted, err = w.ask()
 	}
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -91,6 +93,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 	}
 	var candidates []concurrency.Candidate
 	var admitted []concurrency.Admitted
+	var chosen []*Start
 	for i := range p.Start {
 		start := &p.Start[i]
 		if !runs[start.Run] {
@@ -105,7 +108,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 			own.Claims = append(own.Claims, concurrency.Claim{Pool: int32(k), Revision: claim.Revision, Token: claim.Token})
 		}
 		candidates = append(candidates, concurrency.Candidate{Resource: start.Resource, Group: start.Group})
-		admitted = append(admitted, own)
+		admitted, chosen = append(admitted, own), append(chosen, start)
 	}
 	changed, err := concurrency.Apply(snapshot, candidates, admitted, now.UTC())
 	if err != nil {
@@ -116,37 +119,101 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 		k, _ := slices.BinarySearchFunc(records, record.Key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
 		records[k], own[k] = record, true
 	}
-	p.again(records, own, candidates, admitted)
-	return records, nil
+	p.again(records, own, candidates, admitted, chosen)
+	return p.activate(records, candidates, admitted), nil
+}
+
+// activate notes in a record of the family that somebody begins in pools of which only so many may be active at once. Each of them has a record of its own,
+// so two planners that make different ones active would not notice one another: whoever begins writes this one, last of all, under the condition
+// that nobody else did since it was read.
+func (p *Plan) activate(records []concurrency.Record, candidates []concurrency.Candidate, admitted []concurrency.Admitted) []concurrency.Record {
+	touched := map[string]bool{}
+	for _, start := range admitted {
+		c := &candidates[start.Candidate]
+		for _, claim := range start.Claims {
+			index, known := p.work.capacity.keys[p.State.Pools[claim.Pool].Key]
+			if !known || p.work.capacity.snapshot.Pools[index].Family == "" || p.executes(c) {
+				continue
+			}
+			touched[p.work.capacity.snapshot.Pools[index].Family] = true
+		}
+	}
+	for _, family := range slices.Sorted(maps.Keys(touched)) {
+		k, known := slices.BinarySearchFunc(records, family, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+		if !known {
+			records = slices.Insert(records, k, concurrency.NewRecord(family))
+		}
+		if records[k].NextToken < math.MaxUint64 {
+			records[k].NextToken++
+		}
+	}
+	return records
+}
+
+// executes reports whether a start is of an execution that was open before it.
+func (p *Plan) executes(c *concurrency.Candidate) bool {
+	rule, _, _, bracketed := groupNumber(c.Group)
+	if !bracketed {
+		return false
+	}
+	record := p.work.execution(rule, c.Resource)
+	return record != nil && record.Open != nil
 }
 
 // again notes in the leases that were held already that their holders start under them once more: targets outside brackets, and executions that begin,
 // which a host that stopped before it saved them had claimed for. What was seen before is no proof then that the group has ended, nor that nobody uses the
 // lease: otherwise whoever still sees the old jobs only, under policies or labels by which nothing is left to repeat, or still takes the lease for an orphan,
-// would give the slot of a running job away. The nanosecond tells the start from an end at the same instant.
-func (p *Plan) again(records []concurrency.Record, own []bool, candidates []concurrency.Candidate, admitted []concurrency.Admitted) {
-	for _, start := range admitted {
+// would give the slot of a running job away. The nanosecond tells the start from an end at the same instant. For the same reason no lease is older than
+// the ends that the start follows, which may lie ahead of a clock that is behind.
+func (p *Plan) again(records []concurrency.Record, own []bool, candidates []concurrency.Candidate, admitted []concurrency.Admitted, starts []*Start) {
+	for n, start := range admitted {
 		c := &candidates[start.Candidate]
-		if rule, _, _, bracketed := groupNumber(c.Group); bracketed {
-			if record := p.work.execution(rule, c.Resource); record != nil && record.Open != nil {
-				continue
-			}
+		if p.executes(c) {
+			continue
+		}
+		var jobs []Job // on the target
+		if i, known := p.work.target(starts[n].TargetID); known && strings.HasPrefix(c.Group, reservedID+"/") {
+			jobs = p.work.targets[i].Jobs
 		}
 		for _, claim := range start.Claims {
 			k := claim.Pool
 			holder := concurrency.Holder{Resource: c.Resource, Group: c.Group}
-			if _, held := p.State.Pools[k].Lease(holder); !held {
+			_, held := p.State.Pools[k].Lease(holder)
+			if !held && len(jobs) == 0 {
+				continue
+			}
+			at, known := slices.BinarySearchFunc(records[k].Leases, holder, func(l concurrency.Lease, h concurrency.Holder) int {
+				return cmp.Or(strings.Compare(l.Resource, h.Resource), strings.Compare(l.Group, h.Group))
+			})
+			if !known {
+				continue
+			}
+			seen := lastEnd(jobs, records[k].Leases[at].Since).Add(1)
+			if held && p.Now.Add(1).After(seen) {
+				seen = p.Now.Add(1)
+			}
+			if !records[k].Leases[at].ProgressAt.Before(seen) {
 				continue
 			}
 			if !own[k] {
 				records[k].Leases, own[k] = slices.Clone(records[k].Leases), true
 			}
-			at, _ := slices.BinarySearchFunc(records[k].Leases, holder, func(l concurrency.Lease, h concurrency.Holder) int {
-				return cmp.Or(strings.Compare(l.Resource, h.Resource), strings.Compare(l.Group, h.Group))
-			})
-			if lease, seen := &records[k].Leases[at], p.Now.Add(1); lease.ProgressAt.Before(seen) {
-				lease.ProgressAt = seen
+			records[k].Leases[at].ProgressAt = seen
+		}
+	}
+}
+
+// lastEnd is when the last of the jobs ended that pass for jobs of a lease, or zero.
+func lastEnd(jobs []Job, since time.Time) (last time.Time) {
+	for k := range jobs {
+		if !jobs[k].Status.Terminal() || jobs[k].CreatedAt.Before(since) {
+			continue
+		}
+		for _, at := range [...]time.Time{jobs[k].CreatedAt, jobs[k].CompletedAt} {
+			if at.After(last) {
+				last = at.UTC()
 			}
 		}
 	}
+	return last
 }

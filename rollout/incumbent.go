@@ -227,3 +227,70 @@ func (w *work) observedAlone(overfull []concurrency.Reason) map[poolPlace]bool {
 	}
 	return alone
 }
+
+// keyless takes the turn from whoever begins in a pool that counts as active for nothing but claims and jobs that nobody is seen to use any more, while more
+// pools of its family are active than may be: two planners claimed in different ones at the same time, and one of them noticed too late. It reports
+// whether there was anybody.
+func (w *work) keyless(result concurrency.Result) bool {
+	pools := w.capacity.snapshot.Pools
+	keys := map[string]int{} // with an active member
+	for k := range pools {
+		if result.Pools[k].Active > 0 {
+			keys[pools[k].Family]++
+		}
+	}
+	if !slices.ContainsFunc(pools, func(p concurrency.Pool) bool { return p.Family != "" && keys[p.Family] > p.MaxActiveKeys }) {
+		return false
+	}
+	idle := map[poolHolder]bool{}
+	for _, lease := range w.idle {
+		idle[poolHolder{lease.Pool, lease.Holder}] = true
+	}
+	refused := map[int32]bool{}
+	for _, admitted := range result.Admitted {
+		c := &w.candidates[w.turns[admitted.Candidate]]
+		if c.forced || c.member != nil && c.member.pending == nil {
+			continue
+		}
+		var blockers []Verdict
+		for _, claim := range admitted.Claims {
+			p := &pools[claim.Pool]
+			if p.Family != "" && keys[p.Family] > p.MaxActiveKeys && !w.inUse(claim.Pool, idle) && !w.usedIn(c, p.Record) {
+				blockers = append(blockers, w.slotVerdict(concurrency.Refusal{Pool: claim.Pool, Reason: concurrency.SlotKeysFull}))
+			}
+		}
+		if len(blockers) > 0 {
+			refused[w.turns[admitted.Candidate]] = true
+			w.refuse(c, blockers)
+		}
+	}
+	w.turns = slices.DeleteFunc(w.turns, func(k int32) bool { return refused[k] })
+	return len(refused) > 0
+}
+
+type poolHolder struct {
+	pool string
+	concurrency.Holder
+}
+
+// inUse reports whether somebody is at work in a pool, by more than a job that the snapshot shows.
+func (w *work) inUse(pool int32, idle map[poolHolder]bool) bool {
+	p := &w.capacity.snapshot.Pools[pool]
+	observed := 0
+	for _, at := range w.capacity.observed {
+		if at.pool == pool {
+			observed++
+		}
+	}
+	return len(p.Unavailable) > 0 || len(p.Jobs) > observed ||
+		slices.ContainsFunc(p.Record.Leases, func(l concurrency.Lease) bool { return !idle[poolHolder{p.Key, l.Holder}] })
+}
+
+// usedIn reports whether a target outside brackets had a job under the lease that it has in a pool.
+func (w *work) usedIn(c *candidate, record concurrency.Record) bool {
+	if c.member != nil || !w.targets[c.target].worked {
+		return false
+	}
+	lease, held := record.Lease(concurrency.Holder{Resource: c.resource, Group: w.group(c)})
+	return held && !w.targets[c.target].Jobs[0].CreatedAt.Before(lease.Since)
+}

@@ -225,11 +225,14 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 			fresh := false
 			for k := range t.Jobs {
 				job := &t.Jobs[k]
-				if !single && !strings.HasPrefix(job.Run, prefix) || job.CreatedAt.Before(lease.Since) {
+				if !single && !strings.HasPrefix(job.Run, prefix) {
+					continue
+				}
+				running = running || !job.Status.Terminal() // also by a clock that is behind that of whoever took the lease
+				if job.CreatedAt.Before(lease.Since) {
 					continue
 				}
 				fresh = fresh || proves(job, lease.ProgressAt)
-				running = running || !job.Status.Terminal()
 				for _, at := range [...]time.Time{job.CreatedAt, job.CompletedAt} {
 					if at.After(w.now) {
 						w.wake(at)
@@ -249,10 +252,13 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 	return own, progress, running
 }
 
-// proves reports whether the end of a job is not older than the last that was known of a lease. An end that nobody knows the instant of, or that was
-// at once, proves always.
+// proves reports whether the end of a job is not older than the last that was known of a lease. Of a job that ended at once, or nobody knows when, the
+// creation says whether it was started under the lease as it is: a start under a lease that was held already is noted a nanosecond late.
 func proves(job *Job, known time.Time) bool {
-	return !job.CompletedAt.After(job.CreatedAt) || !job.CompletedAt.Before(known)
+	if !job.CompletedAt.After(job.CreatedAt) {
+		return !job.CreatedAt.Add(1).Before(known)
+	}
+	return !job.CompletedAt.Before(known)
 }
 
 // finished reports whether a target outside brackets has no job to repeat or to take back, and none that is being verified.

@@ -219,12 +219,22 @@ func (p *Planner) save(ctx context.Context, old stored, next State) error {
 	if err := executions(false); err != nil {
 		return err
 	}
-	for _, record := range next.Pools {
-		if recordChanged(record, old.state.Pools) {
-			if err := put(PoolRecordKey(record.Key), record); err != nil {
-				return err
+	families := p.Policies.families()
+	pools := func(family bool) error {
+		for _, record := range next.Pools {
+			if families[record.Key] == family && recordChanged(record, old.state.Pools) {
+				if err := put(PoolRecordKey(record.Key), record); err != nil {
+					return err
+				}
 			}
 		}
+		return nil
+	}
+	if err := pools(false); err != nil {
+		return err
+	}
+	if err := pools(true); err != nil { // whoever reads it now sees the leases that it stands for
+		return err
 	}
 	if err := executions(true); err != nil {
 		return err
@@ -254,7 +264,7 @@ func (p *Planner) forget(ctx context.Context, old stored, next State) error {
 func recordChanged(record concurrency.Record, old []concurrency.Record) bool {
 	k, known := slices.BinarySearchFunc(old, record.Key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
 	if !known {
-		return len(record.Leases) > 0
+		return len(record.Leases) > 0 || record.NextToken > 1
 	}
 	before := old[k].Leases
 	return len(before) != len(record.Leases) || old[k].NextToken != record.NextToken || len(before) > 0 && &before[0] != &record.Leases[0]

@@ -104,6 +104,19 @@ func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 	return slices.Compact(keys), failed
 }
 
+// families are the keys of the records that relate the pools of one rule of which only so many may be active at once.
+func (s *PolicySet) families() map[string]bool {
+	families := map[string]bool{}
+	for _, policy := range s.policies {
+		for _, rule := range policy.concurrency {
+			if family := rule.pool.Pool(rule.id, "", 0).Family; family != "" {
+				families[family] = true
+			}
+		}
+	}
+	return families
+}
+
 // pool finds or makes the pool of a rule and a value; rules with a shared pool agree on everything, which Compile checked.
 func (c *capacity) pool(rule *compiledRule, value string) int32 {
 	key := rule.pool.PoolKey(rule.id, value)

@@ -1,0 +1,85 @@
+package rollout_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// planAt lets a planner whose clock stands at now plan on a store.
+func planAt(t *testing.T, store bracket.Store, set *rollout.PolicySet, s rollout.Snapshot, now time.Time) rollout.Plan {
+	t.Helper()
+	plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: clock.NewFake(now)}).Plan(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// TestClockBehind: no limit depends on whose clock is right.
+func TestClockBehind(t *testing.T) {
+	one := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	retried := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"R","retry":{"maxRetries":3}}`))
+	at := func(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
+
+	t.Run("a job older than its lease is no orphan's", func(t *testing.T) {
+		store, s := &bracket.MemoryStore{}, fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+		planAt(t, store, one, s, at(60)) // it claims and stops
+		plan := planAt(t, store, one, s, at(0))
+		add(&s, plan.Start[0], job(plan.Start[0], at(0), rollout.JobInProgress))
+		if plan = planAt(t, store, one, s, at(300)); len(plan.Orphans) != 0 {
+			t.Errorf("orphans %+v, and the job is at work", plan.Orphans)
+		}
+		s.Targets[0].Jobs[0].Status, s.Targets[0].Jobs[0].CompletedAt = rollout.JobSuccessful, at(30)
+		if plan = planAt(t, store, one, s, at(300)); len(plan.Orphans) != 1 {
+			t.Errorf("orphans %+v: whether that job was its holder's cannot be told, so the host gives it back", plan.Orphans)
+		}
+	})
+
+	for _, row := range []struct {
+		why         string
+		first       rollout.JobStatus
+		begins, end int // of the first job, in seconds; the start that follows is planned at 300
+		set         *rollout.PolicySet
+		newer       bool // what follows is a newer version
+		shown       bool // to who still sees the first job only, its end is a proof
+	}{
+		{"the end of what a newer version follows lies ahead", rollout.JobFailure, 0, 330, retried, true, false},
+		{"it ended when it began", rollout.JobFailure, 0, 0, retried, false, false},
+		{"it ended, nobody knows when", rollout.JobFailure, 0, -1, retried, false, false},
+		{"the end of the version before lies ahead, and its beginning", rollout.JobSuccessful, 310, 330, one, true, false},
+		{"the end that is seen later is one", rollout.JobFailure, 0, 330, one, false, true},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			store, s := &bracket.MemoryStore{}, fleet(2, "v1", map[string][]string{"a": {"v1", "v2", "v3"}})
+			old := s // it knows neither v3 nor any retry
+			old.Versions = slices.DeleteFunc(slices.Clone(s.Versions), func(v rollout.Version) bool { return v.ID == "v3" })
+			if !row.newer {
+				s.Versions = old.Versions
+			}
+			old.Targets, s.Targets = slices.Clone(s.Targets), slices.Clone(s.Targets)
+			first := planAt(t, store, row.set, old, at(0)).Start[0]
+			ended := rollout.Job{Run: first.Run, Version: "v2", Status: row.first, CreatedAt: at(row.begins)}
+			if row.end >= 0 {
+				ended.CompletedAt = at(row.end)
+			}
+			add(&s, first, ended)
+			add(&old, first, ended)
+			if !row.shown {
+				next := planAt(t, store, row.set, s, at(300))
+				if len(next.Start) != 1 || next.Start[0].Resource != "r1" {
+					t.Fatalf("starts %q, waits %q", started(next), blockers(next))
+				}
+			}
+			for _, late := range planAt(t, store, one, old, at(360)).Start { // the jobs that it sees have all ended
+				if (late.Resource == "r2") != row.shown {
+					t.Errorf("starts %+v", late)
+				}
+			}
+		})
+	}
+}
