@@ -63,6 +63,7 @@
 //     and put back collects anew what had not begun, and so tries again where an execution of that group had failed.
 //     While it is away its targets are only as limited as what governs them still: with no policy at all, everything that is ready starts at once. Pause
 //     with a limit of 0 or a closed window, not by disabling the policy.
+//   - An execution that is open waits for no further pool: a member that a merge or an edit brings starts in a pool that is new to it, whatever the limit.
 //   - A slot stays with its holder. Lowering a limit takes nothing back; a pool that is new, renamed or grouped otherwise counts who is at work on what it
 //     governs. The lease that was taken under the old key counts there until its group ends; those that nobody uses are in [Plan.Orphans].
 //   - A curve keeps the start and the size that its rollout had when it began, by the id of its rule; intervals, types, keys and salts are those of now,
