@@ -241,8 +241,19 @@ func (w *work) again(works []*bracketWork, executions map[string][]*bracket.Exec
 		if last[b.id] <= k {
 			continue
 		}
+		told := len(b.plan.Events)
 		if err := w.askAgain(works[k:k+1], executions); err != nil {
 			return err
+		}
+		if !slices.ContainsFunc(b.plan.Events[told:], changes) {
+			continue
+		}
+		for n := k + 1; n < len(works); n++ { // it has taken the resource over, and those that were asked before do not know it
+			if works[n].id == b.id {
+				if err := w.askAgain(works[n:n+1], executions); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil

@@ -104,6 +104,30 @@ func TestStateLostInTwoEnvironments(t *testing.T) {
 	}
 }
 
+// TestStateRestoredInTwoEnvironments: a backup has an execution of one environment open that has ended since, and the jobs say that another environment has
+// begun on the node after it. Who is asked in between offers nothing there: it could not be committed.
+func TestStateRestoredInTwoEnvironments(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}), "staging")
+	s.Targets[0].Current = "v2" // in prod
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	backup := s.State
+	job := &s.Targets[1].Jobs[0]
+	job.Status, job.CompletedAt, s.Targets[1].Current = rollout.JobSuccessful, minute(1), "v2"
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(2)})
+	plan := mustPlan(t, set, s, minute(2))
+	if len(plan.Start) != 1 || plan.Start[0].Environment != "prod" {
+		t.Fatalf("%v start", plan.Start)
+	}
+	carryOut(t, &s, plan, minute(2), rollout.JobInProgress)
+	s.State = backup
+	plan = mustPlan(t, set, s, minute(3))
+	if _, err := plan.Commit(plan.Start, minute(3)); err != nil || len(plan.Start) > 0 {
+		t.Errorf("%q start: %v", started(plan), err)
+	}
+}
+
 // TestStateLostBeforeALaterGroup: the state is lost while a second group is at work, of which the release has been dated anew, so that only the first
 // one closes again. Its execution is over, although the jobs of one member are forgotten: that member is not given the first group's version
 // after the second one's.
