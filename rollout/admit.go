@@ -200,9 +200,7 @@ func (w *work) ask() (result concurrency.Result, counted map[poolPlace]bool, err
 	for k, at := range w.turns {
 		c := &w.candidates[at]
 		start := len(slab)
-		begins := c.member == nil
 		if m := c.member; m != nil && m.pending != nil {
-			begins = true
 			// One lease covers the whole execution, so its first start needs a place wherever one of its runs will.
 			view := int32(none)
 			for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
@@ -214,9 +212,10 @@ func (w *work) ask() (result concurrency.Result, counted map[poolPlace]bool, err
 		} else {
 			slab = w.needs(slab, start, c.target)
 		}
-		needs := slab[start:len(slab):len(slab)]
+		// Only who is at work waits nowhere, and that is an execution that is open. Everybody else may hold a part of what it needs because a planner stopped, or
+		// met a conflict, while it claimed or gave back one pool after the other: somebody may have got the last place of another one since.
 		asked[k] = concurrency.Candidate{
-			Resource: c.resource, Group: w.group(c), Rank: k, Needs: needs, Begins: begins && (c.member != nil || !w.used(c, needs)),
+			Resource: c.resource, Group: w.group(c), Rank: k, Needs: slab[start:len(slab):len(slab)], Begins: c.member == nil || c.member.pending != nil,
 		}
 	}
 	given := map[int32]bool{} // forced somewhere, and refused by a pool elsewhere
@@ -236,22 +235,6 @@ func (w *work) ask() (result concurrency.Result, counted map[poolPlace]bool, err
 		}
 	}
 	return result, counted, nil
-}
-
-// used reports whether a target outside brackets had a job under a lease of its group. One that had none was claimed by a planner which stopped, or met a
-// conflict, before it had claimed the others: then it waits for these as if it held nothing, since somebody may have got the last place.
-func (w *work) used(c *candidate, needs []int32) bool {
-	t := &w.targets[c.target]
-	if !t.worked {
-		return false
-	}
-	for _, pool := range needs {
-		lease, held := w.capacity.snapshot.Pools[pool].Record.Lease(concurrency.Holder{Resource: c.resource, Group: w.group(c)})
-		if held && t.Jobs[0].CreatedAt.Before(lease.Since) { // the newest
-			return false
-		}
-	}
-	return true
 }
 
 // poolPlace is a resource in a pool.
@@ -432,6 +415,12 @@ func (w *work) refuse(c *candidate, blockers []Verdict) {
 			w.waitNumber(run.target, run.version, blockers)
 		}
 		return
+	}
+	if c.member == nil {
+		if w.slotless == nil {
+			w.slotless = map[int32]bool{}
+		}
+		w.slotless[c.target] = true
 	}
 	if w.waits[c.target].blockers != 0 {
 		w.unslotted = push(w.unslotted, unslotted{c.target, c.version, w.list(blockers)})

@@ -124,7 +124,8 @@ func (w *work) listOrphans() {
 	})
 }
 
-// repeats reports whether a target outside brackets still has a job to repeat, such as one that backs off.
+// repeats reports whether a target outside brackets still has a job to repeat, such as one that backs off. One that waits for a slot of another pool has
+// to let go of what it holds if the host gives that back: two of them could wait for one another.
 func (w *work) repeats(resource, group string) bool {
 	r, known := w.resource(resource)
 	if !known {
@@ -134,7 +135,7 @@ func (w *work) repeats(resource, group string) bool {
 		from, to := w.siblingsIn(int32(e), r)
 		for i := from; i < to; i++ {
 			if t := &w.targets[i]; textkey.Join(reservedID, t.Environment, t.Deployment) == group {
-				return t.current != missing && !w.finished(i)
+				return t.current != missing && !w.finished(i) && !w.slotless[i]
 			}
 		}
 	}

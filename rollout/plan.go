@@ -280,6 +280,7 @@ type work struct {
 	unslotted   []unslotted      // who waits for a slot with a version that is not the newest one
 	candidates  []candidate
 	turns       []int32             // of the candidates: their indices, the first to ask for capacity first
+	slotless    map[int32]bool      // targets outside brackets that wait for a slot
 	idle        []concurrency.Lease // that nobody is seen to use
 	holding     holding
 	absent      []*bracketWork   // environments that the snapshot does not hold, where an execution ended

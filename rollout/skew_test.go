@@ -7,6 +7,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -81,5 +82,49 @@ func TestClockBehind(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGivenBackInPart: what r1 held in P was given back, and what it held in Q was not, since the planner stopped in between. r2 has P's place by now. What is
+// left to r1 is not a holder's: it waits for P with its next version, and may let go of Q.
+func TestGivenBackInPart(t *testing.T) {
+	const limits = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":2}}`
+	for _, row := range []struct {
+		why    string
+		status rollout.JobStatus
+		newer  bool
+	}{
+		{"a newer version", rollout.JobSuccessful, true},
+		{"another attempt", rollout.JobFailure, false},
+	} {
+		set := compile(t, policy(limits+`,{"id":"R","retry":{"maxRetries":3}}`))
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2", "v3"}})
+		if !row.newer {
+			s.Versions = s.Versions[:2]
+		}
+		lease := func(record *concurrency.Record, resource string) {
+			record.Leases = append(record.Leases, concurrency.Lease{
+				Pool: record.Key, Holder: concurrency.Holder{Resource: resource, Group: "target/prod/a"}, Token: record.NextToken, State: concurrency.Active, Since: t0, ProgressAt: t0,
+			})
+			record.NextToken++
+		}
+		p, q := concurrency.NewRecord("P"), concurrency.NewRecord("Q")
+		lease(&p, "r2")
+		lease(&q, "r1")
+		lease(&q, "r2")
+		s.State.Pools = []concurrency.Record{p, q}
+		newest := s.Versions[len(s.Versions)-1].ID
+		s.Targets[0].Jobs = []rollout.Job{{Run: "r1/prod/a/v2/1", Version: "v2", Status: row.status, CreatedAt: t0, CompletedAt: minute(5)}}
+		s.Targets[1].Jobs = []rollout.Job{{Run: "r2/prod/a/" + newest + "/1", Version: newest, Status: rollout.JobInProgress, CreatedAt: t0}}
+		if row.newer {
+			s.State.Pools[1].Leases[0].ProgressAt = minute(6) // a job of v3 that was lost
+		}
+		plan := mustPlan(t, set, s, minute(7))
+		if got := blockers(plan); len(plan.Start) != 0 || !slices.Equal(got, []string{"r1/a@" + newest + ": slot_full"}) {
+			t.Errorf("%s: starts %q, waits %q", row.why, started(plan), got)
+		}
+		if len(plan.Orphans) != 1 || plan.Orphans[0].Resource != "r1" {
+			t.Errorf("%s: orphans %+v", row.why, plan.Orphans)
+		}
 	}
 }
