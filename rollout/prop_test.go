@@ -429,18 +429,22 @@ func TestReferenceSlots(t *testing.T) {
 	seen.Check(t, func(t *rapid.T) {
 		s := fleet(between(t, "resources", 2, 4), "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
 		var rules []rollout.Rule
-		for range between(t, "pools", 1, 3) {
+		pools := between(t, "pools", 1, 3)
+		for range pools {
 			rules = append(rules, rollout.Rule{ResourceConcurrency: &concurrency.Rule{
 				GroupSelector: oneOf(t, "members", "true", "true", "resource.name != 'r1'", "resource.name != 'r2'"),
 				Limit:         concurrency.Count(oneOf(t, "limit", 0, 1, 1, 2, 3)),
 			}})
+		}
+		if chance(t, "repeated", 50) {
+			rules = append(rules, rollout.Rule{Retry: &rollout.Retry{MaxRetries: pointer(2)}})
 		}
 		policies := []rollout.Policy{{Name: "p", Selector: oneOf(t, "governs", "true", "true", "deployment.name == 'a'"), Rules: rules}}
 		set, err := rollout.Compile(policies, env)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for k := range rules {
+		for k := range pools {
 			s.State.Pools = append(s.State.Pools, concurrency.NewRecord(fmt.Sprintf("p%%2FresourceConcurrency%%2F%d", k)))
 		}
 		claim := func(h concurrency.Holder) {

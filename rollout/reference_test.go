@@ -29,7 +29,7 @@ type reference struct {
 	keys     []string // of pools, in the order of their rules
 	custom   bool     // the host has a rule
 
-	claimed     int       // who claimed, never began, and found no place elsewhere
+	claimed     int       // who holds something, and found no place elsewhere
 	overridesAt time.Time // which overrides are active; zero: those of now
 }
 
@@ -1113,25 +1113,6 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 	holder := func(a attempt) bool { // in any pool, also in one that it does not need
 		return slices.ContainsFunc(r.keys, func(key string) bool { return r.pools[key].holds(a.t.Resource, a.group) })
 	}
-	claimed := func(a attempt) bool { // has a lease, and never began under it
-		h := concurrency.Holder{Resource: a.t.Resource, Group: a.group}
-		leased := false
-		for _, p := range r.pools {
-			if slices.Contains(p.jobs, h) {
-				return false
-			}
-			for _, l := range p.leases {
-				if l.Holder != h {
-					continue
-				}
-				leased = true
-				if slices.ContainsFunc(a.t.Jobs, func(j rollout.Job) bool { return !j.CreatedAt.Before(l.Since) }) {
-					return false
-				}
-			}
-		}
-		return leased
-	}
 	admitted := make([]bool, len(asking))
 	take := func(k int) {
 		a := asking[k]
@@ -1142,7 +1123,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		}
 		var claims []string
 		all := !slices.ContainsFunc(needs(a), func(key string) bool { return !r.pools[key].holds(a.t.Resource, a.group) })
-		if held = len(needs(a)) > 0 && (all || holder(a) && !claimed(a)); held {
+		if held = len(needs(a)) > 0 && all; held {
 			reason = "slot_held"
 		}
 		for _, key := range needs(a) {
@@ -1167,7 +1148,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 			p := r.pools[key]
 			free = free && p.lets(a.t.Resource)
 		}
-		first[k] = free || holder(a) && !claimed(a)
+		first[k] = free
 	}
 	for k := range asking {
 		if first[k] {
@@ -1196,7 +1177,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		if waiting[a.t.TargetID] == "" {
 			waiting[a.t.TargetID] = "@" + a.version + " " + strings.Join(refused, "; ")
 		}
-		if claimed(a) {
+		if holder(a) {
 			r.claimed++
 		}
 	}
