@@ -219,6 +219,9 @@ func (p *Planner) save(ctx context.Context, old stored, next State) error {
 	if err := executions(false); err != nil {
 		return err
 	}
+	if err := p.saveEnds(ctx, old, next); err != nil {
+		return err
+	}
 	families := p.Policies.families()
 	pools := func(family bool) error {
 		for _, record := range next.Pools {
@@ -240,6 +243,36 @@ func (p *Planner) save(ctx context.Context, old stored, next State) error {
 		return err
 	}
 	return p.forget(ctx, old, next)
+}
+
+// saveEnds saves the ends of executions on whose resource another one of the rule begins in the same plan: the record as it is with the new one comes after the
+// slots, which were given to others by then.
+func (p *Planner) saveEnds(ctx context.Context, old stored, next State) error {
+	before := make(map[string]*bracket.Execution, len(old.state.Executions))
+	for _, record := range old.state.Executions {
+		before[bracket.ExecutionKey(record.Rule, record.Resource)] = record.Open
+	}
+	for _, record := range next.Executions {
+		key := bracket.ExecutionKey(record.Rule, record.Resource)
+		if !begins(before[key], record.Open) {
+			continue
+		}
+		ended := *record
+		ended.Open = nil
+		value, err := json.Marshal(&ended)
+		if err != nil {
+			return err
+		}
+		if old.revisions[key], err = p.Store.Save(ctx, key, value, old.revisions[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begins reports whether another execution is open in a record than was: then that one has ended.
+func begins(before, open *bracket.Execution) bool {
+	return before != nil && open != nil && open.Group != before.Group && !slices.Contains(open.Merged, before.Group)
 }
 
 // forget deletes the records of rollouts that no version or group needs any more.

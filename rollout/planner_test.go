@@ -542,3 +542,47 @@ func ExamplePlanner_Plan() {
 	// start n1/prod/web/v2/1 with token 1
 	// n2 waits: slot_full, waits for a free slot in web/resourceConcurrency/0
 }
+
+// TestPlannerSavesEndsBeforeSlots: in one plan the execution of one environment ends on r1, that of another one begins there, and what the first held is given
+// to r2. Wherever the planner stops, nobody finds an execution that is open and has lost its slot to somebody else.
+func TestPlannerSavesEndsBeforeSlots(t *testing.T) {
+	set := compile(t, `[{"name":"b","selector":"true","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]},
+		{"name":"p","selector":"environment.id == 'prod'","rules":[{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}]}]`)
+	for writes := 0; ; writes++ {
+		inner := &bracket.MemoryStore{}
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+		s.Environments = append(s.Environments, rollout.Environment{ID: "staging", Name: "staging"})
+		first := planAt(t, inner, set, s, t0)
+		if len(first.Start) != 1 || first.Start[0].Resource != "r1" {
+			t.Fatalf("starts %q", started(first))
+		}
+		ended := job(first.Start[0], t0, rollout.JobInProgress)
+		ended.Status, ended.CompletedAt = rollout.JobSuccessful, minute(1)
+		add(&s, first.Start[0], ended)
+		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r1", Environment: "staging", Deployment: "a"}, Current: "v1"})
+		store := brackettest.NewFaultStore(inner, brackettest.CrashAfter(writes))
+		plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: clock.NewFake(minute(2))}).Plan(t.Context(), s)
+		if err == nil {
+			if got := started(plan); len(got) != 2 || writes < 4 {
+				t.Errorf("starts %q, %d writes", got, writes)
+			}
+			break
+		}
+		value, _, err := inner.Load(t.Context(), rollout.PoolRecordKey("P"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, err := concurrency.ParseRecord(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, _, err = inner.Load(t.Context(), bracket.ExecutionKey("B", "r1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := strings.Contains(string(value), `"open":{"group":"B/prod/1"`)
+		if _, held := record.Lease(concurrency.Holder{Resource: "r1", Group: "B/prod/1"}); open && !held {
+			t.Errorf("after %d writes it is open, and its slot is somebody else's: %+v", writes, record.Leases)
+		}
+	}
+}
