@@ -78,8 +78,8 @@ type Candidate struct {
 	// Needs are the pools the resource is a member of, as indices into the snapshot's pools, without repetition, in any
 	// order. It stays the caller's; the slices of many candidates may share one array.
 	Needs []int32
-	// Begins says that nothing has started yet under the leases that the holder has: somebody claimed them and came no further. They stay its own, and in
-	// the other pools it needs a place like everybody else. False: a holder of a lease in any pool is refused nowhere.
+	// Begins says that nobody is at work under the leases that the holder has: somebody claimed them and came no further, or they are what is left of
+	// earlier starts. They stay its own, and in the other pools it needs a place like everybody else. False: a holder of a lease in any pool is refused nowhere.
 	Begins bool
 }
 

@@ -167,12 +167,7 @@ func (w *work) unproved(result concurrency.Result) bool {
 // overfull says of each pool that has more than its rule allows what it would answer to one more; empty: it has not.
 func (w *work) overfull(result concurrency.Result) []concurrency.Reason {
 	pools := w.capacity.snapshot.Pools
-	keys := map[string]int{} // with an active member
-	for k := range pools {
-		if result.Pools[k].Active > 0 {
-			keys[pools[k].Family]++
-		}
-	}
+	keys := w.activeKeys(result)
 	reasons := make([]concurrency.Reason, len(pools))
 	for k := range pools {
 		switch pool := &result.Pools[k]; {
@@ -186,6 +181,17 @@ func (w *work) overfull(result concurrency.Result) []concurrency.Reason {
 		}
 	}
 	return reasons
+}
+
+// activeKeys counts the pools of each family that have an active member.
+func (w *work) activeKeys(result concurrency.Result) map[string]int {
+	keys := map[string]int{}
+	for k, p := range w.capacity.snapshot.Pools {
+		if result.Pools[k].Active > 0 {
+			keys[p.Family]++
+		}
+	}
+	return keys
 }
 
 // observedAlone returns the places in overfull pools that count for nothing but observed jobs.
@@ -233,12 +239,7 @@ func (w *work) observedAlone(overfull []concurrency.Reason) map[poolPlace]bool {
 // whether there was anybody.
 func (w *work) keyless(result concurrency.Result) bool {
 	pools := w.capacity.snapshot.Pools
-	keys := map[string]int{} // with an active member
-	for k := range pools {
-		if result.Pools[k].Active > 0 {
-			keys[pools[k].Family]++
-		}
-	}
+	keys := w.activeKeys(result)
 	if !slices.ContainsFunc(pools, func(p concurrency.Pool) bool { return p.Family != "" && keys[p.Family] > p.MaxActiveKeys }) {
 		return false
 	}

@@ -180,7 +180,7 @@ func (p *Planner) save(ctx context.Context, old stored, next State) error {
 	put := func(key string, record any) error {
 		value, err := json.Marshal(record)
 		if err == nil {
-			_, err = p.Store.Save(ctx, key, value, old.revisions[key])
+			old.revisions[key], err = p.Store.Save(ctx, key, value, old.revisions[key])
 		}
 		return err
 	}
@@ -219,7 +219,7 @@ func (p *Planner) save(ctx context.Context, old stored, next State) error {
 	if err := executions(false); err != nil {
 		return err
 	}
-	if err := p.saveEnds(ctx, old, next); err != nil {
+	if err := saveEnds(put, old, next); err != nil {
 		return err
 	}
 	families := p.Policies.families()
@@ -247,7 +247,7 @@ func (p *Planner) save(ctx context.Context, old stored, next State) error {
 
 // saveEnds saves the ends of executions on whose resource another one of the rule begins in the same plan: the record as it is with the new one comes after the
 // slots, which were given to others by then.
-func (p *Planner) saveEnds(ctx context.Context, old stored, next State) error {
+func saveEnds(put func(key string, record any) error, old stored, next State) error {
 	before := make(map[string]*bracket.Execution, len(old.state.Executions))
 	for _, record := range old.state.Executions {
 		before[bracket.ExecutionKey(record.Rule, record.Resource)] = record.Open
@@ -259,11 +259,7 @@ func (p *Planner) saveEnds(ctx context.Context, old stored, next State) error {
 		}
 		ended := *record
 		ended.Open = nil
-		value, err := json.Marshal(&ended)
-		if err != nil {
-			return err
-		}
-		if old.revisions[key], err = p.Store.Save(ctx, key, value, old.revisions[key]); err != nil {
+		if err := put(key, &ended); err != nil {
 			return err
 		}
 	}

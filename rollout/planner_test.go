@@ -434,6 +434,19 @@ func (s *interruptedStore) List(ctx context.Context, prefix string) ([]bracket.E
 	return entries, err
 }
 
+func storedPool(t *testing.T, store bracket.Store, key string) concurrency.Record {
+	t.Helper()
+	value, _, err := store.Load(t.Context(), rollout.PoolRecordKey(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := concurrency.ParseRecord(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record
+}
+
 // TestPlannerReadsPoolsFirst: while a planner that has seen r1 at work reads the state, another one gives the place of r1 to r2. Whatever it has
 // read by then, the first must not take r1 for down and begin something else there.
 func TestPlannerReadsPoolsFirst(t *testing.T) {
@@ -474,14 +487,7 @@ func TestPlannerReadsPoolsFirst(t *testing.T) {
 				other()
 			}
 			first := started(turn(store, s))
-			value, _, err := inner.Load(t.Context(), rollout.PoolRecordKey("P"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			record, err := concurrency.ParseRecord(value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			record := storedPool(t, inner, "P")
 			disrupted := map[string]bool{}
 			for _, lease := range record.Leases {
 				disrupted[lease.Resource] = true
@@ -568,15 +574,8 @@ func TestPlannerSavesEndsBeforeSlots(t *testing.T) {
 			}
 			break
 		}
-		value, _, err := inner.Load(t.Context(), rollout.PoolRecordKey("P"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		record, err := concurrency.ParseRecord(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		value, _, err = inner.Load(t.Context(), bracket.ExecutionKey("B", "r1"))
+		record := storedPool(t, inner, "P")
+		value, _, err := inner.Load(t.Context(), bracket.ExecutionKey("B", "r1"))
 		if err != nil {
 			t.Fatal(err)
 		}
