@@ -20,7 +20,7 @@ func TestI16OnePositionPerResource(t *testing.T) {
 	checkWorlds(t, env, seen, 100, nil, func(t *rapid.T, w *world) {
 		type place struct{ environment, resource, rule string }
 		turns := map[place]rollout.Verdict{}
-		for _, wait := range w.plan.Waiting {
+		for wait := range w.plan.Waiting.All() {
 			for _, b := range wait.Blockers {
 				if b.Reason != "bracket_not_due" || b.Data == nil || wait.Version == "" {
 					continue
@@ -51,7 +51,7 @@ func TestWhoIsRankedWithABracket(t *testing.T) {
 	}
 	turns := func(plan rollout.Plan) string {
 		list := make([]string, 6)
-		for _, wait := range plan.Waiting {
+		for wait := range plan.Waiting.All() {
 			list[wait.Blockers[0].Data.Position] = wait.Resource
 		}
 		return strings.Join(list, " ")
@@ -372,7 +372,7 @@ func TestObstaclesBeforeTheTurn(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
 		{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600}}`))
 	s := fleet(2, "v1", map[string][]string{"app": {"v1", "v2"}})
-	late := mustPlan(t, set, s, t0).Waiting[0].Resource
+	late := waitingOf(mustPlan(t, set, s, t0))[0].Resource
 	for i := range s.Targets {
 		if s.Targets[i].Resource == late {
 			s.Targets[i].Jobs = []rollout.Job{{Run: "by hand", Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0.Add(-time.Minute)}}

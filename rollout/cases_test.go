@@ -206,7 +206,7 @@ func orderOf(t *testing.T, plan rollout.Plan, n int) []string {
 	for _, s := range plan.Start {
 		order[0] = s.Resource
 	}
-	for _, w := range plan.Waiting {
+	for w := range plan.Waiting.All() {
 		for _, b := range w.Blockers {
 			if b.Reason == rollout.ReasonRolloutNotDue || b.Reason == "bracket_not_due" {
 				order[b.Data.Position] = w.Resource
@@ -304,7 +304,7 @@ func caseUnion(t *testing.T, row recorded) {
 		{"id":%q,"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
 		{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderHash":"legacy"}}]}`, in.Bracket))
 	got := map[string]int{}
-	for _, w := range mustPlan(t, set, s, t0).Waiting {
+	for w := range mustPlan(t, set, s, t0).Waiting.All() {
 		if w.Resource == in.Resource {
 			got[w.Deployment] = w.Blockers[0].Data.Position
 		}
@@ -382,7 +382,7 @@ func checkTarget(t *testing.T, plan rollout.Plan, resource, decision string, unt
 	started := slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Resource == resource })
 	var status rollout.Status
 	var at time.Time
-	for _, w := range plan.Waiting {
+	for w := range plan.Waiting.All() {
 		if w.Resource == resource {
 			for _, b := range w.Blockers {
 				if status != rollout.Denied {
@@ -563,7 +563,7 @@ func caseDependency(t *testing.T, row recorded) {
 	if got := len(plan.Start) == 1; got != (want.Decision == "allow") {
 		t.Errorf("started %q, want %s: %q", started(plan), want.Decision, blockers(plan))
 	}
-	if want.Decision == "deny" && plan.Waiting[0].Blockers[0].Reason != rollout.ReasonDependencyUnmatched {
+	if want.Decision == "deny" && waitingOf(plan)[0].Blockers[0].Reason != rollout.ReasonDependencyUnmatched {
 		t.Errorf("blockers %q", blockers(plan))
 	}
 }
@@ -622,7 +622,7 @@ func caseRetry(t *testing.T, row recorded) {
 	}
 	if want.Attempts != 0 { // the next but one attempt would be the first that is too many
 		exhausted := compile(t, policy(fmt.Sprintf(`{"retry":{"maxRetries":%d}}`, want.Attempts-1)))
-		wait := mustPlan(t, exhausted, s, now).Waiting
+		wait := waitingOf(mustPlan(t, exhausted, s, now))
 		if len(wait) != 1 || wait[0].Blockers[0].Data.Attempt != want.Attempts {
 			t.Errorf("waits %+v, want %d attempts", wait, want.Attempts)
 		}
@@ -668,7 +668,7 @@ func caseSelect(t *testing.T, row recorded) {
 			t.Errorf("starts %q, want %s", got, want.Pick)
 		}
 	case want.Action == "keep-current", want.Decision == "deny":
-		if len(plan.Start) != 0 || len(plan.Waiting) != 1 || plan.Waiting[0].Blockers[0].Status != rollout.Denied {
+		if len(plan.Start) != 0 || plan.Waiting.Len() != 1 || waitingOf(plan)[0].Blockers[0].Status != rollout.Denied {
 			t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 		}
 	default:

@@ -64,8 +64,8 @@ func (id TargetID) compare(other TargetID) int {
 
 // situations lists everybody who starts or waits, in order.
 func (p *Plan) situations() []placed {
-	list := make([]placed, 0, len(p.Waiting)+len(p.Start))
-	for _, wait := range p.Waiting {
+	list := make([]placed, 0, p.Waiting.Len()+len(p.Start))
+	for wait := range p.Waiting.All() {
 		list = append(list, placed{wait.TargetID, Situation{Wait: wait.Version, Blockers: wait.Blockers}})
 	}
 	for _, start := range p.Start {

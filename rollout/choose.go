@@ -47,6 +47,8 @@ func (w *work) chooseFor(i int32) {
 		if newest {
 			w.waitNumber(i, n, blockers)
 			newest = false
+		} else {
+			w.forget(blockers)
 		}
 	}
 	if floor == none {

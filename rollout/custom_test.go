@@ -103,7 +103,7 @@ func TestCustomRuleSeesTheCandidate(t *testing.T) {
 	if want := []string{"r1 api v3", "r1 api v2", "r2 api v3", "r2 api v2"}; !slices.Equal(asked, want) {
 		t.Errorf("asked about %q, want %q", asked, want)
 	}
-	if got := started(plan); !slices.Equal(got, []string{"r1/api@v2", "r2/api@v2"}) || len(plan.Waiting) != 2 || plan.Waiting[0].Version != "v3" {
+	if got := started(plan); !slices.Equal(got, []string{"r1/api@v2", "r2/api@v2"}) || plan.Waiting.Len() != 2 || waitingOf(plan)[0].Version != "v3" {
 		t.Errorf("starts %q, waits %q", got, blockers(plan))
 	}
 }

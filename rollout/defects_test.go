@@ -51,7 +51,7 @@ func TestDefectTwoEnvironmentsOnOneResource(t *testing.T) {
 		t.Fatalf("starts %q in %s", got, plan.Start[0].Environment)
 	}
 	queued := 0
-	for _, w := range plan.Waiting {
+	for w := range plan.Waiting.All() {
 		if w.Environment == "staging" {
 			queued++
 			if b := w.Blockers[0]; b.Reason != "bracket_queued" || b.On[0].Kind != rollout.OnExecutionEnd || b.On[0].Resource != "node-0" || b.Rule == "" || b.Rule != b.On[0].Rule {
@@ -223,7 +223,7 @@ func TestDefectNewRuleOnDrainedNode(t *testing.T) {
 		}
 	}
 	waits := 0
-	for _, w := range plan.Waiting {
+	for w := range plan.Waiting.All() {
 		for _, b := range w.Blockers {
 			if w.Resource == drained && b.Reason == "bracket_queued" && strings.HasPrefix(b.Rule, "Node Lifecycle/") {
 				waits++
@@ -278,7 +278,7 @@ func TestDefectJobsOfOneInstant(t *testing.T) {
 			s.Targets[0].Jobs = slices.Concat(jobs[i:], jobs[:i])
 			s.Targets[0].Jobs[0], s.Targets[0].Jobs[k] = s.Targets[0].Jobs[k], s.Targets[0].Jobs[0]
 			plan := mustPlan(t, set, s, t0)
-			seen[fmt.Sprint(started(plan), plan.Waiting, plan.Keep)] = true
+			seen[fmt.Sprint(started(plan), waitingOf(plan), plan.Keep)] = true
 		}
 	}
 	if len(seen) != 1 {
@@ -308,7 +308,7 @@ func TestDefectEverybodyIsSpokenOf(t *testing.T) {
 		}
 		s.Targets[0].Jobs = row.jobs
 		plan := mustPlan(t, compile(t, "[]"), s, t0)
-		if plan.Keep != row.keep || len(plan.Waiting) != row.waiting || len(plan.Start) != 0 {
+		if plan.Keep != row.keep || plan.Waiting.Len() != row.waiting || len(plan.Start) != 0 {
 			t.Errorf("%s: keeps %+v, waiting %q, starts %q", row.why, plan.Keep, blockers(plan), started(plan))
 		}
 	}
@@ -404,7 +404,7 @@ func TestDefectRolesUnknown(t *testing.T) {
 	zero, one := map[string]string{"phase": "0"}, map[string]string{"phase": "1"}
 	typo := phases(nodes(), map[string]string{"phase": "O"}, one)
 	plan := mustPlan(t, set, typo, t0)
-	if got := blockers(plan); len(plan.Start) != 0 || !slices.Equal(got, []string{"r1/os@v2: selector_error"}) || plan.Waiting[0].Blockers[0].On[0].Rule != "b" {
+	if got := blockers(plan); len(plan.Start) != 0 || !slices.Equal(got, []string{"r1/os@v2: selector_error"}) || waitingOf(plan)[0].Blockers[0].On[0].Rule != "b" {
 		t.Errorf("starts %q, waits %q", started(plan), got)
 	}
 	if d := plan.Diagnostics; len(d) != 1 || d[0].Code != rollout.DiagnosticSelectorError || d[0].Example.Deployment != "drain" {
@@ -453,7 +453,7 @@ func TestDefectOrderUnknown(t *testing.T) {
 	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2", "r1/b@v2"}) {
 		t.Errorf("starts %q", got)
 	}
-	if on := plan.Waiting[0].Blockers[0].On; plan.Waiting[0].Deployment != "x" || len(on) != 1 || on[0].Kind != rollout.OnMember || on[0].Deployment != "a" {
+	if on := waitingOf(plan)[0].Blockers[0].On; waitingOf(plan)[0].Deployment != "x" || len(on) != 1 || on[0].Kind != rollout.OnMember || on[0].Deployment != "a" {
 		t.Errorf("a version that cannot be judged is waited for, one without the key is not: %v", on)
 	}
 }
@@ -470,7 +470,7 @@ func TestDefectPausedEnvironment(t *testing.T) {
 	for _, start := range plan.Start {
 		got = append(got, start.Environment+" "+start.Resource)
 	}
-	for _, w := range plan.Waiting {
+	for w := range plan.Waiting.All() {
 		got = append(got, w.Environment+" "+w.Resource+" "+string(w.Blockers[0].Reason)+" "+w.Blockers[0].Rule)
 	}
 	want := []string{"staging r1", "prod r1 slot_paused pause", "prod r2 slot_full all/resourceConcurrency/0", "staging r2 slot_full all/resourceConcurrency/0"}
@@ -504,7 +504,7 @@ func TestDefectHeldByWhatWentBack(t *testing.T) {
 		if got := blockers(plan); !slices.Equal(got, step.waits) {
 			t.Errorf("waits %q, want %q", got, step.waits)
 		}
-		for _, w := range plan.Waiting {
+		for w := range plan.Waiting.All() {
 			if x := w.Blockers[0]; x.Reason == "bracket_failed_holding" && !slices.Equal(x.Actors(), []rollout.Actor{rollout.ActorOperator}) {
 				t.Errorf("%v is opened by %v", x, x.Actors())
 			}

@@ -76,7 +76,7 @@ func TestDependencies(t *testing.T) {
 			continue
 		}
 		got, starts := "", false
-		for _, w := range plan.Waiting {
+		for w := range plan.Waiting.All() {
 			if w.Deployment == "web" && w.Environment == "prod" {
 				got = string(w.Blockers[len(w.Blockers)-1].Reason)
 			}

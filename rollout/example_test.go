@@ -52,7 +52,7 @@ func ExamplePolicySet_Plan() {
 	for _, start := range plan.Start {
 		fmt.Println("start", start.Version, "on", start.Resource)
 	}
-	for _, wait := range plan.Waiting {
+	for wait := range plan.Waiting.All() {
 		fmt.Println(wait.Resource, "waits:", wait.Blockers[0])
 	}
 	fmt.Println("look again at", plan.Next.Format(time.TimeOnly))

@@ -135,7 +135,7 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 
 // listed is the number of the version of which the plan lists the blockers; unlisted if it lists none.
 func (w *work) listed(i int32) int32 {
-	if wait := w.waits[i]; wait.blockers > 0 {
+	if wait := w.waits[i]; wait.blockers != 0 {
 		return wait.version
 	}
 	return unlisted
@@ -154,7 +154,7 @@ func (w *work) unversioned(p *Plan, b *bracketWork, i int32) []VersionExplanatio
 		list = append(list, own)
 	}
 	if n := w.listed(i); n == none || n == missing {
-		blockers := w.blockers[w.waits[i].blockers-1]
+		blockers := w.blockersOf(w.waits[i].blockers)
 		if len(w.held[i]) > 0 && &blockers[0] == &w.held[i][0] {
 			return list // the target itself is held, which is said
 		}

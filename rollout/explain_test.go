@@ -201,11 +201,11 @@ func TestChangesRead(t *testing.T) {
 		return rollout.Start{TargetID: id(resource), Version: version}
 	}
 	before := rollout.Plan{
-		Waiting: []rollout.Waiting{wait("r2", "v2", rollout.ReasonWindowClosed, rollout.ReasonTargetBusy), wait("r3", "v2", rollout.ReasonWindowClosed), wait("r4", "", rollout.ReasonSelectorError)},
+		Waiting: rollout.NewWaitingList(wait("r2", "v2", rollout.ReasonWindowClosed, rollout.ReasonTargetBusy), wait("r3", "v2", rollout.ReasonWindowClosed), wait("r4", "", rollout.ReasonSelectorError)),
 		Start:   []rollout.Start{start("r1", "v2")},
 	}
 	after := rollout.Plan{
-		Waiting: []rollout.Waiting{wait("r3", "v2", rollout.ReasonWindowClosed), wait("r4", "v2", rollout.ReasonSelectorError), wait("r5", "v3", rollout.ReasonWindowClosed)},
+		Waiting: rollout.NewWaitingList(wait("r3", "v2", rollout.ReasonWindowClosed), wait("r4", "v2", rollout.ReasonSelectorError), wait("r5", "v3", rollout.ReasonWindowClosed)),
 		Start:   []rollout.Start{start("r2", "v2"), start("r5", "v2")},
 	}
 	for _, row := range []struct {

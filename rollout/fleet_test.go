@@ -74,6 +74,9 @@ func mustPlan(t testing.TB, set *rollout.PolicySet, s rollout.Snapshot, now time
 	return plan
 }
 
+// waitingOf lists who waits in a plan.
+func waitingOf(plan rollout.Plan) []rollout.Waiting { return slices.Collect(plan.Waiting.All()) }
+
 func started(p rollout.Plan) []string {
 	var list []string
 	for _, s := range p.Start {
@@ -85,7 +88,7 @@ func started(p rollout.Plan) []string {
 // blockers returns the reasons of what waits, as resource/deployment@version: reason reason.
 func blockers(p rollout.Plan) []string {
 	var list []string
-	for _, w := range p.Waiting {
+	for w := range p.Waiting.All() {
 		line := w.Resource + "/" + w.Deployment + "@" + w.Version + ":"
 		for _, b := range w.Blockers {
 			line += " " + string(b.Reason)

@@ -76,10 +76,10 @@ func TestFormerMemberSaysThatItWaits(t *testing.T) {
 	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: published})
 	set = compile(t, policy(fmt.Sprintf(rule, "deployment.name == 'a'")))
 	plan := mustPlan(t, set, s, t0.Add(time.Minute))
-	if len(plan.Waiting) > 0 || !plan.Next.Equal(published) {
+	if plan.Waiting.Len() > 0 || !plan.Next.Equal(published) {
 		t.Errorf("waits %q, looks again at %v", blockers(plan), plan.Next)
 	}
-	if plan = mustPlan(t, set, s, published); len(plan.Start) > 0 || len(plan.Waiting) != 1 {
+	if plan = mustPlan(t, set, s, published); len(plan.Start) > 0 || plan.Waiting.Len() != 1 {
 		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 	}
 }
@@ -165,11 +165,11 @@ func TestFormerMemberOfTheNextGroup(t *testing.T) {
 	}
 	left := rules("deployment.name != 'b'")
 	plan := mustPlan(t, left, s, minute(2))
-	if got := started(plan); !slices.Equal(got, []string{"r1/a@v3"}) || len(plan.Waiting) > 0 || plan.Keep.Current != 1 {
+	if got := started(plan); !slices.Equal(got, []string{"r1/a@v3"}) || plan.Waiting.Len() > 0 || plan.Keep.Current != 1 {
 		t.Fatalf("starts %q, waits %q, keeps %+v", got, blockers(plan), plan.Keep)
 	}
 	carryOut(t, &s, plan, minute(2), rollout.JobInProgress)
-	if plan = mustPlan(t, left, s, minute(3)); len(plan.Start)+len(plan.Waiting) > 0 || plan.Keep.Current != 1 || plan.Keep.Started != 1 {
+	if plan = mustPlan(t, left, s, minute(3)); len(plan.Start)+plan.Waiting.Len() > 0 || plan.Keep.Current != 1 || plan.Keep.Started != 1 {
 		t.Errorf("afterwards: starts %q, waits %q, keeps %+v", started(plan), blockers(plan), plan.Keep)
 	}
 }
@@ -212,7 +212,7 @@ func TestHandedOver(t *testing.T) {
 		}
 		end(minute(2))
 		plan = mustPlan(t, set, s, minute(2))
-		if got := started(plan); !slices.Contains(got, "r1/b@v2") || len(plan.Start)+len(plan.Waiting)+plan.Keep.Current+plan.Keep.Started < 4 {
+		if got := started(plan); !slices.Contains(got, "r1/b@v2") || len(plan.Start)+plan.Waiting.Len()+plan.Keep.Current+plan.Keep.Started < 4 {
 			t.Fatalf("%s: starts %q, waits %q", row.why, got, blockers(plan))
 		}
 		carryOut(t, &s, plan, minute(2), rollout.JobInProgress)
@@ -223,7 +223,7 @@ func TestHandedOver(t *testing.T) {
 		}
 		carryOut(t, &s, plan, minute(3), rollout.JobSuccessful)
 		s.State = mustPlan(t, set, s, minute(4)).State
-		if plan = mustPlan(t, set, s, minute(4)); len(plan.Start)+len(plan.Waiting) > 0 {
+		if plan = mustPlan(t, set, s, minute(4)); len(plan.Start)+plan.Waiting.Len() > 0 {
 			t.Errorf("%s: in the end starts %q, waits %q", row.why, started(plan), blockers(plan))
 		}
 	}
@@ -252,7 +252,7 @@ func TestRuleComesBack(t *testing.T) {
 		t.Fatalf("starts %q, waits %q", started(plan), blockers(plan))
 	}
 	carryOut(t, &s, plan, minute(2), rollout.JobSuccessful)
-	if plan = mustPlan(t, rules(true), s, minute(3)); len(plan.Start)+len(plan.Waiting) > 0 || plan.Keep.Current != 2 {
+	if plan = mustPlan(t, rules(true), s, minute(3)); len(plan.Start)+plan.Waiting.Len() > 0 || plan.Keep.Current != 2 {
 		t.Errorf("in the end starts %q, waits %q", started(plan), blockers(plan))
 	}
 	s.State = plan.State

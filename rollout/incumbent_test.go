@@ -84,7 +84,7 @@ func TestIncumbents(t *testing.T) {
 			}
 			plan = mustPlan(t, rules(row.after), s, minute(2))
 			waits := map[rollout.Reason]bool{}
-			for _, wait := range plan.Waiting {
+			for wait := range plan.Waiting.All() {
 				for _, b := range wait.Blockers {
 					waits[b.Reason] = waits[b.Reason] || wait.Resource == "r2"
 				}

@@ -426,11 +426,11 @@ func TestPools(t *testing.T) {
 		}
 		s.Unavailable, s.Active = row.down, row.active
 		plan := mustPlan(t, compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true",`+row.rule+`}}`)), s, t0)
-		if len(plan.Start) != row.want || len(plan.Start)+len(plan.Waiting) != 6 {
+		if len(plan.Start) != row.want || len(plan.Start)+plan.Waiting.Len() != 6 {
 			t.Errorf("%s: starts %q, waits %q, want %d", row.why, started(plan), blockers(plan), row.want)
 		}
 		found := row.reason == ""
-		for _, w := range plan.Waiting {
+		for w := range plan.Waiting.All() {
 			found = found || w.Blockers[0].Reason == row.reason
 		}
 		if !found {

@@ -526,7 +526,7 @@ func (m *machine) rest(t *rapid.T, plan rollout.Plan) {
 			m.seen["orphan"]++
 		}
 	}
-	for _, w := range plan.Waiting {
+	for w := range plan.Waiting.All() {
 		if slices.ContainsFunc(w.Blockers, func(b rollout.Verdict) bool {
 			return b.Reason == rollout.ReasonProgressionNoEnvironment || b.Reason == rollout.ReasonProgressionWaiting && b.Until.IsZero()
 		}) {

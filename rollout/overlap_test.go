@@ -63,12 +63,12 @@ func TestAbandonedRunsHoldTheNextGroup(t *testing.T) {
 	for k := range 2 { // in the step that ends the execution, and in the next one
 		plan := mustPlan(t, set, s, now)
 		if k == 0 {
-			first = plan.Waiting
-		} else if diff := cmp.Diff(first, plan.Waiting); diff != "" {
+			first = waitingOf(plan)
+		} else if diff := cmp.Diff(first, waitingOf(plan)); diff != "" {
 			t.Errorf("the same wait is told in other words once it was saved that the execution ended:\n%s", diff)
 		}
 		busy := func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonTargetBusy }
-		if len(plan.Start) > 0 || len(plan.Waiting) != 3 || !slices.ContainsFunc(plan.Waiting[2].Blockers, busy) {
+		if len(plan.Start) > 0 || plan.Waiting.Len() != 3 || !slices.ContainsFunc(waitingOf(plan)[2].Blockers, busy) {
 			t.Fatalf("starts %v, waits %v; want everything to wait for the jobs in progress", started(plan), blockers(plan))
 		}
 		s.State = plan.State
@@ -121,10 +121,10 @@ func TestNotDueNamesWhatItWaitsFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := mustPlan(t, set, s, t0)
-		if len(plan.Waiting) != 1 || plan.Waiting[0].Blockers[0].Reason != "bracket_not_due" {
+		if plan.Waiting.Len() != 1 || waitingOf(plan)[0].Blockers[0].Reason != "bracket_not_due" {
 			t.Fatalf("%s: starts %v, waits %v", row.why, started(plan), blockers(plan))
 		}
-		if got := plan.Waiting[0].Blockers[0]; !got.Until.Equal(row.until) || !slices.Equal(got.On, row.on) {
+		if got := waitingOf(plan)[0].Blockers[0]; !got.Until.Equal(row.until) || !slices.Equal(got.On, row.on) {
 			t.Errorf("%s: until %v on %v, want %v on %v", row.why, got.Until, got.On, row.until, row.on)
 		}
 	}
@@ -136,7 +136,7 @@ func TestMembersThatDoNotRunAreKept(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate", "memberRoles": {"pre": "deployment.name == 'drain'"}}}`))
 	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "a": {"v1", "v2"}, "b": {"v1"}})
 	plan := mustPlan(t, set, s, t0)
-	if got := started(plan); !slices.Equal(got, []string{"r1/drain@v1"}) || plan.Keep.Current != 1 || len(plan.Waiting) != 1 {
+	if got := started(plan); !slices.Equal(got, []string{"r1/drain@v1"}) || plan.Keep.Current != 1 || plan.Waiting.Len() != 1 {
 		t.Errorf("starts %v, waits %v, keeps %+v; want drain to start, a to wait and b to be kept", got, blockers(plan), plan.Keep)
 	}
 }

@@ -287,7 +287,7 @@ func TestOverrideOfAWindowHalfWay(t *testing.T) {
 			got = append(got, fmt.Sprint("starts ", slices.Index(order, start.Resource)))
 		}
 		var dues []time.Time
-		for _, wait := range plan.Waiting {
+		for wait := range plan.Waiting.All() {
 			for _, b := range wait.Blockers {
 				if b.Reason == rollout.ReasonRolloutNotDue {
 					dues = append(dues, b.Until)
@@ -453,8 +453,8 @@ func TestOverrideOfCapacity(t *testing.T) {
 		s.Unavailable = []string{"r2"}
 		s.Overrides = []rollout.Override{override("x", only("r1"))}
 		plan := mustPlan(t, compile(t, policy(`{"id":"all","resourceConcurrency":{"groupSelector":"true","limit":9}},{"id":"x","resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, t0)
-		if got := blockers(plan); !slices.Equal(got, []string{"r1/web@v3: slot_full"}) || plan.Waiting[0].Blockers[0].Rule != "x" {
-			t.Errorf("waits %q: %+v", got, plan.Waiting)
+		if got := blockers(plan); !slices.Equal(got, []string{"r1/web@v3: slot_full"}) || waitingOf(plan)[0].Blockers[0].Rule != "x" {
+			t.Errorf("waits %q: %+v", got, waitingOf(plan))
 		}
 	})
 	t.Run("one member of a bracket takes the others along", func(t *testing.T) {
@@ -559,10 +559,10 @@ func TestOverrideKeepsItsTurn(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Approvals = approved(t0)
 	plan := mustPlan(t, set, s, t0)
-	if len(plan.Start) != 1 || len(plan.Waiting) != 1 {
+	if len(plan.Start) != 1 || plan.Waiting.Len() != 1 {
 		t.Fatalf("starts %q, waits %q", started(plan), blockers(plan))
 	}
-	first, last := plan.Start[0], plan.Waiting[0]
+	first, last := plan.Start[0], waitingOf(plan)[0]
 	due := t0.Add(time.Minute)
 	for _, row := range []struct {
 		why      string

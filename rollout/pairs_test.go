@@ -360,7 +360,7 @@ func said(p rollout.Plan) string {
 // check holds in every state, whatever happened.
 func (w *pairWorld) check(m moment, plan rollout.Plan) {
 	w.starts(m, plan)
-	for _, wait := range plan.Waiting {
+	for wait := range plan.Waiting.All() {
 		for _, b := range wait.Blockers {
 			w.seen[string(b.Reason)]++
 			if b.Status == rollout.Pending && b.Until.IsZero() && len(b.On) == 0 || !b.Until.IsZero() && !b.Until.After(m.now) {
@@ -375,13 +375,13 @@ func (w *pairWorld) check(m moment, plan rollout.Plan) {
 	for _, at := range []time.Time{m.now.Add(until.Sub(m.now) / 2), until.Add(-1)} {
 		later := m
 		if later.now = at; at.After(m.now) && said(w.plan(later)) != said(plan) {
-			w.fail(m, "at %v, before Next at %v, the plan is another one:\n%s", at, plan.Next, cmp.Diff(plan.Waiting, w.plan(later).Waiting))
+			w.fail(m, "at %v, before Next at %v, the plan is another one:\n%s", at, plan.Next, cmp.Diff(waitingOf(plan), waitingOf(w.plan(later))))
 		}
 	}
 	saved := m
 	saved.s.State = plan.State
-	if again := w.plan(saved); !cmp.Equal(again.Start, plan.Start) || !cmp.Equal(again.Waiting, plan.Waiting) || again.Keep != plan.Keep || !again.Next.Equal(plan.Next) || !cmp.Equal(again.Orphans, plan.Orphans) {
-		w.fail(m, "once its state is saved the plan is another one:\n%s%s", cmp.Diff(plan.Start, again.Start), cmp.Diff(plan.Waiting, again.Waiting))
+	if again := w.plan(saved); !cmp.Equal(again.Start, plan.Start) || !cmp.Equal(waitingOf(again), waitingOf(plan)) || again.Keep != plan.Keep || !again.Next.Equal(plan.Next) || !cmp.Equal(again.Orphans, plan.Orphans) {
+		w.fail(m, "once its state is saved the plan is another one:\n%s%s", cmp.Diff(plan.Start, again.Start), cmp.Diff(waitingOf(plan), waitingOf(again)))
 	}
 	turned := m.and("")
 	for _, reverse := range []func(){
@@ -442,7 +442,7 @@ func (w *pairWorld) explained(m moment, plan rollout.Plan) {
 	for _, s := range plan.Start {
 		starts[s.TargetID] = s.Version
 	}
-	for _, wait := range plan.Waiting {
+	for wait := range plan.Waiting.All() {
 		waits[wait.TargetID] = wait
 	}
 	for _, t := range m.s.Targets {

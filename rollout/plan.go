@@ -18,7 +18,7 @@ type Plan struct {
 	Start []Start `json:"start,omitempty"`
 
 	// Waiting lists, by resource, environment and deployment, every target whose newest candidate may not start, with all blockers.
-	Waiting []Waiting `json:"waiting,omitempty"`
+	Waiting WaitingList `json:"waiting,omitzero"`
 
 	// Keep counts the targets for which there is nothing to do.
 	Keep Keep `json:"keep"`
@@ -77,13 +77,6 @@ type Claim struct {
 	Pool     string `json:"pool"`     // key
 	Revision uint64 `json:"revision"` // of the record that the plan read
 	Token    uint64 `json:"token"`    // of the lease: greater than that of every earlier lease of the pool
-}
-
-// Waiting is a target whose newest candidate may not start now.
-type Waiting struct {
-	TargetID
-	Version  string    `json:"version,omitempty"` // the candidate; empty if the target itself is held
-	Blockers []Verdict `json:"blockers"`          // all of them, in the order of the rules; shared, do not modify
 }
 
 // Keep counts targets that need nothing now.
@@ -160,7 +153,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 	}
 	w.finish()
 	w.release()
-	w.plan.work = w
+	w.plan.work, w.plan.Waiting = w, WaitingList{plan: w}
 	return w.plan, nil
 }
 
@@ -183,6 +176,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		compiled:    map[string]compiledText{},
 		members:     make([]bool, len(x.targets)),
 		waits:       make([]wait, len(x.targets)),
+		orderOf:     map[order]int32{},
 		vanished:    map[int32]string{},
 		scopes:      map[*Version]*scope{},
 		hours:       map[overriddenHours]*hours{},
@@ -208,7 +202,6 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 func (w *work) finish() {
 	w.listOrphans()
 	w.plan.Diagnostics = w.diagnosed()
-	w.listWaiting()
 	groups := map[string]bool{}
 	for _, record := range w.plan.State.Brackets {
 		for _, group := range record.Closed {
@@ -273,9 +266,13 @@ type work struct {
 	satisfies map[dependencyKey]outcome
 	compiled  map[string]compiledText
 
-	waits       []wait           // per target
-	waiting     int              // how many are set
-	blockers    [][]Verdict      // the lists that they refer to
+	waits       []wait          // per target
+	waiting     int             // how many are set
+	blockers    [][]Verdict     // the lists that they refer to
+	turnsAhead  []ahead         // those that are nothing but a turn
+	orders      []order         // of these
+	orderOf     map[order]int32 // index in orders
+	lastOrder   int32
 	vanished    map[int32]string // candidates that the snapshot no longer holds
 	unslotted   []unslotted      // who waits for a slot with a version that is not the newest one
 	candidates  []candidate
@@ -398,93 +395,10 @@ func (w *work) datum(d Data) *Data {
 	return &w.data[len(w.data)-1]
 }
 
-// wait says why the newest candidate of a target does not start.
-func (w *work) wait(i int32, version string, blockers []Verdict) {
-	n := w.versions[w.targets[i].deployment].number(version)
-	if n == missing && w.waits[i].blockers == 0 {
-		w.vanished[i] = version
-	}
-	w.waitNumber(i, n, blockers)
-}
-
-// waitNumber is wait for a version that is known by its number.
-func (w *work) waitNumber(i, version int32, blockers []Verdict) {
-	w.waitFor(i, version, w.list(blockers))
-}
-
-// list keeps blockers in work.blockers and returns one more than their index there. Targets of one resource mostly wait for the same reasons, one
-// after the other: neighbours share an entry.
-func (w *work) list(blockers []Verdict) int32 {
-	if n := len(w.blockers); n == 0 || &w.blockers[n-1][0] != &blockers[0] || len(w.blockers[n-1]) != len(blockers) {
-		w.blockers = push(w.blockers, blockers)
-	}
-	return int32(len(w.blockers))
-}
-
-// waitFor is wait for blockers that are listed. The first word about a target counts: it is that of the newest candidate.
-func (w *work) waitFor(i, version, blockers int32) {
-	own := &w.waits[i]
-	if w.leaves(i) || own.blockers != 0 {
-		return
-	}
-	own.version, own.blockers = version, blockers
-	w.waiting++
-}
-
-// wait is what one target waits for, in few bytes: there may be a million.
-type wait struct {
-	version  int32 // number of the candidate; none or missing
-	blockers int32 // one more than the index of the list in work.blockers; 0: the target does not wait
-	start    int32 // one more than the index of its start in the plan; 0: it does not start
-}
-
 // unslotted is a target of which an older version waits for nothing but its slots. The plan lists what the newest one waits for; this is for [Plan.Explain].
 type unslotted struct {
 	target, version int32
-	blockers        int32 // one more than the index of the list in work.blockers
-}
-
-// listWaiting orders the waits by resource, environment and deployment: a counting sort by resource of what is ordered by environment.
-func (w *work) listWaiting() {
-	w.plan.Waiting = make([]Waiting, 0, w.waiting)
-	if len(w.environments) == 1 {
-		for i := range w.waits {
-			w.listWait(int32(i))
-		}
-		return
-	}
-	ends := make([]int32, len(w.resources)+1)
-	for i := range w.targets {
-		ends[w.targets[i].resource+1]++
-	}
-	for r := range w.resources {
-		ends[r+1] += ends[r]
-	}
-	order := make([]int32, len(w.targets))
-	for i := range w.targets {
-		r := w.targets[i].resource
-		order[ends[r]] = int32(i)
-		ends[r]++
-	}
-	for _, i := range order {
-		w.listWait(i)
-	}
-}
-
-func (w *work) listWait(i int32) {
-	wait := w.waits[i]
-	if wait.blockers == 0 {
-		return
-	}
-	own := Waiting{TargetID: w.id(i), Blockers: w.blockers[wait.blockers-1]}
-	switch wait.version {
-	case none:
-	case missing:
-		own.Version = w.vanished[i]
-	default:
-		own.Version = w.versions[w.targets[i].deployment].list[wait.version].ID
-	}
-	w.plan.Waiting = append(w.plan.Waiting, own)
+	blockers        int32 // as work.list returns it
 }
 
 func (w *work) kept(i int32) {

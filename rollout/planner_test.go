@@ -541,7 +541,7 @@ func ExamplePlanner_Plan() {
 	for _, start := range plan.Start { // saved already: dispatch each, create-if-absent by its run id
 		fmt.Println("start", start.Run, "with token", start.Claims[0].Token)
 	}
-	for _, wait := range plan.Waiting {
+	for wait := range plan.Waiting.All() {
 		fmt.Println(wait.Resource, "waits:", wait.Blockers[0])
 	}
 	// Output:

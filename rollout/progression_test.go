@@ -138,7 +138,7 @@ func TestProgression(t *testing.T) {
 			s := staged(row.staging, row.qa)
 			plan := mustPlan(t, compile(t, row.policies), s, minute(row.now))
 			var got []string
-			for _, wait := range plan.Waiting {
+			for wait := range plan.Waiting.All() {
 				if wait.Environment != "prod" {
 					continue
 				}
@@ -262,12 +262,12 @@ func TestProgressionOutOfReach(t *testing.T) {
 		s := staged(row.staging, row.qa)
 		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: minute(2), TargetSelector: "environment.id != 'prod'"})
 		plan := mustPlan(t, compile(t, row.policies), s, minute(10))
-		k := slices.IndexFunc(plan.Waiting, func(w rollout.Waiting) bool { return w.Environment == "prod" })
-		if k < 0 || plan.Waiting[k].Blockers[0].Reason != rollout.ReasonProgressionWaiting {
+		k := slices.IndexFunc(waitingOf(plan), func(w rollout.Waiting) bool { return w.Environment == "prod" })
+		if k < 0 || waitingOf(plan)[k].Blockers[0].Reason != rollout.ReasonProgressionWaiting {
 			t.Errorf("%s: prod does not wait for the others: %q", row.why, blockers(plan))
 			continue
 		}
-		if got := plan.Waiting[k].Blockers[0].Data.Detail; got != row.detail {
+		if got := waitingOf(plan)[k].Blockers[0].Data.Detail; got != row.detail {
 			t.Errorf("%s: %q, want %q", row.why, got, row.detail)
 		}
 	}

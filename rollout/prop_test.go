@@ -505,7 +505,7 @@ func hasWindows(policies []rollout.Policy) bool {
 
 // count notes the reasons for which a plan makes targets wait.
 func count(seen testseed.Tally, plan rollout.Plan) {
-	for _, w := range plan.Waiting {
+	for w := range plan.Waiting.All() {
 		for _, b := range w.Blockers {
 			seen[string(b.Reason)]++
 		}
@@ -882,7 +882,7 @@ func TestI15EveryWaitCanEnd(t *testing.T) {
 			}
 			said[start.TargetID] = true
 		}
-		for _, wait := range w.plan.Waiting {
+		for wait := range w.plan.Waiting.All() {
 			said[wait.TargetID] = true
 			if len(wait.Blockers) == 0 {
 				t.Fatalf("%v waits for nothing", wait.TargetID)
@@ -992,7 +992,7 @@ func TestI7JoinersAndLeavers(t *testing.T) {
 func TestI10AllBlockers(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency), func(t *rapid.T, w *world) {
-		for _, wait := range w.plan.Waiting {
+		for wait := range w.plan.Waiting.All() {
 			s := cloneFleet(w.s)
 			named := map[string]bool{}
 			for _, b := range wait.Blockers {
@@ -1137,14 +1137,15 @@ func TestI12ErrorsStayAtHome(t *testing.T) {
 				t.Fatal(err)
 			}
 			others := rollout.Plan{}
+			var waiting []rollout.Waiting
 			for _, start := range plan.Start {
 				if start.Resource != s.Resources[0].ID {
 					others.Start = append(others.Start, start)
 				}
 			}
-			for _, wait := range plan.Waiting {
+			for wait := range plan.Waiting.All() {
 				if wait.Resource != s.Resources[0].ID {
-					others.Waiting = append(others.Waiting, wait)
+					waiting = append(waiting, wait)
 				} else if wait.Version == "" && wait.Blockers[0].Reason == rollout.ReasonSelectorError {
 					seen["held"]++
 					if _, starts := byTarget(plan)[wait.TargetID]; starts {
@@ -1152,6 +1153,7 @@ func TestI12ErrorsStayAtHome(t *testing.T) {
 					}
 				}
 			}
+			others.Waiting = rollout.NewWaitingList(waiting...)
 			plans[value] = others
 		}
 		if diff := cmp.Diff(text(t, plans["x"]), text(t, plans[""])); diff != "" {

@@ -1198,7 +1198,7 @@ func describe(p rollout.Plan) outcome {
 		slices.Sort(claims)
 		out.Start = append(out.Start, fmt.Sprintf("%s@%s %s %s %v%s", s.Run, s.Version, s.Group, s.Reason, claims, map[bool]string{true: " rollback"}[s.Purpose == rollout.PurposeRollback]))
 	}
-	for _, w := range p.Waiting {
+	for w := range p.Waiting.All() {
 		var blockers []string
 		for _, b := range w.Blockers {
 			text := string(b.Reason)

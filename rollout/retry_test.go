@@ -50,9 +50,9 @@ func TestRetriesOfSeveralRules(t *testing.T) {
 		{quick + "," + slow, "retry_backoff slow"},
 	} {
 		plan := mustPlan(t, compile(t, policy(row.rules)), s, t0)
-		if len(plan.Waiting) != 1 || len(plan.Waiting[0].Blockers) != 1 {
+		if plan.Waiting.Len() != 1 || len(waitingOf(plan)[0].Blockers) != 1 {
 			t.Errorf("%s: waits %q", row.rules, blockers(plan))
-		} else if b := plan.Waiting[0].Blockers[0]; string(b.Reason)+" "+b.Rule != row.want {
+		} else if b := waitingOf(plan)[0].Blockers[0]; string(b.Reason)+" "+b.Rule != row.want {
 			t.Errorf("%s: %s %s, want %s", row.rules, b.Reason, b.Rule, row.want)
 		}
 	}
@@ -70,9 +70,9 @@ func TestRetriesWithoutEnd(t *testing.T) {
 		{"a delay to the end of time", `"maxRetries":1,"backoffSeconds":9223372036`, time.Unix(0, math.MaxInt64)},
 	} {
 		plan := mustPlan(t, compile(t, policy(`{"retry":{`+row.fields+`}}`)), s, t0)
-		if len(plan.Waiting) != 1 || len(plan.Waiting[0].Blockers) != 1 {
+		if plan.Waiting.Len() != 1 || len(waitingOf(plan)[0].Blockers) != 1 {
 			t.Errorf("%s: waits %q, starts %q", row.why, blockers(plan), started(plan))
-		} else if b := plan.Waiting[0].Blockers[0]; b.Reason != rollout.ReasonRetryBackoff || !b.Until.Equal(row.until) || b.Data.Attempt != 1 || b.Data.Allowed < 2 {
+		} else if b := waitingOf(plan)[0].Blockers[0]; b.Reason != rollout.ReasonRetryBackoff || !b.Until.Equal(row.until) || b.Data.Attempt != 1 || b.Data.Allowed < 2 {
 			t.Errorf("%s: %v (%+v), want until %v", row.why, b, b.Data, row.until)
 		}
 	}

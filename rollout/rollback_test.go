@@ -73,7 +73,7 @@ func TestRollback(t *testing.T) {
 			if got := waits(plan); start != row.start || got != row.waits {
 				t.Errorf("starts %q, waits for %q; want %q, %q", start, got, row.start, row.waits)
 			}
-			for _, wait := range plan.Waiting {
+			for wait := range plan.Waiting.All() {
 				for _, b := range wait.Blockers {
 					if b.Rule == "x" && (b.Status != rollout.Denied || len(b.On) != 2 || b.On[0].Kind != rollout.OnOperator || b.On[1].Kind != rollout.OnVersion) {
 						t.Errorf("%+v is not up to an operator or a version", b)
@@ -105,10 +105,10 @@ func TestRollbackSaysWhy(t *testing.T) {
 		s := fleet(1, "", map[string][]string{"api": {"v0", "v1"}})
 		s.Targets[0].Jobs = row.jobs
 		plan := mustPlan(t, compile(t, policy(`{"id":"x","rollback":{`+row.rule+`}}`)), s, t0)
-		if len(plan.Waiting) != 1 || len(plan.Waiting[0].Blockers) != 1 {
+		if plan.Waiting.Len() != 1 || len(waitingOf(plan)[0].Blockers) != 1 {
 			t.Fatalf("%s: %q", row.why, blockers(plan))
 		}
-		if data := plan.Waiting[0].Blockers[0].Data; !slices.Equal(data.Names, row.names) || data.Detail != row.detail {
+		if data := waitingOf(plan)[0].Blockers[0].Data; !slices.Equal(data.Names, row.names) || data.Detail != row.detail {
 			t.Errorf("%s: %+v, want %q and %q", row.why, data, row.names, row.detail)
 		}
 	}

@@ -36,7 +36,7 @@ func caseInterrupted(t *testing.T, row recorded) {
 	var allowed []int
 	for _, now := range append(in.Nows, in.Nows[len(in.Nows)-1].Add(5*time.Minute)) {
 		n := len(s.Targets)
-		for _, wait := range mustPlan(t, set, s, now).Waiting {
+		for wait := range mustPlan(t, set, s, now).Waiting.All() {
 			if slices.ContainsFunc(wait.Blockers, func(b rollout.Verdict) bool { return b.Reason == rollout.ReasonRolloutNotDue }) {
 				n--
 			}
@@ -113,7 +113,7 @@ func caseMembers(t *testing.T, row recorded) {
 		plan := mustPlan(t, set, s, now)
 		carryOut(t, &s, plan, now, rollout.JobInProgress)
 	}
-	for _, wait := range mustPlan(t, set, s, now).Waiting {
+	for wait := range mustPlan(t, set, s, now).Waiting.All() {
 		if wait.Deployment != in.Member {
 			continue
 		}
@@ -183,7 +183,7 @@ func caseScope(t *testing.T, raw rawCase) {
 		for _, start := range plan.Start {
 			ranked = append(ranked, start.Resource)
 		}
-		for _, wait := range plan.Waiting {
+		for wait := range plan.Waiting.All() {
 			ranked = append(ranked, wait.Resource)
 		}
 		slices.Sort(ranked)
@@ -417,7 +417,7 @@ func caseProgression(t *testing.T, raw rawCase) {
 		{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}]}`, in.Soak))
 	plan := mustPlan(t, set, s, now)
 	checkTarget(t, plan, "r", want.Decision, time.Time{})
-	if in.Matching != nil && plan.Waiting[0].Blockers[0].Reason != rollout.ReasonProgressionNoEnvironment {
+	if in.Matching != nil && waitingOf(plan)[0].Blockers[0].Reason != rollout.ReasonProgressionNoEnvironment {
 		t.Errorf("blockers %q", blockers(plan))
 	}
 	if want.Satisfied != "" && plan.State.Rollouts[0].StartAt.Format("15:04") != want.Satisfied {
@@ -446,7 +446,7 @@ func caseRollback(t *testing.T, raw rawCase) {
 		t.Fatal(err)
 	}
 	plan := mustPlan(t, compile(t, policy(fmt.Sprintf(`{"rollback":{"onJobStatuses":%s}}`, statuses))), s, t0)
-	if len(plan.Start)+len(plan.Waiting) != 0 || plan.Keep.Current != 1 || want.Decision != "allow" {
+	if len(plan.Start)+plan.Waiting.Len() != 0 || plan.Keep.Current != 1 || want.Decision != "allow" {
 		t.Errorf("starts %q, waits %q: only the newest job counts", started(plan), blockers(plan))
 	}
 }
@@ -464,7 +464,7 @@ func caseBusy(t *testing.T, raw rawCase) {
 	}
 	plan := mustPlan(t, compile(t, "[]"), s, t0)
 	checkTarget(t, plan, "r1", want.Decision, time.Time{})
-	if want.Decision == "deny" && plan.Waiting[0].Blockers[0].Reason != rollout.ReasonTargetBusy {
+	if want.Decision == "deny" && waitingOf(plan)[0].Blockers[0].Reason != rollout.ReasonTargetBusy {
 		t.Errorf("blockers %q", blockers(plan))
 	}
 }

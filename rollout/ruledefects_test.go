@@ -16,7 +16,7 @@ func TestDefectSharedCooldownReference(t *testing.T) {
 	s.Versions[0].CreatedAt, s.Versions[1].CreatedAt = minute(-10), minute(-1)
 	s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobSuccessful, -5)}
 	plan := mustPlan(t, compile(t, policy(`{"versionCooldown":{"intervalSeconds":3600}}`)), s, t0)
-	if got := started(plan); !slices.Equal(got, []string{"r2/api@v2"}) || len(plan.Waiting) != 1 {
+	if got := started(plan); !slices.Equal(got, []string{"r2/api@v2"}) || plan.Waiting.Len() != 1 {
 		t.Errorf("starts %q, waits %q", got, blockers(plan))
 	}
 }
@@ -38,7 +38,7 @@ func TestDefectStartInsideDeny(t *testing.T) {
 	s.Versions[1].CreatedAt = instantOf(t, "2025-01-06T11:00:00Z")
 	set := compile(t, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":300}},`+weekly("a", "10:00", "12:00", deny)+","+weekly("b", "12:00", "14:00", deny)))
 	plan := mustPlan(t, set, s, instantOf(t, "2025-01-06T12:00:00Z"))
-	if len(plan.Start) != 0 || plan.Waiting[0].Blockers[0].Until.Hour() != 14 {
+	if len(plan.Start) != 0 || waitingOf(plan)[0].Blockers[0].Until.Hour() != 14 {
 		t.Errorf("starts %q, waits for %q", started(plan), waits(plan))
 	}
 }
@@ -94,7 +94,7 @@ func TestDefectNothingSelectable(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := explanation.Versions[len(explanation.Versions)-1]
-		if len(plan.Start) != 0 || len(plan.Waiting) != 1 || explanation.Current != "v1" || last.Version != "v1" || last.Prospect != rollout.ProspectKept {
+		if len(plan.Start) != 0 || plan.Waiting.Len() != 1 || explanation.Current != "v1" || last.Version != "v1" || last.Prospect != rollout.ProspectKept {
 			t.Errorf("%s: starts %q\n%s", rule, started(plan), explanation)
 		}
 	}
@@ -105,7 +105,7 @@ func TestDefectSuccessAfterSuccess(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobSuccessful, -1)}
 	for _, rules := range []string{`{"retry":{"maxRetries":9}}`, `{"rollback":{"onVerificationFailure":true}}`} {
-		if plan := mustPlan(t, compile(t, policy(rules)), s, t0); len(plan.Start)+len(plan.Waiting) != 0 {
+		if plan := mustPlan(t, compile(t, policy(rules)), s, t0); len(plan.Start)+plan.Waiting.Len() != 0 {
 			t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 		}
 	}

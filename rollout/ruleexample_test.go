@@ -101,7 +101,7 @@ func ExampleOverride() {
 	for _, start := range plan.Start {
 		fmt.Println("start", start.Version, "on", start.Resource)
 	}
-	for _, wait := range plan.Waiting {
+	for wait := range plan.Waiting.All() {
 		fmt.Println(wait.Resource, "waits:", wait.Blockers[0])
 	}
 	fmt.Println("look again at", plan.Next.Format(time.TimeOnly))
@@ -139,9 +139,9 @@ func ExampleWithRule() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(len(plan.Start), "start,", len(plan.Waiting), "wait")
-		if len(plan.Waiting) > 0 {
-			fmt.Println(plan.Waiting[0].Blockers[0])
+		fmt.Println(len(plan.Start), "start,", plan.Waiting.Len(), "wait")
+		if plan.Waiting.Len() > 0 {
+			fmt.Println(waitingOf(plan)[0].Blockers[0])
 		}
 		s.Versions[1].Metadata = map[string]string{"ticket": "CHG-17"}
 	}

@@ -135,7 +135,7 @@ func TestI8I9DueTimes(t *testing.T) {
 			dues := make([]time.Time, n)
 			never := n
 			placed := 0
-			for _, wait := range plan.Waiting {
+			for wait := range plan.Waiting.All() {
 				for _, b := range wait.Blockers {
 					switch b.Reason {
 					case rollout.ReasonRolloutNotDue:
@@ -182,7 +182,7 @@ func TestExplanationAgrees(t *testing.T) {
 	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
 		starts := byTarget(w.plan)
 		waiting := map[rollout.TargetID]rollout.Waiting{}
-		for _, wait := range w.plan.Waiting {
+		for wait := range w.plan.Waiting.All() {
 			waiting[wait.TargetID] = wait
 		}
 		before := text(t, w.plan)

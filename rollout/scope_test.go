@@ -64,7 +64,7 @@ func TestScope(t *testing.T) {
 			for _, d := range plan.Diagnostics {
 				told = append(told, string(d.Code)+" "+string(rune('0'+d.Count))+" "+d.Example.Resource)
 			}
-			if !slices.Equal(got, row.want) || !slices.Equal(told, row.diagnostics) || len(plan.Waiting) != 0 || plan.Keep.Current != 4-len(row.want) {
+			if !slices.Equal(got, row.want) || !slices.Equal(told, row.diagnostics) || plan.Waiting.Len() != 0 || plan.Keep.Current != 4-len(row.want) {
 				t.Errorf("starts %q, tells %q, waits %q, keeps %+v; want %q, %q", got, told, blockers(plan), plan.Keep, row.want, row.diagnostics)
 			}
 		})
@@ -84,14 +84,14 @@ func TestScopeOfTheOldest(t *testing.T) {
 func TestScopeBeforeEveryRule(t *testing.T) {
 	s := scoped(toUS)
 	rules := `{"anyApproval":{"minApprovals":1}},{"versionSelector":{"selector":"false"}},{"versionCooldown":{"intervalSeconds":86400}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}},` + weekly("w", "09:00", "17:00", "")
-	for _, wait := range mustPlan(t, compile(t, policy(rules)), s, t0).Waiting {
+	for wait := range mustPlan(t, compile(t, policy(rules)), s, t0).Waiting.All() {
 		if wait.Resource != "r1" && wait.Resource != "r2" {
 			t.Errorf("%v waits for %v", wait.TargetID, wait.Blockers)
 		}
 	}
 	s.Resources[0].Metadata, s.Resources[1].Metadata = nil, nil
 	plan := mustPlan(t, compile(t, policy(rules)), s, t0)
-	if len(plan.Waiting) != 0 || !plan.Next.IsZero() || len(plan.State.Rollouts) != 0 {
+	if plan.Waiting.Len() != 0 || !plan.Next.IsZero() || len(plan.State.Rollouts) != 0 {
 		t.Errorf("waits %q, next %v, rollouts %+v", blockers(plan), plan.Next, plan.State.Rollouts)
 	}
 }
@@ -114,7 +114,7 @@ func TestScopeIsNoRollback(t *testing.T) {
 		s.Targets = s.Targets[2:3]
 		row.change(&s.Targets[0])
 		plan := mustPlan(t, compile(t, policy(`{"retry":{"maxRetries":1}}`)), s, t0)
-		if got := started(plan); !slices.Equal(got, row.want) || len(plan.Waiting) != 0 {
+		if got := started(plan); !slices.Equal(got, row.want) || plan.Waiting.Len() != 0 {
 			t.Errorf("%s: starts %q, waits %q, want %q", row.why, got, blockers(plan), row.want)
 		}
 	}
@@ -144,7 +144,7 @@ func TestScopeInBracket(t *testing.T) {
 	}
 	s.Versions[1].TargetSelector = "resource.metadata['region'] == 'mars'"
 	s.Resources[3].Metadata["region"] = "none"
-	if plan = mustPlan(t, set, s, t0); len(plan.Start)+len(plan.Waiting) != 0 {
+	if plan = mustPlan(t, set, s, t0); len(plan.Start)+plan.Waiting.Len() != 0 {
 		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 	}
 }
@@ -183,7 +183,7 @@ func TestScopedLocksTakeTurns(t *testing.T) {
 		for _, start := range plan.Start {
 			got[start.Resource[1]-'1'] = start.Resource + " " + start.Version + " 0/" // its place is not told
 		}
-		for _, wait := range plan.Waiting {
+		for wait := range plan.Waiting.All() {
 			data := wait.Blockers[0].Data
 			got[wait.Resource[1]-'1'] = fmt.Sprintf("%s %s %d/%d", wait.Resource, wait.Version, data.Position, data.Population)
 			if due := t0.Add(time.Duration(data.Position) * time.Minute); len(wait.Blockers) != 1 || !wait.Blockers[0].Until.Equal(due) {

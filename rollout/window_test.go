@@ -40,11 +40,11 @@ func named(name, rules string) string {
 
 // waits lists the blockers of the first target that waits: reason, rule and until, as HH:MM or a date.
 func waits(plan rollout.Plan) string {
-	if len(plan.Waiting) == 0 {
+	if plan.Waiting.Len() == 0 {
 		return ""
 	}
 	var list []string
-	for _, b := range plan.Waiting[0].Blockers {
+	for _, b := range waitingOf(plan)[0].Blockers {
 		text := string(b.Reason)
 		if b.Rule != "" {
 			text += " " + b.Rule
@@ -139,7 +139,7 @@ func TestWindow(t *testing.T) {
 			if got := waits(plan); got != row.waits || (len(plan.Start) == 1) != (row.waits == "") || next != row.next {
 				t.Errorf("waits for %q, starts %q, next %s; want %q, next %s", got, started(plan), next, row.waits, row.next)
 			}
-			for _, wait := range plan.Waiting {
+			for wait := range plan.Waiting.All() {
 				for _, b := range wait.Blockers {
 					if b.Status != rollout.Pending || b.Until.IsZero() && len(b.On) == 0 {
 						t.Errorf("%+v: a shut window is pending and names what opens it", b)
@@ -153,11 +153,11 @@ func TestWindow(t *testing.T) {
 // TestWindowNeverOpensSays: which opening is looked for, and how far.
 func TestWindowNeverOpensSays(t *testing.T) {
 	plan := mustPlan(t, compile(t, policy(weekly("w", "09:00", "17:00", `"minimumRemainingMinutes":500`))), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
-	if b := plan.Waiting[0].Blockers[0]; b.Data == nil || b.Data.Detail != "no opening of 8h20m0s within 5 years" {
+	if b := waitingOf(plan)[0].Blockers[0]; b.Data == nil || b.Data.Detail != "no opening of 8h20m0s within 5 years" {
 		t.Errorf("%v", b)
 	}
 	plan = mustPlan(t, compile(t, policy(`{"id":"w","deploymentWindow":{"from":"2020-01-01T00:00:00Z","until":"2020-01-02T00:00:00Z"}}`)), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
-	if b := plan.Waiting[0].Blockers[0]; b.Data == nil || b.Data.Detail != "no opening within 5 years" {
+	if b := waitingOf(plan)[0].Blockers[0]; b.Data == nil || b.Data.Detail != "no opening within 5 years" {
 		t.Errorf("%v", b)
 	}
 }
@@ -187,7 +187,7 @@ func TestWindowIsForStartsOnly(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Targets[0].Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0.Add(16 * time.Hour)}}
 	plan := mustPlan(t, set, s, t0.Add(20*time.Hour))
-	if len(plan.Start)+len(plan.Waiting) != 0 || plan.Keep.Started != 1 {
+	if len(plan.Start)+plan.Waiting.Len() != 0 || plan.Keep.Started != 1 {
 		t.Errorf("starts %q, waits %q, keeps %+v", started(plan), blockers(plan), plan.Keep)
 	}
 }
@@ -200,7 +200,7 @@ func dues(t testing.TB, set *rollout.PolicySet, s rollout.Snapshot, start time.T
 	for range plan.Start {
 		list = append(list, start)
 	}
-	for _, wait := range plan.Waiting {
+	for wait := range plan.Waiting.All() {
 		for _, b := range wait.Blockers {
 			if b.Reason == rollout.ReasonRolloutNotDue {
 				list = append(list, b.Until)
@@ -336,7 +336,7 @@ func TestBracketWaitsForWindows(t *testing.T) {
 		set := compile(t, "["+policy(bracket)+`,{"name":"q","selector":"deployment.name == 'b'","rules":[`+weekly("w", "09:00", "12:00", "")+
 			`]},{"name":"r","selector":"deployment.name == 'a'","rules":[`+weekly("v", "13:00", "17:00", "")+"]}]")
 		plan := mustPlan(t, set, s, now) // which ends
-		if len(plan.Start) != 0 || len(plan.Waiting) != 4 || !strings.Contains(waits(plan), "window_closed") {
+		if len(plan.Start) != 0 || plan.Waiting.Len() != 4 || !strings.Contains(waits(plan), "window_closed") {
 			t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 		}
 	})
@@ -353,7 +353,7 @@ func TestBracketWaitsForWindows(t *testing.T) {
 		}
 		carryOut(t, &s, plan, start, rollout.JobInProgress)
 		var due time.Time
-		for _, wait := range mustPlan(t, set, s, start.Add(time.Minute)).Waiting {
+		for wait := range mustPlan(t, set, s, start.Add(time.Minute)).Waiting.All() {
 			for _, b := range wait.Blockers {
 				if b.Reason == "bracket_not_due" {
 					due = b.Until

@@ -111,7 +111,7 @@ func (r *reporter) planned(ctx context.Context, found policies, seen *observatio
 	}
 	err := r.onPolicies(ctx, found, func(policy *v1alpha1.RolloutPolicy) {
 		r.set(policy, &policy.Status.Conditions, condition(v1alpha1.ConditionPlanned, true, reasonPlanned, strings.TrimSuffix(message, "\n"), policy.Generation, r.now))
-		policy.Status.Waiting, policy.Status.Running, policy.Status.NextPlan = int32(len(plan.Waiting)), int32(seen.active+len(plan.Start)), next
+		policy.Status.Waiting, policy.Status.Running, policy.Status.NextPlan = int32(plan.Waiting.Len()), int32(seen.active+len(plan.Start)), next
 	})
 	return errors.Join(err, r.onMachines(ctx, seen, plan))
 }
@@ -134,7 +134,7 @@ func (r *reporter) onPolicies(ctx context.Context, found policies, change func(*
 // behind them, such as who holds the slots, are left out: they change with every start elsewhere, and would have the whole fleet written each time.
 func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollout.Plan) error {
 	waiting := map[string][]rollout.Waiting{}
-	for _, wait := range plan.Waiting {
+	for wait := range plan.Waiting.All() {
 		waiting[wait.Resource] = append(waiting[wait.Resource], wait)
 	}
 	starting := map[string][]string{}

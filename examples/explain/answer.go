@@ -92,7 +92,7 @@ func find(o options) (answer, error) {
 	if err != nil {
 		return a, &program.InputError{Source: program.Blame(err, policyName, name), Err: err}
 	}
-	a = answer{Now: plan.Now, Next: plan.Next, Start: plan.Start, Waiting: plan.Waiting, Keep: plan.Keep, Diagnostics: plan.Diagnostics, compared: o.compare}
+	a = answer{Now: plan.Now, Next: plan.Next, Start: plan.Start, Waiting: slices.Collect(plan.Waiting.All()), Keep: plan.Keep, Diagnostics: plan.Diagnostics, compared: o.compare}
 	if o.compare {
 		old, err := beforeSet.Plan(before, o.beforeNow)
 		if err != nil {

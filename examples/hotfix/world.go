@@ -114,7 +114,7 @@ func (w *witness) see(plan *rollout.Plan) {
 	for _, start := range plan.Start {
 		w.hear(start.TargetID, start.Version)
 	}
-	for _, wait := range plan.Waiting {
+	for wait := range plan.Waiting.All() {
 		w.hear(wait.TargetID, wait.Version)
 		for _, verdict := range wait.Blockers {
 			for _, on := range verdict.On {

@@ -69,9 +69,9 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 	return nil
 }
 
-func waitingText(waiting []rollout.Waiting) string {
+func waitingText(waiting rollout.WaitingList) string {
 	var b strings.Builder
-	for _, w := range waiting {
+	for w := range waiting.All() {
 		fmt.Fprintf(&b, "%s %s %s %s: %s\n", w.Resource, w.Environment, w.Deployment, w.Version, blockersText(w.Blockers))
 	}
 	return b.String()

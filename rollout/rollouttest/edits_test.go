@@ -281,7 +281,7 @@ func (e *editor) check(plan rollout.Plan) {
 			e.report(e, "invariant", "%s", fault)
 		}
 	}
-	for _, wait := range plan.Waiting {
+	for wait := range plan.Waiting.All() {
 		for _, b := range wait.Blockers {
 			e.seen[string(b.Reason)]++
 		}
@@ -294,8 +294,8 @@ func (e *editor) check(plan rollout.Plan) {
 	e.seen["orphan"] += len(plan.Orphans)
 	again := e.clone()
 	again.s.State = plan.State
-	if p := again.plan(e.now); !cmp.Equal(p.Start, plan.Start) || !cmp.Equal(p.Waiting, plan.Waiting) || p.Keep != plan.Keep || !e.asSoon(plan, p) || !cmp.Equal(p.Orphans, plan.Orphans) {
-		e.report(e, "saved", "once its state is saved the plan is another one:\n%s%s%s %v %v", cmp.Diff(plan.Start, p.Start), cmp.Diff(plan.Waiting, p.Waiting), cmp.Diff(plan.Orphans, p.Orphans), plan.Next, p.Next)
+	if p := again.plan(e.now); !cmp.Equal(p.Start, plan.Start) || !cmp.Equal(waitingOf(p), waitingOf(plan)) || p.Keep != plan.Keep || !e.asSoon(plan, p) || !cmp.Equal(p.Orphans, plan.Orphans) {
+		e.report(e, "saved", "once its state is saved the plan is another one:\n%s%s%s %v %v", cmp.Diff(plan.Start, p.Start), cmp.Diff(waitingOf(plan), waitingOf(p)), cmp.Diff(plan.Orphans, p.Orphans), plan.Next, p.Next)
 	}
 	turned := e.clone()
 	slices.Reverse(turned.s.Resources)
@@ -377,7 +377,7 @@ func (e *editor) limits(plan rollout.Plan) {
 			if len(down) > max(before, plan.Pools[at].Max) {
 				e.report(e, "limit", "%d are down (%v), %d may be; starts %v", len(down), slices.Sorted(maps.Keys(down)), plan.Pools[at].Max, plan.Start)
 			}
-			for _, wait := range plan.Waiting { // a drained node is finished
+			for wait := range plan.Waiting.All() { // a drained node is finished
 				for _, b := range wait.Blockers {
 					for _, record := range plan.State.Executions {
 						if strings.HasPrefix(string(b.Reason), "slot_") && record.Open != nil && record.Open.Environment == wait.Environment && record.Resource == wait.Resource &&
@@ -410,7 +410,7 @@ func (e *editor) quiet(plan rollout.Plan, until time.Time) {
 		next := p.Next
 		p.Next = time.Time{}
 		if said(p) != text || !next.IsZero() && (plan.Next.IsZero() || next.Before(plan.Next)) {
-			e.report(e, "quiet", "at %v, before %v, the plan is another one, to be looked at again at %v:\n%s%s%s", at.Sub(e.now), until, next, cmp.Diff(plan.Waiting, p.Waiting), cmp.Diff(plan.Start, p.Start), cmp.Diff(plan.Stuck, p.Stuck))
+			e.report(e, "quiet", "at %v, before %v, the plan is another one, to be looked at again at %v:\n%s%s%s", at.Sub(e.now), until, next, cmp.Diff(waitingOf(plan), waitingOf(p)), cmp.Diff(plan.Start, p.Start), cmp.Diff(plan.Stuck, p.Stuck))
 		}
 	}
 }
@@ -419,7 +419,7 @@ func (e *editor) quiet(plan rollout.Plan, until time.Time) {
 func (e *editor) rest(plan rollout.Plan) {
 	e.seen["rest"]++
 	waits := map[rollout.TargetID]rollout.Waiting{}
-	for _, wait := range plan.Waiting {
+	for wait := range plan.Waiting.All() {
 		waits[wait.TargetID] = wait
 	}
 	held := map[string]bool{}
@@ -429,7 +429,7 @@ func (e *editor) rest(plan rollout.Plan) {
 		}
 		held[record.Resource] = true
 		var told []string
-		for _, wait := range plan.Waiting {
+		for wait := range plan.Waiting.All() {
 			if wait.Resource == record.Resource && wait.Environment == record.Open.Environment {
 				for _, b := range wait.Blockers {
 					told = append(told, string(b.Reason))
@@ -454,7 +454,7 @@ func (e *editor) rest(plan rollout.Plan) {
 	}
 	for _, record := range plan.State.Pools {
 		for _, lease := range record.Leases {
-			waiting := slices.ContainsFunc(plan.Waiting, func(w rollout.Waiting) bool {
+			waiting := slices.ContainsFunc(waitingOf(plan), func(w rollout.Waiting) bool {
 				return lease.Group == "target/"+w.Environment+"/"+w.Deployment && lease.Resource == w.Resource
 			})
 			if !held[lease.Resource] && !waiting && !slices.Contains(plan.Orphans, lease) {

@@ -60,9 +60,9 @@ func ExampleStep_Check() {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	target := rollout.TargetID{Resource: "node-1", Environment: "prod", Deployment: "kubelet"}
 	observed := rollout.Snapshot{Targets: []rollout.Target{{TargetID: target}}}
-	plan := rollout.Plan{Now: now, Waiting: []rollout.Waiting{{
+	plan := rollout.Plan{Now: now, Waiting: rollout.NewWaitingList(rollout.Waiting{
 		TargetID: target, Version: "v2", Blockers: []rollout.Verdict{{Status: rollout.Pending, Reason: "slot_full"}},
-	}}}
+	})}
 	fmt.Println(rollouttest.Step{Snapshot: observed, Plan: plan}.Check())
 	// Output:
 	// rollouttest: invariant wakeup is broken at 2026-03-10T12:00:00Z: kubelet on node-1: slot_full names neither an instant nor an event

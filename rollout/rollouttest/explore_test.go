@@ -304,7 +304,7 @@ func (e *explorer) ask(n *node, store records, v *view) (rollout.Plan, []write) 
 		e.fail(n, "plan", err)
 	}
 	if err := (rollouttest.Step{Snapshot: s, Plan: plan, Dispatched: n.starts, Lagging: v == n.lag}).Check(); err != nil {
-		e.Logf("events %v, start %v, waiting %v, lag %t", plan.Events, plan.Start, plan.Waiting, v == n.lag)
+		e.Logf("events %v, start %v, waiting %v, lag %t", plan.Events, plan.Start, waitingOf(plan), v == n.lag)
 		e.fail(n, "invariant", err)
 	}
 	return plan, e.writes(store, plan.State)
@@ -512,7 +512,7 @@ func (e *explorer) happen(n *node) {
 func (e *explorer) wakeUps() {
 	for _, event := range e.events {
 		waits := map[rollout.TargetID]rollout.Waiting{}
-		for _, w := range event.from.plan.Waiting {
+		for w := range event.from.plan.Waiting.All() {
 			waits[w.TargetID] = w
 		}
 		for _, start := range event.to.plan.Start {
@@ -559,7 +559,7 @@ func (e *explorer) outcome(n *node, plan rollout.Plan) {
 			e.outcomes["ended "+string(event.Status)]++
 		}
 	}
-	for _, w := range plan.Waiting {
+	for w := range plan.Waiting.All() {
 		for _, v := range w.Blockers {
 			e.outcomes[string(v.Reason)]++
 		}
@@ -649,8 +649,8 @@ func (e *explorer) atRest(n *node) {
 		newest[v.Deployment] = v.ID
 	}
 	if n.failures == 0 {
-		if len(n.plan.Waiting) > 0 {
-			e.fail(n, "liveness", fmt.Errorf("nothing failed, and at the end %v", n.plan.Waiting[0]))
+		if n.plan.Waiting.Len() > 0 {
+			e.fail(n, "liveness", fmt.Errorf("nothing failed, and at the end %v", waitingOf(n.plan)[0]))
 		}
 		for _, target := range e.snapshot(&view{n.jobs, n.arrived}).Targets {
 			if target.Current != newest[target.Deployment] {
@@ -662,8 +662,8 @@ func (e *explorer) atRest(n *node) {
 	later := *n
 	later.now = n.now.AddDate(10, 0, 0)
 	plan, _ := e.ask(&later, n.store, &view{n.jobs, n.arrived})
-	if len(plan.Start) > 0 || len(plan.Waiting) != len(n.plan.Waiting) {
-		e.fail(n, "liveness", fmt.Errorf("after ten years of rest %v starts and %d wait", plan.Start, len(plan.Waiting)))
+	if len(plan.Start) > 0 || plan.Waiting.Len() != n.plan.Waiting.Len() {
+		e.fail(n, "liveness", fmt.Errorf("after ten years of rest %v starts and %d wait", plan.Start, plan.Waiting.Len()))
 	}
 	e.outcomes["at rest"]++
 }

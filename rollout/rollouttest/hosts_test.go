@@ -908,7 +908,7 @@ func (m *truth) rest() {
 
 // operate answers what only an operator can.
 func (m *truth) operate(plan rollout.Plan) (did bool) {
-	for _, wait := range plan.Waiting {
+	for wait := range plan.Waiting.All() {
 		if !slices.ContainsFunc(wait.Blockers, func(b rollout.Verdict) bool {
 			return slices.ContainsFunc(b.On, func(c rollout.Condition) bool { return c.Kind == rollout.OnOperator })
 		}) {
@@ -931,7 +931,7 @@ func (m *truth) operate(plan rollout.Plan) (did bool) {
 
 // ended reports whether nothing is left that should not be.
 func (m *truth) ended(plan rollout.Plan) bool {
-	circle := slices.ContainsFunc(plan.Waiting, func(w rollout.Waiting) bool {
+	circle := slices.ContainsFunc(waitingOf(plan), func(w rollout.Waiting) bool {
 		return slices.ContainsFunc(w.Blockers, func(v rollout.Verdict) bool {
 			return slices.Contains([]rollout.Reason{rollout.ReasonDependencyUnmatched, rollout.ReasonDependencyUnmet}, v.Reason)
 		})
@@ -950,7 +950,7 @@ func (m *truth) ended(plan rollout.Plan) bool {
 			}
 		}
 	}
-	for _, w := range plan.Waiting {
+	for w := range plan.Waiting.All() {
 		if slices.ContainsFunc(w.Blockers, func(v rollout.Verdict) bool { return strings.HasPrefix(string(v.Reason), "slot_") }) && !m.edited["members"] {
 			return false
 		}

@@ -395,7 +395,7 @@ func checkNext(s Step) error {
 	if !next.IsZero() && !next.After(s.Plan.Now) {
 		return fmt.Errorf("the plan's Next is %s, which is not after now", next.UTC().Format(time.RFC3339Nano))
 	}
-	for _, w := range s.Plan.Waiting {
+	for w := range s.Plan.Waiting.All() {
 		for _, v := range w.Blockers {
 			if v.Until.After(s.Plan.Now) && (next.IsZero() || next.After(v.Until)) {
 				return fmt.Errorf("%s on %s: waits until %s, and Next is %s", w.Deployment, w.Resource, v.Until.UTC().Format(time.RFC3339Nano), next.UTC().Format(time.RFC3339Nano))
@@ -406,7 +406,7 @@ func checkNext(s Step) error {
 }
 
 func checkWakeUp(s Step) error {
-	for _, w := range s.Plan.Waiting {
+	for w := range s.Plan.Waiting.All() {
 		if len(w.Blockers) == 0 {
 			return fmt.Errorf("%s on %s: waits for no reason", w.Deployment, w.Resource)
 		}
@@ -460,7 +460,7 @@ func checkComplete(s Step) error {
 	}
 	said := len(starts)
 	waits := map[rollout.TargetID]bool{}
-	for _, w := range s.Plan.Waiting {
+	for w := range s.Plan.Waiting.All() {
 		// An older version may start while the newest one waits, such as that of the next group.
 		version, both := starts[w.TargetID]
 		if both && version == w.Version || waits[w.TargetID] {

@@ -14,7 +14,7 @@ const stuckWithin = 31 * 24 * time.Hour
 // targets that wait for somebody who does not come. Nobody starts by time alone who has a blocker that time does not open, and of the others only
 // windows come again.
 func (r *running) atRest(plan *rollout.Plan) bool {
-	if len(plan.Waiting) == 0 || len(r.arrivals)+len(r.ends) > 0 || r.holds(plan) && plan.Now.Sub(r.stirred) < stuckWithin {
+	if plan.Waiting.Len() == 0 || len(r.arrivals)+len(r.ends) > 0 || r.holds(plan) && plan.Now.Sub(r.stirred) < stuckWithin {
 		return false
 	}
 	for i := range r.fleet.Targets {
@@ -22,8 +22,8 @@ func (r *running) atRest(plan *rollout.Plan) bool {
 			return false
 		}
 	}
-	for k := range plan.Waiting {
-		explanation, err := plan.Explain(plan.Waiting[k].TargetID)
+	for waiting := range plan.Waiting.All() {
+		explanation, err := plan.Explain(waiting.TargetID)
 		if err != nil || opens(&explanation) {
 			return false // a planner that does not explain itself is followed to the end
 		}

@@ -100,7 +100,7 @@ func (t Timeline) About(resource string) Timeline {
 type recorder struct {
 	timeline Timeline
 	waits    map[rollout.TargetID]string // what was said last
-	last     []rollout.Waiting
+	last     rollout.WaitingList
 	seen     time.Time // the last instant at which everything was said
 	stirred  time.Time // the last at which anything but waits was said
 	running  []string
@@ -183,8 +183,8 @@ func locksOf(plan *rollout.Plan, id string) (map[string]string, bool) {
 
 // settled records who waits once nothing more starts at an instant.
 func (r *recorder) settled(plan *rollout.Plan) {
-	waits := make(map[rollout.TargetID]string, len(plan.Waiting))
-	for _, w := range plan.Waiting {
+	waits := make(map[rollout.TargetID]string, plan.Waiting.Len())
+	for w := range plan.Waiting.All() {
 		text := w.Version + ": " + blockersText(w.Blockers)
 		waits[w.TargetID] = text
 		if r.waits[w.TargetID] != text {
@@ -323,7 +323,7 @@ func (r *running) inFlight(plan *rollout.Plan) {
 // finish adds up what a run cost. found are the jobs that run besides those that were started.
 func (r *recorder) finish(found []string) {
 	t := &r.timeline
-	t.Left, t.Running = r.last, slices.Concat(found, r.running)
+	t.Left, t.Running = slices.Collect(r.last.All()), slices.Concat(found, r.running)
 	t.Done = !t.CutOff && len(t.Left) == 0 && len(t.Running) == 0
 	t.Drains = len(r.drains)
 	separate := 0

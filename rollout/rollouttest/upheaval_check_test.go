@@ -23,7 +23,7 @@ func (u *upheaval) explained(plan rollout.Plan) {
 			continue
 		}
 		_ = x.String()
-		k := slices.IndexFunc(plan.Waiting, func(w rollout.Waiting) bool { return w.TargetID == t.TargetID })
+		wait, waits := plan.Waiting.Of(t.TargetID)
 		var listed *rollout.VersionExplanation
 		for n := range x.Versions {
 			if x.Versions[n].Listed {
@@ -37,13 +37,13 @@ func (u *upheaval) explained(plan rollout.Plan) {
 			}
 		}
 		switch {
-		case k < 0 && listed != nil:
+		case !waits && listed != nil:
 			u.report(u.editor, "explain", "lists what does not wait\n%v", x)
-		case k >= 0 && listed == nil && len(x.Held) == 0:
-			u.report(u.editor, "explain", "does not list what waits: %v\n%v", plan.Waiting[k], x)
-		case k >= 0 && listed != nil:
+		case waits && listed == nil && len(x.Held) == 0:
+			u.report(u.editor, "explain", "does not list what waits: %v\n%v", wait, x)
+		case waits && listed != nil:
 			var said, explained []string
-			for _, b := range plan.Waiting[k].Blockers {
+			for _, b := range wait.Blockers {
 				said = append(said, b.String())
 			}
 			for _, b := range listed.Blockers() {
@@ -201,7 +201,7 @@ func (u *upheaval) holds(text string, id rollout.TargetID, v *rollout.Version) b
 
 func waits(p rollout.Plan) string {
 	var b strings.Builder
-	for _, w := range p.Waiting {
+	for w := range p.Waiting.All() {
 		fmt.Fprintln(&b, w.TargetID, w.Version, w.Blockers)
 	}
 	return b.String()

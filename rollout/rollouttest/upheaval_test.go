@@ -198,7 +198,7 @@ func (u *upheaval) settle() {
 			return
 		}
 		if round > 12 {
-			u.report(u.editor, "no rest", "an operator is asked for ever: %v; orphans %v", plan.Waiting, plan.Orphans)
+			u.report(u.editor, "no rest", "an operator is asked for ever: %v; orphans %v", waitingOf(plan), plan.Orphans)
 			return
 		}
 		if !u.operate(plan, round) {
@@ -221,7 +221,7 @@ func (u *upheaval) rest() bool {
 
 // operate does what only an operator can do, and reports whether there was anything.
 func (u *upheaval) operate(plan rollout.Plan, round int) (did bool) {
-	for _, wait := range plan.Waiting {
+	for wait := range plan.Waiting.All() {
 		for _, b := range wait.Blockers {
 			if !slices.ContainsFunc(b.On, func(c rollout.Condition) bool { return c.Kind == rollout.OnOperator }) {
 				continue
@@ -265,7 +265,7 @@ func (u *upheaval) end(plan rollout.Plan) {
 			continue
 		}
 		// A dependency that came later may be on something that is not there, or that comes with the group that is queued.
-		if slices.ContainsFunc(plan.Waiting, func(w rollout.Waiting) bool {
+		if slices.ContainsFunc(waitingOf(plan), func(w rollout.Waiting) bool {
 			return w.Resource == record.Resource && w.Environment == record.Open.Environment && slices.ContainsFunc(w.Blockers, func(v rollout.Verdict) bool {
 				return slices.Contains([]rollout.Reason{rollout.ReasonDependencyUnmatched, rollout.ReasonDependencyUnmet, "version_dependency_unmet", rollout.ReasonSelectorError}, v.Reason)
 			})
@@ -277,7 +277,7 @@ func (u *upheaval) end(plan rollout.Plan) {
 	}
 	for _, record := range plan.State.Pools {
 		for _, lease := range record.Leases {
-			waiting := slices.ContainsFunc(plan.Waiting, func(w rollout.Waiting) bool { return lease.Resource == w.Resource })
+			waiting := slices.ContainsFunc(waitingOf(plan), func(w rollout.Waiting) bool { return lease.Resource == w.Resource })
 			if !waiting {
 				u.report(u.editor, "held for ever", "%+v", lease)
 			}
@@ -311,10 +311,8 @@ func (u *upheaval) end(plan rollout.Plan) {
 	}
 	for _, t := range fresh.s.Targets {
 		if t.Current != before[t.TargetID] {
-			at := slices.IndexFunc(plan.Waiting, func(w rollout.Waiting) bool { return w.TargetID == t.TargetID })
 			said := "nothing was said"
-			if at >= 0 {
-				wait := plan.Waiting[at]
+			if wait, waits := plan.Waiting.Of(t.TargetID); waits {
 				said = fmt.Sprint(wait.Version, wait.Blockers)
 				if slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool {
 					// behind what its bracket has locked: it waits for the next group, as the package says of edits

@@ -87,14 +87,18 @@ func TestBrokenPlannersAreCaught(t *testing.T) {
 			}
 		}},
 		{"wakeup", "a wait without an end", func(p *rollout.Plan) {
-			for i := range p.Waiting {
-				p.Waiting[i].Blockers = []rollout.Verdict{{Status: rollout.Pending, Reason: "slot_full"}}
+			list := waitingOf(*p)
+			for i := range list {
+				list[i].Blockers = []rollout.Verdict{{Status: rollout.Pending, Reason: "slot_full"}}
 			}
+			p.Waiting = rollout.NewWaitingList(list...)
 		}},
 		{"wakeup", "a wait without a reason", func(p *rollout.Plan) {
-			for i := range p.Waiting {
-				p.Waiting[i].Blockers = nil
+			list := waitingOf(*p)
+			for i := range list {
+				list[i].Blockers = nil
 			}
+			p.Waiting = rollout.NewWaitingList(list...)
 		}},
 		{"lease", "a claim that was not saved", func(p *rollout.Plan) {
 			for i := range p.State.Pools {
@@ -104,8 +108,8 @@ func TestBrokenPlannersAreCaught(t *testing.T) {
 		{"complete", "a target that nothing is said about", func(p *rollout.Plan) { p.Keep.Current = 0; p.Keep.Started = 0 }},
 		{"quiet", "no wake-up at all, and no wait that would tell", func(p *rollout.Plan) {
 			if !p.Next.IsZero() {
-				p.Keep.Current += len(p.Waiting)
-				p.Next, p.Waiting = time.Time{}, nil
+				p.Keep.Current += p.Waiting.Len()
+				p.Next, p.Waiting = time.Time{}, rollout.WaitingList{}
 			}
 		}},
 		{"again", "what was started is started again under another name", func() func(*rollout.Plan) {
@@ -471,3 +475,6 @@ func TestTraceTellsEnvironmentsApart(t *testing.T) {
 		t.Error("the entries were changed")
 	}
 }
+
+// waitingOf lists who waits in a plan.
+func waitingOf(plan rollout.Plan) []rollout.Waiting { return slices.Collect(plan.Waiting.All()) }

@@ -1,0 +1,242 @@
+package rollout
+
+import (
+	"encoding/json"
+	"iter"
+	"slices"
+	"time"
+)
+
+// Waiting is a target whose newest candidate may not start now.
+type Waiting struct {
+	TargetID
+	Version  string    `json:"version,omitempty"` // the candidate; empty if the target itself is held
+	Blockers []Verdict `json:"blockers"`          // all of them, in the order of the rules; may be shared, do not modify
+}
+
+// WaitingList holds every target whose newest candidate may not start, with all its blockers: by resource, environment and deployment, each target once.
+// In JSON it is a list. The zero WaitingList is empty.
+//
+// What a plan lists is made as it is read, out of the few bytes that the plan keeps of each target: a host that starts what may start and sleeps until
+// [Plan.Next] pays nothing for the reasons of a million others. A list refers to the snapshot like its plan, and may be read by several goroutines, but not
+// beside [Plan.Explain].
+type WaitingList struct {
+	plan *work     // nil: the list is a decoded copy
+	copy []Waiting // in order
+}
+
+// NewWaitingList returns the list of these targets, each of which is there once, for tests of what reads plans. It copies the slice, but not the blockers.
+func NewWaitingList(waiting ...Waiting) WaitingList {
+	list := slices.Clone(waiting)
+	slices.SortStableFunc(list, func(a, b Waiting) int { return a.compare(b.TargetID) })
+	return WaitingList{copy: list}
+}
+
+// Len returns how many targets wait.
+func (l WaitingList) Len() int {
+	if l.plan == nil {
+		return len(l.copy)
+	}
+	return l.plan.waiting
+}
+
+// IsZero reports whether nobody waits.
+func (l WaitingList) IsZero() bool { return l.Len() == 0 }
+
+// All yields the targets that wait, in order.
+func (l WaitingList) All() iter.Seq[Waiting] {
+	if l.plan == nil {
+		return slices.Values(l.copy)
+	}
+	w := l.plan
+	return func(yield func(Waiting) bool) {
+		for i := range w.byResource() {
+			if w.waits[i].blockers != 0 && !yield(w.waitOf(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Of returns what one target waits for; false if it does not wait, or is none of the plan's.
+func (l WaitingList) Of(id TargetID) (Waiting, bool) {
+	if l.plan == nil {
+		k, found := slices.BinarySearchFunc(l.copy, id, func(w Waiting, id TargetID) int { return w.compare(id) })
+		if !found {
+			return Waiting{}, false
+		}
+		return l.copy[k], true
+	}
+	i, known := l.plan.target(id)
+	if !known || l.plan.waits[i].blockers == 0 {
+		return Waiting{}, false
+	}
+	return l.plan.waitOf(i), true
+}
+
+// MarshalJSON writes the list as an array.
+func (l WaitingList) MarshalJSON() ([]byte, error) {
+	return json.Marshal(slices.AppendSeq(make([]Waiting, 0, l.Len()), l.All()))
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (l *WaitingList) UnmarshalJSON(data []byte) error {
+	var list []Waiting
+	if err := json.Unmarshal(data, &list); err != nil {
+		return err
+	}
+	*l = NewWaitingList(list...)
+	return nil
+}
+
+// byResource yields the targets by resource, environment and deployment: a counting sort by resource of what is ordered by environment.
+func (w *work) byResource() iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		if len(w.environments) == 1 {
+			for i := range w.targets {
+				if !yield(int32(i)) {
+					return
+				}
+			}
+			return
+		}
+		ends := make([]int32, len(w.resources)+1)
+		for i := range w.targets {
+			ends[w.targets[i].resource+1]++
+		}
+		for r := range w.resources {
+			ends[r+1] += ends[r]
+		}
+		order := make([]int32, len(w.targets))
+		for i := range w.targets {
+			r := w.targets[i].resource
+			order[ends[r]] = int32(i)
+			ends[r]++
+		}
+		for _, i := range order {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+func (w *work) waitOf(i int32) Waiting {
+	wait := w.waits[i]
+	own := Waiting{TargetID: w.id(i), Blockers: w.blockersOf(wait.blockers)}
+	switch wait.version {
+	case none:
+	case missing:
+		own.Version = w.vanished[i]
+	default:
+		own.Version = w.versions[w.targets[i].deployment].list[wait.version].ID
+	}
+	return own
+}
+
+// wait is what one target waits for, in few bytes: there may be a million.
+type wait struct {
+	version  int32 // number of the candidate; none or missing
+	blockers int32 // as work.list returns it; 0: the target does not wait
+	start    int32 // one more than the index of its start in the plan; 0: it does not start
+}
+
+// ahead is a list of blockers of a single one: the turn of the target, or of its resource, that comes at a certain instant. Most of a rollout waits for nothing
+// else, everybody for a turn of their own, which is 24 bytes here and 200 as a verdict.
+type ahead struct {
+	seconds     int64 // since 1970
+	nanoseconds int32
+	position    int32
+	order       int32 // index in work.orders
+}
+
+// order is what the turns of one rollout have in common.
+type order struct {
+	reason     Reason
+	rule       string
+	population int
+}
+
+// wait says why the newest candidate of a target does not start.
+func (w *work) wait(i int32, version string, blockers []Verdict) {
+	n := w.versions[w.targets[i].deployment].number(version)
+	if n == missing && w.waits[i].blockers == 0 {
+		w.vanished[i] = version
+	}
+	w.waitNumber(i, n, blockers)
+}
+
+// waitNumber is wait for a version that is known by its number.
+func (w *work) waitNumber(i, version int32, blockers []Verdict) {
+	w.waitFor(i, version, w.list(blockers))
+}
+
+// waitFor is wait for blockers that are listed. The first word about a target counts: it is that of the newest candidate.
+func (w *work) waitFor(i, version, blockers int32) {
+	own := &w.waits[i]
+	if w.leaves(i) || own.blockers != 0 {
+		return
+	}
+	own.version, own.blockers = version, blockers
+	w.waiting++
+}
+
+// list keeps blockers, and returns a number by which they are found: one more than the index in work.blockers, or less than zero for one in work.turnsAhead.
+// They are no longer used by whoever made them. Targets of one resource mostly wait for the same reasons, one after the other: neighbours share an entry.
+func (w *work) list(blockers []Verdict) int32 {
+	if isTurn(blockers) {
+		v := &blockers[0]
+		own := order{v.Reason, v.Rule, v.Data.Population}
+		if n := len(w.orders); n == 0 || w.orders[w.lastOrder] != own {
+			k, known := w.orderOf[own]
+			if !known {
+				k = int32(n)
+				w.orders, w.orderOf[own] = append(w.orders, own), k
+			}
+			w.lastOrder = k
+		}
+		w.turnsAhead = push(w.turnsAhead, ahead{v.Until.Unix(), int32(v.Until.Nanosecond()), int32(v.Data.Position), w.lastOrder})
+		w.forget(blockers)
+		return -int32(len(w.turnsAhead))
+	}
+	if n := len(w.blockers); n == 0 || &w.blockers[n-1][0] != &blockers[0] || len(w.blockers[n-1]) != len(blockers) {
+		w.blockers = push(w.blockers, blockers)
+	}
+	return int32(len(w.blockers))
+}
+
+// blockersOf are the blockers that list kept.
+func (w *work) blockersOf(listed int32) []Verdict {
+	if listed > 0 {
+		return w.blockers[listed-1]
+	}
+	own := &w.turnsAhead[-listed-1]
+	order := &w.orders[own.order]
+	return []Verdict{{
+		Status: Pending, Reason: order.reason, Rule: order.rule, Until: time.Unix(own.seconds, int64(own.nanoseconds)).UTC(),
+		Data: &Data{Position: int(own.position), Population: order.population},
+	}}
+}
+
+// isTurn reports whether blockers are nothing but a turn that comes at a certain instant.
+func isTurn(blockers []Verdict) bool {
+	if len(blockers) != 1 || blockers[0].Data == nil || blockers[0].Until.IsZero() || len(blockers[0].On) > 0 || blockers[0].Status != Pending {
+		return false
+	}
+	d := blockers[0].Data
+	return d.Attempt == 0 && d.Allowed == 0 && d.Names == nil && d.Detail == ""
+}
+
+// forget makes room again for a turn that nobody is told of, or that is kept in fewer bytes. Nobody else refers to it: what is asked once for many targets is
+// never a turn.
+func (w *work) forget(blockers []Verdict) {
+	if !isTurn(blockers) {
+		return
+	}
+	if n := len(w.verdicts); n > 0 && &w.verdicts[n-1] == &blockers[0] {
+		if m := len(w.data); m > 0 && &w.data[m-1] == blockers[0].Data {
+			w.data = w.data[:m-1]
+		}
+		w.verdicts = w.verdicts[:n-1]
+	}
+}

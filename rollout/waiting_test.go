@@ -1,0 +1,198 @@
+package rollout_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// waitingFleet waits for turns that come later, in two environments, but for one target that is busy besides and one that is done.
+func waitingFleet(t *testing.T) (*rollout.PolicySet, rollout.Snapshot) {
+	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v2"}})
+	s.Environments = append(s.Environments, rollout.Environment{ID: "beta"})
+	for _, target := range slices.Clone(s.Targets) {
+		target.Environment = "beta"
+		s.Targets = append(s.Targets, target)
+	}
+	s.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
+	s.Targets[1].Current = "v2"
+	return compile(t, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`)), s
+}
+
+func TestWaitingList(t *testing.T) {
+	set, s := waitingFleet(t)
+	waiting := map[rollout.TargetID]bool{}
+	for _, target := range s.Targets {
+		waiting[target.TargetID] = target.Current != "v2"
+	}
+	plan := mustPlan(t, set, s, t0)
+	for _, start := range plan.Start {
+		waiting[start.TargetID] = false
+	}
+	encoded, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decoded rollout.Plan
+	if err := json.Unmarshal(encoded, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Collect(plan.Waiting.All())
+	reversed := slices.Clone(all)
+	slices.Reverse(reversed)
+	for name, list := range map[string]rollout.WaitingList{"of the plan": plan.Waiting, "decoded": decoded.Waiting, "made": rollout.NewWaitingList(reversed...)} {
+		t.Run(name, func(t *testing.T) {
+			var ids []string
+			for w := range list.All() {
+				ids = append(ids, w.Resource+"/"+w.Environment+"/"+w.Deployment)
+				if !waiting[w.TargetID] || w.Version != "v2" || len(w.Blockers) == 0 {
+					t.Errorf("%+v", w)
+				}
+			}
+			if !slices.IsSorted(ids) || len(slices.Compact(ids)) != list.Len() || list.Len() < 6 || list.IsZero() {
+				t.Errorf("%d: %q", list.Len(), ids)
+			}
+			if diff := cmp.Diff(all, slices.Collect(list.All())); diff != "" {
+				t.Error(diff)
+			}
+			for range list.All() {
+				break // a reader may stop
+			}
+			for id, waits := range waiting {
+				if w, found := list.Of(id); found != waits || found && w.TargetID != id || !found && w.Blockers != nil {
+					t.Errorf("%v: %+v %t", id, w, found)
+				}
+			}
+			for _, id := range []rollout.TargetID{{}, {Resource: "r1", Environment: "prod", Deployment: "nothing"}, {Resource: "r1", Environment: "nowhere", Deployment: "api"}} {
+				if w, found := list.Of(id); found {
+					t.Errorf("%v waits: %+v", id, w)
+				}
+			}
+			if again, err := json.Marshal(list); err != nil || !json.Valid(again) || !slices.Equal(again, encode(t, plan.Waiting)) {
+				t.Errorf("%s %v", again, err)
+			}
+		})
+	}
+	if k := slices.IndexFunc(all, func(w rollout.Waiting) bool { return w.TargetID == s.Targets[0].TargetID }); k >= 0 {
+		if b := all[k].Blockers; b[len(b)-1].Reason != rollout.ReasonTargetBusy {
+			t.Errorf("%v: a turn is not all that the first one waits for", b)
+		}
+	}
+}
+
+func encode(t *testing.T, v any) []byte {
+	t.Helper()
+	encoded, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
+}
+
+// TestWaitingListEmpty: of a plan for which nobody waits, and the zero list, which reads as one.
+func TestWaitingListEmpty(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1"}})
+	for name, list := range map[string]rollout.WaitingList{"of a plan": mustPlan(t, compile(t, "[]"), s, t0).Waiting, "zero": {}, "made": rollout.NewWaitingList()} {
+		_, found := list.Of(s.Targets[0].TargetID)
+		if list.Len() != 0 || !list.IsZero() || found || slices.Collect(list.All()) != nil || string(encode(t, list)) != "[]" {
+			t.Errorf("%s: %d %s", name, list.Len(), encode(t, list))
+		}
+		if text := string(encode(t, rollout.Plan{Waiting: list})); text != string(encode(t, rollout.Plan{})) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	var list rollout.WaitingList
+	if err := json.Unmarshal([]byte(`{}`), &list); err == nil {
+		t.Error("an object is no list")
+	}
+}
+
+// TestWaitingListCopies: a list that is made from a slice does not see what becomes of the slice.
+func TestWaitingListCopies(t *testing.T) {
+	own := []rollout.Waiting{{Version: "v2"}, {Version: "v1"}}
+	own[0].Resource, own[1].Resource = "b", "a"
+	list := rollout.NewWaitingList(own...)
+	own[0].Version, own[1].Version = "x", "x"
+	if got := slices.Collect(list.All()); own[0].Resource != "b" || got[0].Version != "v1" || got[1].Version != "v2" {
+		t.Errorf("%+v of %+v", got, own)
+	}
+}
+
+// TestWaitingListTurns: a turn that is kept in few bytes says what it would say as a verdict, to the nanosecond, whoever else waits between.
+func TestWaitingListTurns(t *testing.T) {
+	s := fleet(40, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v2", "v3"}})
+	s.Versions[len(s.Versions)-1].TargetSelector = "resource.name == 'r7'"
+	for i := range s.Targets {
+		if i%7 == 0 { // not a turn alone
+			s.Targets[i].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
+		}
+	}
+	set := compile(t, policy(`{"gradualRollout":{"rolloutType":"linear-normalized","timeScaleInterval":7}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":0}}`))
+	plan := mustPlan(t, set, s, t0)
+	turns, others := 0, 0
+	for w := range plan.Waiting.All() {
+		explanation, err := plan.Explain(w.TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []rollout.Verdict
+		for _, rule := range explanation.Waits().Blockers() {
+			want = append(want, rule.Verdict)
+		}
+		if diff := cmp.Diff(want, w.Blockers); diff != "" || explanation.Waits().Version != w.Version {
+			t.Errorf("%v: %s", w.TargetID, diff)
+		}
+		if len(w.Blockers) == 1 && w.Blockers[0].Reason == rollout.ReasonRolloutNotDue {
+			turns++
+		} else {
+			others++
+		}
+	}
+	if turns < 20 || others < 5 {
+		t.Errorf("%d wait for a turn alone, %d for something else", turns, others)
+	}
+}
+
+// TestWaitingIsSmall: what a plan keeps of a target that waits for its turn does not depend on how much there is to say about it.
+func TestWaitingIsSmall(t *testing.T) {
+	const n = 50_000
+	set, s := compile(t, policy(curveAlone)), clusters(n)
+	plan := mustPlan(t, set, s, day1)
+	if plan.Waiting.Len() != n-1 {
+		t.Fatalf("%d of %d wait", plan.Waiting.Len(), n)
+	}
+	held := heap()
+	runtime.KeepAlive(&plan)
+	plan = rollout.Plan{}
+	if kept := (held - heap()) / n; kept > 150 {
+		t.Errorf("%d bytes are kept of each target", kept)
+	}
+	runtime.KeepAlive(s)
+}
+
+// A list is read from the first to the last, or asked about one target.
+func ExampleWaitingList() {
+	set := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
+	s := exampleFleet()
+	plan, err := set.Plan(s, t0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, target := range s.Targets {
+		if wait, waits := plan.Waiting.Of(target.TargetID); waits {
+			fmt.Println(wait.Resource, "waits with", wait.Version, "until", wait.Blockers[0].Until.Format(time.TimeOnly))
+		}
+	}
+	fmt.Println(plan.Waiting.Len(), "of", len(s.Targets))
+	// Output:
+	// n2 waits with v2 until 00:10:00
+	// 1 of 2
+}
