@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -31,6 +32,8 @@ func largeFleet(targets int) rollout.Snapshot {
 
 func benchmarkPlan(b *testing.B, set *rollout.PolicySet, s rollout.Snapshot, now time.Time) {
 	b.ReportAllocs()
+	runtime.GC() // of what was made before
+	spent := testseed.CPUTime()
 	for b.Loop() {
 		plan, err := set.Plan(s, now)
 		if err != nil {
@@ -38,7 +41,9 @@ func benchmarkPlan(b *testing.B, set *rollout.PolicySet, s rollout.Snapshot, now
 		}
 		sink = plan
 	}
+	spent = testseed.CPUTime() - spent
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.Targets)), "ns/target")
+	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N)/float64(len(s.Targets)), "cpu-ns/target") // of all cores, the collector's included
 	held := heap()
 	sink = rollout.Plan{}
 	b.ReportMetric(float64(held-heap())/float64(len(s.Targets)), "kept-B/target")
