@@ -1,0 +1,281 @@
+package rollouttest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// check looks at a job that is about to begin.
+func (m *truth) check(l lateStart) {
+	start := l.Start
+	busy := slices.ContainsFunc(m.active(), func(s rollout.Start) bool { return s.Resource == start.Resource }) ||
+		slices.ContainsFunc(m.executions(), func(r *bracket.ExecutionRecord) bool { return r.Resource == start.Resource }) || m.leased(start)
+	open := slices.ContainsFunc(m.executions(), func(r *bracket.ExecutionRecord) bool {
+		grown := len(r.Open.Merged) > 0 || m.edited["members"]
+		return grown && r.Resource == start.Resource && r.Open.Group == start.Group
+	})
+	if start.Reason == "slot_already_down" {
+		m.seen["already down"]++
+	}
+	m.seen[map[bool]string{true: "execution", false: "alone"}[!strings.HasPrefix(start.Group, "target/")]]++
+	for _, claim := range start.Claims {
+		in := m.in(claim.Pool)
+		if in[start.Resource] || m.free[start.Resource] || start.Reason == rollout.ReasonOverridden || m.edited["let past"] && start.Reason == "slot_already_down" || busy && m.edited["scope"] || open {
+			if !in[start.Resource] {
+				m.free[start.Resource+" "+claim.Pool] = true // it came in beside the limit
+			}
+			continue
+		}
+		m.seen["entered"]++
+		in[start.Resource] = true
+		maps.DeleteFunc(in, func(id string, _ bool) bool { return m.free[id] || m.free[id+" "+claim.Pool] })
+		if limit := max(l.max[claim.Pool], m.limits[fmt.Sprint(claim.Pool, claim.Token)]); len(in) > limit {
+			m.fail("%s of %s enters pool %s of limit %d, by %s: %v", start.Run, l.host.name, claim.Pool, limit, start.Reason, slices.Sorted(maps.Keys(in)))
+		}
+		if family, value, grouped := strings.Cut(claim.Pool, "/"); grouped && m.oneKey(l.host.set, family) && !m.edited["scope"] && len(m.free) == 0 { // who is unavailable makes its key active
+			for _, other := range []string{"eu", "us"} {
+				if who := m.in(family + "/" + other); other != value {
+					maps.DeleteFunc(who, func(id string, _ bool) bool { return m.free[id] })
+					if len(who) > 0 {
+						m.fail("%s of %s makes the key %s active, and %v is active in %s", start.Run, l.host.name, value, who, other)
+					}
+				}
+			}
+		}
+	}
+	if start.Purpose == rollout.PurposeRollback {
+		return
+	}
+	order := func(id string) int {
+		return slices.IndexFunc(m.fleet.Versions, func(v rollout.Version) bool { return v.ID == id })
+	}
+	if has := m.current[start.TargetID]; order(start.Version) < order(has) && !m.edited["policies"] {
+		m.fail("%s of %s takes %s back", start.Run, l.host.name, has)
+	}
+	for _, record := range m.executions() {
+		if open := record.Open; record.Resource == start.Resource && open.Group == start.Group && open.Recovery == "" {
+			m.member(start, open)
+		}
+	}
+}
+
+// in is who is at work in a pool by a claim to it.
+func (m *truth) in(pool string) map[string]bool {
+	in := map[string]bool{}
+	for _, start := range m.active() {
+		if holding(start, pool) {
+			in[start.Resource] = true
+		}
+	}
+	for _, record := range m.executions() {
+		for _, start := range m.starts {
+			if start.Resource == record.Resource && start.Group == record.Open.Group && holding(start, pool) {
+				in[record.Resource] = true
+			}
+		}
+	}
+	return in
+}
+
+// oneKey reports whether a rule allows one active key only.
+func (m *truth) oneKey(set *rollout.PolicySet, rule string) bool {
+	text := m.texts[set]
+	_, own, found := strings.Cut(text, `{"id":"`+rule+`"`)
+	own, _, _ = strings.Cut(own, "}}")
+	return found && strings.Contains(own, "maxActiveKeys")
+}
+
+// member makes sure that everybody who comes before in an execution has succeeded by a job.
+func (m *truth) member(start rollout.Start, open *bracket.Execution) {
+	m.seen["member"]++
+	own := slices.IndexFunc(open.Members, func(e bracket.ExecutionMember) bool { return e.Deployment == start.Deployment })
+	if own < 0 {
+		m.fail("%s is no member", start.Run)
+	}
+	for _, other := range open.Members {
+		before := other.Role == bracket.Pre && open.Members[own].Role != bracket.Pre || other.Role == bracket.Main && open.Members[own].Role == bracket.Post
+		if !before || other.Status == bracket.MemberSkipped || other.Status == bracket.MemberCancelled || other.Status == bracket.MemberRolledBack {
+			continue
+		}
+		target := rollout.TargetID{Resource: start.Resource, Environment: start.Environment, Deployment: other.Deployment}
+		if !slices.ContainsFunc(m.jobs[target], func(j rollout.Job) bool {
+			group := m.starts[j.Run].Group
+			return j.Status == rollout.JobSuccessful && (group == open.Group || slices.Contains(open.Merged, group))
+		}) {
+			m.fail("%s begins while %s is %s", start.Run, other.Deployment, other.Status)
+		}
+	}
+}
+
+// place is the limit under which a resource has got the place in a pool that its leases hold: a limit that is lower by now takes nothing back.
+func (m *truth) place(plan rollout.Plan, pool, resource string) (limit int) {
+	for _, record := range plan.State.Pools {
+		for _, lease := range record.Leases {
+			if record.Key == pool && lease.Resource == resource {
+				limit = max(limit, m.limits[fmt.Sprint(pool, lease.Token)])
+			}
+		}
+	}
+	return limit
+}
+
+// lagged: what the invariants look for in a view, and the view is of several times. The limit is checked against the truth: a start that a planner claimed in
+// part, and claims the rest of, passes there for one that takes a place in both pools.
+func (m *truth) lagged(err error) bool {
+	for _, line := range strings.Split(err.Error(), "\n") {
+		if strings.Contains(line, "invariant ") && !(strings.Contains(line, "invariant limit") || strings.Contains(line, "invariant order") || strings.Contains(line, "invariant forward") ||
+			m.edited["any"] && strings.Contains(line, "invariant locked")) {
+			return false
+		}
+	}
+	return true
+}
+
+// ended reports whether nothing is left that should not be.
+func (m *truth) ended(plan rollout.Plan) bool {
+	circle := slices.ContainsFunc(waitingOf(plan), func(w rollout.Waiting) bool {
+		return slices.ContainsFunc(w.Blockers, func(v rollout.Verdict) bool {
+			return slices.Contains([]rollout.Reason{rollout.ReasonDependencyUnmatched, rollout.ReasonDependencyUnmet}, v.Reason)
+		})
+	})
+	if circle {
+		m.seen["circle"]++
+		return true
+	}
+	if len(m.executions()) > 0 && !m.edited["members"] {
+		return false
+	}
+	for _, record := range m.stored(rollout.Snapshot{}).State.Pools {
+		for _, lease := range record.Leases {
+			if !slices.ContainsFunc(m.executions(), func(r *bracket.ExecutionRecord) bool { return r.Resource == lease.Resource }) {
+				return false
+			}
+		}
+	}
+	for w := range plan.Waiting.All() {
+		if slices.ContainsFunc(w.Blockers, func(v rollout.Verdict) bool { return strings.HasPrefix(string(v.Reason), "slot_") }) && !m.edited["members"] {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *truth) record(pool string) concurrency.Record {
+	value, _, err := m.store.Load(context.Background(), rollout.PoolRecordKey(pool))
+	if err != nil {
+		return concurrency.NewRecord(pool)
+	}
+	record, err := concurrency.ParseRecord(value)
+	if err != nil {
+		m.fail("%v", err)
+	}
+	return record
+}
+
+// executions are the open ones. Each is asked for many times before it changes.
+func (m *truth) executions() (open []*bracket.ExecutionRecord) {
+	entries, err := m.store.List(context.Background(), "bracket/execution/")
+	if err != nil {
+		m.fail("%v", err)
+	}
+	for _, entry := range entries {
+		record, known := m.decoded[string(entry.Value)]
+		if !known {
+			record = new(bracket.ExecutionRecord)
+			if err := json.Unmarshal(entry.Value, record); err != nil {
+				m.fail("%v", err)
+			}
+			m.decoded[string(entry.Value)] = record
+		}
+		if record.Open != nil {
+			open = append(open, record)
+		}
+	}
+	return open
+}
+
+// leased reports whether a resource has a lease in a pool of which the start knows nothing.
+func (m *truth) leased(start rollout.Start) bool {
+	entries, err := m.store.List(context.Background(), "pool/")
+	for _, entry := range entries {
+		if !strings.Contains(string(entry.Value), strconv.Quote(start.Resource)) {
+			continue
+		}
+		record, wrong := concurrency.ParseRecord(entry.Value)
+		err = errors.Join(err, wrong)
+		if !holding(start, record.Key) && slices.ContainsFunc(record.Leases, func(l concurrency.Lease) bool { return l.Resource == start.Resource }) {
+			return true
+		}
+	}
+	if err != nil {
+		m.fail("%v", err)
+	}
+	return false
+}
+
+// stored is a view with the state that is stored now.
+func (m *truth) stored(s rollout.Snapshot) rollout.Snapshot {
+	ctx := context.Background()
+	list := func(prefix string, decode func([]byte) error) {
+		entries, err := m.store.List(ctx, prefix)
+		for _, entry := range entries {
+			err = errors.Join(err, decode(entry.Value))
+		}
+		if err != nil {
+			m.fail("%v", err)
+		}
+	}
+	s.State = rollout.State{}
+	list("bracket/group/", func(b []byte) error {
+		r := new(bracket.GroupRecord)
+		s.State.Brackets = append(s.State.Brackets, r)
+		return json.Unmarshal(b, r)
+	})
+	list("bracket/execution/", func(b []byte) error {
+		r := new(bracket.ExecutionRecord)
+		s.State.Executions = append(s.State.Executions, r)
+		return json.Unmarshal(b, r)
+	})
+	list("rollout/", func(b []byte) error {
+		var r rollout.RolloutRecord
+		err := json.Unmarshal(b, &r)
+		s.State.Rollouts = append(s.State.Rollouts, r)
+		return err
+	})
+	list("pool/", func(b []byte) error {
+		r, err := concurrency.ParseRecord(b)
+		s.State.Pools = append(s.State.Pools, r)
+		return err
+	})
+	return s
+}
+
+func brief(p rollout.Plan) string {
+	var b strings.Builder
+	for _, s := range p.Start {
+		fmt.Fprintf(&b, " start %s (%s)", s.Run, s.Reason)
+	}
+	for _, e := range p.Events {
+		fmt.Fprintf(&b, " %s %s %s", e.Kind, e.Group, e.Resource)
+	}
+	for _, record := range p.State.Pools {
+		fmt.Fprintf(&b, " %s:", record.Key)
+		for _, l := range record.Leases {
+			fmt.Fprintf(&b, "%s %s#%d,", l.Resource, l.Group, l.Token)
+		}
+	}
+	for _, o := range p.Orphans {
+		fmt.Fprintf(&b, " orphan %s %s#%d", o.Pool, o.Resource, o.Token)
+	}
+	return b.String()
+}

@@ -1,0 +1,258 @@
+package rollouttest_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/bracket/brackettest"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth {
+	m := &truth{drawn: drawn{t}, seen: seen, compiler: compiler, now: at(2, 9, 0), store: &bracket.MemoryStore{}, jobs: map[rollout.TargetID][]rollout.Job{}, current: map[rollout.TargetID]string{},
+		starts: map[string]rollout.Start{}, limits: map[string]int{}, free: map[string]bool{}, edited: map[string]bool{}, texts: map[*rollout.PolicySet]string{}, decoded: map[string]*bracket.ExecutionRecord{}, faults: true}
+	m.eager = m.number(8, 8, 30)
+	f := &m.fleet
+	for _, id := range []string{"prod", "staging"}[:m.number(1, 1, 2)] {
+		f.Environments = append(f.Environments, rollout.Environment{ID: id, Name: id})
+	}
+	for _, id := range []string{"a", "b", "c", "d"}[:m.number(1, 2, 3, 4, 4)] {
+		f.Deployments = append(f.Deployments, rollout.Deployment{ID: id, Name: id})
+		for n := range m.number(2, 2, 3) {
+			v := version(id, fmt.Sprint(id, n+1), m.now.AddDate(0, 0, n-9))
+			v.Tag, v.Metadata = fmt.Sprint(n+1), map[string]string{"channel": "stable"}
+			f.Versions = append(f.Versions, v)
+		}
+	}
+	for r := range m.number(2, 2, 3, 4) {
+		id := fmt.Sprint("r", r)
+		f.Resources = append(f.Resources, rollout.Resource{ID: id, Name: id, Metadata: map[string]string{"region": m.of("eu", "us")}})
+		for _, e := range f.Environments {
+			for _, d := range f.Deployments {
+				if !m.chance(10) {
+					t := rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: e.ID, Deployment: d.ID}}
+					f.Targets = append(f.Targets, t)
+					m.current[t.TargetID] = d.ID + "1"
+				}
+			}
+		}
+	}
+	if !m.load(m.rules()) {
+		return nil
+	}
+	for k := range m.number(2, 2, 3) {
+		h := &viewer{name: fmt.Sprint("h", k), skew: time.Duration(m.number(0, 0, 30, 60)) * time.Second, counts: m.chance(30), suspects: map[string]time.Time{}}
+		h.client = brackettest.NewFaultStore(m.store, m.fault)
+		for _, part := range parts {
+			m.refresh(h, part)
+		}
+		m.hosts = append(m.hosts, h)
+	}
+	return m
+}
+
+// rules draws policies: a bracket with hooks or none, and pools that share resources with it, one another, and deployments that no bracket has.
+func (m *truth) rules() string {
+	limit := func(id string) string {
+		text := `{"id":"` + id + `","resourceConcurrency":{"groupSelector":"` + m.of("true", "true", "resource.metadata['region'] == 'eu'", "resource.name != 'r1'") + `","limit":` + m.of("1", "1", "2", `"50%"`, `"34%"`)
+		if m.chance(25) {
+			text += `,"groupBy":"resource.metadata['region']"` + m.maybe(50, func() string { return `"maxActiveKeys":1` })
+		} else {
+			text += m.maybe(15, func() string { return `"sharedPool":"shared"` })
+		}
+		return text + m.maybe(20, func() string { return `"strict":true` }) + `}}`
+	}
+	var policies []string
+	for k := range m.number(1, 2, 2, 3) {
+		rules := []string{limit(fmt.Sprint("limit", k))}
+		if k == 0 && m.chance(60) {
+			rules = append(rules, `{"id":"bracket","deploymentBracket":{"deploymentSelector":"`+m.of("true", "deployment.name != 'c'", "deployment.name != 'b'")+`",`+
+				m.of(`"readinessMode":"immediate"`, `"readinessMode":"immediate"`, `"readinessWindowSeconds":120`)+
+				m.maybe(80, func() string { return `"memberRoles":{"pre":"deployment.name == 'a'","post":"deployment.name == 'd'"}` })+
+				m.maybe(40, func() string {
+					return `"onMemberFailure":"` + m.of("run_post", "rollback_member", "rollback_all") + `"`
+				})+
+				m.maybe(40, func() string { return `"overlapStrategy":"merge","preparedStatePersists":true` })+`}}`)
+		}
+		if m.chance(50) {
+			rules = append(rules, fmt.Sprintf(`{"id":"retry%d","retry":{"maxRetries":2,"backoffSeconds":%s}}`, k, m.seconds(0, 60)))
+		}
+		if m.chance(15) {
+			rules = append(rules, fmt.Sprintf(`{"id":"approval%d","anyApproval":{"minApprovals":1}}`, k))
+		}
+		if m.chance(10) {
+			rules = append(rules, fmt.Sprintf(`{"id":"curve%d",%s}`, k, `"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}`))
+		}
+		if m.chance(10) {
+			rules = append(rules, fmt.Sprintf(`{"id":"needs%d",%s}`, k, m.dependency()))
+		}
+		if m.chance(30) {
+			rules = append(rules, limit(fmt.Sprint("more", k)))
+		}
+		selector := "true"
+		if k > 0 || m.chance(20) {
+			selector = m.of("true", "environment.name == 'prod'", "deployment.name == 'a'", "deployment.name == 'b'", "deployment.name == 'c'", "deployment.name != 'a'")
+		}
+		policies = append(policies, fmt.Sprintf(`{"name":"p%d","selector":"%s","rules":[%s]}`, k, selector, strings.Join(rules, ",")))
+	}
+	return "[" + strings.Join(policies, ",") + "]"
+}
+
+// load puts policies in force, unless they are refused.
+func (m *truth) load(text string) bool {
+	policies, err := rollout.ParsePolicies([]byte(text))
+	if err != nil {
+		m.Fatalf("%v\n%s", err, text)
+	}
+	set, err := rollout.Compile(policies, m.compiler)
+	if err != nil {
+		return false
+	}
+	m.sets, m.texts[set] = append(m.sets, set), text
+	m.note("policies %s", text)
+	return true
+}
+
+// edit changes the truth.
+func (m *truth) edit() {
+	m.edited["any"] = true
+	f := &m.fleet
+	r := m.evenly(len(f.Resources))
+	switch m.of("version", "version", "version", "approval", "policies", "relabelled", "removed", "added", "unavailable", "deleted", "override") {
+	case "version":
+		m.ids++
+		d := f.Deployments[m.evenly(len(f.Deployments))].ID
+		v := version(d, fmt.Sprint(d, "9", m.ids), m.now.Add(-time.Second))
+		v.Tag, v.Metadata = "4", map[string]string{"channel": "stable"}
+		f.Versions = append(slices.Clip(f.Versions), v)
+		m.note("release %s", v.ID)
+	case "approval":
+		m.approve()
+	case "policies":
+		if m.chance(50) && m.load(m.rules()) {
+			m.edited["policies"], m.edited["scope"] = true, true
+		}
+	case "relabelled":
+		m.edited["scope"] = true
+		f.Resources = slices.Clone(f.Resources)
+		f.Resources[r].Metadata = map[string]string{"region": m.of("eu", "us")}
+		m.seen["relabelled"]++
+		m.note("%v", f.Resources[r])
+	case "removed":
+		if len(f.Targets) > 2 {
+			k := m.evenly(len(f.Targets))
+			m.note("remove %v", f.Targets[k].TargetID)
+			f.Targets = slices.Delete(slices.Clone(f.Targets), k, k+1)
+			m.seen["removed"]++
+			m.edited["members"] = true
+		}
+	case "added":
+		for _, e := range f.Environments {
+			for _, d := range f.Deployments {
+				id := rollout.TargetID{Resource: f.Resources[r].ID, Environment: e.ID, Deployment: d.ID}
+				if !slices.ContainsFunc(f.Targets, func(t rollout.Target) bool { return t.TargetID == id }) {
+					m.note("add %v", id)
+					f.Targets = append(slices.Clip(f.Targets), rollout.Target{TargetID: id, JoinedAt: m.now})
+					m.edited["members"] = true
+					return
+				}
+			}
+		}
+	case "unavailable":
+		if m.chance(30) {
+			f.Unavailable = nil
+			if m.chance(60) {
+				f.Unavailable = []string{f.Resources[r].ID}
+			}
+			m.note("unavailable %v", f.Unavailable)
+			m.seen["unavailable"]++
+		}
+	case "deleted":
+		if len(f.Resources) > 2 && m.chance(20) {
+			id := f.Resources[r].ID
+			f.Resources = slices.Delete(slices.Clone(f.Resources), r, r+1)
+			f.Targets = slices.DeleteFunc(slices.Clone(f.Targets), func(t rollout.Target) bool { return t.Resource == id })
+			f.DeletedResources = append(slices.Clip(f.DeletedResources), id)
+			m.note("delete %s", id)
+			m.seen["deleted"]++
+			m.edited["members"] = true
+		}
+	case "override":
+		m.ids++
+		f.Overrides = append(slices.Clip(f.Overrides), rollout.Override{ID: fmt.Sprint(m.ids), Rule: m.of("limit0", "limit1", "bracket", "approval0"),
+			Version: f.Versions[m.evenly(len(f.Versions))].ID, CreatedAt: m.now, CreatedBy: "ann", Reason: "urgent", ExpiresAt: m.now.Add(5 * time.Minute)})
+		m.edited["let past"] = true
+		m.note("override %+v", f.Overrides[len(f.Overrides)-1])
+	}
+}
+
+func (m *truth) approve() {
+	for _, v := range m.fleet.Versions {
+		for _, e := range m.fleet.Environments {
+			m.fleet.Approvals = append(slices.Clip(m.fleet.Approvals), rollout.Approval{Version: v.ID, Deployment: v.Deployment, Environment: e.ID, By: "ann", Status: rollout.Approved, At: m.now})
+		}
+	}
+}
+
+// endSome ends a job.
+func (m *truth) endSome() {
+	active := m.active()
+	if len(active) == 0 {
+		return
+	}
+	start := active[m.evenly(len(active))]
+	jobs := slices.Clone(m.jobs[start.TargetID])
+	for k := range jobs {
+		if jobs[k].Run != start.Run {
+			continue
+		}
+		jobs[k].Status, jobs[k].CompletedAt = rollout.JobSuccessful, m.now.Add(m.someHost().skew)
+		if m.faults && m.chance(12) {
+			jobs[k].Status = rollout.JobStatus(m.of("failure", "failure", "cancelled"))
+		}
+		if jobs[k].Status == rollout.JobSuccessful {
+			m.current[start.TargetID] = start.Version
+		}
+		m.note("%s: %s", start.Run, jobs[k].Status)
+	}
+	m.jobs[start.TargetID] = jobs
+}
+
+// active are the starts of the jobs that have not ended, in order of their runs.
+func (m *truth) active() (list []rollout.Start) {
+	for _, run := range slices.Sorted(maps.Keys(m.starts)) {
+		start := m.starts[run]
+		if slices.ContainsFunc(m.jobs[start.TargetID], func(j rollout.Job) bool { return j.Run == run && !j.Status.Terminal() }) {
+			list = append(list, start)
+		}
+	}
+	return list
+}
+
+// Active counts what is active now, whatever the view.
+func (m *truth) Active(_ context.Context, pool string) (holders []concurrency.Holder, _ error) {
+	m.seen["counter"]++
+	for _, start := range m.active() {
+		if holding(start, pool) {
+			holders = append(holders, concurrency.Holder{Resource: start.Resource, Group: start.Group})
+		}
+	}
+	slices.SortFunc(holders, func(a, b concurrency.Holder) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group))
+	})
+	return slices.Compact(holders), nil
+}
+
+func holding(start rollout.Start, pool string) bool {
+	return slices.ContainsFunc(start.Claims, func(c rollout.Claim) bool { return c.Pool == pool })
+}
