@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -194,67 +195,99 @@ func TestApprovedThereLater(t *testing.T) {
 	type step struct {
 		minute   int
 		approve  string                       // a deployment, on which v2 is approved at that minute
-		newer    bool                         // then there is a v3 of a, approved, for r1 alone
+		newer    string                       // the selector of a v3 of a, approved, which is there from then on
 		override *rollout.Override            // of the approval
 		status   map[string]rollout.JobStatus // of the jobs that start then; others succeed
 		end      string                       // a deployment of which the job on r2 succeeds then
-		want     []string
+		want     []string                     // what starts, and in which group
 	}
 	for _, row := range []struct {
 		why      string
 		policies string
+		current  string // of a on r2; empty: v1
 		steps    []step
 	}{
-		{"the group did not lock it, since it locked a newer one for the other resource before anybody might have it", fmt.Sprintf(members, `,{"id":"g","anyApproval":{"minApprovals":1}}`), []step{
-			{minute: 0, newer: true, want: []string{"r1/a@v3"}},
-			{minute: 10, approve: "a", want: []string{"r2/a@v2"}},
-			{minute: 20, approve: "b", want: []string{"r1/b@v2", "r2/b@v2"}},
+		{"the group did not lock it, since it locked a newer one for the other resource before anybody might have it", fmt.Sprintf(members, `,{"id":"g","anyApproval":{"minApprovals":1}}`), "", []step{
+			{minute: 0, newer: "resource.id == 'r1'", want: []string{"r1/a@v3 1"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2 2"}},
+			{minute: 20, approve: "b", want: []string{"r1/b@v2 3", "r2/b@v2 3"}},
 			{minute: 30},
 		}},
-		{"one from the start", fmt.Sprintf(members, "") + gold, []step{
-			{minute: 0, approve: "b", want: []string{"r1/a@v2", "r1/b@v2", "r2/b@v2"}},
-			{minute: 10, approve: "a", want: []string{"r2/a@v2"}},
+		{"one from the start", fmt.Sprintf(members, "") + gold, "", []step{
+			{minute: 0, approve: "b", want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2 2"}},
 			{minute: 20},
 		}},
-		{"at one instant, but seen one after the other", fmt.Sprintf(members, "") + gold, []step{
-			{minute: 0, want: []string{"r1/a@v2", "r1/b@v2"}},
-			{minute: 10, approve: "b", want: []string{"r2/b@v2"}},
-			{minute: 10, approve: "a", want: []string{"r2/a@v2"}},
+		{"at one instant, but seen one after the other", fmt.Sprintf(members, "") + gold, "", []step{
+			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
+			{minute: 10, approve: "b", want: []string{"r2/b@v2 1"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2 2"}},
 			{minute: 20},
 		}},
-		{"while the execution that does without it still runs", fmt.Sprintf(members, "") + gold, []step{
-			{minute: 0, want: []string{"r1/a@v2", "r1/b@v2"}},
-			{minute: 10, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r2/b@v2"}},
+		{"while the execution that does without it still runs", fmt.Sprintf(members, "") + gold, "", []step{
+			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
+			{minute: 10, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r2/b@v2 1"}},
 			{minute: 20, approve: "a"},
-			{minute: 30, end: "b", want: []string{"r2/a@v2"}},
+			{minute: 30, end: "b", want: []string{"r2/a@v2 2"}},
 			{minute: 40},
 		}},
-		{"one after the other", fmt.Sprintf(members, "") + gold, []step{
-			{minute: 0, want: []string{"r1/a@v2", "r1/b@v2"}},
-			{minute: 10, approve: "a", want: []string{"r2/a@v2"}},
-			{minute: 20, approve: "b", want: []string{"r2/b@v2"}},
+		{"one after the other", fmt.Sprintf(members, "") + gold, "", []step{
+			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2 1"}},
+			{minute: 20, approve: "b", want: []string{"r2/b@v2 2"}},
 			{minute: 30},
 		}},
-		{"what failed there in the first group is not begun again by the second", fmt.Sprintf(members, "") + gold, []step{
-			{minute: 0, want: []string{"r1/a@v2", "r1/b@v2"}},
-			{minute: 10, approve: "a", status: map[string]rollout.JobStatus{"a": rollout.JobFailure}, want: []string{"r2/a@v2"}},
+		{"what failed there in the first group is not begun again by the second", fmt.Sprintf(members, "") + gold, "", []step{
+			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
+			{minute: 10, approve: "a", status: map[string]rollout.JobStatus{"a": rollout.JobFailure}, want: []string{"r2/a@v2 1"}},
 			{minute: 20, approve: "b"},
 		}},
-		{"an override lets one in earlier and is over when the others are approved", fmt.Sprintf(members, `,{"id":"g","anyApproval":{"minApprovals":1}}`), []step{
-			{minute: 0, override: &rollout.Override{Resource: "r1", ExpiresAt: t0.Add(5 * time.Minute)}, want: []string{"r1/a@v2", "r1/b@v2"}},
-			{minute: 10, approve: "a", want: []string{"r2/a@v2"}},
-			{minute: 20, approve: "b", want: []string{"r2/b@v2"}},
+		{"it had it before, by hand", fmt.Sprintf(members, "") + gold, "v2", []step{
+			{minute: 0, approve: "b", want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
+			{minute: 10, approve: "a"},
+		}},
+		{"nobody knows what it has", fmt.Sprintf(members, "") + gold, "v0", []step{
+			{minute: 0, approve: "b", want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
+			{minute: 10, approve: "a"},
+		}},
+		{"a newer one has failed there", fmt.Sprintf(strings.Replace(members, `{}`, `{},"onMemberFailure":"run_post"`, 1), "") + gold, "", []step{
+			{minute: 0, newer: "true", status: map[string]rollout.JobStatus{"a": rollout.JobFailure}, want: []string{"r1/a@v3 1", "r1/b@v2 1", "r2/a@v3 1"}},
+			{minute: 10, approve: "a"},
+		}},
+		{"the execution that did without it has failed", fmt.Sprintf(strings.Replace(members, `{}`, `{},"onMemberFailure":"run_post"`, 1), "") + gold, "", []step{
+			{minute: 0, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobFailure}, want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
+			{minute: 10, approve: "a"},
+		}},
+		{"it failed there before, in an execution that has ended", fmt.Sprintf(strings.Replace(members, `{}`, `{},"onMemberFailure":"run_post"`, 1), "") + gold, "", []step{
+			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
+			{minute: 10, approve: "a", status: map[string]rollout.JobStatus{"a": rollout.JobFailure}, want: []string{"r2/a@v2 1"}},
+			{minute: 20, approve: "b"},
+		}},
+		{"the group that has locked it has not been there yet, and an earlier one has", fmt.Sprintf(members, `,{"id":"g","anyApproval":{"minApprovals":1}}`) + strings.Replace(gold, `"id":"g","anyApproval":{"minApprovals":1}`, `"id":"g2","anyApproval":{"minApprovals":2}`, 1), "", []step{
+			{minute: 0, approve: "b", want: []string{"r1/b@v2 1"}},
+			{minute: 10, approve: "b", want: []string{"r2/b@v2 1"}},
+			{minute: 20, approve: "a", want: []string{"r1/a@v2 2"}},
+			{minute: 30, approve: "a", want: []string{"r2/a@v2 2"}},
+			{minute: 40},
+		}},
+		{"an override lets one in earlier and is over when the others are approved", fmt.Sprintf(members, `,{"id":"g","anyApproval":{"minApprovals":1}}`), "", []step{
+			{minute: 0, override: &rollout.Override{Resource: "r1", ExpiresAt: t0.Add(5 * time.Minute)}, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2 1"}},
+			{minute: 20, approve: "b", want: []string{"r2/b@v2 2"}},
 		}},
 	} {
 		set := compile(t, "["+row.policies+"]")
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		if row.current != "" {
+			s.Targets[2].Current = row.current
+		}
 		for k, step := range row.steps {
 			now := t0.Add(time.Duration(step.minute) * time.Minute)
 			if step.approve != "" {
-				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: step.approve, Environment: "prod", By: "ann", Status: rollout.Approved, At: now})
+				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: step.approve, Environment: "prod", By: strconv.Itoa(k), Status: rollout.Approved, At: now})
 			}
-			if step.newer {
-				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: t0, TargetSelector: "resource.id == 'r1'"})
+			if step.newer != "" {
+				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: t0, TargetSelector: step.newer})
 				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v3", Deployment: "a", Environment: "prod", By: "ann", Status: rollout.Approved, At: now})
 			}
 			if o := step.override; o != nil {
@@ -267,7 +300,11 @@ func TestApprovedThereLater(t *testing.T) {
 				}
 			}
 			plan := mustPlan(t, set, s, now)
-			if got := started(plan); !slices.Equal(got, step.want) {
+			got := started(plan)
+			for n, start := range plan.Start {
+				got[n] += " " + strings.TrimPrefix(start.Group, "b/prod/")
+			}
+			if !slices.Equal(got, step.want) {
 				t.Errorf("%s: step %d starts %q, want %q; waits %q", row.why, k, got, step.want, blockers(plan))
 			}
 			var err error
@@ -384,6 +421,31 @@ func TestObstaclesBeforeTheTurn(t *testing.T) {
 	}
 }
 
+// TestVersionSelectorOfOneResource: what a version selector refuses on a resource is not collected for it, so each gets the newest that it may have; an
+// override lets it have what the others get.
+func TestVersionSelectorOfOneResource(t *testing.T) {
+	set := compile(t, policy(`{"id":"V","versionSelector":{"selector":"resource.id != 'r2' || version.tag == 'v2'"}},
+		{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	for _, row := range []struct {
+		why     string
+		version string // and the resource, of which the rule is overridden
+		on      string
+		want    []string
+	}{
+		{"each the newest", "", "", []string{"r1/a@v4", "r2/a@v2", "r3/a@v4"}},
+		{"one of those that are refused", "v3", "r2", []string{"r1/a@v4", "r2/a@v3", "r3/a@v4"}},
+		{"another resource", "v4", "r1", []string{"r1/a@v4", "r2/a@v2", "r3/a@v4"}},
+	} {
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2", "v3", "v4"}})
+		if row.version != "" {
+			s.Overrides = []rollout.Override{{ID: "o", Rule: "V", Version: row.version, Resource: row.on, CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
+		}
+		if got := started(mustPlan(t, set, s, t0)); !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q start, want %q", row.why, got, row.want)
+		}
+	}
+}
+
 // TestMadeAgain: a node that is gone and made again under its name has had its execution of the latest group. It gets its versions all the same, in a group
 // of its own, before anything is released; the other node is left alone, and what fails on the new one is not begun again.
 func TestMadeAgain(t *testing.T) {
@@ -422,6 +484,79 @@ func TestMadeAgain(t *testing.T) {
 	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: "b/prod/2", Resource: "r1"}}
 	step("")
 	step("")
+}
+
+// TestJoinedLate makes r1 again after the first group has been there, in other circumstances. Which group gives it its first version, and when that opened,
+// tells whether it was opened for it.
+func TestJoinedLate(t *testing.T) {
+	t.Parallel()
+	release := func(id, selector string, at int) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{ID: id, Tag: id, Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(at), TargetSelector: selector})
+		}
+	}
+	for _, row := range []struct {
+		why    string
+		rules  string
+		joins  int
+		node   string // if not r1
+		first  string // selector of the first versions
+		edit   func(*rollout.Snapshot)
+		group  string // that starts something on the node at minute 30; none if it is empty
+		opened int
+		starts string
+	}{
+		{why: "after the execution ended", joins: 11, group: "B/prod/2", opened: 11, starts: "v2"},
+		{why: "at the instant at which it ended", joins: 10},
+		{why: "it says itself that it needs a run, and later", joins: 11, edit: func(s *rollout.Snapshot) { s.Targets[0].OutdatedAt = minute(12) }, group: "B/prod/2", opened: 12, starts: "v2"},
+		{why: "a newer version is not published yet", joins: 11, edit: release("v3", "", 31), group: "B/prod/2", opened: 11, starts: "v2"},
+		{why: "a newer one is for others: the group of that follows its own", joins: 11, edit: release("v3", "resource.id == 'r2'", 20), group: "B/prod/3", opened: 20, starts: "v2"},
+		{why: "a newer one is not approved", joins: 11, rules: `,{"anyApproval":{"minApprovals":1}}`, edit: release("v3", "", 20), group: "B/prod/2", opened: 11, starts: "v2"},
+		{why: "a newer one opens a group by being new, and not earlier", joins: 11, edit: release("v3", "", 20), group: "B/prod/2", opened: 20, starts: "v3"},
+		{why: "there is none for it", joins: 11, first: "resource.id == 'r2'", edit: func(s *rollout.Snapshot) { s.Targets[0].Current = "" }},
+		{why: "the records of the groups are lost: the one that closes again takes a number that nobody had", joins: 11, edit: func(s *rollout.Snapshot) { s.State.Brackets = nil }, group: "B/prod/3", opened: 0, starts: "v2"},
+		{why: "it was never there before: the first group begins on it", joins: 11, node: "r0", group: "B/prod/1", opened: 0, starts: "v2"},
+	} {
+		set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":60,"memberRoles":{}}}`+row.rules))
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+		for k := range s.Versions {
+			v := &s.Versions[k]
+			v.TargetSelector = row.first
+			s.Approvals = append(s.Approvals, rollout.Approval{Version: v.ID, Deployment: "a", Environment: "prod", By: "ann", Status: rollout.Approved, At: v.CreatedAt})
+		}
+		carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobInProgress)
+		for k := range s.Targets {
+			x := &s.Targets[k]
+			for j := range x.Jobs {
+				x.Jobs[j].Status, x.Jobs[j].CompletedAt, x.Current = rollout.JobSuccessful, minute(10), x.Jobs[j].Version
+			}
+		}
+		s.State = mustPlan(t, set, s, minute(10)).State
+		x := &s.Targets[0]
+		x.Current, x.Jobs, x.JoinedAt = "", nil, minute(row.joins)
+		if row.node != "" {
+			s.Resources[0].ID, x.Resource = row.node, row.node
+		}
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		plan := mustPlan(t, set, s, minute(30))
+		var got, starts string
+		var opened time.Time
+		for _, start := range plan.Start {
+			if start.Resource == x.Resource {
+				got, starts = start.Group, start.Version
+			}
+		}
+		for _, group := range plan.State.Brackets[0].Closed {
+			if group.ID == got {
+				opened = group.OpenedAt
+			}
+		}
+		if got != row.group || starts != row.starts || got != "" && !opened.Equal(minute(row.opened)) {
+			t.Errorf("%s: %q of group %q, opened at %v; starts %q, waits %q", row.why, starts, got, opened, started(plan), blockers(plan))
+		}
+	}
 }
 
 // TestGroupForOneTarget: a target is outdated while the curve of a group has not come to the others. The group that opens for it takes the place of that one

@@ -127,6 +127,30 @@ func TestExplainTellsWhoWaitsOutOfTurn(t *testing.T) {
 	}
 }
 
+// TestExplainTellsWhatRuns: it is named also if the snapshot does not hold that version any more.
+func TestExplainTellsWhatRuns(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why     string
+		current string
+		jobs    []rollout.Job
+		want    string
+	}{
+		{"nothing", "", nil, ""},
+		{"what the host says", "v1", nil, "v1"},
+		{"what it says, and nobody knows", "v0", nil, "v0"},
+		{"what succeeded last", "", []rollout.Job{{Run: "3", Version: "v2", Status: rollout.JobFailure, CreatedAt: minute(-1)}, {Run: "2", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-2)}}, "v1"},
+		{"what did, and nobody knows", "", []rollout.Job{{Run: "3", Version: "v2", Status: rollout.JobFailure, CreatedAt: minute(-1)}, {Run: "2", Version: "v0", Status: rollout.JobSuccessful, CreatedAt: minute(-2)}}, "v0"},
+	} {
+		s := fleet(1, row.current, map[string][]string{"api": {"v1", "v2"}})
+		s.Targets[0].Jobs = row.jobs
+		plan := mustPlan(t, compile(t, policy(`{"id":"r","retry":{"maxRetries":0}}`)), s, t0)
+		if e, err := plan.Explain(s.Targets[0].TargetID); err != nil || e.Current != row.want {
+			t.Errorf("%s: %q, %v", row.why, e.Current, err)
+		}
+	}
+}
+
 // TestExplainTellsWhyNothingIsToBeDone: a version is kept because it runs, because a job of it is at work, or because it was run again since the
 // target was outdated.
 func TestExplainTellsWhyNothingIsToBeDone(t *testing.T) {

@@ -229,6 +229,27 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
+// TestSuccessorSaysWhomItWaitsFor: what begins on a resource under another rule names the rule, and the resource, of the execution that is still open there.
+func TestSuccessorSaysWhomItWaitsFor(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
+	rule := func(id, members string) *rollout.PolicySet {
+		return compile(t, policy(`{"id":"`+id+`","deploymentBracket":{"deploymentSelector":"`+members+`","readinessMode":"immediate","memberRoles":{}}}`))
+	}
+	plan := mustPlan(t, rule("old", "deployment.name == 'a'"), s, t0)
+	plan.Start = slices.DeleteFunc(plan.Start, func(s rollout.Start) bool { return s.Resource != "r1" || s.Deployment != "a" })
+	carryOut(t, &s, plan, t0, rollout.JobInProgress)
+	plan = mustPlan(t, rule("new", "true"), s, minute(1))
+	if got := started(plan); !slices.Equal(got, []string{"r2/a@v2", "r2/c@v2"}) || plan.Waiting.Len() != 1 {
+		t.Fatalf("starts %q, waits %q", got, blockers(plan))
+	}
+	wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "c"})
+	own := wait.Blockers
+	queued := slices.IndexFunc(own, func(v rollout.Verdict) bool { return v.Reason == "bracket_queued" })
+	if queued < 0 || own[queued].Status != rollout.Pending || own[queued].Rule != "old" || !slices.Equal(own[queued].On, []rollout.Condition{{Kind: rollout.OnExecutionEnd, Rule: "old", Resource: "r1"}}) {
+		t.Errorf("r1/c waits for %+v", own)
+	}
+}
+
 // TestRuleComesBack: a rule is away for a while, in which nobody may start. What had not begun under it is cancelled, and once it is back begins in a
 // group of its own: the versions are new again wherever they do not run.
 func TestRuleComesBack(t *testing.T) {

@@ -250,11 +250,11 @@ func (w *work) keyless(result concurrency.Result) bool {
 	refused := map[int32]bool{}
 	for _, admitted := range result.Admitted {
 		c := &w.candidates[w.turns[admitted.Candidate]]
-		if c.forced || c.member != nil && c.member.pending == nil {
+		if c.forced {
 			continue
 		}
 		var blockers []Verdict
-		for _, claim := range admitted.Claims {
+		for _, claim := range admitted.Claims { // an execution that is open uses its own
 			p := &pools[claim.Pool]
 			if p.Family != "" && keys[p.Family] > p.MaxActiveKeys && !w.inUse(claim.Pool, idle) && !w.usedIn(c, p.Record) {
 				blockers = append(blockers, w.slotVerdict(concurrency.Refusal{Pool: claim.Pool, Reason: concurrency.SlotKeysFull}))

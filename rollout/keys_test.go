@@ -1,12 +1,15 @@
 package rollout_test
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/bracket/brackettest"
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -58,5 +61,71 @@ func TestPlannersShareKeys(t *testing.T) {
 	}
 	if len(reached) < 5 {
 		t.Errorf("%d calls", len(reached))
+	}
+}
+
+// TestKeysActiveBeyondLimit: two planners have claimed in two zones, where one may be active. Whoever would begin on a claim alone waits; who is at work, or was
+// under the claim that it has, goes on.
+func TestKeysActiveBeyondLimit(t *testing.T) {
+	t.Parallel()
+	const zones = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`
+	jobOf := func(resource string, status rollout.JobStatus, at int) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			start := rollout.Start{TargetID: rollout.TargetID{Resource: resource, Environment: "prod", Deployment: "a"}, Run: resource + "/prod/a/v2/1", Version: "v2"}
+			add(s, start, job(start, minute(at), status))
+		}
+	}
+	for _, row := range []struct {
+		why   string
+		group string // that has claimed; empty: those of the targets
+		rules string // more of them
+		edit  func(*rollout.Snapshot)
+		want  string // what starts, and what waits
+	}{
+		{why: "nobody has begun", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2"},
+		{why: "one has begun", want: "r2 slot_keys_full P/r2", edit: jobOf("r1", rollout.JobInProgress, 1)},
+		{why: "one has failed under its claim, and is tried again", want: "r2 slot_held, r1 slot_keys_full P/r1", edit: jobOf("r2", rollout.JobFailure, 1)},
+		{why: "one had failed before it", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", edit: jobOf("r2", rollout.JobFailure, -1)},
+		{why: "a node is down", want: "r2 slot_held, r1 slot_keys_full P/r1", edit: func(s *rollout.Snapshot) { s.Unavailable = []string{"r2"} }},
+		{why: "the host counts a job", want: "r2 slot_held, r1 slot_keys_full P/r1", edit: func(s *rollout.Snapshot) {
+			s.Active = map[string][]concurrency.Holder{"P/r2": {{Resource: "r2", Group: "by hand"}}}
+		}},
+		{why: "an override", want: "r2 overridden, r1 slot_keys_full P/r1", edit: func(s *rollout.Snapshot) {
+			s.Overrides = []rollout.Override{{ID: "o", Rule: "P", Version: "v2", Resource: "r2", CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
+		}},
+		{why: "executions that have not begun", group: "B/prod/1", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`},
+		{why: "a job by hand is none of theirs", group: "B/prod/1", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, edit: jobOf("r2", rollout.JobFailure, 1)},
+		{why: "another pool", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":2}}`},
+		{why: "another family that is not full", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":2}}`},
+	} {
+		set := compile(t, policy(`{"id":"R","retry":{"maxRetries":1}},`+zones+row.rules))
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+		s.Targets[2].Current = "v2"
+		for k := range s.Resources {
+			s.Resources[k].Metadata = map[string]string{"zone": s.Resources[k].ID}
+		}
+		for _, zone := range []string{"r1", "r2"} {
+			record, err := concurrency.NewRecord("P/"+zone).Claim(concurrency.Claim{Token: 1}, concurrency.Holder{Resource: zone, Group: cmp.Or(row.group, "target/prod/a")}, t0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.State.Pools = append(s.State.Pools, record)
+		}
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		plan := mustPlan(t, set, s, minute(2))
+		starts, waits := []string{}, []string{}
+		for _, start := range plan.Start {
+			starts = append(starts, start.Resource+" "+string(start.Reason))
+		}
+		for wait := range plan.Waiting.All() {
+			for _, b := range wait.Blockers {
+				waits = append(waits, wait.Resource+" "+string(b.Reason)+" "+b.On[0].Pool)
+			}
+		}
+		if got := strings.Join(slices.Concat(starts, waits), ", "); got != row.want {
+			t.Errorf("%s: %s", row.why, got)
+		}
 	}
 }

@@ -184,6 +184,46 @@ func TestStateLostAfterALaterGroup(t *testing.T) {
 	}
 }
 
+// TestRunsOfALostGroup: the state is lost and a job says that it is of the first group. If it may be what the group that closes now has dispatched that goes on under
+// this number; otherwise it was another one, and this takes a number that nobody had.
+func TestRunsOfALostGroup(t *testing.T) {
+	t.Parallel()
+	const redeploy = `,"unchangedMemberStrategy":"redeploy_current"`
+	const deploy, rollback = "/1/1/deploy", "/1/1/rollback"
+	for _, row := range []struct {
+		why     string
+		bracket string // more of the rule
+		group   string // number
+		of      string // deployment
+		run     string
+		version string
+		created int
+		want    string // the number of the group that closes
+	}{
+		{why: "a version that it has locked", group: "1", of: "a", run: deploy, version: "v2", want: "1"},
+		{why: "another one", group: "1", of: "a", run: deploy, version: "v1", want: "2"},
+		{why: "before it closed", group: "1", of: "a", run: deploy, version: "v2", created: -1, want: "2"},
+		{why: "a way back", group: "1", of: "a", run: rollback, version: "v1", want: "1"},
+		{why: "a main without a new version runs the current one again", bracket: redeploy, group: "1", of: "b", run: deploy, version: "v1", want: "1"},
+		{why: "but no other one", bracket: redeploy, group: "1", of: "b", run: deploy, version: "v9", want: "2"},
+		{why: "nor if it is left out", group: "1", of: "b", run: deploy, version: "v1", want: "2"},
+		{why: "a hook runs what it has by then", group: "1", of: "drain", run: deploy, version: "v2", want: "1"},
+		{why: "who is no member: nobody asks", group: "1", of: "c", run: deploy, version: "v1", want: "1"},
+		{why: "a later group has been there", group: "2", of: "a", run: deploy, version: "v2", want: "1"},
+		{why: "an id that is none of its runs", group: "one", of: "a", run: deploy, version: "v1", want: "1"},
+	} {
+		set := compile(t, policy(`{"versionSelector":{"selector":"!(deployment.name == 'b' && version.tag == 'v1')"}},{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name != 'c'","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}`+row.bracket+`}}`))
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v0", "v1"}, "c": {"v1"}, "drain": {"v1"}})
+		add(&s, rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: row.of}},
+			rollout.Job{Run: "B%2Fprod%2F" + row.group + "/r1/" + row.of + row.run, Version: row.version, Status: rollout.JobInProgress, CreatedAt: minute(row.created)})
+		plan := mustPlan(t, set, s, minute(10))
+		closed := plan.State.Brackets[0].Closed
+		if got := closed[len(closed)-1].ID; got != "B/prod/"+row.want {
+			t.Errorf("%s: group %s closes; starts %q, waits %q", row.why, got, started(plan), blockers(plan))
+		}
+	}
+}
+
 // TestStateLostAndOutdated: a target that was outdated has had its run since, in a group or without one. It does not need another when the state is lost.
 func TestStateLostAndOutdated(t *testing.T) {
 	t.Parallel()
@@ -232,6 +272,14 @@ func TestPlannedAgain(t *testing.T) {
 			x.Current = "v2"
 			carryOut(t, s, mustPlan(t, window, *s, minute(10)), minute(10), rollout.JobInProgress)
 			succeed(s, 0, minute(11))
+			x.Current, x.Jobs, x.JoinedAt = "", nil, minute(12)
+			return minute(12)
+		}, func(p rollout.Plan) bool { return p.Next.Equal(minute(22)) }},
+		{"it is the first one that is asked", window, func(s *rollout.Snapshot) time.Time {
+			x := &s.Targets[0]
+			x.Current = "v2"
+			carryOut(t, s, mustPlan(t, window, *s, minute(10)), minute(10), rollout.JobInProgress)
+			succeed(s, 1, minute(11))
 			x.Current, x.Jobs, x.JoinedAt = "", nil, minute(12)
 			return minute(12)
 		}, func(p rollout.Plan) bool { return p.Next.Equal(minute(22)) }},
