@@ -100,27 +100,29 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 // than for the others has a rollout of its own; once theirs has started, or can, the earlier turn counts: what others do takes none away that an
 // override gave, and an override delays nobody.
 func (w *work) placeOf(g *gate, k int, rule *compiledRule, i int32) (due time.Time, position int32, r *rollout, err error) {
-	at := func(g *gate) (due time.Time, position int32, r *rollout, err error) {
-		if r, err = w.rolloutOf(g, k, rule, &w.targets[i]); err == nil {
-			position = r.positions[w.element(rule, i)]
-			due, err = r.due(position, w.hoursOf(i, g.version))
-		}
-		return due, position, r, err
-	}
 	if g.whole == nil {
-		return at(g)
+		return w.placeIn(g, k, rule, i)
 	}
 	t := &w.targets[i]
 	key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: g.created.ID}
 	if _, started := w.rollouts[key]; !started && g.whole.base.IsZero() {
-		return at(g)
+		return w.placeIn(g, k, rule, i)
 	}
-	due, position, r, err = at(g.whole)
+	due, position, r, err = w.placeIn(g.whole, k, rule, i)
 	if err == nil && !r.record.StartAt.After(g.base) {
 		return due, position, r, nil // it goes on for everybody
 	}
-	if own, place, aside, failed := at(g); failed == nil && (err != nil || own.Before(due)) {
+	if own, place, aside, failed := w.placeIn(g, k, rule, i); failed == nil && (err != nil || own.Before(due)) {
 		return own, place, aside, nil
+	}
+	return due, position, r, err
+}
+
+// placeIn is placeOf in the rollout of one gate.
+func (w *work) placeIn(g *gate, k int, rule *compiledRule, i int32) (due time.Time, position int32, r *rollout, err error) {
+	if r, err = w.rolloutOf(g, k, rule, &w.targets[i]); err == nil {
+		position = r.positions[w.element(rule, i)]
+		due, err = r.due(position, w.hoursOf(i, g.version))
 	}
 	return due, position, r, err
 }

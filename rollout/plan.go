@@ -270,7 +270,7 @@ type work struct {
 	waits       []wait          // per target
 	waiting     int             // how many are set
 	blockers    [][]Verdict     // the lists that they refer to
-	turnsAhead  []ahead         // those that are nothing but a turn
+	turnsAhead  [][]ahead       // those that are nothing but a turn: turnsTogether in each slice but the last
 	orders      []order         // of these
 	orderOf     map[order]int32 // index in orders
 	lastOrder   int32

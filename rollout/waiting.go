@@ -150,6 +150,9 @@ type ahead struct {
 	order       int32 // index in work.orders
 }
 
+// turnsTogether is how many of them lie together. One slice of all would be copied as it grows.
+const turnsTogether = 4096
+
 // order is what the turns of one rollout have in common.
 type order struct {
 	reason     Reason
@@ -181,7 +184,7 @@ func (w *work) waitFor(i, version, blockers int32) {
 	w.waiting++
 }
 
-// list keeps blockers, and returns a number by which they are found: one more than the index in work.blockers, or less than zero for one in work.turnsAhead.
+// list keeps blockers, and returns a number by which they are found: one more than the index in work.blockers, or less than zero for a turn.
 // They are no longer used by whoever made them. Targets of one resource mostly wait for the same reasons, one after the other: neighbours share an entry.
 func (w *work) list(blockers []Verdict) int32 {
 	if isTurn(blockers) {
@@ -195,9 +198,16 @@ func (w *work) list(blockers []Verdict) int32 {
 			}
 			w.lastOrder = k
 		}
-		w.turnsAhead = push(w.turnsAhead, ahead{v.Until.Unix(), int32(v.Until.Nanosecond()), int32(v.Data.Position), w.lastOrder})
+		n := len(w.turnsAhead) - 1
+		switch {
+		case n < 0:
+			w.turnsAhead, n = [][]ahead{nil}, 0
+		case len(w.turnsAhead[n]) == turnsTogether:
+			w.turnsAhead, n = append(w.turnsAhead, make([]ahead, 0, turnsTogether)), n+1
+		}
+		w.turnsAhead[n] = push(w.turnsAhead[n], ahead{v.Until.Unix(), int32(v.Until.Nanosecond()), int32(v.Data.Position), w.lastOrder})
 		w.forget(blockers)
-		return -int32(len(w.turnsAhead))
+		return -int32(n*turnsTogether + len(w.turnsAhead[n]))
 	}
 	if n := len(w.blockers); n == 0 || &w.blockers[n-1][0] != &blockers[0] || len(w.blockers[n-1]) != len(blockers) {
 		w.blockers = push(w.blockers, blockers)
@@ -210,7 +220,8 @@ func (w *work) blockersOf(listed int32) []Verdict {
 	if listed > 0 {
 		return w.blockers[listed-1]
 	}
-	own := &w.turnsAhead[-listed-1]
+	n := int(-listed - 1)
+	own := &w.turnsAhead[n/turnsTogether][n%turnsTogether]
 	order := &w.orders[own.order]
 	return []Verdict{{
 		Status: Pending, Reason: order.reason, Rule: order.rule, Until: time.Unix(own.seconds, int64(own.nanoseconds)).UTC(),

@@ -166,7 +166,15 @@ func TestWaitingIsSmall(t *testing.T) {
 	const n = 50_000
 	set, s := compile(t, policy(curveAlone)), clusters(n)
 	plan := mustPlan(t, set, s, day1)
-	if plan.Waiting.Len() != n-1 {
+	turns := make([]bool, n)
+	for w := range plan.Waiting.All() {
+		own := w.Blockers[0]
+		if turns[own.Data.Position] || own.Data.Population != n || !own.Until.Equal(day1.Add(time.Duration(own.Data.Position)*time.Second)) {
+			t.Fatalf("%v: %v", w.TargetID, own)
+		}
+		turns[own.Data.Position] = true
+	}
+	if plan.Waiting.Len() != n-1 || turns[0] || slices.Contains(turns[1:], false) {
 		t.Fatalf("%d of %d wait", plan.Waiting.Len(), n)
 	}
 	held := heap()
