@@ -34,8 +34,10 @@
 //
 // The newest version that all rules allow is chosen. What a target runs, or has begun, is never taken back because of a wait; a rollback rule alone
 // takes it back, once. That holds for what the snapshot shows: a start that comes late may be of an older version than what others have deployed
-// meanwhile, so a host with several planners creates the job only if no job has come to the target that the snapshot did not have. An execution of a bracket starts only when all its members may run, so that nothing is drained to wait; from then on
-// only its own order, dependencies outside it and busy targets are asked. An [Override] lets one version past one rule for a time.
+// meanwhile, so a host with several planners creates the job only if no job has come to the target that the snapshot did not have.
+//
+// An execution of a bracket starts only when all its members may run, so that nothing is drained to wait; from then on only its own order, dependencies
+// outside it and busy targets are asked. An [Override] lets one version past one rule for a time.
 //
 // [Plan.Explain] says what every rule thinks of every version of one target, [Plan.Changes] what is different from an earlier plan,
 // [PolicySet.Lint] what can never finish. A [Recording] is a plan with all that it was made from, for a log of decisions; [PolicySet.Replay] makes it
@@ -49,37 +51,52 @@
 //
 // # Editing a policy while it is at work
 //
-// Policies and fleets may change at any time; every plan goes by what it is given, and by the state. What is decided already stays, what has not begun
-// follows the edit at once:
+// Policies and fleets may change at any time; every plan goes by what it is given, and by the state. What has begun is finished under the rule it began
+// with. What has not begun follows the edit at once. [PolicySet.Replay] shows beforehand what an edit would have changed in recorded plans, and
+// [Plan.Changes] afterwards what it did. In particular:
 //
-//   - An execution of a bracket that has begun is finished as it was frozen, with the copy of the rule that its group took: its versions, order and
-//     onMemberFailure stay, also where the version is withdrawn or deleted meanwhile, the rule is removed, or another bracket has taken over the
-//     targets, which then waits. To end it earlier takes a [bracket.Command]. Dependencies outside the bracket and busy targets are asked of it still,
-//     by the rules of now: where a dependency is added on what only the next group brings, the two wait for one another until the execution is ended.
-//     A member of which the target is removed is cancelled for good if it waits: a node of which the uncordon is taken away while it is drained is
-//     not uncordoned, not even once the uncordon is back. Where its run is in progress, or the resource or the environment is missing as a whole, the
-//     execution stays open, see [DiagnosticExecutionUnseen].
-//   - State hangs on the ids of rules, see [LintPolicyDisabledState]. A bracket rule that is renamed collects anew under its new id. One that is removed
-//     and put back collects anew what had not begun, and so tries again where an execution of that group had failed.
-//     While it is away its targets are only as limited as what governs them still: with no policy at all, everything that is ready starts at once. Pause
-//     with a limit of 0 or a closed window, not by disabling the policy.
-//   - An execution that is open waits for no further pool: a member that a merge or an edit brings starts in a pool that is new to it, whatever the limit.
-//   - A slot stays with its holder. Lowering a limit takes nothing back; a pool that is new, renamed or grouped otherwise counts who is at work on what it
-//     governs. The lease that was taken under the old key counts there until its group ends; those that nobody uses are in [Plan.Orphans].
-//   - A curve keeps the start and the size that its rollout had when it began, by the id of its rule; intervals, types, keys and salts are those of now,
-//     so another orderKey or orderSalt changes who is next. A renamed curve begins anew at the same base.
-//   - Bracket members: of a version that may be deployed only after a newer one was locked nothing is new, but for targets that are approved later than
-//     others; and who is given a version by an edit after its execution has ended waits for the next group. A [Target.OutdatedAt] opens that at once.
-//     Such a group is like any other: wherever the one before has not begun it takes its place, with a curve that begins anew at its own close, so
-//     outdating one target in the middle of a long curve delays those who are behind it.
-//   - A version that became current or started is never taken back by an edit. One that changes its CreatedAt changes the order of versions, and
-//     what is older than what: publish another id instead.
-//   - Where the state is lost, the jobs say which group they were of: executions go on if it can be closed again as it was and no later one has
-//     been at work on the resource; where it cannot, the next group takes a number that no job has. Slots are counted from active jobs and open
-//     executions until they are taken again. What only the state knew is gone: that an execution was given up, or which commands it has had. An execution
-//     that a backup has open goes on; if a later group has been at work there since, resolve it, for a retry would deploy the older version once more.
+// Open executions of a bracket:
 //
-// [PolicySet.Replay] says beforehand what an edit would have changed in recorded plans, and [Plan.Changes] afterwards what it did.
+//   - An execution keeps the copy of the rule that its group took when it closed: versions, order and onMemberFailure. It keeps them when a version is
+//     withdrawn or deleted, when the rule is removed, and when another bracket takes over the targets, which then waits. To end it earlier takes a
+//     [bracket.Command].
+//   - Dependencies outside the bracket, and busy targets, are still asked, by the rules of now. If a dependency is added on something that only the next
+//     group brings, the two wait for each other until a command ends the execution.
+//   - It waits for no further pool: a member that a merge or an edit adds starts in a pool that is new to it, whatever the limit.
+//   - A member whose target is removed is cancelled if it has not started, and for good: if the uncordon is taken away while a node is drained, the node is
+//     not uncordoned, not even once the uncordon is back. If its run is in progress, or if the whole resource or environment is missing, the execution
+//     stays open; see [DiagnosticExecutionUnseen].
+//
+// Bracket rules and their groups:
+//
+//   - State hangs on the ids of rules; see [LintPolicyDisabledState]. A bracket rule that is renamed collects anew under its new id. One that is removed and
+//     put back collects anew what had not begun, and so tries again where an execution had failed.
+//   - While a policy is away, its targets are only as limited as what still governs them: with no policy at all, everything that is ready starts at once. To
+//     pause, set a limit of 0 or close a window; do not disable the policy.
+//   - A version that becomes deployable after a newer one was locked opens no group, except for targets that are approved later than others. A target that
+//     an edit makes need a version after its execution has ended waits for the next group.
+//   - A [Target.OutdatedAt] opens a group at once. Wherever the group before it has not begun, the new one takes its place, with a curve that begins at its
+//     own close: outdating one target in the middle of a long curve delays everybody who is behind it.
+//
+// Slots and curves:
+//
+//   - A slot stays with its holder, and lowering a limit takes nothing back. A pool that is new, renamed or grouped otherwise counts who is at work on what
+//     it governs. A lease under the old key counts there until its group ends; leases that nobody uses are listed in [Plan.Orphans].
+//   - A curve keeps the start and the size that its rollout had when it began, by the id of its rule; a renamed curve begins anew at the same base. Interval,
+//     type, key and salt are those of now, so another orderKey or orderSalt changes who is next.
+//
+// Versions:
+//
+//   - No edit takes back a version that is current or started. Changing the CreatedAt of a version changes which versions are older than others: publish
+//     another id instead.
+//
+// Lost state:
+//
+//   - The jobs say which group they were of. An execution goes on if its group can be closed again as it was, and no later group has been at work on the
+//     resource. If the group cannot be restored, the next one takes a number that no job has.
+//   - Slots are counted from active jobs and open executions until they are taken again.
+//   - What only the state knew is gone: that an execution was given up, and which commands it has had. An execution that a restored backup has open goes on;
+//     if a later group has been at work there since, resolve it by a command, for a retry would deploy the older version once more.
 //
 // # Invariants
 //
@@ -97,6 +114,7 @@
 //	     and a rollback rule takes back
 //	I12  capacity aside, an expression that fails on a target changes the plan of no other; one about the roles of a bracket's members holds the bracket
 //	I13  every start carries the claims to the slots that it needs
+//	I14  what packages bracket and concurrency promise holds for every plan
 //	I15  what Compile accepts can be planned with, and every pending verdict names a time or an event
 //	I16  the members of a bracket on one resource share one position and one due time
 //	I17  hashes, orders and offsets are the same on every platform
