@@ -305,6 +305,69 @@ func TestOverrideOfAWindowHalfWay(t *testing.T) {
 	}
 }
 
+// TestOverrideOfAWindowTakesItsTurn: who may start because of an override is due when that was created, and so comes after who was due before and
+// waited for a slot, whatever their positions.
+func TestOverrideOfAWindowTakesItsTurn(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Versions[1].CreatedAt = instantOf(t, "2025-01-06T18:00:00Z")
+	s.Targets[0].Priority = 1 // before the other, were they due together
+	s.Targets[1].Current = "" // no window holds a first deployment back
+	now := instantOf(t, "2025-01-06T20:00:00Z")
+	s.Overrides = []rollout.Override{override("w", only("r1"), func(o *rollout.Override) { o.CreatedAt = now })}
+	set := compile(t, policy(weekly("w", "09:00", "17:00", "")+`,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":0}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	if got := started(mustPlan(t, set, s, now)); len(got) != 1 || !strings.HasPrefix(got[0], "r2") {
+		t.Errorf("starts %q, want r2", got)
+	}
+}
+
+// TestOverridesOfSeveralWindows: an override that comes later takes nothing back of the time that an earlier one had opened.
+func TestOverridesOfSeveralWindows(t *testing.T) {
+	type given struct{ rule, created string }
+	for _, row := range []struct {
+		why   string
+		given []given
+		due   string // of the last of three, ten minutes of whose turn passed before the window shut
+	}{
+		{"none", nil, "07 09:10:00"},
+		{"of the window", []given{{"w", "17:10"}}, "06 17:20:00"},
+		{"of a freeze that is still to come, too", []given{{"w", "17:10"}, {"d", "17:15"}}, "06 17:20:00"},
+		{"which alone lets nobody through the night", []given{{"d", "17:15"}}, "07 09:10:00"},
+		{"half of the turn is over when the freeze comes", []given{{"w", "17:55"}}, "06 19:05:00"},
+		{"and the freeze is lifted at its beginning", []given{{"w", "17:55"}, {"d", "17:56"}}, "06 18:05:00"},
+		{"or on the way", []given{{"w", "17:55"}, {"d", "18:30"}}, "06 18:35:00"},
+		{"and the other way round", []given{{"d", "18:25"}, {"w", "18:30"}}, "06 18:40:00"},
+		{"at the same time", []given{{"d", "18:30"}, {"w", "18:30"}}, "06 18:40:00"},
+		{"of another window of the policy, later", []given{{"w", "17:10"}, {"x", "17:15"}}, "06 17:20:00"},
+		{"of two policies: both have to be open", []given{{"w", "17:10"}, {"q", "17:15"}}, "06 17:20:00"},
+		{"of all, one after another", []given{{"w", "17:55"}, {"d", "18:25"}, {"x", "18:26"}, {"q", "18:27"}}, "06 18:30:00"},
+	} {
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		start := instantOf(t, "2025-01-06T16:50:00Z")
+		s.Versions[1].CreatedAt = start
+		set := compile(t, "["+named("p", weekly("w", "09:00", "17:00", "")+","+weekly("x", "10:00", "16:00", "")+","+weekly("d", "18:00", "19:00", deny)+
+			`,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`)+","+named("q", weekly("q", "00:00", "23:00", ""))+"]")
+		first := mustPlan(t, set, s, start)
+		order := orderOf(t, first, 3)
+		s.State.Rollouts = first.State.Rollouts
+		now := start
+		for _, o := range row.given {
+			now = instantOf(t, "2025-01-06T"+o.created+":00Z")
+			s.Overrides = append(s.Overrides, override(o.rule, only(order[2]), func(own *rollout.Override) { own.CreatedAt = now }))
+		}
+		var got string
+		for wait := range mustPlan(t, set, s, now).Waiting.All() {
+			for _, b := range wait.Blockers {
+				if b.Reason == rollout.ReasonRolloutNotDue && wait.Resource == order[2] {
+					got = b.Until.Format("02 15:04:05")
+				}
+			}
+		}
+		if got != row.due {
+			t.Errorf("%s: due at %s, want %s", row.why, got, row.due)
+		}
+	}
+}
+
 // TestOverrideForTheOldest: the oldest version there is can be let past a rule like any other.
 func TestOverrideForTheOldest(t *testing.T) {
 	for _, rule := range []string{weekly("w", "09:00", "09:01", `"firstDeploy":"apply"`), `{"id":"w","deploymentDependency":{"dependsOn":"deployment.name == 'db'"}}`} {

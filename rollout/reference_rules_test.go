@@ -259,22 +259,58 @@ func (r *reference) cooldown(rule namedRule, t rollout.Target, v rollout.Version
 // openings are the windows that a version waits for on a target.
 type openings struct {
 	rules  []namedRule
-	opened map[int]bool // policies of which an allowing window was overridden
+	opened map[int]bool         // policies of which an allowing window was overridden
+	past   map[string]time.Time // by rule: from when an override lets past the window that rules holds all the same; before, it was a window like any other
 }
 
 func (r *reference) openings(t rollout.Target, version string, rules []namedRule) openings {
 	o := openings{opened: map[int]bool{}}
-	current, _ := r.floor(t)
-	for _, rule := range rules {
-		switch w := rule.DeploymentWindow; {
-		case w == nil, current == "" && w.FirstDeploy != rollout.FirstDeployApply:
-		case r.override(rule.id, version, t) != nil:
+	for _, rule := range r.windows(t, rules) {
+		if r.override(rule.id, version, t) != nil {
 			o.opened[rule.policy] = o.opened[rule.policy] || allows(rule)
-		default:
+		} else {
 			o.rules = append(o.rules, rule)
 		}
 	}
 	return o
+}
+
+// openingsFrom are the windows in which the time of a rollout has passed, and passes.
+func (r *reference) openingsFrom(t rollout.Target, version string, rules []namedRule) openings {
+	o := openings{rules: r.windows(t, rules), past: map[string]time.Time{}}
+	for _, rule := range o.rules {
+		if given := r.override(rule.id, version, t); given != nil {
+			o.past[rule.id] = given.CreatedAt
+		}
+	}
+	return o
+}
+
+// at are the windows as they are at an instant.
+func (o openings) at(at time.Time) openings {
+	if len(o.past) == 0 {
+		return o
+	}
+	then := openings{opened: map[int]bool{}}
+	for _, rule := range o.rules {
+		if from, overridden := o.past[rule.id]; overridden && !at.Before(from) {
+			then.opened[rule.policy] = then.opened[rule.policy] || allows(rule)
+		} else {
+			then.rules = append(then.rules, rule)
+		}
+	}
+	return then
+}
+
+// windows are those that a target has to do with.
+func (r *reference) windows(t rollout.Target, rules []namedRule) (own []namedRule) {
+	current, _ := r.floor(t)
+	for _, rule := range rules {
+		if w := rule.DeploymentWindow; w != nil && (current != "" || w.FirstDeploy == rollout.FirstDeployApply) {
+			own = append(own, rule)
+		}
+	}
+	return own
 }
 
 func allows(rule namedRule) bool {
@@ -302,6 +338,7 @@ func inside(rule namedRule, at time.Time) bool {
 }
 
 func (o openings) open(at time.Time) bool {
+	o = o.at(at)
 	for _, rule := range o.rules {
 		covered := inside(rule, at)
 		if !allows(rule) {

@@ -601,8 +601,8 @@ func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []named
 			}
 		}
 	}
-	openings := r.openings(t, v.ID, rules)
-	blockers = append(blockers, r.shut(openings)...)
+	blockers = append(blockers, r.shut(r.openings(t, v.ID, rules))...)
+	openings := r.openingsFrom(t, v.ID, rules)
 	for _, rule := range rules {
 		if rule.GradualRollout == nil {
 			continue
@@ -840,8 +840,13 @@ func (r *reference) settle() {
 				fresh := false
 				for _, j := range t.Jobs {
 					if !j.CreatedAt.Before(l.Since) {
-						// An end that was seen before the target started once more under its lease says nothing any more.
-						fresh = fresh || !j.CompletedAt.After(j.CreatedAt) || !j.CompletedAt.Before(l.ProgressAt)
+						// An end that was seen before the target started once more under its lease says nothing any more. Such a start is noted a
+						// nanosecond late, and a job of which no end is known counts as one that ended then.
+						end := j.CompletedAt
+						if !end.After(j.CreatedAt) {
+							end = j.CreatedAt.Add(1)
+						}
+						fresh = fresh || !end.Before(l.ProgressAt)
 						r.wake(j.CreatedAt) // a job that a clock ahead of ours recorded is progress when its time has come
 						r.wake(j.CompletedAt)
 					}

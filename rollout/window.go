@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -57,7 +58,7 @@ type hours struct {
 	longest  time.Duration            // the greatest minimumRemaining
 	opened   map[*compiledPolicy]bool // policies of which an override lets a version past an allowing window: as if that one were open
 
-	before *hours    // for what is left when an override takes windows away: with them, as it was before since
+	before *hours    // for what is left when an override takes windows away: what earlier ones had left, as it was before since
 	since  time.Time // nothing but an override sets it
 
 	known bool // now has been found out
@@ -215,44 +216,58 @@ func (w *work) hoursOf(i, n int32) *hours {
 	if own == nil || len(w.overrides) == 0 || n < 0 {
 		return own
 	}
-	over := func(rule *compiledRule) bool { return w.overriddenAt(rule.id, i, n) != nil }
-	if !slices.ContainsFunc(own.rules, over) {
+	past := make([]*Override, len(own.rules))
+	for k, rule := range own.rules {
+		past[k] = w.overriddenAt(rule.id, i, n)
+	}
+	return w.hoursPast(own, past)
+}
+
+// hoursPast are hours of which overrides let a version past some rules, each from its creation on; past is by rule, nil where there is none. It is
+// written to.
+func (w *work) hoursPast(own *hours, past []*Override) *hours {
+	var last *Override
+	instants := make([]byte, 0, 64)
+	for _, o := range past {
+		if o == nil {
+			instants = append(instants, '-')
+			continue
+		}
+		if last == nil || o.CreatedAt.After(last.CreatedAt) {
+			last = o
+		}
+		instants = binary.AppendVarint(append(instants, '+'), o.CreatedAt.Unix())
+		instants = binary.AppendVarint(instants, int64(o.CreatedAt.Nanosecond()))
+	}
+	if last == nil {
 		return own
 	}
-	mask := make([]byte, 0, 64)
-	var since time.Time
-	for _, rule := range own.rules {
-		mark := byte('-')
-		if o := w.overriddenAt(rule.id, i, n); o != nil {
-			mark = '+'
-			if o.CreatedAt.After(since) {
-				since = o.CreatedAt
+	key := overriddenHours{own, string(instants)}
+	if h, known := w.hours[key]; known {
+		return h
+	}
+	h, err := w.set.without(own, func(rule *compiledRule) bool { return past[slices.Index(own.rules, rule)] != nil })
+	if err != nil {
+		h = own // a recurrence of the host that changed its mind opens nothing
+	} else {
+		if h == nil {
+			h = &hours{} // always open, but only from the override on
+		}
+		for k, o := range past {
+			if o != nil && o.CreatedAt.Equal(last.CreatedAt) {
+				past[k] = nil
 			}
 		}
-		mask = append(mask, mark)
+		h.before, h.since = w.hoursPast(own, past), last.CreatedAt
 	}
-	key := overriddenHours{own, string(mask), since.UTC()}
-	h, known := w.hours[key]
-	if !known {
-		var err error
-		if h, err = w.set.without(own, over); err != nil {
-			h = own // a recurrence of the host that changed its mind opens nothing
-		} else {
-			if h == nil {
-				h = &hours{} // always open, but only from the override on
-			}
-			h.before, h.since = own, since
-		}
-		w.hours[key] = h
-	}
+	w.hours[key] = h
 	return h
 }
 
-// overriddenHours are hours without those of their rules that are marked.
+// overriddenHours are hours without those of their rules of which an override is in force: since when, by rule.
 type overriddenHours struct {
 	hours *hours
-	mask  string
-	since time.Time
+	since string
 }
 
 // open is when a position is due that is so long after the start of the rollout, in open time. All positions have their turns found at once; but what
@@ -283,31 +298,30 @@ func (r *rollout) open(position int32, h *hours) (time.Time, error) {
 }
 
 // timetable finds the turns of the positions from first to last, in one walk over the calendar: offsets are monotone. Where an override took windows
-// away, the time before it counts as it did before: what was closed then is not made up for.
+// away, the time before it counts as it did before: what was closed then is not made up for, and what an earlier override had opened stays open.
 func (r *rollout) timetable(h *hours, first, last int) *timetable {
 	to := &timetable{dues: make([]time.Time, last-first+1)}
-	walk, start := h.calendar.Walk(r.record.StartAt), r.record.StartAt
-	var earlier *clock.Walk
-	var spent time.Duration
-	if h.before != nil && h.since.After(start) {
-		start = h.since
-		var err error
-		if spent, err = h.before.calendar.OpenBetween(r.record.StartAt, start); err != nil {
-			return &timetable{err: err}
-		}
-		before := h.before.calendar.Walk(r.record.StartAt)
-		earlier, walk = before, h.calendar.Walk(start)
+	stages := []*hours{h} // latest first
+	for h.before != nil && h.since.After(r.record.StartAt) {
+		h = h.before
+		stages = append(stages, h)
 	}
+	start, at := r.record.StartAt, len(stages)-1
+	walk, spent := stages[at].calendar.Walk(start), time.Duration(0) // spent is the open time before the stage
 	for p := range to.dues {
 		offset, err := r.curve.offset(first + p)
-		if err == nil && earlier != nil && offset <= spent {
-			if to.dues[p], err = earlier.AddOpen(offset); err == nil && to.dues[p].Before(start) {
-				continue
-			}
-			err = nil // it would come later than the override lets it
-		}
-		if err == nil {
+		for err == nil {
 			to.dues[p], err = walk.AddOpen(max(0, offset-spent))
+			if at == 0 || err == nil && to.dues[p].Before(stages[at-1].since) {
+				break
+			}
+			// It would come later than the next override lets it.
+			end := stages[at-1].since
+			var open time.Duration
+			if open, err = stages[at].calendar.OpenBetween(start, end); err == nil {
+				at, start, spent = at-1, end, spent+open
+				walk = stages[at].calendar.Walk(start)
+			}
 		}
 		if err != nil {
 			to.dues, to.err = to.dues[:p], err
