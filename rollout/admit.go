@@ -127,16 +127,16 @@ func (w *work) compareIDs(a, b *candidate) int {
 // admit asks for all candidates at once and turns the answer into starts and waits.
 func (w *work) admit() error {
 	w.takeTurns()
-	result, counted, err := w.ask()
+	asked, result, counted, err := w.ask()
 	for err == nil && (w.onePerResource(result) || w.unproved(result) || w.keyless(result)) {
-		result, counted, err = w.ask()
+		asked, result, counted, err = w.ask()
 	}
 	if err != nil {
 		return err
 	}
 	w.wake(result.Next)
 	w.starts(result, counted)
-	w.refused(result)
+	w.refused(asked, result)
 	slices.SortFunc(w.unslotted, func(a, b unslotted) int { return cmp.Compare(a.target, b.target) })
 	w.pools(result)
 	return nil
@@ -194,8 +194,8 @@ func (w *work) onePerResource(result concurrency.Result) bool {
 }
 
 // ask asks for all candidates in one batch. Which places count only because an override forces a start there is returned, too.
-func (w *work) ask() (result concurrency.Result, counted map[poolPlace]bool, err error) {
-	asked := make([]concurrency.Candidate, len(w.turns))
+func (w *work) ask() (asked []concurrency.Candidate, result concurrency.Result, counted map[poolPlace]bool, err error) {
+	asked = make([]concurrency.Candidate, len(w.turns))
 	var slab []int32
 	for k, at := range w.turns {
 		c := &w.candidates[at]
@@ -225,7 +225,7 @@ func (w *work) ask() (result concurrency.Result, counted map[poolPlace]bool, err
 		result, err = concurrency.Plan(w.capacity.snapshot, asked, w.now)
 		restore()
 		if err != nil {
-			return result, nil, err
+			return asked, result, nil, err
 		}
 		again = false
 		for _, refused := range result.Refused {
@@ -234,7 +234,7 @@ func (w *work) ask() (result concurrency.Result, counted map[poolPlace]bool, err
 			}
 		}
 	}
-	return result, counted, nil
+	return asked, result, counted, nil
 }
 
 // poolPlace is a resource in a pool.
@@ -378,13 +378,21 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 }
 
 // refused lists who waits for a slot. A refused first start of a bracket keeps all members of its resource waiting.
-func (w *work) refused(result concurrency.Result) {
+func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result) {
 	shared := make([][]Verdict, len(result.Refusals))
+	unproved := w.unprovedPlaces(result)
 	for _, refused := range result.Refused {
 		c := &w.candidates[w.turns[refused.Candidate]]
-		blockers := shared[refused.Why]
+		refusals := result.Refusals[refused.Why]
+		if len(unproved) > 0 {
+			refusals = w.unprovedToo(refusals, &asked[refused.Candidate], unproved)
+		}
+		alike := len(w.overrides) == 0 && len(refusals) == len(result.Refusals[refused.Why])
+		var blockers []Verdict
+		if alike {
+			blockers = shared[refused.Why]
+		}
 		if blockers == nil {
-			refusals := result.Refusals[refused.Why]
 			if len(w.overrides) > 0 { // pools that an override forces are not in the way, unless no other one is
 				if others := slices.DeleteFunc(slices.Clone(refusals), func(r concurrency.Refusal) bool { return w.forced(c, r.Pool) }); len(others) > 0 {
 					refusals = others
@@ -393,7 +401,7 @@ func (w *work) refused(result concurrency.Result) {
 			for _, refusal := range refusals {
 				blockers = append(blockers, w.slotVerdict(refusal))
 			}
-			if len(w.overrides) == 0 {
+			if alike {
 				shared[refused.Why] = blockers
 			}
 		}

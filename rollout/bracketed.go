@@ -195,7 +195,7 @@ func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracke
 
 // observeAgain asks once more where a group has closed, or an execution was found or has ended, in this very plan: what was observed, and what was asked
 // on the way, was seen from the state before. So a target may need a run of its own, see missed and joined, and a job turn out to be one of an open
-// execution. The next plan would see it, and nothing else would make the host look.
+// execution, or not to be one any more. The next plan would see it, and nothing else would make the host look.
 func (w *work) observeAgain(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
 	happened := func(kinds ...bracket.EventKind) bool {
 		return slices.ContainsFunc(b.plan.Events, func(e bracket.Event) bool { return slices.Contains(kinds, e.Kind) })
@@ -206,11 +206,24 @@ func (w *work) observeAgain(b *bracketWork, executions map[string][]*bracket.Exe
 	}
 	before := b.observation.Targets.(*observedTargets)
 	versions, targets := w.observed(b)
-	if !found && !before.dated && !targets.(*observedTargets).anyDated() {
+	if !found && !before.dated && !targets.(*observedTargets).anyDated() && !w.leftAtWork(b) {
 		return nil
 	}
 	b.observation.Versions, b.observation.Targets = versions, targets
 	return w.decideAgain(b, executions)
+}
+
+// leftAtWork reports whether a job is still active on a resource where an execution has ended in this plan, by a command: until then it was no obstacle to
+// what comes next.
+func (w *work) leftAtWork(b *bracketWork) bool {
+	return slices.ContainsFunc(b.plan.Events, func(e bracket.Event) bool {
+		r, known := w.resource(e.Resource)
+		if e.Kind != bracket.ExecutionEnded || !known {
+			return false
+		}
+		from, to := w.siblingsIn(b.environment, r)
+		return slices.ContainsFunc(w.targets[from:to], func(t target) bool { return t.busy() })
+	})
 }
 
 func (w *work) decide(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {

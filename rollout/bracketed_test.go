@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -418,6 +419,45 @@ func TestObstaclesBeforeTheTurn(t *testing.T) {
 	plan := mustPlan(t, set, s, t0)
 	if got, want := blockers(plan), []string{late + "/app@v2: bracket_not_due target_busy"}; !slices.Equal(got, want) {
 		t.Errorf("waits %q, want %q", got, want)
+	}
+}
+
+// TestGivenUpAtWork: an operator ends an execution while a job of it is active. What the next group waits for on the resource is said by that very plan, whether
+// its turn has come or not: nothing happens after it, so nobody would ask again.
+func TestGivenUpAtWork(t *testing.T) {
+	for _, row := range []struct {
+		kind   bracket.CommandKind
+		rule   string
+		status rollout.JobStatus
+		want   string // of the next group; empty: it starts
+	}{
+		{bracket.Resolve, "", rollout.JobInProgress, "bracket_not_due target_busy"},
+		{bracket.Abandon, "", rollout.JobInProgress, "bracket_not_due target_busy"},
+		{bracket.Resolve, `,{"versionCooldown":{"intervalSeconds":3600}}`, rollout.JobInProgress, "bracket_not_due cooldown target_busy"},
+		{bracket.Abandon, `,{"versionCooldown":{"intervalSeconds":3600}}`, rollout.JobInProgress, "bracket_not_due cooldown target_busy"},
+		{bracket.Resolve, `,` + weekly("w", "12:00", "13:00", `"minimumRemainingMinutes":30`), rollout.JobInProgress, "bracket_not_due window_too_short target_busy"},
+		{bracket.Resolve, "", rollout.JobFailure, ""},
+		{bracket.Resolve, `,{"versionCooldown":{"intervalSeconds":3600}}`, rollout.JobFailure, ""},
+	} {
+		set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`+row.rule))
+		s := fleet(1, "v1", map[string][]string{"app": {"v1", "v2", "v3"}})
+		start := instantOf(t, "2025-01-06T12:20:00Z")
+		for k, at := range []time.Duration{-48 * time.Hour, -10 * time.Minute, 10 * time.Minute} {
+			s.Versions[k].CreatedAt = start.Add(at)
+		}
+		carryOut(t, &s, mustPlan(t, set, s, start), start, row.status)
+		now := start.Add(20 * time.Minute)
+		s.State = mustPlan(t, set, s, now).State
+		s.Commands = []bracket.Command{{ID: "c", Kind: row.kind, Group: "b/prod/1", Resource: "r1"}}
+		plan := mustPlan(t, set, s, now)
+		got := strings.Join(blockers(plan), "; ")
+		if want := strings.TrimSuffix("r1/app@v3: "+row.want, "r1/app@v3: "); got != want {
+			t.Errorf("%s%s, the job %s: waits %q, want %q", row.kind, row.rule, row.status, got, want)
+		}
+		s.State = plan.State
+		if again := mustPlan(t, set, s, now); !cmp.Equal(waitingOf(again), waitingOf(plan)) || len(again.Start) != len(plan.Start) {
+			t.Errorf("%s%s, the job %s: once that is saved %q wait", row.kind, row.rule, row.status, blockers(again))
+		}
 	}
 }
 

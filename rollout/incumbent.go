@@ -138,11 +138,10 @@ func (w *work) hold(h concurrency.Holder, pools []int32) (places []poolPlace) {
 // be somebody else's. So such a job keeps others out, and lets nobody in who would find no place without it. It reports whether there was anybody:
 // then the slots have to be given anew.
 func (w *work) unproved(result concurrency.Result) bool {
-	if len(w.capacity.observed) == 0 {
+	places := w.unprovedPlaces(result)
+	if len(places) == 0 {
 		return false
 	}
-	overfull := w.overfull(result)
-	places := w.observedAlone(overfull)
 	refused := map[int32]bool{}
 	for _, admitted := range result.Admitted {
 		c := &w.candidates[w.turns[admitted.Candidate]]
@@ -151,8 +150,8 @@ func (w *work) unproved(result concurrency.Result) bool {
 		}
 		var blockers []Verdict
 		for _, claim := range admitted.Claims {
-			if places[poolPlace{claim.Pool, c.resource}] {
-				blockers = append(blockers, w.slotVerdict(concurrency.Refusal{Pool: claim.Pool, Reason: overfull[claim.Pool]}))
+			if reason := places[poolPlace{claim.Pool, c.resource}]; reason != "" {
+				blockers = append(blockers, w.slotVerdict(concurrency.Refusal{Pool: claim.Pool, Reason: reason}))
 			}
 		}
 		if len(blockers) > 0 {
@@ -194,9 +193,13 @@ func (w *work) activeKeys(result concurrency.Result) map[string]int {
 	return keys
 }
 
-// observedAlone returns the places in overfull pools that count for nothing but observed jobs.
-func (w *work) observedAlone(overfull []concurrency.Reason) map[poolPlace]bool {
+// unprovedPlaces are the places in overfull pools that count for nothing but observed jobs, and what the pool says to whoever would start on one.
+func (w *work) unprovedPlaces(result concurrency.Result) map[poolPlace]concurrency.Reason {
 	c := &w.capacity
+	if len(c.observed) == 0 {
+		return nil
+	}
+	overfull := w.overfull(result)
 	others := map[poolPlace]int{} // what a place counts for besides
 	for _, at := range c.observed {
 		if overfull[at.pool] != "" {
@@ -227,11 +230,29 @@ func (w *work) observedAlone(overfull []concurrency.Reason) map[poolPlace]bool {
 			count(resource)
 		}
 	}
-	alone := map[poolPlace]bool{}
+	alone := map[poolPlace]concurrency.Reason{}
 	for at, n := range others {
-		alone[at] = n == 0
+		if n == 0 {
+			alone[at] = overfull[at.pool]
+		}
 	}
 	return alone
+}
+
+// unprovedToo adds to what a candidate is refused by the pools in which such a place is all that it has: they would be next. The refusals are shared: they are not
+// written to.
+func (w *work) unprovedToo(refusals []concurrency.Refusal, c *concurrency.Candidate, places map[poolPlace]concurrency.Reason) []concurrency.Refusal {
+	all := slices.Clip(refusals)
+	for _, pool := range c.Needs {
+		if reason := places[poolPlace{pool, c.Resource}]; reason != "" {
+			all = append(all, concurrency.Refusal{Pool: pool, Reason: reason})
+		}
+	}
+	if len(all) > len(refusals) {
+		key := func(r concurrency.Refusal) string { return w.capacity.snapshot.Pools[r.Pool].Key }
+		slices.SortStableFunc(all, func(a, b concurrency.Refusal) int { return strings.Compare(key(a), key(b)) })
+	}
+	return all
 }
 
 // keyless takes the turn from whoever begins in a pool that counts as active for nothing but claims and jobs that nobody is seen to use any more, while more

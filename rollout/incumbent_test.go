@@ -198,6 +198,7 @@ func TestObservedJobs(t *testing.T) {
 	for _, row := range []struct {
 		why    string
 		limits string
+		only   string // limits that the job on r3/a has nothing to do with
 		edit   func(*rollout.Snapshot)
 		waits  string // why r3/b does; empty: it starts
 		reason rollout.Reason
@@ -208,6 +209,9 @@ func TestObservedJobs(t *testing.T) {
 		{why: "nor has one whose keys are all taken", limits: limit("P", `"limit":9,"groupBy":"resource.metadata['zone']","maxActiveKeys":1`), waits: "slot_keys_full"},
 		{why: "a key for both", limits: limit("P", `"limit":9,"groupBy":"resource.metadata['zone']","maxActiveKeys":2`), reason: "slot_already_down"},
 		{why: "one of two pools is overfull", limits: limit("O", `"limit":2`) + "," + limit("P", `"limit":1`), waits: "slot_full"},
+		{why: "another pool is full, too: both are named", limits: limit("P", `"limit":1`), only: limit("Q", `"limit":0`), waits: "slot_full slot_paused"},
+		{why: "another pool is full alone", limits: limit("P", `"limit":2`), only: limit("Q", `"limit":0`), waits: "slot_paused"},
+		{why: "pools are named by their keys", limits: limit("P", `"limit":1`), only: limit("O", `"limit":0`), waits: "slot_paused slot_full"},
 		{why: "the counter has seen it later", limits: limit("P", `"limit":1`), edit: func(s *rollout.Snapshot) { s.Active = map[string][]concurrency.Holder{"P": {held}} }, reason: "slot_already_down"},
 		{why: "somebody holds a slot on the resource", limits: limit("P", `"limit":1`), edit: lease(held), reason: "slot_already_down"},
 		{why: "it holds one itself", limits: limit("P", `"limit":1`), edit: lease(concurrency.Holder{Resource: "r3", Group: "target/prod/b"}), reason: "slot_held"},
@@ -223,7 +227,11 @@ func TestObservedJobs(t *testing.T) {
 				s.Resources[k].Metadata = map[string]string{"zone": s.Resources[k].ID}
 			}
 			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Resource != "r3" && t.Deployment == "b" })
-			first := mustPlan(t, compile(t, policy(strings.ReplaceAll(row.limits, `"limit":0`, `"limit":1`))), s, t0)
+			policies := policy(row.limits)
+			if row.only != "" {
+				policies = "[" + named("p", row.limits) + `,{"name":"q","selector":"deployment.name == 'b'","rules":[` + row.only + "]}]"
+			}
+			first := mustPlan(t, compile(t, strings.ReplaceAll(policies, `"limit":0`, `"limit":1`)), s, t0)
 			first.Start = first.Start[:1]
 			carryOut(t, &s, first, t0, rollout.JobInProgress)
 			late := rollout.Start{TargetID: rollout.TargetID{Resource: "r3", Environment: "prod", Deployment: "a"}, Run: "r3/prod/a/v2/1", Version: "v2"}
@@ -231,7 +239,7 @@ func TestObservedJobs(t *testing.T) {
 			if row.edit != nil {
 				row.edit(&s)
 			}
-			plan := mustPlan(t, compile(t, policy(row.limits)), s, minute(1))
+			plan := mustPlan(t, compile(t, policies), s, minute(1))
 			at := slices.IndexFunc(plan.Start, func(s rollout.Start) bool { return s.Resource == "r3" })
 			switch {
 			case row.waits == "" && (at < 0 || plan.Start[at].Reason != row.reason):

@@ -82,9 +82,6 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 		c.member = m
 		if p := m.pending; p != nil {
 			c.position = p.position
-			if w.leftover(b, p, settled) {
-				continue
-			}
 			for _, run := range b.runs[p.from:p.to] {
 				settled.add(run.target)
 			}

@@ -429,27 +429,3 @@ func (w *work) foreign(b *bracketWork, t *target) bool {
 	prefix := textkey.Join(b.state.Executions[k].Open.Group) + "/"
 	return slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && !strings.HasPrefix(job.Run, prefix) })
 }
-
-// leftover holds back the first start on a resource while a job of an execution that was given up in this very step is still active on one
-// of the targets: until then it was a run of an open execution, and no obstacle.
-func (w *work) leftover(b *bracketWork, p *pendingResource, settled settled) bool {
-	var blockers []Verdict
-	for _, run := range b.runs[p.from:p.to] {
-		if t := &w.targets[run.target]; w.foreign(b, t) {
-			blockers = w.also(blockers, w.busy(t))
-		}
-	}
-	if len(blockers) == 0 {
-		return false
-	}
-	own := w.verdict(b, bracket.Verdict{Reason: bracket.ReasonNotDue, Group: b.group.ID}, p) // as the next plan will say
-	own.Until, own.On = opener(blockers)
-	blockers = slices.Insert(slices.Clone(blockers), 0, own)
-	for _, run := range b.runs[p.from:p.to] {
-		if !w.atWork(b, run) {
-			settled.add(run.target)
-			w.waitNumber(run.target, run.version, blockers)
-		}
-	}
-	return true
-}
