@@ -163,7 +163,7 @@ func (p *Plan) executes(c *concurrency.Candidate) bool {
 // again notes in the leases that were held already that their holders start under them once more: targets outside brackets, and executions that begin,
 // which a host that stopped before it saved them had claimed for. What was seen before is no proof then that the group has ended, nor that nobody uses the
 // lease: otherwise whoever still sees the old jobs only, under policies or labels by which nothing is left to repeat, or still takes the lease for an orphan,
-// would give the slot of a running job away. The nanosecond tells the start from an end at the same instant. For the same reason no lease is older than
+// would give the slot of a running job away. The nanosecond tells the start from an end at the same instant, see [proves]. For the same reason no lease is older than
 // the ends that the start follows, which may lie ahead of a clock that is behind.
 func (p *Plan) again(records []concurrency.Record, own []bool, candidates []concurrency.Candidate, admitted []concurrency.Admitted, starts []*Start) {
 	for n, start := range admitted {
@@ -188,7 +188,7 @@ func (p *Plan) again(records []concurrency.Record, own []bool, candidates []conc
 			if !known {
 				continue
 			}
-			seen := lastEnd(jobs, records[k].Leases[at].Since).Add(1)
+			seen := lastEnd(jobs, records[k].Leases[at].Since)
 			if held && p.Now.Add(1).After(seen) {
 				seen = p.Now.Add(1)
 			}
@@ -203,16 +203,19 @@ func (p *Plan) again(records []concurrency.Record, own []bool, candidates []conc
 	}
 }
 
-// lastEnd is when the last of the jobs ended that pass for jobs of a lease, or zero.
+// lastEnd is the instant from which on nothing is proved by those jobs that pass for jobs of a lease and have ended, or zero.
 func lastEnd(jobs []Job, since time.Time) (last time.Time) {
 	for k := range jobs {
-		if !jobs[k].Status.Terminal() || jobs[k].CreatedAt.Before(since) {
+		job := &jobs[k]
+		if !job.Status.Terminal() || job.CreatedAt.Before(since) {
 			continue
 		}
-		for _, at := range [...]time.Time{jobs[k].CreatedAt, jobs[k].CompletedAt} {
-			if at.After(last) {
-				last = at.UTC()
-			}
+		after := job.CompletedAt.Add(1)
+		if !job.CompletedAt.After(job.CreatedAt) {
+			after = job.CreatedAt.Add(atOnce(jobs, job.CreatedAt) + 1)
+		}
+		if after.After(last) {
+			last = after.UTC()
 		}
 	}
 	return last

@@ -233,7 +233,7 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 				if job.CreatedAt.Before(lease.Since) {
 					continue
 				}
-				fresh = fresh || proves(job, lease.ProgressAt)
+				fresh = fresh || proves(t.Jobs, k, lease.ProgressAt)
 				for _, at := range [...]time.Time{job.CreatedAt, job.CompletedAt} {
 					if at.After(w.now) {
 						w.wake(at)
@@ -253,13 +253,26 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 	return own, progress, running
 }
 
-// proves reports whether the end of a job is not older than the last that was known of a lease. Of a job that ended at once, or nobody knows when, the
-// creation says whether it was started under the lease as it is: a start under a lease that was held already is noted a nanosecond late.
-func proves(job *Job, known time.Time) bool {
-	if !job.CompletedAt.After(job.CreatedAt) {
-		return !job.CreatedAt.Add(1).Before(known)
+// proves reports whether the end of a target's job is not older than the last that was known of a lease. Of a job that ended at once, or nobody knows when,
+// the creation says whether it was started under the lease as it is: a start under a lease that was held already is noted a nanosecond late.
+// Of several such jobs of one instant, as clocks that tell seconds make them, each proves a nanosecond more: the start of the next one is noted
+// behind all that were seen before it, and proved as soon as there is one more. If jobs are forgotten meanwhile it is not, and an orphan.
+func proves(jobs []Job, k int, known time.Time) bool {
+	job := &jobs[k]
+	if job.CompletedAt.After(job.CreatedAt) {
+		return !job.CompletedAt.Before(known)
 	}
-	return !job.CompletedAt.Before(known)
+	return !job.CreatedAt.Add(1).Before(known) || !job.CreatedAt.Add(atOnce(jobs, job.CreatedAt)).Before(known)
+}
+
+// atOnce is a nanosecond for each job that was created at an instant and ended at once, or nobody knows when.
+func atOnce(jobs []Job, created time.Time) (n time.Duration) {
+	for k := range jobs {
+		if job := &jobs[k]; job.CreatedAt.Equal(created) && job.Status.Terminal() && !job.CompletedAt.After(created) {
+			n++
+		}
+	}
+	return n
 }
 
 // finished reports whether a target outside brackets has no job to repeat or to take back, and none that is being verified.

@@ -301,6 +301,64 @@ func TestLeaseOfAnotherStart(t *testing.T) {
 	}
 }
 
+// TestLeasesOfOneInstant: a target is started, ends and is started again in one instant of the clocks, which may tell whole seconds. Whoever sees only what was
+// seen before gives nothing away; one more job that has ended is the proof, also where the lease was given back in between and taken anew.
+func TestLeasesOfOneInstant(t *testing.T) {
+	t.Parallel()
+	pool := `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`
+	repeats, once := compile(t, policy(pool+`,{"retry":{"maxRetries":5}}`)), compile(t, policy(pool))
+	for _, row := range []struct {
+		why    string
+		before int // jobs of that instant
+		renew  bool
+		ended  rollout.JobStatus // of these
+		status rollout.JobStatus // of the last one; empty: not seen
+		took   time.Duration     // negative: nobody knows
+		held   bool
+	}{
+		{why: "the last start is not seen", before: 1, ended: rollout.JobFailure, held: true},
+		{why: "nor after two others", before: 2, ended: rollout.JobFailure, held: true},
+		{why: "it is at work", before: 2, ended: rollout.JobFailure, status: rollout.JobInProgress, held: true},
+		{why: "it ended at once", before: 1, ended: rollout.JobFailure, status: rollout.JobFailure},
+		{why: "as all of them did", before: 3, ended: rollout.JobFailure, status: rollout.JobFailure},
+		{why: "nobody knows when it ended", before: 2, ended: rollout.JobFailure, status: rollout.JobFailure, took: -1},
+		{why: "it ended after a second", before: 2, ended: rollout.JobFailure, status: rollout.JobSuccessful, took: time.Second},
+		{why: "a release under a new lease is not seen", before: 1, renew: true, ended: rollout.JobSuccessful, held: true},
+		{why: "it is at work, too", before: 1, renew: true, ended: rollout.JobSuccessful, status: rollout.JobInProgress, held: true},
+		{why: "it ended at once, too", before: 1, renew: true, ended: rollout.JobSuccessful, status: rollout.JobSuccessful},
+	} {
+		s := fleet(1, "", map[string][]string{"api": {"v1"}})
+		for range row.before {
+			carryOut(t, &s, mustPlan(t, repeats, s, t0), t0, row.ended)
+		}
+		if row.renew {
+			s.State = mustPlan(t, repeats, s, t0).State
+			if got := leases(s.State); len(got) > 0 {
+				t.Fatalf("%s: holds %q before", row.why, got)
+			}
+			s.Versions = append(s.Versions, rollout.Version{ID: "v2", Tag: "v2", Deployment: "api", Status: rollout.VersionReady, CreatedAt: t0})
+		}
+		plan := mustPlan(t, repeats, s, t0)
+		if len(plan.Start) != 1 || len(s.Targets[0].Jobs) != row.before {
+			t.Fatalf("%s: starts %q", row.why, started(plan))
+		}
+		var err error
+		if s.State, err = plan.Commit(plan.Start, t0); err != nil {
+			t.Fatal(err)
+		}
+		if row.status != "" {
+			last := job(plan.Start[0], t0, row.status)
+			if last.CompletedAt = (time.Time{}); row.took >= 0 && row.status.Terminal() {
+				last.CompletedAt = t0.Add(row.took)
+			}
+			add(&s, plan.Start[0], last)
+		}
+		if got := leases(mustPlan(t, once, s, minute(1)).State); len(got) > 0 != row.held {
+			t.Errorf("%s: holds %q", row.why, got)
+		}
+	}
+}
+
 // TestQuarantineEnds: a holder that makes progress again holds its slot as before, and an allowance lets one more in meanwhile.
 func TestQuarantineEnds(t *testing.T) {
 	s := fleet(2, "", map[string][]string{"api": {"v1"}})
