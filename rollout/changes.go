@@ -23,7 +23,8 @@ type Situation struct {
 
 // Changes returns what the plan says differently from an earlier one, by resource, environment and deployment: who starts now, who waits
 // for something else, or until another time, and for whom nothing is left to do. The facts of a verdict ([Data]), such as a count of
-// successes, are not compared. Both plans may be decoded copies. It takes time in proportion to both.
+// successes, are not compared. Both plans may be decoded copies; otherwise both
+// snapshots are still what they were. It takes time in proportion to both.
 func (p *Plan) Changes(before *Plan) []Change {
 	old, now := before.situations(), p.situations()
 	var changes []Change

@@ -18,8 +18,9 @@ type Waiting struct {
 // In JSON it is a list. The zero WaitingList is empty.
 //
 // What a plan lists is made as it is read, out of the few bytes that the plan keeps of each target: a host that starts what may start and sleeps until
-// [Plan.Next] pays nothing for the reasons of a million others. A list refers to the snapshot like its plan, and may be read by several goroutines, but not
-// beside [Plan.Explain].
+// [Plan.Next] pays nothing for the reasons of a million others. So a list refers to the snapshot of its plan, which must not be modified while it is read; a
+// list that is to outlive that is copied by NewWaitingList(slices.Collect(list.All())...). Several goroutines may read one list, but not beside
+// [Plan.Explain].
 type WaitingList struct {
 	plan *work     // nil: the list is a decoded copy
 	copy []Waiting // in order

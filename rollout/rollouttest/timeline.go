@@ -100,7 +100,7 @@ func (t Timeline) About(resource string) Timeline {
 type recorder struct {
 	timeline Timeline
 	waits    map[rollout.TargetID]string // what was said last
-	last     rollout.WaitingList
+	last     []rollout.Waiting
 	seen     time.Time // the last instant at which everything was said
 	stirred  time.Time // the last at which anything but waits was said
 	running  []string
@@ -184,7 +184,9 @@ func locksOf(plan *rollout.Plan, id string) (map[string]string, bool) {
 // settled records who waits once nothing more starts at an instant.
 func (r *recorder) settled(plan *rollout.Plan) {
 	waits := make(map[rollout.TargetID]string, plan.Waiting.Len())
+	var last []rollout.Waiting
 	for w := range plan.Waiting.All() {
+		last = append(last, w)
 		text := w.Version + ": " + blockersText(w.Blockers)
 		waits[w.TargetID] = text
 		if r.waits[w.TargetID] != text {
@@ -194,7 +196,7 @@ func (r *recorder) settled(plan *rollout.Plan) {
 			})
 		}
 	}
-	r.waits, r.last, r.seen = waits, plan.Waiting, plan.Now
+	r.waits, r.last, r.seen = waits, last, plan.Now
 }
 
 // holdersOf names the resources that are in the way of whoever waits for a slot.
@@ -323,7 +325,7 @@ func (r *running) inFlight(plan *rollout.Plan) {
 // finish adds up what a run cost. found are the jobs that run besides those that were started.
 func (r *recorder) finish(found []string) {
 	t := &r.timeline
-	t.Left, t.Running = slices.Collect(r.last.All()), slices.Concat(found, r.running)
+	t.Left, t.Running = r.last, slices.Concat(found, r.running)
 	t.Done = !t.CutOff && len(t.Left) == 0 && len(t.Running) == 0
 	t.Drains = len(r.drains)
 	separate := 0
