@@ -1,0 +1,118 @@
+package bracket
+
+import (
+	"slices"
+	"strings"
+)
+
+// adopt opens executions of the latest group whose first run was dispatched but never committed, and sorts out runs that nobody knows.
+func (s *step) adopt() {
+	v := s.view
+	var created []*ExecutionRecord
+	known := ""
+	for lo := 0; lo < len(v.runs); {
+		resource, hi := v.runs[lo].Run.Resource, lo+1
+		for hi < len(v.runs) && v.runs[hi].Run.Resource == resource {
+			hi++
+		}
+		facts := v.runs[lo:hi]
+		lo = hi
+		at, exists := slices.BinarySearchFunc(s.state.Executions, resource, byResource)
+		var record *ExecutionRecord
+		if exists {
+			record = s.state.Executions[at]
+		}
+		fresh := s.unopened(record, resource)
+		var open *Execution
+		for _, f := range facts {
+			switch run := f.Run; {
+			case record != nil && record.Open != nil && record.Open.Group == run.Group:
+				if record.Open.member(run.Deployment) < 0 {
+					s.plan.Unknown = append(s.plan.Unknown, run)
+				}
+				continue
+			case fresh >= 0 && run.Group == v.latest.ID:
+				if !v.latest.firstRun(run, v, fresh) {
+					if open == nil || open.member(run.Deployment) < 0 {
+						s.plan.Unknown = append(s.plan.Unknown, run)
+					}
+					continue
+				}
+			default:
+				if run.Group != known && !s.knownGroup(run.Group) {
+					s.plan.Unknown = append(s.plan.Unknown, run)
+				} else {
+					known = run.Group
+				}
+				continue
+			}
+			if open == nil {
+				open = v.freeze(v.latest, fresh, utc(v.now), func(deployment string) bool {
+					return slices.ContainsFunc(facts, func(f RunFact) bool { return f.Run.Group == v.latest.ID && f.Run.Deployment == deployment })
+				})
+			}
+			if !f.StartedAt.IsZero() {
+				open.StartedAt = minTime(open.StartedAt, utc(f.StartedAt))
+			}
+		}
+		if open == nil {
+			continue
+		}
+		s.event(Event{Kind: ExecutionStarted, Group: open.Group, Resource: resource, At: open.StartedAt, Status: StatusExecuting})
+		adopted := &ExecutionRecord{Schema: schema, Rule: v.id, Resource: resource, Open: open}
+		if record != nil {
+			adopted.Last = record.Last
+		}
+		created = append(created, adopted)
+	}
+	slices.SortFunc(s.plan.Unknown, func(a, b Run) int { return strings.Compare(a.String(), b.String()) })
+	s.state.Executions = withRecords(s.state.Executions, created)
+	s.listChanged = len(created) > 0
+}
+
+// unopened returns the index of the resource if the latest group could still open an execution there, else -1.
+func (s *step) unopened(record *ExecutionRecord, resource string) int32 {
+	if s.view.latest == nil || record != nil && (record.Open != nil || record.Last[s.view.environment].includes(s.view.latest.ID)) {
+		return -1
+	}
+	return s.view.locate(resource)
+}
+
+// firstRun reports whether a run is the first of a member of the group that has a target on the resource.
+func (g *groupView) firstRun(r Run, v *view, resource int32) bool {
+	targets := v.span(resource)
+	i, _ := g.target(v, targets, r.Deployment)
+	return i >= 0 && r.Generation == 1 && r.Attempt == 1 && r.Purpose == Deploy
+}
+
+// knownGroup reports whether a text is the id of a group that this rule has closed in this environment.
+func (s *step) knownGroup(id string) bool {
+	g := s.state.Group
+	n := groupNumber(g.Rule, g.Environment, id)
+	return n > 0 && n <= g.Number && (g.Collecting == nil || g.Collecting.ID != id)
+}
+
+// includes reports whether a group ran in the ended execution, itself or merged.
+func (e EndedExecution) includes(group string) bool {
+	return e.Group == group || slices.Contains(e.Merged, group)
+}
+
+func byResource(r *ExecutionRecord, resource string) int {
+	return strings.Compare(r.Resource, resource)
+}
+
+// withRecords returns records with others put in place or inserted; both ascend by resource. records is not modified.
+func withRecords(records, others []*ExecutionRecord) []*ExecutionRecord {
+	if len(others) == 0 {
+		return records
+	}
+	merged := make([]*ExecutionRecord, 0, len(records)+len(others))
+	for _, o := range others {
+		n, found := slices.BinarySearchFunc(records, o.Resource, byResource)
+		merged = append(append(merged, records[:n]...), o)
+		if records = records[n:]; found {
+			records = records[1:]
+		}
+	}
+	return append(merged, records...)
+}
