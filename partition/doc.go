@@ -30,7 +30,8 @@
 //     only if at most maxUnavailable members are NotReady before the turn: more pauses, equal proceeds. The batch itself is not
 //     limited by maxUnavailable, unless [ByBudget] is chosen. Broken ones get their fix in any case.
 //  2. A partition is ready once no member waits and at most maxUnavailable are NotReady.
-//  3. As soon as more than maxUnavailablePartitions partitions that had their turn are not ready, the gate closes: those after it are not reached, not even for a fix, because a version that the first partition has not proved must not get into the last one.
+//  3. As soon as more than maxUnavailablePartitions partitions that had their turn are not ready, the gate closes: those after it are not
+//     reached, not even for a fix, because a version that the first partition has not proved must not get into the last one.
 //  4. A cluster in several partitions is released once and counted in all of them at once.
 //
 // # What a plan keeps

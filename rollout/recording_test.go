@@ -90,6 +90,8 @@ func TestParseRecordingErrors(t *testing.T) {
 		{"no schema is none", `{"snapshot":{` + none + `},` + plan + `}`, "schema: 0: must be 1"},
 		{"a plan of no instant cannot be made again", `{"schema":1,"snapshot":{` + none + `},"plan":{}}`, "plan.now: is required"},
 		{"a misspelt field would be lost", `{"schema":1,"snapshot":{` + none + `,"approvels":[]},` + plan + `}`, "snapshot.approvels"},
+		{"nor is one lost in the list of who waits", `{"schema":1,"snapshot":{` + none + `},"plan":{"now":"2026-03-10T09:00:00Z","keep":{"current":0,"started":0},"waiting":[{"resource":"r","environment":"e","deployment":"d","blockers":[{"status":"pending","reason":"slot_full","untli":"x"}]}]}}`, "plan.waiting[0].blockers[0].untli: "},
+		{"who waits twice has two entries with half of the blockers", `{"schema":1,"snapshot":{` + none + `},"plan":{"now":"2026-03-10T09:00:00Z","keep":{"current":0,"started":0},"waiting":[{"resource":"r","environment":"e","deployment":"d","blockers":[]},{"resource":"r","environment":"e","deployment":"d","blockers":[]}]}}`, "plan.waiting[1]: \""},
 		{"all faults are told", `{"schema":"1","snapshot":{"targets":{}},` + plan + `}`, "schema: \nsnapshot.targets"},
 	} {
 		_, err := rollout.ParseRecording([]byte(row.text))

@@ -2,9 +2,12 @@ package rollout
 
 import (
 	"encoding/json"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Waiting is a target whose newest candidate may not start now.
@@ -80,10 +83,24 @@ func (l WaitingList) MarshalJSON() ([]byte, error) {
 	return json.Marshal(slices.AppendSeq(make([]Waiting, 0, l.Len()), l.All()))
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads what MarshalJSON wrote, in any order. Unknown fields, values of the wrong type and a target that is listed twice are errors, all of
+// them reported, each a *[FieldError]; the list is then unchanged.
 func (l *WaitingList) UnmarshalJSON(data []byte) error {
 	var list []Waiting
-	if err := json.Unmarshal(data, &list); err != nil {
+	var f faults
+	if err := strictjson.Unmarshal(data, &list); err != nil {
+		f.under("", err)
+		return f.few()
+	}
+	seen := make(map[TargetID]bool, len(list))
+	for k := range list {
+		if id := list[k].TargetID; seen[id] {
+			f.add(fmt.Sprintf("[%d]", k), CodeDuplicate, id.String(), "is a target that is listed twice: one entry holds all its blockers")
+		} else {
+			seen[id] = true
+		}
+	}
+	if err := f.few(); err != nil {
 		return err
 	}
 	*l = NewWaitingList(list...)
