@@ -212,6 +212,9 @@ func (w *work) ask() (asked []concurrency.Candidate, result concurrency.Result, 
 		} else {
 			slab = w.needs(slab, start, c.target)
 		}
+		if w.doubted[at] != nil {
+			slab = append(slab, int32(len(w.capacity.snapshot.Pools)))
+		}
 		// Only who is at work waits nowhere, and that is an execution that is open. Everybody else may hold a part of what it needs because a planner stopped, or
 		// met a conflict, while it claimed or gave back one pool after the other: somebody may have got the last place of another one since.
 		asked[k] = concurrency.Candidate{
@@ -222,8 +225,11 @@ func (w *work) ask() (asked []concurrency.Candidate, result concurrency.Result, 
 	for again := true; again; {
 		var restore func()
 		restore, counted = w.force(asked, given)
-		result, err = concurrency.Plan(w.capacity.snapshot, asked, w.now)
+		result, err = concurrency.Plan(w.doors(), asked, w.now)
 		restore()
+		if err == nil {
+			result.Pools = result.Pools[:len(w.capacity.snapshot.Pools)]
+		}
 		if err != nil {
 			return asked, result, nil, err
 		}
@@ -235,6 +241,19 @@ func (w *work) ask() (asked []concurrency.Candidate, result concurrency.Result, 
 		}
 	}
 	return asked, result, counted, nil
+}
+
+// doors are the pools, and behind them one that is shut: those need it who are doubted. So they are refused, and hear all the same what the others say.
+func (w *work) doors() concurrency.Snapshot {
+	s := w.capacity.snapshot
+	if len(w.doubted) > 0 {
+		key := "shut" // another one than those of all pools
+		for k := range s.Pools {
+			key = max(key, s.Pools[k].Key+"/")
+		}
+		s.Pools = append(slices.Clip(s.Pools), concurrency.Pool{Key: key, Limit: concurrency.Count(0)})
+	}
+	return s
 }
 
 // poolPlace is a resource in a pool.
@@ -383,11 +402,8 @@ func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result)
 	unproved := w.unprovedPlaces(result)
 	for _, refused := range result.Refused {
 		c := &w.candidates[w.turns[refused.Candidate]]
-		refusals := result.Refusals[refused.Why]
-		if len(unproved) > 0 {
-			refusals = w.unprovedToo(refusals, &asked[refused.Candidate], unproved)
-		}
-		alike := len(w.overrides) == 0 && len(refusals) == len(result.Refusals[refused.Why])
+		refusals, own := w.allOf(result.Refusals[refused.Why], w.turns[refused.Candidate], &asked[refused.Candidate], unproved)
+		alike := len(w.overrides) == 0 && !own
 		var blockers []Verdict
 		if alike {
 			blockers = shared[refused.Why]

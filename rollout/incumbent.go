@@ -133,7 +133,7 @@ func (w *work) hold(h concurrency.Holder, pools []int32) (places []poolPlace) {
 	return places
 }
 
-// unproved takes the turn from whoever was admitted to a pool that has more than it may, on a place that counts for nothing but a job that the snapshot
+// unproved doubts whoever was admitted to a pool that has more than it may, on a place that counts for nothing but a job that the snapshot
 // shows on a target. A host sees the jobs before the records are read: the job may have ended meanwhile, its lease been given back, and the place
 // be somebody else's. So such a job keeps others out, and lets nobody in who would find no place without it. It reports whether there was anybody:
 // then the slots have to be given anew.
@@ -142,25 +142,33 @@ func (w *work) unproved(result concurrency.Result) bool {
 	if len(places) == 0 {
 		return false
 	}
-	refused := map[int32]bool{}
+	return w.doubt(result, func(c *candidate, admitted concurrency.Admitted, pool int32) concurrency.Reason {
+		if admitted.Reason == concurrency.SlotHeld {
+			return ""
+		}
+		return places[poolPlace{pool, c.resource}]
+	})
+}
+
+// doubt notes who is refused although the pools would admit them, and what these pools say.
+func (w *work) doubt(result concurrency.Result, why func(c *candidate, admitted concurrency.Admitted, pool int32) concurrency.Reason) (anybody bool) {
 	for _, admitted := range result.Admitted {
-		c := &w.candidates[w.turns[admitted.Candidate]]
-		if c.forced || admitted.Reason == concurrency.SlotHeld {
+		k := w.turns[admitted.Candidate]
+		c := &w.candidates[k]
+		if c.forced {
 			continue
 		}
-		var blockers []Verdict
 		for _, claim := range admitted.Claims {
-			if reason := places[poolPlace{claim.Pool, c.resource}]; reason != "" {
-				blockers = append(blockers, w.slotVerdict(concurrency.Refusal{Pool: claim.Pool, Reason: reason}))
+			if reason := why(c, admitted, claim.Pool); reason != "" {
+				if w.doubted == nil {
+					w.doubted = map[int32][]concurrency.Refusal{}
+				}
+				w.doubted[k] = append(w.doubted[k], concurrency.Refusal{Pool: claim.Pool, Reason: reason})
+				anybody = true
 			}
 		}
-		if len(blockers) > 0 {
-			refused[w.turns[admitted.Candidate]] = true
-			w.refuse(c, blockers)
-		}
 	}
-	w.turns = slices.DeleteFunc(w.turns, func(k int32) bool { return refused[k] })
-	return len(refused) > 0
+	return anybody
 }
 
 // overfull says of each pool that has more than its rule allows what it would answer to one more; empty: it has not.
@@ -239,23 +247,27 @@ func (w *work) unprovedPlaces(result concurrency.Result) map[poolPlace]concurren
 	return alone
 }
 
-// unprovedToo adds to what a candidate is refused by the pools in which such a place is all that it has: they would be next. The refusals are shared: they are not
-// written to.
-func (w *work) unprovedToo(refusals []concurrency.Refusal, c *concurrency.Candidate, places map[poolPlace]concurrency.Reason) []concurrency.Refusal {
-	all := slices.Clip(refusals)
-	for _, pool := range c.Needs {
-		if reason := places[poolPlace{pool, c.Resource}]; reason != "" {
-			all = append(all, concurrency.Refusal{Pool: pool, Reason: reason})
+// allOf are the refusals of a candidate, those for which it was doubted included, and those for which it would be if the others were gone; own says that there
+// are such. What the pools said is shared: it is not written to.
+func (w *work) allOf(refusals []concurrency.Refusal, k int32, c *concurrency.Candidate, places map[poolPlace]concurrency.Reason) (all []concurrency.Refusal, _ bool) {
+	own := w.doubted[k]
+	if own == nil && len(places) > 0 {
+		for _, pool := range c.Needs {
+			if reason := places[poolPlace{pool, c.Resource}]; reason != "" {
+				own = append(own, concurrency.Refusal{Pool: pool, Reason: reason})
+			}
 		}
 	}
-	if len(all) > len(refusals) {
-		key := func(r concurrency.Refusal) string { return w.capacity.snapshot.Pools[r.Pool].Key }
-		slices.SortStableFunc(all, func(a, b concurrency.Refusal) int { return strings.Compare(key(a), key(b)) })
+	if len(own) == 0 {
+		return refusals, false
 	}
-	return all
+	all = slices.DeleteFunc(slices.Concat(refusals, own), func(r concurrency.Refusal) bool { return int(r.Pool) == len(w.capacity.snapshot.Pools) })
+	key := func(r concurrency.Refusal) string { return w.capacity.snapshot.Pools[r.Pool].Key }
+	slices.SortStableFunc(all, func(a, b concurrency.Refusal) int { return strings.Compare(key(a), key(b)) })
+	return all, true
 }
 
-// keyless takes the turn from whoever begins in a pool that counts as active for nothing but claims and jobs that nobody is seen to use any more, while more
+// keyless doubts whoever begins in a pool that counts as active for nothing but claims and jobs that nobody is seen to use any more, while more
 // pools of its family are active than may be: two planners claimed in different ones at the same time, and one of them noticed too late. It reports
 // whether there was anybody.
 func (w *work) keyless(result concurrency.Result) bool {
@@ -268,26 +280,13 @@ func (w *work) keyless(result concurrency.Result) bool {
 	for _, lease := range w.idle {
 		idle[poolHolder{lease.Pool, lease.Holder}] = true
 	}
-	refused := map[int32]bool{}
-	for _, admitted := range result.Admitted {
-		c := &w.candidates[w.turns[admitted.Candidate]]
-		if c.forced {
-			continue
+	return w.doubt(result, func(c *candidate, admitted concurrency.Admitted, pool int32) concurrency.Reason {
+		p := &pools[pool] // an execution that is open uses its own
+		if p.Family != "" && keys[p.Family] > p.MaxActiveKeys && !w.inUse(pool, idle) && !w.usedIn(c, p.Record) {
+			return concurrency.SlotKeysFull
 		}
-		var blockers []Verdict
-		for _, claim := range admitted.Claims { // an execution that is open uses its own
-			p := &pools[claim.Pool]
-			if p.Family != "" && keys[p.Family] > p.MaxActiveKeys && !w.inUse(claim.Pool, idle) && !w.usedIn(c, p.Record) {
-				blockers = append(blockers, w.slotVerdict(concurrency.Refusal{Pool: claim.Pool, Reason: concurrency.SlotKeysFull}))
-			}
-		}
-		if len(blockers) > 0 {
-			refused[w.turns[admitted.Candidate]] = true
-			w.refuse(c, blockers)
-		}
-	}
-	w.turns = slices.DeleteFunc(w.turns, func(k int32) bool { return refused[k] })
-	return len(refused) > 0
+		return ""
+	})
 }
 
 type poolHolder struct {

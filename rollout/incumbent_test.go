@@ -259,6 +259,39 @@ func TestObservedJobs(t *testing.T) {
 	}
 }
 
+// TestObservedJobsElsewhere: r1/b is refused because of such a job, and would have taken the place in another pool that lets r1/d in. As it does not, r2/c
+// gets that place, and r1/d hears of both pools.
+func TestObservedJobsElsewhere(t *testing.T) {
+	set := compile(t, `[{"name":"p","selector":"deployment.name != 'c'","rules":[{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}]},
+		{"name":"q","selector":"deployment.name != 'a'","rules":[{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1}}]}]`)
+	for _, row := range []struct {
+		without string // a target
+		want    []string
+	}{
+		{"", []string{"r1/b@v2: slot_full", "r1/d@v2: slot_full slot_full", "r2/c@v2"}},
+		{"r2/c", []string{"r1/b@v2: slot_full", "r1/d@v2: slot_full"}},
+		{"r2/a", []string{"r2/c@v2: slot_full", "r1/b@v2", "r1/d@v2"}},
+	} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1", "v2"}})
+		s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool {
+			id := t.Resource + "/" + t.Deployment
+			return id == "r1/c" || id == "r2/b" || id == "r2/d" || id == row.without
+		})
+		for k := range s.Targets {
+			if x := &s.Targets[k]; x.Deployment == "a" {
+				x.Jobs = []rollout.Job{{Run: "by hand", Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}}
+			}
+		}
+		for k := range s.Versions {
+			s.Versions[k].CreatedAt = minute(int(s.Versions[k].Deployment[0]) - 200) // the order in which they are due
+		}
+		plan := mustPlan(t, set, s, t0)
+		if got := append(blockers(plan), started(plan)...); !slices.Equal(got, row.want) {
+			t.Errorf("without %q: %q, want %q", row.without, got, row.want)
+		}
+	}
+}
+
 // TestUnbegun: somebody claimed in P and never began, for the planner was cut off before it claimed in Q, or Q had gone to r3 by then.
 func TestUnbegun(t *testing.T) {
 	t.Parallel()

@@ -277,9 +277,10 @@ type work struct {
 	vanished    map[int32]string // candidates that the snapshot no longer holds
 	unslotted   []unslotted      // who waits for a slot with a version that is not the newest one
 	candidates  []candidate
-	turns       []int32             // of the candidates: their indices, the first to ask for capacity first
-	slotless    map[int32]bool      // targets outside brackets that wait for a slot
-	idle        []concurrency.Lease // that nobody is seen to use
+	turns       []int32                         // of the candidates: their indices, the first to ask for capacity first
+	doubted     map[int32][]concurrency.Refusal // candidates that the pools would admit, by index, and why they are refused all the same
+	slotless    map[int32]bool                  // targets outside brackets that wait for a slot
+	idle        []concurrency.Lease             // that nobody is seen to use
 	holding     holding
 	absent      []*bracketWork   // environments that the snapshot does not hold, where an execution ended
 	leaving     []*bracketWork   // brackets with open executions whose rule is gone, or on targets of another bracket
