@@ -3,6 +3,7 @@ package rollouttest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -151,53 +152,46 @@ func memberOf(e *bracket.Execution, deployment string) *bracket.ExecutionMember 
 	return nil
 }
 
-// checkLimit counts who is in a pool by itself, from the leases that were saved and from the jobs and the claims they were started with, and does
-// not believe what the plan says about it.
+// checkLimit counts who is in a pool by itself, from the leases that were saved and from the jobs and the claims they were started with. Only who was
+// there before the plan it has to hear from it: a start whose planner stopped before it had all its slots is offered again under those
+// that it got, and the saved leases do not say when.
 func checkLimit(s Step) error {
 	var faults []error
-	gone, listed := s.gone(), map[string]bool{}
+	gone := s.gone()
 	for _, p := range s.Plan.Pools {
-		listed[p.Key] = true
-	}
-	for _, p := range s.Plan.Pools {
-		in, before := map[string]bool{}, map[string]bool{} // before: also without the slots that this plan takes
-		given := map[uint64]bool{}                         // tokens of these
-		for _, start := range s.Plan.Start {
-			for _, claim := range start.Claims {
-				given[claim.Token] = given[claim.Token] || claim.Pool == p.Key && start.Reason == "slot_free"
-			}
-		}
-		for _, record := range s.Plan.State.Pools {
-			for _, lease := range record.Leases {
-				if record.Key == p.Key {
-					in[lease.Resource], before[lease.Resource] = true, before[lease.Resource] || !given[lease.Token]
-				} else if !listed[record.Key] {
-					before[lease.Resource] = true // taken under a key of before an edit: whoever holds it is at work in the pool of now
-				}
-			}
-		}
-		for _, holder := range s.Snapshot.Active[p.Key] {
-			in[holder.Resource], before[holder.Resource] = true, true
+		before := map[string]bool{}
+		for _, holder := range slices.Concat(p.Holders, s.Snapshot.Active[p.Key]) {
+			before[holder.Resource] = true
 		}
 		for _, id := range p.Unavailable {
-			in[id], before[id] = true, true
+			before[id] = true
 		}
 		for k := range s.Snapshot.Targets {
 			t := &s.Snapshot.Targets[k]
 			for _, job := range t.Jobs {
 				if !s.Lagging && !gone[t.Resource] && !job.Status.Terminal() && claims(s.Dispatched[job.Run], p.Key) {
-					in[t.Resource], before[t.Resource] = true, true
+					before[t.Resource] = true
 				}
 			}
 		}
-		taken := false // by one that had none; the slot that was free may be one of another pool
+		in := maps.Clone(before)
+		for _, record := range s.Plan.State.Pools {
+			for _, lease := range record.Leases {
+				in[lease.Resource] = in[lease.Resource] || record.Key == p.Key
+			}
+		}
+		maps.DeleteFunc(in, func(_ string, in bool) bool { return !in })
+		let := map[string]bool{} // in whatever the limit says: by who is at work there and needs the pool as well, or an override
 		for _, start := range s.Plan.Start {
 			if claims(start, p.Key) {
 				in[start.Resource] = true
-				taken = taken || start.Reason == "slot_free" && !before[start.Resource]
+				let[start.Resource] = let[start.Resource] || start.Reason == "slot_held" || start.Reason == rollout.ReasonOverridden
 			}
 		}
 		// A limit that was lowered, or a node that broke, may leave more in the pool than may be: then nobody else may come in.
+		taken := slices.ContainsFunc(s.Plan.Start, func(start rollout.Start) bool {
+			return claims(start, p.Key) && !before[start.Resource] && !let[start.Resource]
+		})
 		if taken && len(in) > p.Max+len(p.Quarantined) {
 			faults = append(faults, fmt.Errorf("pool %s has %d members in disruption and admits only %d: %s", p.Key, len(in), p.Max, names(in)))
 		}

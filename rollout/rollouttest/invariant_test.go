@@ -1,0 +1,93 @@
+package rollouttest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
+)
+
+// TestLimitIsExact: pool P has a lease of r1, and may have one. A start is a fault where it puts another resource into the pool, whatever it says of itself, and
+// none where its resource is there already or may come in beside the limit. Texts are of the form "pool resource/deployment".
+func TestLimitIsExact(t *testing.T) {
+	t.Parallel()
+	holder := func(text string) (pool, deployment string, h concurrency.Holder) {
+		pool, name, _ := strings.Cut(text, " ")
+		resource, deployment, _ := strings.Cut(name, "/")
+		return pool, deployment, concurrency.Holder{Resource: resource, Group: "target/prod/" + deployment}
+	}
+	for _, row := range []struct {
+		why    string
+		before []string // leases that were there
+		after  []string // and these are saved, too
+		starts map[string]rollout.Reason
+		edit   func(*rollouttest.Step)
+		fault  bool
+	}{
+		{why: "nobody starts", before: []string{"P r1/a", "P r2/a"}},
+		{why: "another resource takes a slot", before: []string{"P r1/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"}, fault: true},
+		{why: "a second start finds it down that the first one takes", before: []string{"P r1/a"}, after: []string{"P r2/a", "P r2/b"},
+			starts: map[string]rollout.Reason{"P r2/a": "slot_free", "P r2/b": "slot_already_down"}, fault: true},
+		{why: "it is said to be down, and is not", before: []string{"P r1/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_already_down"}, fault: true},
+		{why: "who took it in part goes on, and the limit is lower by now", before: []string{"P r1/a", "P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"}},
+		{why: "a claim in another pool is no place", before: []string{"P r1/a", "Q r2/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"}, fault: true},
+		{why: "the resource is down for somebody else", before: []string{"P r1/a", "P r2/a"}, after: []string{"P r2/b"}, starts: map[string]rollout.Reason{"P r2/b": "slot_already_down"}},
+		{why: "and needs a slot of another pool", before: []string{"P r1/a", "P r2/a"}, after: []string{"P r2/b"}, starts: map[string]rollout.Reason{"P r2/b": "slot_free"}},
+		{why: "it broke", before: []string{"P r1/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"},
+			edit: func(s *rollouttest.Step) { s.Plan.Pools[0].Unavailable = []string{"r2"} }},
+		{why: "the host counts a job there", before: []string{"P r1/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"},
+			edit: func(s *rollouttest.Step) {
+				s.Snapshot.Active = map[string][]concurrency.Holder{"P": {{Resource: "r2", Group: "by hand"}}}
+			}},
+		{why: "who is at work there needs the pool as well", before: []string{"P r1/a", "Q r2/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_held"}},
+		{why: "and others come in with it", before: []string{"P r1/a", "Q r2/a"}, after: []string{"P r2/a", "P r2/b"},
+			starts: map[string]rollout.Reason{"P r2/a": "slot_held", "P r2/b": "slot_free"}},
+		{why: "an operator lets it past", before: []string{"P r1/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": rollout.ReasonOverridden}},
+		{why: "there is room for one that is quarantined", before: []string{"P r1/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"},
+			edit: func(s *rollouttest.Step) { s.Plan.Pools[0].Quarantined = s.Plan.Pools[0].Holders }},
+		{why: "unless the plan counts it itself", before: []string{"P r1/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"},
+			edit: func(s *rollouttest.Step) {
+				s.Plan.Pools[0].Quarantined, s.Plan.Pools[0].Active = s.Plan.Pools[0].Holders, 2
+			}, fault: true},
+	} {
+		var s rollouttest.Step
+		records := map[string]*concurrency.Record{}
+		for _, key := range []string{"P", "Q"} {
+			s.Plan.Pools = append(s.Plan.Pools, rollout.Pool{Key: key, Max: 1})
+			record := concurrency.NewRecord(key)
+			records[key] = &record
+		}
+		for k, text := range append(row.before, row.after...) {
+			key, _, h := holder(text)
+			record, err := records[key].Claim(concurrency.Claim{Token: records[key].NextToken}, h, at(2, 9, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *records[key] = record; k >= len(row.before) {
+				continue
+			}
+			for p := range s.Plan.Pools {
+				if s.Plan.Pools[p].Key == key {
+					s.Plan.Pools[p].Holders = append(s.Plan.Pools[p].Holders, h)
+				}
+			}
+		}
+		s.Plan.State.Pools = []concurrency.Record{*records["P"], *records["Q"]}
+		for text, reason := range row.starts {
+			key, deployment, h := holder(text)
+			lease, _ := records[key].Lease(h)
+			s.Plan.Start = append(s.Plan.Start, rollout.Start{TargetID: rollout.TargetID{Resource: h.Resource, Environment: "prod", Deployment: deployment},
+				Group: h.Group, Reason: reason, Claims: []rollout.Claim{{Pool: key, Token: lease.Token}}})
+		}
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		for _, invariant := range rollouttest.Invariants() {
+			if err := invariant.Check(s); invariant.Name == "limit" && (err != nil) != row.fault {
+				t.Errorf("%s: %v", row.why, err)
+			}
+		}
+	}
+}
