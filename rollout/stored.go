@@ -1,0 +1,194 @@
+package rollout
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// stored is the state as records of a store, with the revision of each under its key.
+type stored struct {
+	state     State
+	revisions map[string]int64
+}
+
+// Keys of the records. Those of brackets are [bracket.GroupKey] and [bracket.ExecutionKey].
+const (
+	rolloutKeys = "rollout/"
+	poolKeys    = "pool/"
+)
+
+// PoolRecordKey is the store key of a pool's record. A host whose jobs live in the same store reads it, in the transaction that creates a job, to see
+// whether the claims of the start still hold: a planner that was paused in between may have lost them.
+func PoolRecordKey(pool string) string { return textkey.Join("pool", pool) }
+
+func recordKey(r RolloutRecord) string {
+	return textkey.Join("rollout", r.Rule, r.Environment, r.Deployment, r.Version, r.Group)
+}
+
+// recordKind is the records of which the keys have a prefix in common.
+type recordKind struct {
+	prefix string
+	add    func(s *stored, entry bracket.Entry) error
+}
+
+// recordKinds lists them in the order in which they are to be read.
+func recordKinds() []recordKind {
+	groups, executions := bracket.GroupKey("", ""), bracket.ExecutionKey("", "")
+	return []recordKind{
+		{poolKeys, func(s *stored, entry bracket.Entry) error {
+			record, err := concurrency.ParseRecord(entry.Value)
+			record.Revision = uint64(entry.Revision)
+			s.state.Pools = append(s.state.Pools, record)
+			return err
+		}},
+		{groups[:len(groups)-1], func(s *stored, entry bracket.Entry) error { return decode(entry, &s.state.Brackets) }},
+		{executions[:len(executions)-1], func(s *stored, entry bracket.Entry) error { return decode(entry, &s.state.Executions) }},
+		{rolloutKeys, func(s *stored, entry bracket.Entry) error { return decodeRollout(entry, &s.state.Rollouts) }},
+	}
+}
+
+func decodeRollout(entry bracket.Entry, list *[]RolloutRecord) error {
+	if err := decode(entry, list); err != nil {
+		return err
+	}
+	record := (*list)[len(*list)-1]
+	if err := record.validate(); err != nil {
+		return err
+	}
+	if recordKey(record) != entry.Key {
+		return fmt.Errorf("the record belongs under the key %s", recordKey(record))
+	}
+	return nil
+}
+
+func decode[T any](entry bracket.Entry, list *[]T) error {
+	var record T
+	if err := strictjson.Unmarshal(entry.Value, &record); err != nil {
+		return err
+	}
+	*list = append(*list, record)
+	return nil
+}
+
+// write is one record to save; without a value it is to be deleted.
+type write struct {
+	key   string
+	value []byte
+}
+
+// writes lists what has to be written for the next state, in an order in which it may be interrupted after any write: groups, rollouts, executions that
+// ended, leases, executions that began or go on. A lease is given back only after the end of its execution was saved: another planner may have merged a
+// newer group into it meanwhile, and then that save conflicts and the lease stays. A lease is taken before the execution that needs it is saved. What is
+// interrupted is repaired by the next plan: what was claimed and never started is offered again, if the pools that were not reached still have a place for
+// it, and a lease of what has ended is found and released.
+func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
+	var list []write
+	var failed error
+	put := func(key string, record any) {
+		value, err := json.Marshal(record)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("%s: %w", key, err)
+		}
+		list = append(list, write{key, value})
+	}
+	groups := make(map[*bracket.GroupRecord]bool, len(s.state.Brackets))
+	for _, record := range s.state.Brackets {
+		groups[record] = true
+	}
+	for _, record := range next.Brackets {
+		if !groups[record] {
+			put(bracket.GroupKey(record.Rule, record.Environment), record)
+		}
+	}
+	for _, record := range next.Rollouts {
+		if key := recordKey(record); s.revisions[key] == 0 {
+			put(key, record)
+		}
+	}
+	changed := s.changedExecutions(next)
+	for _, record := range changed {
+		if record.Open == nil {
+			put(bracket.ExecutionKey(record.Rule, record.Resource), record)
+		}
+	}
+	for _, ended := range s.replaced(changed) {
+		put(bracket.ExecutionKey(ended.Rule, ended.Resource), ended)
+	}
+	for _, family := range [...]bool{false, true} { // whoever reads the record of a family sees the leases that it stands for
+		for _, record := range next.Pools {
+			if families[record.Key] == family && recordChanged(record, s.state.Pools) {
+				put(PoolRecordKey(record.Key), record)
+			}
+		}
+	}
+	for _, record := range changed {
+		if record.Open != nil {
+			put(bracket.ExecutionKey(record.Rule, record.Resource), record)
+		}
+	}
+	return append(list, s.forgotten(next)...), failed
+}
+
+// changedExecutions compares by identity: records are immutable.
+func (s *stored) changedExecutions(next State) []*bracket.ExecutionRecord {
+	kept := make(map[*bracket.ExecutionRecord]bool, len(s.state.Executions))
+	for _, record := range s.state.Executions {
+		kept[record] = true
+	}
+	return slices.DeleteFunc(slices.Clone(next.Executions), func(record *bracket.ExecutionRecord) bool { return kept[record] })
+}
+
+// replaced are the ends of executions on whose resource another one of the rule begins in the same plan: the record as it is with the new one comes after
+// the slots, which were given to others by then.
+func (s *stored) replaced(changed []*bracket.ExecutionRecord) []*bracket.ExecutionRecord {
+	before := make(map[string]*bracket.Execution, len(s.state.Executions))
+	for _, record := range s.state.Executions {
+		before[bracket.ExecutionKey(record.Rule, record.Resource)] = record.Open
+	}
+	var list []*bracket.ExecutionRecord
+	for _, record := range changed {
+		if begins(before[bracket.ExecutionKey(record.Rule, record.Resource)], record.Open) {
+			ended := *record
+			ended.Open = nil
+			list = append(list, &ended)
+		}
+	}
+	return list
+}
+
+// begins reports whether another execution is open in a record than was: then that one has ended.
+func begins(before, open *bracket.Execution) bool {
+	return before != nil && open != nil && open.Group != before.Group && !slices.Contains(open.Merged, before.Group)
+}
+
+// recordChanged compares by identity: records are immutable values that share their leases until they change.
+func recordChanged(record concurrency.Record, old []concurrency.Record) bool {
+	k, known := slices.BinarySearchFunc(old, record.Key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+	if !known {
+		return len(record.Leases) > 0 || record.NextToken > 1
+	}
+	before := old[k].Leases
+	return len(before) != len(record.Leases) || old[k].NextToken != record.NextToken || len(before) > 0 && &before[0] != &record.Leases[0]
+}
+
+// forgotten are the records of rollouts that no version or group needs any more.
+func (s *stored) forgotten(next State) []write {
+	needed := make(map[rolloutKey]bool, len(next.Rollouts))
+	for _, record := range next.Rollouts {
+		needed[record.key()] = true
+	}
+	var list []write
+	for _, record := range s.state.Rollouts {
+		if !needed[record.key()] {
+			list = append(list, write{key: recordKey(record)})
+		}
+	}
+	return list
+}
