@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"maps"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -184,6 +186,41 @@ func TestWaitingIsSmall(t *testing.T) {
 		t.Errorf("%d bytes are kept of each target", kept)
 	}
 	runtime.KeepAlive(s)
+}
+
+// TestWaitingListSideBySide: several goroutines may read one list. The race detector looks on.
+func TestWaitingListSideBySide(t *testing.T) {
+	set, s := waitingFleet(t)
+	plan := mustPlan(t, set, s, t0)
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for w := range plan.Waiting.All() {
+				if own, waits := plan.Waiting.Of(w.TargetID); !waits || len(own.Blockers) != len(w.Blockers) {
+					t.Errorf("%v is listed and does not wait", w.TargetID)
+				}
+			}
+		})
+	}
+	readers.Wait()
+}
+
+// What a dashboard shows: how many wait, by the first thing that is in their way.
+func ExampleWaitingList_All() {
+	set := exampleSet(`{"name":"checked","selector":"true","rules":[{"anyApproval":{"minApprovals":1}}]}`)
+	plan, err := set.Plan(exampleFleet(), t0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	gauge := map[rollout.Reason]int{}
+	for wait := range plan.Waiting.All() {
+		gauge[wait.Blockers[0].Reason]++
+	}
+	for _, reason := range slices.Sorted(maps.Keys(gauge)) {
+		fmt.Println(reason, gauge[reason])
+	}
+	// Output:
+	// approval_missing 2
 }
 
 // A list is read from the first to the last, or asked about one target.
