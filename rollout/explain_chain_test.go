@@ -1,0 +1,217 @@
+package rollout_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestExplainTellsEveryAnswer: an explanation has the answer of every rule, in the order of the chain, under the kind of the rule, with the instant since which it
+// allows or until which it does not. The target is r1/prod/api; the host has a rule as well.
+func TestExplainTellsEveryAnswer(t *testing.T) {
+	t.Parallel()
+	const (
+		selectors  = `{"id":"V","versionSelector":{"selector":"version.tag != 'v0'"}},{"id":"N","versionSelector":{"selector":"resource.id != 'r0'"}}`
+		refusing   = `{"id":"V","versionSelector":{"selector":"version.tag != 'v2'"}},{"id":"N","versionSelector":{"selector":"resource.id != 'r1'"}}`
+		gates      = `,{"id":"A","anyApproval":{"minApprovals":1}},{"id":"E","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'qa'"}}`
+		dependsOn  = `,{"id":"D","deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"deployment.id == 'db' && version.tag == 'v1'"}},{"id":"O","deploymentDependency":{"appliesTo":"deployment.id == 'db'","dependsOn":"deployment.id == 'api'"}}`
+		cooldown   = `,{"id":"C","versionCooldown":{"intervalSeconds":7200}}`
+		windows    = `,{"id":"W","deploymentWindow":{"weekly":{"days":["wed"],"start":"00:00","end":"06:00"},"firstDeploy":"apply"}}`
+		curve      = `,{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`
+		retry      = `,{"id":"R","retry":{"maxRetries":1,"backoffSeconds":600}}`
+		pool       = `,{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`
+		back       = `,{"id":"B","rollback":{"onJobStatuses":["failure"]}}`
+		bracketed  = `{"id":"K","deploymentBracket":{"deploymentSelector":"deployment.id == 'api'","readinessMode":"immediate","memberRoles":{}}}`
+		drained    = `{"id":"K","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.id == 'db'"}}}`
+		everything = gates + dependsOn + cooldown + windows + curve + retry + pool + back
+	)
+	target := func(s *rollout.Snapshot, environment, deployment string) *rollout.Target {
+		return &s.Targets[slices.IndexFunc(s.Targets, func(t rollout.Target) bool {
+			return t.Resource == "r1" && t.Environment == environment && t.Deployment == deployment
+		})]
+	}
+	ran := func(version string, status rollout.JobStatus, at int) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			x := target(s, "prod", "api")
+			own := rollout.Job{Run: "r1/prod/api/" + version + "/1", Version: version, Status: status, CreatedAt: minute(at)}
+			if status.Terminal() {
+				own.CompletedAt = minute(at)
+			}
+			x.Jobs, x.Current = append(x.Jobs, own), ""
+		}
+	}
+	met := func(s *rollout.Snapshot) {
+		s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(-2)}}
+		for k := range s.Targets {
+			if x := &s.Targets[k]; x.Environment == "qa" && x.Deployment == "api" {
+				x.Current, x.Jobs = "", []rollout.Job{{Run: x.Resource + "/qa/api/v2/1", Version: "v2", Status: rollout.JobSuccessful, CreatedAt: minute(2), CompletedAt: minute(3)}}
+			}
+		}
+		needs(s, "v1")
+	}
+	override := func(rule string, expires time.Time) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			s.Overrides = append(s.Overrides, rollout.Override{ID: "o" + rule, Rule: rule, Version: "v2", CreatedAt: minute(1), ExpiresAt: expires, CreatedBy: "ann", Reason: "urgent"})
+		}
+	}
+	returns := func(status rollout.JobStatus) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			ran("v1", status, 2)(s)
+			jobs := target(s, "prod", "api").Jobs
+			jobs[len(jobs)-1].Run = "r1/prod/api/v1/2/rollback"
+		}
+	}
+	first := func(s *rollout.Snapshot) { target(s, "prod", "db").Current = "" }
+	locked := func(rules, deployment string) func(*rollout.Snapshot) { // under these rules a run of the deployment has begun on r1
+		return func(s *rollout.Snapshot) {
+			plan := mustPlan(t, compile(t, policy(rules)), *s, minute(4))
+			plan.Start = slices.DeleteFunc(plan.Start, func(s rollout.Start) bool { return s.Deployment != deployment || s.Resource != "r1" })
+			carryOut(t, s, plan, minute(4), rollout.JobInProgress)
+		}
+	}
+	down := func(s *rollout.Snapshot) { s.Unavailable = []string{"r9", "r2"} }
+	for _, row := range []struct {
+		why   string
+		rules string
+		play  []func(*rollout.Snapshot)
+		at    int
+		host  int      // until this minute its rule says no
+		want  []string // of the newest versions
+	}{
+		{why: "nothing is in the way", rules: selectors + everything, play: []func(*rollout.Snapshot){met, ran("v1", rollout.JobSuccessful, -200)}, at: 65, want: []string{
+			`v2 waits: + version; + versionSelector V; + versionSelector N; + anyApproval A since 00:00; + environmentProgression E since 00:03; + deploymentDependency D; + deploymentDependency O rule_not_applicable; + versionDependencies; + versionCooldown C; + deploymentWindow W; + gradualRollout G since 00:04; + custom host; ~ resourceConcurrency P slot_full, waits for a free slot in P`,
+			`v1 kept: + target current`,
+		}},
+		{why: "everything is", rules: refusing + strings.ReplaceAll(strings.ReplaceAll(everything, "version.tag == 'v1'", "version.tag == 'v2'"), "00:00", "05:00"), play: []func(*rollout.Snapshot){
+			ran("v1", rollout.JobInProgress, -10), func(s *rollout.Snapshot) { needs(s, "v2"); newest(s).Status = rollout.VersionPaused }}, at: 5, host: 9, want: []string{
+			`v2 waits: - version version_not_deployable: paused, waits for a version of api; - versionSelector V selector_no_match, waits for a change of the policy; - versionSelector N selector_no_match, waits for a change of the policy; ~ anyApproval A approval_missing (0 of 1), waits for an approval of v2 in prod; ~ environmentProgression E progression_waiting (0 of 2 succeeded in qa), waits for successes of api v2 in qa; - deploymentDependency D dependency_unmet db, waits for db on r1; + deploymentDependency O rule_not_applicable; - versionDependencies version_dependency_unmet db, waits for db on r1; - versionCooldown C cooldown after v1 until 2025-01-01T01:00:00Z; ~ deploymentWindow W window_closed until 2025-01-01T05:00:00Z; ~ gradualRollout G rollout_not_started, waits for an approval of v2 in prod and successes of api v2 in qa; ~ custom host change_freeze until 2025-01-01T00:09:00Z; - target target_busy, waits for the end of a job of api on r1`,
+			`v1 kept: + target started`,
+		}},
+		{why: "and overridden", rules: refusing + strings.ReplaceAll(strings.ReplaceAll(everything, "version.tag == 'v1'", "version.tag == 'v2'"), "00:00", "05:00"), play: []func(*rollout.Snapshot){
+			ran("v1", rollout.JobSuccessful, -10), override("V", minute(99)), override("N", time.Time{}), override("A", time.Time{}), override("E", time.Time{}), override("D", time.Time{}), override("C", time.Time{}), override("W", time.Time{}),
+			override("G", time.Time{}), override("P", minute(98)), down}, at: 5, want: []string{
+			`v2 starts: + version; + versionSelector V overridden by ann: oV until 2025-01-01T01:39:00Z since 00:01; + versionSelector N overridden by ann: oN since 00:01; + anyApproval A overridden by ann: oA since 00:01; + environmentProgression E overridden by ann: oE since 00:01; + deploymentDependency D overridden by ann: oD since 00:01; + deploymentDependency O rule_not_applicable; + versionCooldown C overridden by ann: oC since 00:01; + deploymentWindow W overridden by ann: oW since 00:01; + gradualRollout G overridden by ann: oG since 00:01; + custom host; + resourceConcurrency P overridden by ann: oP until 2025-01-01T01:38:00Z since 00:01`,
+			`v1 kept: + target current`,
+		}},
+		{why: "the pool is full", rules: selectors + pool, play: []func(*rollout.Snapshot){down}, at: 5, want: []string{
+			`v2 waits: + version; + versionSelector V; + versionSelector N; + custom host; ~ resourceConcurrency P slot_full, waits for a free slot in P`,
+			`v1 kept: + target current`,
+		}},
+		{why: "the second attempt waits", rules: selectors + windows + retry + pool, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, 1)}, at: 5, want: []string{
+			`v2 waits: + deploymentWindow W; ~ retry R retry_backoff (1 of 2 attempts failed) until 2025-01-01T00:11:00Z`,
+		}},
+		{why: "it starts", rules: selectors + windows + retry + pool, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, 1)}, at: 11, want: []string{
+			`v2 starts: + deploymentWindow W; + retry R; + resourceConcurrency P slot_already_down`,
+		}},
+		{why: "it waits for a place", rules: selectors + windows + retry + pool, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, 1), down}, at: 11, want: []string{
+			`v2 waits: + deploymentWindow W; + retry R; ~ resourceConcurrency P slot_full, waits for a free slot in P`,
+		}},
+		{why: "there is no other attempt", rules: selectors + pool, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, 1)}, at: 11, want: []string{
+			`v2 waits: - retry retry_exhausted (1 of 1 attempts failed), waits for an operator or a version of api`,
+		}},
+		{why: "but one that an operator lets through", rules: selectors + retry, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, -1), ran("v2", rollout.JobFailure, 0), override("R", time.Time{})}, at: 11, want: []string{
+			`v2 starts: + retry R overridden by ann: oR since 00:01`,
+		}},
+		{why: "it goes back", rules: selectors + back + pool, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1)}, at: 5, want: []string{
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api`,
+			`v1 starts: + rollback B; + resourceConcurrency P slot_free`,
+		}},
+		{why: "when it has a place", rules: selectors + back + pool, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), down}, at: 5, want: []string{
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api`,
+			`v1 waits: + rollback B; ~ resourceConcurrency P slot_full, waits for a free slot in P`,
+		}},
+		{why: "and the job is over", rules: selectors + back + pool, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), ran("v0", rollout.JobInProgress, 1)}, at: 5, want: []string{
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api; - target target_busy, waits for the end of a job of api on r1`,
+		}},
+		{why: "it is going back", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobInProgress)}, at: 5, want: []string{
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api; - target target_busy, waits for the end of a job of api on r1`,
+		}},
+		{why: "it is back", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobSuccessful)}, at: 5, want: []string{
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api`,
+		}},
+		{why: "it is back, and somebody is at work there", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobSuccessful), ran("v1", rollout.JobInProgress, 3)}, at: 5, want: []string{
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api`,
+		}},
+		{why: "it could not go back", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobFailure)}, at: 5, want: []string{
+			`v2 waits: - rollback B rollback_failed (back to v1): failure, waits for an operator or a version of api`,
+		}},
+		{why: "it could not, and somebody is at work there", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobFailure), ran("v1", rollout.JobInProgress, 3)}, at: 5, want: []string{
+			`v2 waits: - rollback B rollback_failed (back to v1): failure, waits for an operator or a version of api`,
+		}},
+		{why: "a bracket runs it", rules: bracketed + pool, at: 5, want: []string{
+			`v2 starts: + version; + deploymentBracket K bracket_run; + resourceConcurrency P slot_free`,
+			`v1 kept: + version; + deploymentBracket K bracket_current`,
+		}},
+		{why: "it waits for its place there", rules: bracketed + pool, play: []func(*rollout.Snapshot){down}, at: 5, want: []string{
+			`v2 waits: + version; ~ resourceConcurrency P slot_full, waits for a free slot in P`,
+			`v1 kept: + version; + deploymentBracket K bracket_current`,
+		}},
+		{why: "it is not collected", rules: bracketed + gates, at: 5, want: []string{
+			`v2 waits: + version; ~ anyApproval A approval_missing (0 of 1), waits for an approval of v2 in prod; ~ environmentProgression E progression_waiting (0 of 2 succeeded in qa), waits for successes of api v2 in qa; - deploymentBracket K bracket_not_locked`,
+		}},
+		{why: "what the bracket waits for", rules: bracketed + strings.ReplaceAll(dependsOn+cooldown+windows+curve, "version.tag == 'v1'", "version.tag == 'v2'"), play: []func(*rollout.Snapshot){
+			func(s *rollout.Snapshot) { needs(s, "v2") }, ran("v1", rollout.JobInProgress, -10)}, at: 5, host: 9, want: []string{
+			`v2 waits: + version; ~ deploymentBracket K bracket_not_due (turn 2 of 2), waits for db on r1 or the end of a job of api on r1; - deploymentDependency D dependency_unmet db, waits for db on r1; - versionDependencies version_dependency_unmet db, waits for db on r1; - versionCooldown C cooldown after v1 until 2025-01-01T01:00:00Z; ~ custom host change_freeze until 2025-01-01T00:09:00Z; - target target_busy, waits for the end of a job of api on r1`,
+		}},
+		{why: "it is locked, and its node drained, when somebody asks for an approval", rules: drained + `,{"id":"A","anyApproval":{"minApprovals":1}}`, play: []func(*rollout.Snapshot){locked(drained, "db")}, at: 5, want: []string{
+			`v2 waits: + version; + anyApproval A rule_not_applicable; ~ deploymentBracket K bracket_waits_for_members, waits for db on r1`,
+		}},
+		{why: "and then it runs", rules: drained + `,{"id":"A","anyApproval":{"minApprovals":1}}`, play: []func(*rollout.Snapshot){locked(drained, "db"), func(s *rollout.Snapshot) {
+			own := &target(s, "prod", "db").Jobs[0]
+			own.Status, own.CompletedAt = rollout.JobSuccessful, minute(5)
+		}}, at: 5, want: []string{
+			`v2 starts: + version; + anyApproval A rule_not_applicable; + deploymentBracket K bracket_run`,
+		}},
+		{why: "an execution of a rule that is gone", rules: bracketed, play: []func(*rollout.Snapshot){first, locked(`{"id":"old","deploymentBracket":{"deploymentSelector":"deployment.id == 'db'","readinessMode":"immediate","memberRoles":{}}}`, "db")}, at: 5, want: []string{
+			`v2 waits: + version; ~ deploymentBracket K bracket_not_due, waits for the end of the bracket on r1; ~ deploymentBracket old bracket_queued, waits for the end of the bracket on r1`,
+			`v1 kept: + version; + deploymentBracket K bracket_current`,
+		}},
+		{why: "there is nothing to go back to", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, 1)}, at: 5, want: []string{
+			`v2 waits: - rollback B rollback_triggered: failure, waits for an operator or a version of api`,
+		}},
+	} {
+		s := inEnvironments(fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}}), "qa")
+		for _, f := range row.play {
+			f(&s)
+		}
+		plan := mustPlan(t, compileWith(t, policy(row.rules), rollout.WithRule(hostRule{"host", frozenUntil(minute(row.host))})), s, minute(row.at))
+		e, err := plan.Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for _, v := range e.Versions {
+			line := v.Version + " " + string(v.Prospect)
+			for k, r := range v.Rules {
+				line += map[bool]string{true: ": ", false: "; "}[k == 0] + map[rollout.Status]string{rollout.Allowed: "+ ", rollout.Pending: "~ ", rollout.Denied: "- "}[r.Status] + string(r.Kind)
+				if r.Rule != "" {
+					line += " " + r.Rule
+				}
+				if r.Reason != rollout.ReasonAllowed {
+					line += " " + r.Verdict.String()
+				}
+				if !r.Since.IsZero() {
+					line += " since " + r.Since.UTC().Format("15:04")
+				}
+			}
+			lines = append(lines, line)
+		}
+		if diff := cmp.Diff(row.want, lines[:min(len(lines), len(row.want))]); diff != "" {
+			t.Errorf("%s:\n%s", row.why, diff)
+		}
+	}
+}
+
+// needs makes v2 of api need a version of db.
+func needs(s *rollout.Snapshot, version string) {
+	newest(s).Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == '" + version + "'"}}
+}
+
+func newest(s *rollout.Snapshot) *rollout.Version {
+	return &s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "api" && v.ID == "v2" })]
+}
