@@ -1,0 +1,137 @@
+package rollout_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestVerdictsInFull: what a blocker holds besides its reason: the rule, until when, on what, and what somebody needs who is to do something about it. Each
+// row has v2 of api wait on r1 for one reason.
+func TestVerdictsInFull(t *testing.T) {
+	t.Parallel()
+	judge := func(v rollout.Verdict) []rollout.Option {
+		return []rollout.Option{rollout.WithRule(hostRule{"host", func(rollout.Candidate) rollout.Verdict { return v }})}
+	}
+	qa := func(at ...int) func(*rollout.Snapshot) { // successes of v2 in qa
+		return func(s *rollout.Snapshot) {
+			for k, m := range at {
+				s.Resources = append(s.Resources, rollout.Resource{ID: "q" + string(rune('1'+k)), Name: "q"})
+				x := rollout.Target{TargetID: rollout.TargetID{Resource: "q" + string(rune('1'+k)), Environment: "qa", Deployment: "api"}}
+				if m != 0 {
+					x.Jobs = []rollout.Job{{Run: x.Resource, Version: "v2", Status: rollout.JobSuccessful, CreatedAt: minute(m), CompletedAt: minute(m)}}
+				}
+				s.Targets = append(s.Targets, x)
+			}
+		}
+	}
+	for _, row := range []struct {
+		why     string
+		rules   string
+		edit    func(*rollout.Snapshot)
+		options []rollout.Option
+		want    string
+	}{
+		{why: "the version is paused", edit: func(s *rollout.Snapshot) { newest(s).Status = rollout.VersionPaused },
+			want: `[{"status":"denied","reason":"version_not_deployable","on":[{"kind":"version","deployment":"api"}],"data":{"position":0,"detail":"paused"}}]`},
+		{why: "a version selector fails", rules: `{"id":"R","versionSelector":{"selector":"int(version.tag) > 1"}}`,
+			want: `[{"status":"denied","reason":"selector_error","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":0,"detail":"fails: int(version.tag) > 1"}}]`},
+		{why: "it asks for a key that is missing", rules: `{"id":"R","versionSelector":{"selector":"version.metadata['channel'] == 'stable'"}}`,
+			want: `[{"status":"denied","reason":"selector_missing_key","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":0,"detail":"version.metadata['channel']"}}]`},
+		{why: "it refuses the resource", rules: `{"id":"R","versionSelector":{"selector":"resource.id != 'r1'"}}`,
+			want: `[{"status":"denied","reason":"selector_no_match","rule":"R","on":[{"kind":"config","rule":"R"}]}]`},
+		{why: "an approval is missing", rules: `{"id":"R","anyApproval":{"minApprovals":3}}`, edit: func(s *rollout.Snapshot) {
+			for _, by := range []string{"eve", "ann", "eve"} {
+				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: "api", Environment: "prod", By: by, Status: rollout.Approved, At: t0})
+			}
+		},
+			want: `[{"status":"pending","reason":"approval_missing","rule":"R","on":[{"kind":"approval","environment":"prod","deployment":"api","version":"v2"}],"data":{"position":0,"attempt":2,"allowed":3,"names":["ann","eve"]}}]`},
+		{why: "successes are missing", rules: `{"id":"R","environmentProgression":{"dependsOnEnvironmentSelector":"true"}}`, edit: qa(1, 0, 0),
+			want: `[{"status":"pending","reason":"progression_waiting","rule":"R","on":[{"kind":"job","environment":"qa","deployment":"api","version":"v2"}],"data":{"position":0,"attempt":1,"allowed":3,"names":["qa"]}}]`},
+		{why: "the soak is not over", rules: `{"id":"R","environmentProgression":{"dependsOnEnvironmentSelector":"true","minimumSoakTimeMinutes":30}}`, edit: qa(1, 2),
+			want: `[{"status":"pending","reason":"progression_waiting","rule":"R","until":"2025-01-01T00:32:00Z","on":[{"kind":"job","environment":"qa","deployment":"api","version":"v2"}],"data":{"position":0,"attempt":2,"allowed":2,"names":["qa"]}}]`},
+		{why: "they are too old", rules: `{"id":"R","environmentProgression":{"dependsOnEnvironmentSelector":"true","maximumAgeHours":1}}`, edit: qa(-60, -70),
+			want: `[{"status":"denied","reason":"progression_too_old","rule":"R","on":[{"kind":"config","rule":"R"},{"kind":"job","deployment":"api","version":"v2"}],"data":{"position":0,"detail":"2024-12-31T23:00:00Z"}}]`},
+		{why: "there is no such environment", rules: `{"id":"R","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'dev'"}}`, edit: qa(1),
+			want: `[{"status":"denied","reason":"progression_no_environment","rule":"R","on":[{"kind":"config","rule":"R"}]}]`},
+		{why: "nobody can say whether there is", rules: `{"id":"R","environmentProgression":{"dependsOnEnvironmentSelector":"int(environment.id) > 1"}}`, edit: qa(1),
+			want: `[{"status":"denied","reason":"selector_error","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":0,"detail":"fails: int(environment.id) > 1"}}]`},
+		{why: "a dependency", rules: `{"id":"R","deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"deployment.id == 'db' && version.tag == 'v2'"}}`,
+			want: `[{"status":"denied","reason":"dependency_unmet","rule":"R","on":[{"kind":"dependency","environment":"prod","deployment":"db","resource":"r1"}],"data":{"position":0,"names":["db"]}}]`},
+		{why: "a dependency that matches nobody", rules: `{"id":"R","deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"deployment.id == 'cache'"}}`,
+			want: `[{"status":"denied","reason":"dependency_unmatched","rule":"R","on":[{"kind":"config","rule":"R"}]}]`},
+		{why: "one that cannot be asked", rules: `{"id":"R","deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"int(deployment.id) > 1"}}`,
+			want: `[{"status":"denied","reason":"selector_error","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":0,"detail":"fails: int(deployment.id) > 1"}}]`},
+		{why: "of which nobody knows whom it concerns", rules: `{"id":"R","deploymentDependency":{"appliesTo":"int(deployment.id) > 1","dependsOn":"deployment.id == 'db'"}}`,
+			want: `[{"status":"denied","reason":"selector_error","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":0,"detail":"fails: int(deployment.id) > 1"}}]`},
+		{why: "a dependency of the version", edit: func(s *rollout.Snapshot) { needs(s, "v2") },
+			want: `[{"status":"denied","reason":"version_dependency_unmet","on":[{"kind":"dependency","environment":"prod","deployment":"db","resource":"r1"}],"data":{"position":0,"names":["db"]}}]`},
+		{why: "one that fails", edit: func(s *rollout.Snapshot) {
+			newest(s).Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "int(version.tag) > 1"}}
+		},
+			want: `[{"status":"denied","reason":"selector_error","on":[{"kind":"dependency","environment":"prod","deployment":"db","resource":"r1"}],"data":{"position":0,"detail":"fails: int(version.tag) > 1"}}]`},
+		{why: "one that is malformed", edit: func(s *rollout.Snapshot) {
+			newest(s).Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag ="}}
+		},
+			want: `[{"status":"denied","reason":"selector_error","on":[{"kind":"dependency","environment":"prod","deployment":"db","resource":"r1"}],"data":{"position":0,"detail":"selector: 1:13: syntax error at = (write == for =)"}}]`},
+		{why: "a cooldown", rules: `{"id":"R","versionCooldown":{"intervalSeconds":7200}}`, edit: func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs = []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-90)}}
+		},
+			want: `[{"status":"denied","reason":"cooldown","rule":"R","until":"2025-01-01T01:00:00Z","data":{"position":0,"names":["v1"]}}]`},
+		{why: "a window", rules: `{"id":"R","deploymentWindow":{"weekly":{"days":["wed"],"start":"05:00","end":"06:00"}}}`,
+			want: `[{"status":"pending","reason":"window_closed","rule":"R","until":"2025-01-01T05:00:00Z"}]`},
+		{why: "its turn", rules: `{"id":"R","gradualRollout":{"rolloutType":"linear","timeScaleInterval":6000,"orderKey":"resource"}}`, edit: func(s *rollout.Snapshot) {
+			s.Resources = append(s.Resources, rollout.Resource{ID: "r2"})
+			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "api"}, Current: "v1", Priority: 1})
+			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "db"}, Current: "v1", Priority: 1})
+		},
+			want: `[{"status":"pending","reason":"rollout_not_due","rule":"R","until":"2025-01-01T01:40:00Z","data":{"position":1,"population":2}}]`},
+		{why: "it is busy", edit: func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs = []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobInProgress, CreatedAt: minute(-90)}}
+		},
+			want: `[{"status":"denied","reason":"target_busy","on":[{"kind":"job","environment":"prod","deployment":"api","resource":"r1"}]}]`},
+		{why: "the host's rule", options: judge(rollout.Verdict{Status: rollout.Pending, Reason: "freeze", Until: minute(90), Data: &rollout.Data{Detail: "quarter end"}}),
+			want: `[{"status":"pending","reason":"freeze","rule":"host","until":"2025-01-01T01:30:00Z","data":{"position":0,"detail":"quarter end"}}]`},
+		{why: "which has no such status", options: judge(rollout.Verdict{Status: "maybe", Reason: "freeze"}),
+			want: `[{"status":"denied","reason":"custom_invalid","rule":"host","on":[{"kind":"config","rule":"host"}],"data":{"position":0,"detail":"the status \"maybe\" is unknown"}}]`},
+		{why: "or gives no reason", options: judge(rollout.Verdict{Status: rollout.Denied}),
+			want: `[{"status":"denied","reason":"custom_invalid","rule":"host","on":[{"kind":"config","rule":"host"}],"data":{"position":0,"detail":"a verdict without reason"}}]`},
+		{why: "or an instant that is over", options: judge(rollout.Verdict{Status: rollout.Pending, Reason: "freeze", Until: minute(5)}),
+			want: `[{"status":"denied","reason":"custom_invalid","rule":"host","on":[{"kind":"config","rule":"host"}],"data":{"position":0,"detail":"a verdict until an instant that is not after now"}}]`},
+		{why: "or nothing to wait for", options: judge(rollout.Verdict{Status: rollout.Pending, Reason: "freeze"}),
+			want: `[{"status":"denied","reason":"custom_invalid","rule":"host","on":[{"kind":"config","rule":"host"}],"data":{"position":0,"detail":"a pending verdict without an instant or an event"}}]`},
+		{why: "a pool that is paused", rules: `{"id":"R","resourceConcurrency":{"groupSelector":"true","limit":0}}`,
+			want: `[{"status":"pending","reason":"slot_paused","rule":"R","on":[{"kind":"config","pool":"R"}]}]`},
+		{why: "one of which nobody knows its members", rules: `{"id":"R","resourceConcurrency":{"groupSelector":"int(resource.id) > 1","limit":1}}`,
+			want: `[{"status":"denied","reason":"selector_error","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":0,"detail":"fails: int(resource.id) > 1"}}]`},
+		{why: "a bracket of which nobody knows the members", rules: `{"id":"R","deploymentBracket":{"deploymentSelector":"int(deployment.id) > 1","readinessMode":"immediate"}}`,
+			want: `[{"status":"denied","reason":"selector_error","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":0,"detail":"fails: int(deployment.id) > 1"}}]`},
+		{why: "nor their roles", rules: `{"id":"R","deploymentBracket":{"deploymentSelector":"deployment.id == 'api'","readinessMode":"immediate","memberRoles":{"pre":"int(deployment.id) > 1"}}}`,
+			want: `[{"status":"denied","reason":"selector_error","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":0,"detail":"fails: int(deployment.id) > 1"}}]`},
+		{why: "a bracket that collects", rules: `{"id":"R","deploymentBracket":{"deploymentSelector":"deployment.id == 'api'","readinessWindowSeconds":600,"memberRoles":{}}}`,
+			want: `[{"status":"pending","reason":"bracket_collecting","rule":"R","until":"2025-01-01T00:10:00Z","on":[{"kind":"version","deployment":"api"}]}]`},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}})
+		s.Environments = append(s.Environments, rollout.Environment{ID: "qa"})
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		policies := "[]"
+		if row.rules != "" {
+			policies = policy(row.rules)
+		}
+		plan := mustPlan(t, compileWith(t, policies, row.options...), s, minute(5))
+		wait, _ := plan.Waiting.Of(s.Targets[0].TargetID)
+		text, err := json.Marshal(wait.Blockers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// How the compiler of the expressions puts it is its own affair.
+		got := strings.NewReplacer("selector: type conversion error from 'string' to 'int', in: ", "fails: ", `\u003e`, ">").Replace(string(text))
+		if got != row.want {
+			t.Errorf("%s: %s", row.why, got)
+		}
+	}
+}
