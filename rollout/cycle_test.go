@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -47,6 +48,15 @@ func TestCheck(t *testing.T) {
 		{"who waits for a circle is not in it", "", append(mutual[:2:2], needs("c", "v2", "a", v2)), []string{circle}},
 		{"two circles", "", append(mutual[:2:2], needs("c", "v2", "d", v2), needs("d", "v2", "c", v2)),
 			[]string{circle, "rollout: dependency cycle: c@v2 needs d@v2 needs c@v2: remove one of these dependencies, or narrow it with appliesTo"}},
+		{"each version in one of them", "", append(mutual[:2:2], needs("a", "v2", "c", v2), needs("c", "v2", "a", v2)), []string{circle}},
+		{"who could do without it and comes first", "", []func(*rollout.Snapshot){needs("a", "v2", "c", v2+" || "+v1), needs("c", "v2", "d", v2), needs("d", "v2", "c", v2)},
+			[]string{"rollout: dependency cycle: c@v2 needs d@v2 needs c@v2: remove one of these dependencies, or narrow it with appliesTo"}},
+		{"another version will do, which has to wait itself", "", []func(*rollout.Snapshot){needs("a", "v2", "b", "true"), needs("b", "v2", "a", v2), needs("b", "v1", "a", v2), needs("b", "v3", "c", v2), needs("c", "v2", "d", v1), runs("b", ""), func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(5000), Dependencies: []rollout.VersionDependency{{Deployment: "c", VersionSelector: v2}}})
+		}}, nil},
+		{"two brackets that claim the same targets in every environment", `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]},{"name":"q","selector":"true","rules":[
+			{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, []func(*rollout.Snapshot){func(s *rollout.Snapshot) { *s = inEnvironments(*s, "qa") }},
+			[]string{"bracket: "}},
 		{"another version will do", "", []func(*rollout.Snapshot){mutual[0], needs("b", "v2", "a", "true")}, nil},
 		{"of two dependencies one that can be met does not help", "", append(mutual[:2:2], needs("a", "v2", "c", v1)), []string{circle}},
 		{"none that is published: tomorrow perhaps", "", []func(*rollout.Snapshot){mutual[0], needs("b", "v2", "a", "version.tag == 'v9'")}, nil},
@@ -80,7 +90,7 @@ func TestCheck(t *testing.T) {
 		}
 		policies := "[]"
 		if row.rules != "" {
-			policies = policy(row.rules)
+			policies = "[" + policy(row.rules) + "]"
 		}
 		err := compile(t, policies).Check(s)
 		list := joined(err)
@@ -91,7 +101,8 @@ func TestCheck(t *testing.T) {
 		for k, one := range list {
 			var fault *rollout.FieldError
 			var cycle *rollout.CycleError
-			if got := one.Error(); !errors.As(one, &fault) && !errors.As(one, &cycle) || fault != nil && fault.Code == "" || len(got) < len(row.want[k]) || got[:len(row.want[k])] != row.want[k] {
+			var overlap *bracket.OverlapError
+			if got := one.Error(); !errors.As(one, &fault) && !errors.As(one, &cycle) && !errors.As(one, &overlap) || fault != nil && fault.Code == "" || len(got) < len(row.want[k]) || got[:len(row.want[k])] != row.want[k] {
 				t.Errorf("%s: %T %q, want %q", row.why, one, got, row.want[k])
 			}
 		}
