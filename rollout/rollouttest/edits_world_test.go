@@ -68,8 +68,9 @@ func editBases() []editBase {
 
 func (b editBase) begin(w *editing) *editor {
 	text := `[{"id":"p","name":"p","selector":"true","rules":[` + b.rules + `]}]`
-	e := &editor{editing: w, text: text, now: at(1, 0, 0), dispatched: map[string]rollout.Start{}, drained: map[string]bool{}, attempts: map[string]int{}}
-	if e.set = w.compile(text); e.set == nil {
+	e := newEditor(w, text, w.compile(text))
+	e.now = at(1, 0, 0)
+	if e.set == nil {
 		parsed, err := rollout.ParsePolicies([]byte(text))
 		if err == nil {
 			_, err = rollout.Compile(parsed, w.compiler)
@@ -368,12 +369,7 @@ func fleetEdits(e *editor) (list []edit) {
 					for j := range t.Jobs { // what ended meanwhile is seen now
 						if job := &t.Jobs[j]; !job.Status.Terminal() && !slices.ContainsFunc(e.ends, func(end editEnd) bool { return end.run == job.Run }) {
 							job.Status, job.CompletedAt, t.Current = rollout.JobSuccessful, e.now, job.Version
-							switch t.Deployment {
-							case "drain":
-								e.drained[t.Resource] = true
-							case "uncordon":
-								delete(e.drained, t.Resource)
-							}
+							e.noteHook(editEnd{run: job.Run})
 						}
 					}
 				}
@@ -398,7 +394,7 @@ func fleetEdits(e *editor) (list []edit) {
 	})
 	part("r1 deleted and listed", func(e *editor) { e.s.DeletedResources = []string{"r1"} })
 	renew := func(e *editor) {
-		delete(e.drained, "r1")
+		maps.DeleteFunc(e.prepared, func(key [2]string, _ []string) bool { return key[0] == "r1" })
 		for k := range e.s.Targets {
 			if t := &e.s.Targets[k]; t.Resource == "r1" {
 				t.Current, t.Jobs, t.JoinedAt = "", nil, e.now
@@ -551,6 +547,36 @@ func fleetEdits(e *editor) (list []edit) {
 	return list
 }
 
+// editKind is the kind of an edit in the words of the excuses. For a while or for good is the same.
+func editKind(name string) string {
+	for _, own := range []struct{ part, kind string }{
+		{"state lost, ", "state one lost"}, {"state lost", "state lost"}, {"state restored", "state restored"}, {"jobs forgotten", "host forgets"}, {"without its jobs", "host forgets"},
+		{"clock back", "clock back"}, {"replaced by another one", "fleet target renewed"}, {"r1 deleted", "fleet resource deleted"},
+		{"r1 without targets", "fleet target removed"}, {"removed from r1", "fleet target removed"}, {"deployment ", "fleet deployment removed"},
+		{" deleted", "version deleted"}, {" republished", "version republished"},
+	} {
+		if strings.Contains(name, own.part) {
+			return own.kind
+		}
+	}
+	return name
+}
+
+// as does a part of an edit, and notes what that concerned.
+func (e *editor) as(kind string, do func(*editor)) {
+	if kind == "" {
+		do(e)
+		return
+	}
+	before := e.clone()
+	do(e)
+	e.did[kind] = true
+	e.touch(kind, &before.s)
+	if e.now.Before(before.now) {
+		maps.Copy(e.touched[kind], e.startedSince(e.now))
+	}
+}
+
 // explore runs a world to its end, and from each of its states on, in a copy of it, with each edit: of all these one in share.
 func (b editBase) explore(w *editing, share uint64) {
 	e := b.begin(w)
@@ -568,7 +594,10 @@ func (b editBase) explore(w *editing, share uint64) {
 			other := e.clone()
 			other.edited = own.name
 			other.note("EDIT %s", own.name)
-			own.do(other)
+			other.as(editKind(own.name), own.do)
+			if k < len(ofPolicies) {
+				other.did["policy"] = true
+			}
 			w.run(other)
 			w.seen[map[bool]string{true: "edit of a policy", false: "edit of the fleet"}[k < len(ofPolicies)]]++
 			if strings.HasSuffix(own.name, "for a while") {

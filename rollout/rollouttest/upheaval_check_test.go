@@ -168,37 +168,6 @@ func (u *upheaval) permitted(plan rollout.Plan) {
 	}
 }
 
-// holds answers an expression that is drawn, in a simple way. Without a version it is not asked about one.
-func (u *upheaval) holds(text string, id rollout.TargetID, v *rollout.Version) bool {
-	r := u.s.Resources[slices.IndexFunc(u.s.Resources, func(r rollout.Resource) bool { return r.ID == id.Resource })]
-	env := u.s.Environments[slices.IndexFunc(u.s.Environments, func(r rollout.Environment) bool { return r.ID == id.Environment })]
-	d := u.s.Deployments[slices.IndexFunc(u.s.Deployments, func(r rollout.Deployment) bool { return r.ID == id.Deployment })]
-	region, labelled := r.Metadata["region"]
-	switch text {
-	case "", "true":
-		return true
-	case "resource.metadata['region'] == 'eu'":
-		return labelled && region == "eu"
-	case "environment.name == 'prod'":
-		return env.Name == "prod"
-	case "resource.name == 'r1'":
-		return r.Name == "r1"
-	case "resource.name != 'r1'":
-		return r.Name != "r1"
-	case "deployment.name == 'b'", "deployment.name == 'c'":
-		return text[len(text)-2] == d.Name[0]
-	case "deployment.name != 'a'", "deployment.name != 'd'":
-		return text[len(text)-2] != d.Name[0]
-	case "version.tag != '3'":
-		return v.Tag != "3"
-	case "version.metadata['channel'] == 'stable'":
-		return v.Metadata["channel"] == "stable"
-	case "resource.name != 'r2' || version.tag != '2'":
-		return r.Name != "r2" || v.Tag != "2"
-	}
-	panic(text)
-}
-
 func waits(p rollout.Plan) string {
 	var b strings.Builder
 	for w := range p.Waiting.All() {

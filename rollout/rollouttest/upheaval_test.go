@@ -2,7 +2,6 @@ package rollouttest_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -25,15 +24,11 @@ type upheaval struct {
 	*editor
 	attic    []attic
 	texts    []string
-	did      map[string]bool // kinds of what was done so far
-	touched  map[string]touched
-	lost     map[string]bool // slots that edits of the state took away
 	old      *rollout.PolicySet
 	oldSteps int
 	calm     bool
 	ids      int
 	plans    int
-	prepared map[[2]string][]string // (resource, environment) that is drained → the deployments that will make up for it
 	previous *rollout.Plan
 }
 
@@ -69,8 +64,9 @@ func newUpheaval(t *rapid.T, w *editing) *upheaval {
 		return nil
 	}
 	world := d.world(set, policies)
-	u := &upheaval{drawn: d, did: map[string]bool{}, touched: map[string]touched{}, lost: map[string]bool{}, prepared: map[[2]string][]string{}, texts: []string{text}}
-	u.editor = &editor{editing: w, text: text, set: set, s: world.Fleet, now: world.Start, dispatched: map[string]rollout.Start{}, drained: map[string]bool{}, attempts: map[string]int{}}
+	u := &upheaval{drawn: d, texts: []string{text}}
+	u.editor = newEditor(w, text, set)
+	u.s, u.now = world.Fleet, world.Start
 	u.note("%s", text)
 	w.job = func(s rollout.Start, attempt int) rollouttest.Outcome {
 		if u.calm {
@@ -398,11 +394,7 @@ func (u *upheaval) step() bool {
 // refusedPlan deals with policies that a fleet does not allow: their owner is told so and takes the edit back.
 func (u *upheaval) refusedPlan() bool {
 	e := u.editor
-	var cycle *rollout.CycleError
-	var inside *bracket.CycleError
-	var against *bracket.RoleError
-	var overlap *bracket.OverlapError
-	if !errors.As(e.failed, &cycle) && !errors.As(e.failed, &inside) && !errors.As(e.failed, &against) && !errors.As(e.failed, &overlap) {
+	if !refused(e.failed) {
 		e.report(e, "plan fails", "%v", e.failed)
 		return false
 	}
@@ -503,30 +495,5 @@ func (u *upheaval) happened(end editEnd) {
 	}
 	if job != nil && job.Status == rollout.JobSuccessful {
 		u.noteHook(end)
-	}
-}
-
-// noteHook keeps account of who is drained: a pre succeeded where a post is to follow, and no such post has since, in whatever group and role.
-func (u *upheaval) noteHook(end editEnd) {
-	start := u.dispatched[end.run]
-	key := [2]string{start.Resource, start.Environment}
-	if slices.Contains(u.prepared[key], start.Deployment) {
-		delete(u.prepared, key)
-	}
-	for _, record := range u.s.State.Executions {
-		if record.Open == nil || record.Open.Group != start.Group || record.Resource != start.Resource {
-			continue
-		}
-		var posts []string
-		pre := false
-		for _, m := range record.Open.Members {
-			if m.Role == bracket.Post && m.Status == bracket.MemberWaiting {
-				posts = append(posts, m.Deployment)
-			}
-			pre = pre || m.Role == bracket.Pre && m.Deployment == start.Deployment
-		}
-		if pre && len(posts) > 0 {
-			u.prepared[key] = posts
-		}
 	}
 }

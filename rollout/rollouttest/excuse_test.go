@@ -16,12 +16,12 @@ import (
 type touched map[string]bool
 
 // touch notes what an edit changed, by comparing the world before with that of now.
-func (u *upheaval) touch(kind string, before *rollout.Snapshot) {
-	now := &u.editor.s
-	if u.touched[kind] == nil {
-		u.touched[kind] = touched{}
+func (e *editor) touch(kind string, before *rollout.Snapshot) {
+	now := &e.s
+	if e.touched[kind] == nil {
+		e.touched[kind] = touched{}
 	}
-	own := u.touched[kind]
+	own := e.touched[kind]
 	targets := func(s *rollout.Snapshot) map[rollout.TargetID]rollout.Target {
 		m := map[rollout.TargetID]rollout.Target{}
 		for _, t := range s.Targets {
@@ -64,23 +64,23 @@ func (u *upheaval) touch(kind string, before *rollout.Snapshot) {
 		}
 	}
 	if strings.HasPrefix(kind, "state ") {
-		u.unhold()
+		e.unhold()
 	}
 }
 
 // unhold notes the slots that what was started so far does not hold any more: they were lost with the state, or given back at the end of an execution that
 // only the state knew of. If that is found again it has none until its next start.
-func (u *upheaval) unhold() {
+func (e *editor) unhold() {
 	held := map[string]bool{}
-	for _, record := range u.s.State.Pools {
+	for _, record := range e.s.State.Pools {
 		for _, l := range record.Leases {
 			held[slot(l.Pool, l.Resource, l.Group)] = true
 		}
 	}
-	for _, start := range u.dispatched {
+	for _, start := range e.dispatched {
 		for _, claim := range start.Claims {
 			if key := slot(claim.Pool, start.Resource, start.Group); !held[key] {
-				u.lost[key] = true
+				e.lost[key] = true
 			}
 		}
 	}
@@ -91,14 +91,14 @@ func slot(pool, resource, group string) string {
 }
 
 // startedSince are the resources on which something began after an instant.
-func (u *upheaval) startedSince(at time.Time) touched {
+func (e *editor) startedSince(at time.Time) touched {
 	own := touched{}
-	for _, t := range u.s.Targets {
+	for _, t := range e.s.Targets {
 		if slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return j.CreatedAt.After(at) }) {
 			own[t.Resource] = true
 		}
 	}
-	for _, r := range u.s.State.Executions {
+	for _, r := range e.s.State.Executions {
 		if r.Open != nil && r.Open.StartedAt.After(at) {
 			own[r.Resource] = true
 		}
@@ -109,13 +109,13 @@ func (u *upheaval) startedSince(at time.Time) touched {
 // excuse is a finding that is documented, or what the edit itself says. One that names what it is about is none where the edit did not concern that.
 type excuse struct {
 	finding, did, why string
-	about             func(u *upheaval, own touched, text string) bool // nil: nobody can tell
+	about             func(e *editor, own touched, text string) bool // nil: nobody can tell
 }
 
-func (u *upheaval) excuses(finding, text string) bool {
+func (e *editor) excuses(finding, text string) bool {
 	for _, x := range excuses {
-		if strings.HasPrefix(finding+": "+text, x.finding) && u.did[x.did] && (x.about == nil || x.about(u, u.touched[x.did], text)) {
-			u.seen["excused "+x.finding+", "+x.did]++
+		if strings.HasPrefix(finding+": "+text, x.finding) && e.did[x.did] && (x.about == nil || x.about(e, e.touched[x.did], text)) {
+			e.seen["excused "+x.finding+", "+x.did]++
 			return true
 		}
 	}
@@ -123,34 +123,34 @@ func (u *upheaval) excuses(finding, text string) bool {
 }
 
 // there: the text says "… on r1: …" of a resource that was touched.
-func there(_ *upheaval, own touched, text string) bool {
+func there(_ *editor, own touched, text string) bool {
 	_, rest, found := strings.Cut(text, " on ")
 	resource, _, _ := strings.Cut(rest, ":")
 	return found && own[resource]
 }
 
 // thereof: the text says "… starts v1, …" or "… the newer v1" of a version that was touched.
-func thereof(_ *upheaval, own touched, text string) bool {
+func thereof(_ *editor, own touched, text string) bool {
 	_, rest, _ := strings.Cut(text, ": starts ")
 	version, rest, _ := strings.Cut(rest, ",")
 	return own[version] || own[rest[strings.LastIndex(rest, " ")+1:]]
 }
 
 // repeated: it is there, and somebody said that a run be repeated there.
-func repeated(u *upheaval, own touched, text string) bool {
+func repeated(e *editor, own touched, text string) bool {
 	_, rest, _ := strings.Cut(text, " on ")
 	resource, _, _ := strings.Cut(rest, ":")
-	return own[resource] && slices.ContainsFunc(u.s.Commands, func(c bracket.Command) bool { return c.Resource == resource && c.Kind == bracket.Retry })
+	return own[resource] && slices.ContainsFunc(e.s.Commands, func(c bracket.Command) bool { return c.Resource == resource && c.Kind == bracket.Retry })
 }
 
 // drained: the text says "[r1 prod], [c d] never ran".
-func drained(_ *upheaval, own touched, text string) bool {
+func drained(_ *editor, own touched, text string) bool {
 	resource, _, _ := strings.Cut(strings.TrimPrefix(text, "["), " ")
 	return own[resource]
 }
 
 // makesUp: and it is the one that would run which was touched.
-func makesUp(_ *upheaval, own touched, text string) bool {
+func makesUp(_ *editor, own touched, text string) bool {
 	resource, rest, _ := strings.Cut(strings.TrimPrefix(text, "["), " ")
 	_, rest, _ = strings.Cut(rest, "[")
 	list, _, _ := strings.Cut(rest, "]")
@@ -158,11 +158,11 @@ func makesUp(_ *upheaval, own touched, text string) bool {
 }
 
 // unheld: a run was started with a slot that was lost.
-func unheld(u *upheaval, _ touched, text string) bool {
+func unheld(e *editor, _ touched, text string) bool {
 	run, rest, _ := strings.Cut(strings.TrimPrefix(text, "lease: "), ": its execution is open and its slot in pool ")
 	pool, _, _ := strings.Cut(rest, " ")
-	start, known := u.dispatched[run]
-	return known && u.lost[slot(pool, start.Resource, start.Group)]
+	start, known := e.dispatched[run]
+	return known && e.lost[slot(pool, start.Resource, start.Group)]
 }
 
 // inPool are the pool and the resources that the invariant limit names.
@@ -174,26 +174,26 @@ func inPool(text string) (pool string, resources []string) {
 }
 
 // uncounted: a slot was lost that a job was started with, and by the policies and labels of now nothing that is at work on the resource needs one there.
-func uncounted(u *upheaval, _ touched, text string) bool {
+func uncounted(e *editor, _ touched, text string) bool {
 	pool, resources := inPool(text)
 	return slices.ContainsFunc(resources, func(resource string) bool {
-		lost := slices.ContainsFunc(u.s.Targets, func(t rollout.Target) bool {
+		lost := slices.ContainsFunc(e.s.Targets, func(t rollout.Target) bool {
 			return t.Resource == resource && slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool {
-				return !j.Status.Terminal() && u.lost[slot(pool, resource, u.dispatched[j.Run].Group)]
+				return !j.Status.Terminal() && e.lost[slot(pool, resource, e.dispatched[j.Run].Group)]
 			})
 		})
-		return lost && !slices.ContainsFunc(u.s.Targets, func(t rollout.Target) bool {
-			return t.Resource == resource && u.atWork(t) && u.needs(t, pool)
+		return lost && !slices.ContainsFunc(e.s.Targets, func(t rollout.Target) bool {
+			return t.Resource == resource && e.atWork(t) && e.needs(t, pool)
 		})
 	})
 }
 
 // atWork reports whether a target has an active job, or is that of a member of an open execution that runs.
-func (u *upheaval) atWork(t rollout.Target) bool {
+func (e *editor) atWork(t rollout.Target) bool {
 	if slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return !j.Status.Terminal() }) {
 		return true
 	}
-	for _, r := range u.s.State.Executions {
+	for _, r := range e.s.State.Executions {
 		if r.Resource == t.Resource && r.Open != nil && r.Open.Environment == t.Environment {
 			for _, m := range r.Open.Members {
 				if m.Deployment == t.Deployment && m.Action != bracket.ActionSkip {
@@ -206,14 +206,14 @@ func (u *upheaval) atWork(t rollout.Target) bool {
 }
 
 // needs reports whether the policies in force give a target a place in a pool.
-func (u *upheaval) needs(t rollout.Target, pool string) bool {
-	for _, p := range u.tree() {
-		if p["enabled"] == false || !u.holds(p["selector"].(string), t.TargetID, nil) {
+func (e *editor) needs(t rollout.Target, pool string) bool {
+	for _, p := range e.tree() {
+		if p["enabled"] == false || !e.holds(p["selector"].(string), t.TargetID, nil) {
 			continue
 		}
 		for _, rule := range rulesOf(p) {
 			own, is := rule["resourceConcurrency"].(map[string]any)
-			if !is || !u.holds(own["groupSelector"].(string), t.TargetID, nil) {
+			if !is || !e.holds(own["groupSelector"].(string), t.TargetID, nil) {
 				continue
 			}
 			key := rule["id"].(string)
@@ -221,7 +221,7 @@ func (u *upheaval) needs(t rollout.Target, pool string) bool {
 				key = shared
 			}
 			if own["groupBy"] != nil {
-				r := u.s.Resources[slices.IndexFunc(u.s.Resources, func(r rollout.Resource) bool { return r.ID == t.Resource })]
+				r := e.s.Resources[slices.IndexFunc(e.s.Resources, func(r rollout.Resource) bool { return r.ID == t.Resource })]
 				key += "/" + r.Metadata["region"]
 			}
 			if key == pool {
@@ -232,15 +232,53 @@ func (u *upheaval) needs(t rollout.Target, pool string) bool {
 	return false
 }
 
+// holds answers one of the expressions of these worlds, in a simple way: a comparison, or several of which one or all have to hold. Without a version it is not
+// asked about one.
+func (e *editor) holds(text string, id rollout.TargetID, v *rollout.Version) bool {
+	if some := strings.Split(text, " || "); len(some) > 1 {
+		return slices.ContainsFunc(some, func(text string) bool { return e.holds(text, id, v) })
+	}
+	if all := strings.Split(text, " && "); len(all) > 1 {
+		return !slices.ContainsFunc(all, func(text string) bool { return !e.holds(text, id, v) })
+	}
+	if text == "" || text == "true" || text == "false" {
+		return text != "false"
+	}
+	r := e.s.Resources[slices.IndexFunc(e.s.Resources, func(r rollout.Resource) bool { return r.ID == id.Resource })]
+	env := e.s.Environments[slices.IndexFunc(e.s.Environments, func(r rollout.Environment) bool { return r.ID == id.Environment })]
+	d := e.s.Deployments[slices.IndexFunc(e.s.Deployments, func(r rollout.Deployment) bool { return r.ID == id.Deployment })]
+	words := strings.Fields(text)
+	values := map[string]string{"resource.id": r.ID, "resource.name": r.Name, "environment.id": env.ID, "environment.name": env.Name, "deployment.id": d.ID, "deployment.name": d.Name}
+	for key, value := range r.Metadata {
+		values["resource.metadata['"+key+"']"] = value
+	}
+	if v != nil {
+		values["version.tag"] = v.Tag
+		for key, value := range v.Metadata {
+			values["version.metadata['"+key+"']"] = value
+		}
+	}
+	value, known := values[words[0]]
+	switch {
+	case len(words) != 3 || !known && !strings.Contains(words[0], ".metadata["):
+		panic(text)
+	case words[1] == "==":
+		return known && "'"+value+"'" == words[2]
+	case words[1] == "!=":
+		return known && "'"+value+"'" != words[2]
+	}
+	panic(text)
+}
+
 // ahead: something is dated after now.
-func ahead(u *upheaval, _ touched, _ string) bool {
-	return slices.ContainsFunc(u.s.Targets, func(t rollout.Target) bool {
-		return slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return j.CreatedAt.After(u.now) || j.CompletedAt.After(u.now) })
+func ahead(e *editor, _ touched, _ string) bool {
+	return slices.ContainsFunc(e.s.Targets, func(t rollout.Target) bool {
+		return slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return j.CreatedAt.After(e.now) || j.CompletedAt.After(e.now) })
 	})
 }
 
 // amongThem: one of the resources in the pool was touched.
-func amongThem(_ *upheaval, own touched, text string) bool {
+func amongThem(_ *editor, own touched, text string) bool {
 	_, resources := inPool(text)
 	return slices.ContainsFunc(resources, func(r string) bool { return own[r] })
 }
