@@ -86,6 +86,22 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
+// BenchmarkHistory is "fresh" of BenchmarkPlan where every target has the two jobs that a host of some age would list.
+func BenchmarkHistory(b *testing.B) {
+	set := compile(b, nodeLifecycle(b))
+	for _, n := range sizes() {
+		s := largeFleet(n)
+		for i := range s.Targets {
+			t := &s.Targets[i]
+			for k := range 2 {
+				at := day1.Add(-time.Duration(k+1) * 24 * time.Hour)
+				t.Jobs = append(t.Jobs, rollout.Job{Run: fmt.Sprintf("r%d-%d", i, k), Version: t.Current, Status: rollout.JobSuccessful, CreatedAt: at, CompletedAt: at.Add(time.Minute)})
+			}
+		}
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day2) })
+	}
+}
+
 // clusters are n resources with one deployment, of which v2 is due from day1 on.
 func clusters(n int) rollout.Snapshot {
 	s := rollout.Snapshot{

@@ -222,7 +222,7 @@ func (w *work) leftAtWork(b *bracketWork) bool {
 			return false
 		}
 		from, to := w.siblingsIn(b.environment, r)
-		return slices.ContainsFunc(w.targets[from:to], func(t target) bool { return t.busy() })
+		return slices.ContainsFunc(w.targets[from:to], func(t target) bool { return t.busy })
 	})
 }
 

@@ -45,7 +45,7 @@ func (w *work) chain(i, n int32) []RuleVerdict {
 	for _, rule := range w.set.customs {
 		rules = append(rules, RuleVerdict{Kind: kindCustom, Verdict: w.judged(rule, i, n)})
 	}
-	if t.busy() {
+	if t.busy {
 		rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
 	}
 	return w.lets(rules, i, n, v)
@@ -150,7 +150,7 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	v := w.versions[t.deployment].list[n]
 	if s := w.setbackOf(i, n); s != nil {
 		rules := []RuleVerdict{{Kind: KindRollback, Verdict: s.verdict(w, t)}}
-		if s.active || !s.done && !s.stuck && s.to >= 0 && t.busy() {
+		if s.active || !s.done && !s.stuck && s.to >= 0 && t.busy {
 			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
 		}
 		return rules, ProspectWaits
@@ -159,7 +159,7 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	if needed || len(blockers) > 0 {
 		rules := w.lets(w.windowRules(i, n), i, n, v)
 		rules = append(rules, w.retryRules(i, n, blockers)...)
-		if t.busy() {
+		if t.busy {
 			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
 		}
 		if len(blockers) == 0 {
@@ -172,7 +172,7 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	}
 	var rules []RuleVerdict
 	own := RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonCurrent}}
-	if n != t.current || t.busy() {
+	if n != t.current || t.busy {
 		own.Reason = ReasonStarted
 	} else if !t.OutdatedAt.IsZero() {
 		own.Reason = ReasonAlreadyDone

@@ -103,7 +103,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, due time.Time, positio
 		position = max(position, place)
 	}
 	blockers = w.custom(blockers, i, n)
-	if t.busy() {
+	if t.busy {
 		blockers = w.also(blockers, w.busy(t))
 	}
 	return w.let(blockers, i, n), due, position
@@ -152,19 +152,6 @@ func (w *work) turn(blockers []Verdict, g *gate, k int, rule *compiledRule, i in
 	return blockers, due, position
 }
 
-// busy reports whether any job on the target has not ended.
-func (t *target) busy() bool {
-	if !t.worked {
-		return false
-	}
-	for i := range t.Jobs {
-		if !t.Jobs[i].Status.Terminal() {
-			return true
-		}
-	}
-	return false
-}
-
 func (w *work) busy(t *target) Verdict {
 	return Verdict{
 		Status: Denied, Reason: ReasonTargetBusy,
@@ -205,7 +192,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 		verdict.On = []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}
 		blockers = append(blockers, verdict)
 	}
-	if t.busy() {
+	if t.busy {
 		blockers = append(blockers, w.busy(t))
 	}
 	return blockers, true // with overrides heeded already: one of a retry rule forgives, it does not repeat without end

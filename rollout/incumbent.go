@@ -52,7 +52,7 @@ func (w *work) incumbents() {
 	}
 	for i := range w.targets {
 		t := &w.targets[i]
-		if !t.worked || !t.busy() {
+		if !t.busy {
 			continue
 		}
 		for len(executing) > 0 && executing[0].to <= int32(i) {

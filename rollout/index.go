@@ -39,6 +39,7 @@ type target struct {
 
 	// What most targets do not have. Whoever goes over all of them asks here: the Target itself is large, and far away.
 	worked   bool // it has jobs
+	busy     bool // one of them has not ended
 	outdated bool // it has an OutdatedAt
 	placed   bool // it has a Priority or a JoinedAt
 }
@@ -273,6 +274,7 @@ func (x *index) observe(f *faults, t *target) {
 		if n := versions.number(t.Jobs[i].Version); n > t.current {
 			t.started = max(t.started, n)
 		}
+		t.busy = t.busy || !t.Jobs[i].Status.Terminal()
 	}
 	t.worked, t.outdated, t.placed = len(t.Jobs) > 0, !t.OutdatedAt.IsZero(), t.Priority != 0 || !t.JoinedAt.IsZero()
 }

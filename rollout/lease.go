@@ -243,7 +243,7 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 				}
 			}
 			if single {
-				if fresh && !t.busy() && w.finished(i) {
+				if fresh && !t.busy && w.finished(i) {
 					own = release
 				}
 				return own, progress, running

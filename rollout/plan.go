@@ -407,7 +407,7 @@ func (w *work) kept(i int32) {
 	if w.leaves(i) || w.waits[i].blockers != 0 {
 		return // the execution of a rule that is gone has spoken of it
 	}
-	if w.targets[i].busy() {
+	if w.targets[i].busy {
 		w.plan.Keep.Started++
 	} else {
 		w.plan.Keep.Current++

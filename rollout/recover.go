@@ -92,8 +92,11 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 // numberOf is the number of the group that a run id names, if it begins with what those of the bracket begin with.
 func numberOf(run, prefix string) (number int, ok bool) {
 	rest, own := strings.CutPrefix(run, prefix)
+	if !own {
+		return 0, false
+	}
 	digits, _, found := strings.Cut(rest, "/")
-	if !own || !found {
+	if !found {
 		return 0, false
 	}
 	number, err := strconv.Atoi(digits)

@@ -110,7 +110,7 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 			continue // the target is gone, and with it whoever could run the job
 		}
 		settled.add(i)
-		if t := &w.targets[i]; t.busy() {
+		if t := &w.targets[i]; t.busy {
 			w.wait(i, start.Version, []Verdict{w.busy(t)})
 			continue
 		}
@@ -124,7 +124,7 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 
 // running reports whether a job of this version is active on the target.
 func (t *target) running(version string) bool {
-	return t.worked && slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Version == version && !job.Status.Terminal() })
+	return t.busy && slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Version == version && !job.Status.Terminal() })
 }
 
 // starts notes that a run of the open execution may start.
@@ -142,7 +142,7 @@ func (w *work) atWork(b *bracketWork, run pendingRun) bool {
 	if version, starts := b.started[run.target]; starts && w.versions[t.deployment].number(version) == run.version {
 		return true
 	}
-	return run.version >= 0 && t.worked && t.running(w.versions[t.deployment].list[run.version].ID)
+	return run.version >= 0 && t.running(w.versions[t.deployment].list[run.version].ID)
 }
 
 // follow lists the members that wait for others of the execution that starts on their resource.

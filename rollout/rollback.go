@@ -142,7 +142,7 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 			w.offer(i, s.to, w.repeatDue(i, s.to), 0)
 		}
 		w.wait(i, versions[floor].ID, []Verdict{s.verdict(w, t)})
-	case t.busy():
+	case t.busy:
 		w.wait(i, versions[floor].ID, []Verdict{s.verdict(w, t), w.busy(t)})
 	default:
 		c := w.offer(i, s.to, t.Jobs[s.failed].end(), 0)

@@ -97,7 +97,7 @@ func (w *work) dueOn(b *bracketWork, schedule *schedule, pending *pendingResourc
 				due = end
 			}
 		}
-		if t := &w.targets[run.target]; t.current == missing || t.busy() || !schedule.quiet(b, run.target) {
+		if t := &w.targets[run.target]; t.current == missing || t.busy || !schedule.quiet(b, run.target) {
 			pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, runs, false)
 		}
 	}
@@ -417,7 +417,7 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 // foreign reports whether a job is active on a member's target that is no run of the bracket's open execution. Runs of that execution are no
 // obstacle: a group may be merged into it while they are in progress, and the bracket waits for them where it must.
 func (w *work) foreign(b *bracketWork, t *target) bool {
-	if !t.busy() {
+	if !t.busy {
 		return false
 	}
 	k, ok := slices.BinarySearchFunc(b.state.Executions, t.Resource, func(r *bracket.ExecutionRecord, id string) int {
