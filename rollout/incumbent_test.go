@@ -292,6 +292,63 @@ func TestObservedJobsElsewhere(t *testing.T) {
 	}
 }
 
+// TestObservedKeys: one zone may be active at once, r1 is at work in east, and a job is seen on r2 in west that holds nothing: it may be over, and east have become
+// the active zone since. So west keeps others out as long as the job is seen, and r3 begins there only if somebody is known to be at work.
+func TestObservedKeys(t *testing.T) {
+	t.Parallel()
+	lease := func(deployment string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			for k, record := range s.State.Pools {
+				if record.Key != "P/west" {
+					continue
+				}
+				var err error
+				if s.State.Pools[k], err = record.Claim(concurrency.Claim{Revision: record.Revision, Token: record.NextToken}, concurrency.Holder{Resource: "r2", Group: "target/prod/" + deployment}, t0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	job2 := rollout.Start{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "a"}, Run: "r2/prod/a/v2/1", Version: "v2"}
+	for _, row := range []struct {
+		why    string
+		keys   int
+		edit   func(*rollout.Snapshot)
+		reason rollout.Reason // of the start of r3; empty: it waits for a key
+	}{
+		{why: "the job may be over", keys: 1},
+		{why: "both zones may be active", keys: 2, reason: "slot_free"},
+		{why: "the counter has seen it later", keys: 1, reason: "slot_free",
+			edit: func(s *rollout.Snapshot) {
+				s.Active = map[string][]concurrency.Holder{"P/west": {{Resource: "r2", Group: "target/prod/a"}}}
+			}},
+		{why: "its slot is on record", keys: 1, reason: "slot_free", edit: lease("a")},
+		{why: "its slot is on record for another target, which is not at work", keys: 1, edit: lease("c")},
+		{why: "a member is down whoever works on it", keys: 1, edit: func(s *rollout.Snapshot) { s.Unavailable = []string{"r2"} }, reason: "slot_free"},
+	} {
+		set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":9,"groupBy":"resource.metadata['zone']","maxActiveKeys":`+strconv.Itoa(row.keys)+`}}`))
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+		for k, zone := range []string{"east", "west", "west"} {
+			s.Resources[k].Metadata = map[string]string{"zone": zone}
+		}
+		first := mustPlan(t, set, s, t0)
+		first.Start = slices.DeleteFunc(first.Start, func(s rollout.Start) bool { return s.Resource != "r1" })
+		carryOut(t, &s, first, t0, rollout.JobInProgress)
+		add(&s, job2, job(job2, t0, rollout.JobInProgress))
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		plan := mustPlan(t, set, s, minute(1))
+		at := slices.IndexFunc(plan.Start, func(s rollout.Start) bool { return s.Resource == "r3" })
+		switch {
+		case row.reason != "" && (at < 0 || plan.Start[at].Reason != row.reason):
+			t.Errorf("%s: starts %q, waits %q", row.why, started(plan), blockers(plan))
+		case row.reason == "" && (at >= 0 || !slices.Contains(blockers(plan), "r3/a@v2: slot_keys_full")):
+			t.Errorf("%s: starts %q, waits %q", row.why, started(plan), blockers(plan))
+		}
+	}
+}
+
 // TestUnbegun: somebody claimed in P and never began, for the planner was cut off before it claimed in Q, or Q had gone to r3 by then.
 func TestUnbegun(t *testing.T) {
 	t.Parallel()
