@@ -12,6 +12,10 @@ import (
 
 // Rule is the policy rule resourceConcurrency of the bracket RFC: at most so many members of a group of resources may be
 // disrupted at once. Members are the resources that GroupSelector matches; the caller evaluates it.
+//
+// Leases are filed under the key of the pool, which is the rule's id, or SharedPool: see [Rule.PoolKey]. While planners are at work with two revisions of a
+// rule that call the pool by different names, each of the two pools keeps the limit by itself, so together they may let twice as many in. To
+// change a limit without that, keep the name; to change the name, let one revision go to rest before the other begins.
 type Rule struct {
 	// GroupSelector is an expression over a resource. It is required; this package never compiles it.
 	GroupSelector string `json:"groupSelector"`
@@ -29,6 +33,7 @@ type Rule struct {
 	// own with this limit. Resources without it share one pool, whose value is empty. Empty: one pool for all members.
 	GroupBy string `json:"groupBy,omitempty"`
 	// MaxActiveKeys is how many values of GroupBy may have an active member at once: a count of at least 1. Unset: any number.
+	// A member that is merely unavailable makes its value active, too: a broken node in another zone keeps new starts within that zone.
 	MaxActiveKeys Limit `json:"maxActiveKeys,omitzero"`
 	// SharedPool names a pool that all rules with this name share: members are united, leases counted together. Empty: the
 	// rule has a pool of its own. The name must not be the id of a rule without one, since both make the key.

@@ -14,6 +14,11 @@ import (
 // resource, whoever is at work has no lease in the pool that it needs by now, and gets one with its next start only. Until then it would count
 // nowhere: others would take the places of those who are down already, and these would wait for them, drained, although a holder never
 // waits. So whoever is at work counts in every pool that it needs, as the host's own jobs do, and holds a place there.
+//
+// A target outside brackets that waits for its next attempt is at work by its lease alone. If the pool of that has gone, or has left its resource, it counts
+// in those that came instead. In one that a rule adds beside it does not, and has to find a place there before the next attempt. To count it would be
+// tempting, but a lease in one pool of two looks the same after a planner that gave both back was stopped in between: whoever still
+// sees the failed job would then have a place that is somebody else's by now.
 
 // incumbents adds to the pools who is at work under their rules and has no lease in them: open executions, targets with an active job, and
 // holders of leases in pools that do not count them any more.

@@ -46,6 +46,9 @@ func TestIncumbents(t *testing.T) {
 		{why: "where all state is lost", rules: retried, before: limit("P", `"limit":1`), edit: func(s *rollout.Snapshot) { s.State = rollout.State{} }, wait: "slot_full", then: "r2/a@v2", reason: "slot_free"},
 		{why: "between two attempts the lease of the old pool says so", rules: retried, before: limit("P", `"limit":1`), after: limit("Q", `"limit":1`), ended: rollout.JobFailure, wait: "slot_full"},
 		{why: "so does one of the zone that the node has left", rules: retried, before: limit("P", `"limit":1,"groupBy":"resource.metadata['zone']"`), fleet: zone("west", 1), edit: zone("west", 0), ended: rollout.JobFailure, wait: "slot_full"},
+		{why: "a pool that comes beside the old one does not count who waits between two attempts: its lease may be left over", rules: retried, before: limit("P", `"limit":2`),
+			after: limit("P", `"limit":2`) + "," + limit("Q", `"limit":1`), ended: rollout.JobFailure},
+		{why: "and counts who is at work", rules: retried, before: limit("P", `"limit":2`), after: limit("P", `"limit":2`) + "," + limit("Q", `"limit":1`), wait: "slot_full", then: "r2/a@v2", reason: "slot_free"},
 		{why: "a job that the rule does not govern does not count", rules: retried, before: `{"versionCooldown":{"intervalSeconds":0}}`, after: limit("P", `"limit":1`),
 			edit: func(s *rollout.Snapshot) {
 				s.Targets[0].Environment, s.Environments = "test", append(s.Environments, rollout.Environment{ID: "test"})

@@ -86,7 +86,9 @@ type Keep struct {
 	Started int `json:"started"` // have a job in progress
 }
 
-// Pool describes a pool after the starts of the plan.
+// Pool describes a pool: Active after the starts of the plan, all else before them. Two pools are two limits, also where one is the other one under its new name:
+// while planners work with both revisions of a policy that renames a rule, what the two let in adds up. With MaxActiveKeys a pool that has no
+// holder is active as well if a member is unavailable.
 type Pool struct {
 	Key         string               `json:"key"`
 	Active      int                  `json:"active"` // distinct members that are being disrupted
