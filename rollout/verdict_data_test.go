@@ -27,6 +27,13 @@ func TestVerdictsInFull(t *testing.T) {
 			}
 		}
 	}
+	const everybody = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":6000,"orderKey":"resource"}}`
+	const immediate = `{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.id == 'api'","readinessMode":"immediate","memberRoles":{}}}`
+	later := func(s *rollout.Snapshot) {
+		s.Resources = append(s.Resources, rollout.Resource{ID: "r2"})
+		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "api"}, Current: "v1", Priority: 1})
+		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "db"}, Current: "v1", Priority: 1})
+	}
 	for _, row := range []struct {
 		why     string
 		rules   string
@@ -82,11 +89,7 @@ func TestVerdictsInFull(t *testing.T) {
 			want: `[{"status":"denied","reason":"cooldown","rule":"R","until":"2025-01-01T01:00:00Z","data":{"position":0,"names":["v1"]}}]`},
 		{why: "a window", rules: `{"id":"R","deploymentWindow":{"weekly":{"days":["wed"],"start":"05:00","end":"06:00"}}}`,
 			want: `[{"status":"pending","reason":"window_closed","rule":"R","until":"2025-01-01T05:00:00Z"}]`},
-		{why: "its turn", rules: `{"id":"R","gradualRollout":{"rolloutType":"linear","timeScaleInterval":6000,"orderKey":"resource"}}`, edit: func(s *rollout.Snapshot) {
-			s.Resources = append(s.Resources, rollout.Resource{ID: "r2"})
-			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "api"}, Current: "v1", Priority: 1})
-			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "db"}, Current: "v1", Priority: 1})
-		},
+		{why: "its turn", rules: `{"id":"R","gradualRollout":{"rolloutType":"linear","timeScaleInterval":6000,"orderKey":"resource"}}`, edit: later,
 			want: `[{"status":"pending","reason":"rollout_not_due","rule":"R","until":"2025-01-01T01:40:00Z","data":{"position":1,"population":2}}]`},
 		{why: "it is busy", edit: func(s *rollout.Snapshot) {
 			s.Targets[0].Jobs = []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobInProgress, CreatedAt: minute(-90)}}
@@ -112,6 +115,29 @@ func TestVerdictsInFull(t *testing.T) {
 			want: `[{"status":"denied","reason":"selector_error","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":0,"detail":"fails: int(deployment.id) > 1"}}]`},
 		{why: "a bracket that collects", rules: `{"id":"R","deploymentBracket":{"deploymentSelector":"deployment.id == 'api'","readinessWindowSeconds":600,"memberRoles":{}}}`,
 			want: `[{"status":"pending","reason":"bracket_collecting","rule":"R","until":"2025-01-01T00:10:00Z","on":[{"kind":"version","deployment":"api"}]}]`},
+		{why: "nobody knows what it runs", edit: func(s *rollout.Snapshot) { s.Targets[0].Current = "v0" },
+			want: `[{"status":"denied","reason":"version_unknown","on":[{"kind":"version","deployment":"api"}],"data":{"position":0,"detail":"v0"}}]`},
+		{why: "its turn is beyond all time", rules: `{"id":"R","gradualRollout":{"rolloutType":"linear","timeScaleInterval":9000000000,"orderKey":"resource"}}`, edit: later,
+			want: `[{"status":"denied","reason":"rollout_overflow","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":1,"detail":"rollout: duration overflows 292 years"}}]`},
+		{why: "its turn in a bracket is", rules: immediate + `,{"id":"R","gradualRollout":{"rolloutType":"linear","timeScaleInterval":9000000000,"orderKey":"resource"}}`, edit: later,
+			want: `[{"status":"pending","reason":"bracket_not_due","rule":"B","on":[{"kind":"config","rule":"B"}],"data":{"position":1,"population":2}},{"status":"denied","reason":"rollout_overflow","rule":"B","on":[{"kind":"config","rule":"B"}],"data":{"position":0,"detail":"rollout: duration overflows 292 years"}}]`},
+		{why: "the window of a member is closed", rules: immediate + `,{"id":"R","deploymentWindow":{"weekly":{"days":["wed"],"start":"05:00","end":"06:00"}}}`,
+			want: `[{"status":"pending","reason":"bracket_not_due","rule":"B","until":"2025-01-01T05:00:00Z"},{"status":"pending","reason":"window_closed","rule":"R","until":"2025-01-01T05:00:00Z"}]`},
+		{why: "it has a window that opens when its turn comes, and is closed again", rules: immediate + `,{"id":"R","deploymentWindow":{"weekly":{"days":["wed"],"start":"00:00","end":"01:00"}}},{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":6000,"orderKey":"resource"}}`, edit: later,
+			want: `[{"status":"pending","reason":"bracket_not_due","rule":"B","until":"2025-01-08T00:40:00Z","data":{"position":1,"population":2}}]`},
+		{why: "it has one that never is long enough", rules: immediate + `,{"id":"R","deploymentWindow":{"weekly":{"days":["wed"],"start":"05:00","end":"06:00"},"minimumRemainingMinutes":90}}`,
+			want: `[{"status":"pending","reason":"bracket_not_due","rule":"B","on":[{"kind":"config","rule":"R"}]},{"status":"pending","reason":"window_closed","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":0,"detail":"no opening of 1h30m0s within 5 years"}}]`},
+		{why: "a member has a cooldown besides", rules: immediate + `,{"id":"R","deploymentWindow":{"weekly":{"days":["wed"],"start":"05:00","end":"06:00"}}},{"id":"C","versionCooldown":{"intervalSeconds":7200}}`, edit: func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs = []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-90)}}
+		},
+			want: `[{"status":"pending","reason":"bracket_not_due","rule":"B","until":"2025-01-01T05:00:00Z"},{"status":"denied","reason":"cooldown","rule":"C","until":"2025-01-01T01:00:00Z","data":{"position":0,"names":["v1"]}},{"status":"pending","reason":"window_closed","rule":"R","until":"2025-01-01T05:00:00Z"}]`},
+		{why: "the snapshot does not hold what a group has locked", rules: everybody, edit: func(s *rollout.Snapshot) {
+			later(s)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0})
+			s.State = mustPlan(t, compile(t, policy(everybody)), *s, t0).State
+			s.Versions = s.Versions[:len(s.Versions)-1]
+		},
+			want: `[{"status":"pending","reason":"bracket_not_due","rule":"B","on":[{"kind":"version","deployment":"db"}],"data":{"position":1,"population":2}},{"status":"denied","reason":"version_unknown","on":[{"kind":"version","deployment":"db"}],"data":{"position":0,"detail":"v3"}}]`},
 	} {
 		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}})
 		s.Environments = append(s.Environments, rollout.Environment{ID: "qa"})
