@@ -84,8 +84,8 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 			return w.begin(rule, key, rule.hash(version, ""), base, w.population(rule, w.pairOf(t), g.version), store)
 		}
 		if g.whole == nil {
-			g.rollouts[k], g.failed[k] = w.begunBefore(key, g.base.UTC()), nil
-			if g.rollouts[k] == nil {
+			// Targets under other policies may have begun it: there may be many such policies, and everybody is ranked together, from one start.
+			if g.rollouts[k] = w.begun[key]; g.rollouts[k] == nil {
 				g.rollouts[k], g.failed[k] = begin(g.base, true)
 				w.begun[key] = g.rollouts[k]
 			}
@@ -125,35 +125,6 @@ func (w *work) placeIn(g *gate, k int, rule *compiledRule, i int32) (due time.Ti
 		due, err = r.due(position, w.hoursOf(i, g.version))
 	}
 	return due, position, r, err
-}
-
-// begunBefore is a rollout that targets under other policies have begun, or are to begin at another instant; nil if it has to be ranked. There may be
-// many such policies, and everybody is ranked together.
-func (w *work) begunBefore(key rolloutKey, base time.Time) *rollout {
-	first := w.begun[key]
-	if first == nil {
-		return nil
-	}
-	record, kept := w.rollouts[key]
-	if !kept {
-		record = first.record
-		record.StartAt = base
-	}
-	if record == first.record {
-		if !kept && !w.now.Before(base) {
-			w.rollouts[key] = record
-		}
-		return first
-	}
-	if first.dated || record.Founders != first.record.Founders {
-		return nil
-	}
-	if !kept && !w.now.Before(base) {
-		w.rollouts[key] = record
-	}
-	own := *first
-	own.record, own.timetables = record, nil
-	return &own
 }
 
 // aside is a rollout of one target alone: of the k-th gradual rule, from an instant on.

@@ -46,6 +46,11 @@ func TestIncumbents(t *testing.T) {
 		{why: "where all state is lost", rules: retried, before: limit("P", `"limit":1`), edit: func(s *rollout.Snapshot) { s.State = rollout.State{} }, wait: "slot_full", then: "r2/a@v2", reason: "slot_free"},
 		{why: "between two attempts the lease of the old pool says so", rules: retried, before: limit("P", `"limit":1`), after: limit("Q", `"limit":1`), ended: rollout.JobFailure, wait: "slot_full"},
 		{why: "so does one of the zone that the node has left", rules: retried, before: limit("P", `"limit":1,"groupBy":"resource.metadata['zone']"`), fleet: zone("west", 1), edit: zone("west", 0), ended: rollout.JobFailure, wait: "slot_full"},
+		{why: "and where others are left in the zone", rules: retried, before: limit("P", `"limit":1,"groupBy":"resource.metadata['zone']"`), fleet: func(s *rollout.Snapshot) {
+			zone("west", 1)(s)
+			s.Resources = append(s.Resources, rollout.Resource{ID: "r3", Name: "r3", Metadata: s.Resources[0].Metadata})
+			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r3", Environment: "prod", Deployment: "a"}, Current: "v2"})
+		}, edit: zone("west", 0), ended: rollout.JobFailure, wait: "slot_full"},
 		{why: "a pool that comes beside the old one does not count who waits between two attempts: its lease may be left over", rules: retried, before: limit("P", `"limit":2`),
 			after: limit("P", `"limit":2`) + "," + limit("Q", `"limit":1`), ended: rollout.JobFailure},
 		{why: "and counts who is at work", rules: retried, before: limit("P", `"limit":2`), after: limit("P", `"limit":2`) + "," + limit("Q", `"limit":1`), wait: "slot_full", then: "r2/a@v2", reason: "slot_free"},

@@ -45,6 +45,14 @@ func TestUnseen(t *testing.T) {
 		{why: "the environment, and it is resolved: the other environment has the node", take: environment, unseen: true, then: command(bracket.Resolve), want: "r1/a@v2", reason: "slot_free", ended: bracket.StatusCompleted},
 		{why: "the environment, and it is abandoned: the slot is quarantined, and the node itself may be repaired", take: environment, unseen: true, then: command(bracket.Abandon), want: "r1/a@v2", reason: "slot_already_down", holds: []string{"P r1 quarantined"}, ended: bracket.StatusCancelled},
 		{why: "the environment, and the node is deleted", take: environment, unseen: true, then: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }, ended: bracket.StatusCancelled},
+		{why: "the environment, and a command for another group", take: environment, unseen: true, then: func(s *rollout.Snapshot) {
+			command(bracket.Resolve)(s)
+			s.Commands[0].Group = "B/prod/2"
+		}, holds: []string{"P r1 active"}, unhealed: true},
+		{why: "the environment, and a command for another node", take: environment, unseen: true, then: func(s *rollout.Snapshot) {
+			command(bracket.Resolve)(s)
+			s.Commands[0].Resource = "r2"
+		}, holds: []string{"P r1 active"}, unhealed: true},
 		{why: "the environment, and it is back: the execution goes on as if nothing had been", take: environment, unseen: true, then: nil, want: "r1/b@v2", reason: "slot_held", holds: []string{"P r1 active"}},
 		{why: "the node as a whole", take: node, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
 		{why: "the node as a whole, and it is deleted", take: node, unseen: true, then: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }, ended: bracket.StatusCancelled},
@@ -59,7 +67,7 @@ func TestUnseen(t *testing.T) {
 		row.take(&s)
 		unseen := func(p rollout.Plan) bool {
 			return slices.ContainsFunc(p.Diagnostics, func(d rollout.Diagnostic) bool {
-				return d.Code == rollout.DiagnosticExecutionUnseen && d.Rule == "B" && d.Detail == "B/prod/1" && d.Example.Resource == "r1" && d.Example == (rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
+				return d.Code == rollout.DiagnosticExecutionUnseen && d.Rule == "B" && d.Detail == "B/prod/1" && d.Count == 1 && d.Example == (rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
 			})
 		}
 		plan := mustPlan(t, set, s, minute(1))
@@ -91,5 +99,44 @@ func TestUnseen(t *testing.T) {
 		if !slices.Equal(ended, want) {
 			t.Errorf("%s: ended %+v, want %+v", row.why, ended, want)
 		}
+	}
+}
+
+// TestUnseenAmongOthers: in the environment that is missing one execution is open, one has ended, and one of the rule is open in another environment. Whoever
+// resolves the first ends that one alone.
+func TestUnseenAmongOthers(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":9}}`))
+	s := inEnvironments(fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}}), "test")
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return (t.Resource == "r3") != (t.Environment == "test") })
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	for k := range s.Targets {
+		if x := &s.Targets[k]; x.Resource == "r2" {
+			x.Jobs[0].Status, x.Jobs[0].CompletedAt, x.Current = rollout.JobSuccessful, minute(1), "v2"
+		}
+	}
+	s.State = mustPlan(t, set, s, minute(1)).State
+	if got := leases(s.State); !slices.Equal(got, []string{"P r1 active", "P r3 active"}) {
+		t.Fatalf("holds %q", got)
+	}
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "prod" })
+	s.Environments = slices.DeleteFunc(s.Environments, func(e rollout.Environment) bool { return e.ID == "prod" })
+	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: "B/prod/1", Resource: "r1", At: minute(2)}}
+	plan := mustPlan(t, set, s, minute(2))
+	if got := leases(plan.State); !slices.Equal(got, []string{"P r3 active"}) {
+		t.Errorf("holds %q", got)
+	}
+	var open []string
+	for _, record := range plan.State.Executions {
+		if record.Open != nil {
+			open = append(open, record.Resource+" "+record.Open.Environment)
+		}
+	}
+	if !slices.Equal(open, []string{"r3 test"}) || len(plan.Events) != 1 || plan.Events[0].Resource != "r1" || plan.Events[0].Kind != bracket.ExecutionEnded {
+		t.Errorf("open %q, events %+v", open, plan.Events)
+	}
+	s.State = plan.State
+	if plan = mustPlan(t, set, s, minute(3)); len(plan.Events) > 0 || len(plan.Diagnostics) > 0 {
+		t.Errorf("a command is carried out once: events %+v, diagnoses %+v", plan.Events, plan.Diagnostics)
 	}
 }
