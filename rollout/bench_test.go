@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -86,19 +87,28 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// BenchmarkHistory is "fresh" of BenchmarkPlan where every target has the two jobs that a host of some age would list.
+// withHistory gives every target the two jobs that a host of some age would list.
+func withHistory(s rollout.Snapshot) rollout.Snapshot {
+	for i := range s.Targets {
+		t := &s.Targets[i]
+		for k := range 2 {
+			at := day1.Add(-time.Duration(k+1) * 24 * time.Hour)
+			t.Jobs = append(t.Jobs, rollout.Job{Run: fmt.Sprintf("r%d-%d", i, k), Version: t.Current, Status: rollout.JobSuccessful, CreatedAt: at, CompletedAt: at.Add(time.Minute)})
+		}
+	}
+	return s
+}
+
+// BenchmarkHistory is "fresh" of BenchmarkPlan with a history, of which a host lists the newest jobs first, or the oldest.
 func BenchmarkHistory(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
 	for _, n := range sizes() {
-		s := largeFleet(n)
+		s := withHistory(largeFleet(n))
+		b.Run(fmt.Sprintf("newest first/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day2) })
 		for i := range s.Targets {
-			t := &s.Targets[i]
-			for k := range 2 {
-				at := day1.Add(-time.Duration(k+1) * 24 * time.Hour)
-				t.Jobs = append(t.Jobs, rollout.Job{Run: fmt.Sprintf("r%d-%d", i, k), Version: t.Current, Status: rollout.JobSuccessful, CreatedAt: at, CompletedAt: at.Add(time.Minute)})
-			}
+			slices.Reverse(s.Targets[i].Jobs)
 		}
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day2) })
+		b.Run(fmt.Sprintf("oldest first/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day2) })
 	}
 }
 

@@ -18,6 +18,9 @@ type index struct {
 	targets      []target      // by environment, resource, deployment
 	dependent    []bool        // per deployment number: one of its versions has dependencies
 	unavailable  []string      // by id, distinct
+
+	reordered []Target // slab: copies of those of which the jobs are not listed with the newest first
+	jobs      []Job    // slab: of these
 }
 
 // versionList holds the versions of one deployment, oldest first.
@@ -253,12 +256,14 @@ func locate[T any](f *faults, field, id string, list []T, last int32, idOf func(
 // observe derives current and started, and puts the jobs in order.
 func (x *index) observe(f *faults, t *target) {
 	versions := &x.versions[t.deployment]
-	if len(t.Jobs) > 1 {
-		if jobs := newestFirst(t.Jobs); &jobs[0] != &t.Jobs[0] {
-			own := *t.Target
-			own.Jobs = jobs
-			t.Target = &own
-		}
+	if !slices.IsSortedFunc(t.Jobs, newer) {
+		own := take(&x.reordered, 1)
+		own[0] = *t.Target
+		own[0].Jobs = take(&x.jobs, len(t.Jobs))
+		copy(own[0].Jobs, t.Jobs)
+		slices.Reverse(own[0].Jobs) // most hosts list the oldest first, and then this is all
+		slices.SortStableFunc(own[0].Jobs, newer)
+		t.Target = &own[0]
 	}
 	t.current = versions.number(t.Target.Current)
 	if t.Target.Current == "" {
@@ -304,29 +309,24 @@ func (t *target) floor() int32 {
 	return t.current
 }
 
-// newestFirst orders jobs. Of those of one instant a rollback is the newest: it is the answer to another one. The rest are told apart by their run
-// ids, and without these by everything else, so that the order of the input says nothing.
-func newestFirst(jobs []Job) []Job {
-	newer := func(a, b Job) int {
-		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
-			return c
-		}
-		if back := isRollback(a.Run); back != isRollback(b.Run) {
-			if back {
-				return -1
-			}
-			return 1
-		}
-		if c := strings.Compare(b.Run, a.Run); c != 0 {
-			return c
-		}
-		return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt))
+// newer orders jobs, the newest first. Of those of one instant a rollback is the newest: it is the answer to another one. The rest are told apart by their
+// run ids, and without these by everything else, so that the order of the input says nothing.
+func newer(a, b Job) int {
+	if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
+		return c
 	}
-	if slices.IsSortedFunc(jobs, newer) {
-		return jobs
+	if back := isRollback(a.Run); back != isRollback(b.Run) {
+		if back {
+			return -1
+		}
+		return 1
 	}
-	return slices.SortedStableFunc(slices.Values(jobs), newer)
+	if c := strings.Compare(b.Run, a.Run); c != 0 {
+		return c
+	}
+	return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt))
 }
+
 
 // isRollback reports whether a run id is that of a start with [PurposeRollback].
 func isRollback(run string) bool { return strings.HasSuffix(run, "/"+string(PurposeRollback)) }

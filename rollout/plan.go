@@ -390,13 +390,21 @@ func push[T any](list []T, item T) []T {
 	return append(list, item)
 }
 
+// take cuts n elements off a slab, and makes a new one where it is used up.
+func take[T any](slab *[]T, n int) []T {
+	if cap(*slab)-len(*slab) < n {
+		*slab = make([]T, 0, max(n, min(max(16, 2*cap(*slab)), 4096)))
+	}
+	from := len(*slab)
+	*slab = (*slab)[:from+n]
+	return (*slab)[from : from+n : from+n]
+}
+
 // datum keeps the data of a verdict in a slab.
 func (w *work) datum(d Data) *Data {
-	if len(w.data) == cap(w.data) {
-		w.data = make([]Data, 0, min(max(64, 2*cap(w.data)), 8192))
-	}
-	w.data = append(w.data, d)
-	return &w.data[len(w.data)-1]
+	own := &take(&w.data, 1)[0]
+	*own = d
+	return own
 }
 
 // unslotted is a target of which an older version waits for nothing but its slots. The plan lists what the newest one waits for; this is for [Plan.Explain].

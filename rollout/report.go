@@ -155,7 +155,7 @@ func (w *work) follow(b *bracketWork, p *pendingResource) {
 		}
 		verdict := Verdict{Status: Pending, Reason: Reason(bracket.ReasonWaitsForMembers), Rule: b.id}
 		needs := b.needs[w.targets[run.target].deployment]
-		on := w.slots(len(needs))[:0]
+		on := take(&w.conditions, len(needs))[:0]
 		for _, need := range needs {
 			if slices.ContainsFunc(runs, func(other pendingRun) bool { return w.fulfils(other, need) }) {
 				on = append(on, Condition{Kind: OnMember, Group: b.group.ID, Resource: resource, Deployment: w.deployments[need.deployment].ID})
@@ -388,7 +388,7 @@ func (w *work) translate(on []bracket.Condition) []Condition {
 	if w.translated.of == &on[0] && len(w.translated.list) == len(on) {
 		return w.translated.list
 	}
-	list := w.slots(len(on))
+	list := take(&w.conditions, len(on))
 	for k, c := range on {
 		list[k] = Condition{Kind: ConditionKind(c.Kind), Rule: c.Rule, Environment: c.Environment, Deployment: c.Deployment, Resource: c.Resource, Group: c.Group}
 	}
@@ -399,14 +399,4 @@ func (w *work) translate(on []bracket.Condition) []Condition {
 type translation struct {
 	of   *bracket.Condition
 	list []Condition
-}
-
-// slots takes n conditions from the slab.
-func (w *work) slots(n int) []Condition {
-	if len(w.conditions)+n > cap(w.conditions) {
-		w.conditions = make([]Condition, 0, max(n, min(max(16, 2*cap(w.conditions)), 4096)))
-	}
-	from := len(w.conditions)
-	w.conditions = w.conditions[:from+n]
-	return w.conditions[from : from+n : from+n]
 }

@@ -2,8 +2,11 @@ package rollout_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -122,5 +125,24 @@ func TestPlanAllocations(t *testing.T) {
 	t.Logf("allocations %v", counts)
 	if per := (counts[1] - counts[0]) / 18_000; per > 0.3 {
 		t.Errorf("%.2f allocations per target", per)
+	}
+}
+
+// TestJobsInAnyOrderAllocations: jobs that are listed with the oldest first, as most hosts do it, cost copies of them, and no allocation per target.
+func TestJobsInAnyOrderAllocations(t *testing.T) {
+	const n = 5_000
+	set := compile(t, nodeLifecycle(t))
+	newest, oldest := withHistory(largeFleet(n)), withHistory(largeFleet(n))
+	for i := range oldest.Targets {
+		slices.Reverse(oldest.Targets[i].Jobs)
+	}
+	cost := func(s rollout.Snapshot) float64 {
+		return testing.AllocsPerRun(2, func() { sink = mustPlan(t, set, s, day2) })
+	}
+	if newest, oldest := cost(newest), cost(oldest); oldest > newest+n/50 {
+		t.Errorf("%.0f allocations, %.0f where the newest job is listed first", oldest, newest)
+	}
+	if diff := cmp.Diff(text(t, mustPlan(t, set, newest, day2)), text(t, mustPlan(t, set, oldest, day2))); diff != "" {
+		t.Error(diff)
 	}
 }
