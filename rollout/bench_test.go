@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
@@ -165,5 +166,17 @@ func BenchmarkScoped(b *testing.B) {
 			rollout.Version{ID: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: day1.Add(2 * time.Minute), TargetSelector: "resource.metadata['region'].startsWith('eu-')"},
 		)
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day1.Add(2*time.Minute)) })
+	}
+}
+
+// BenchmarkShuffled is "fresh" of BenchmarkPlan with everything listed in no order, as a cache in memory lists it.
+func BenchmarkShuffled(b *testing.B) {
+	set := compile(b, nodeLifecycle(b))
+	for _, n := range sizes() {
+		s := largeFleet(n)
+		r := rand.New(rand.NewPCG(1, 2))
+		r.Shuffle(len(s.Targets), func(i, k int) { s.Targets[i], s.Targets[k] = s.Targets[k], s.Targets[i] })
+		r.Shuffle(len(s.Resources), func(i, k int) { s.Resources[i], s.Resources[k] = s.Resources[k], s.Resources[i] })
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day2) })
 	}
 }

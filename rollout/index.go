@@ -3,7 +3,6 @@ package rollout
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -83,29 +82,6 @@ func newIndex(s *Snapshot) (*index, error) {
 	return x, f.few()
 }
 
-func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []T {
-	compare := func(a, b T) int { return strings.Compare(id(&a), id(&b)) }
-	sorted := items
-	for i := 1; i < len(items); i++ {
-		if id(&items[i-1]) > id(&items[i]) {
-			sorted = slices.SortedStableFunc(slices.Values(items), compare)
-			break
-		}
-	}
-	for i := range sorted {
-		switch own := id(&sorted[i]); {
-		case own == "":
-			f.add(list, CodeRequired, nil, "an entry has no id: every one needs its own")
-		case i > 0 && own == id(&sorted[i-1]):
-			f.add(list, CodeDuplicate, own, "is the id of two entries: ids are unique")
-		}
-	}
-	if len(items) > math.MaxInt32 {
-		f.add(list, CodeOutOfRange, nil, "has %d entries: at most %d are planned at once", len(items), math.MaxInt32)
-	}
-	return sorted
-}
-
 func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 	lists := make([]versionList, len(x.deployments))
 	x.dependent = make([]bool, len(x.deployments))
@@ -153,104 +129,6 @@ func (x *index) environment(id string) (int32, bool) {
 func (x *index) resource(id string) (int32, bool) {
 	i, ok := slices.BinarySearchFunc(x.resources, id, func(r Resource, id string) int { return strings.Compare(r.ID, id) })
 	return int32(i), ok
-}
-
-// byEnvironment orders targets so that those of one environment, and in it those of one resource, are neighbours.
-func byEnvironment(a, b *TargetID) int {
-	if c := strings.Compare(a.Environment, b.Environment); c != 0 {
-		return c
-	}
-	if c := strings.Compare(a.Resource, b.Resource); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Deployment, b.Deployment)
-}
-
-func (x *index) indexTargets(f *faults, list []Target) {
-	x.targets = make([]target, len(list))
-	for i := range list {
-		x.targets[i].Target = &list[i]
-	}
-	if !x.locateAll(f) {
-		slices.SortFunc(x.targets, func(a, b target) int { return byEnvironment(&a.TargetID, &b.TargetID) })
-		x.locateAll(f)
-	}
-}
-
-// locateAll finds the entities of the targets, which are in order, and reads what there is on each. It stops with false at one that is not
-// in order.
-func (x *index) locateAll(f *faults) (ordered bool) {
-	known := len(f.list)
-	var cursor cursor
-	for i := range x.targets {
-		t := &x.targets[i]
-		same := 0 // leading parts of the id that are those of the target before
-		if i > 0 {
-			before := &x.targets[i-1].TargetID
-			order := 0
-			switch {
-			case before.Environment != t.Environment:
-				order = strings.Compare(before.Environment, t.Environment)
-			case before.Resource != t.Resource:
-				same, order = 1, strings.Compare(before.Resource, t.Resource)
-			default:
-				same, order = 2, strings.Compare(before.Deployment, t.Deployment)
-			}
-			if order > 0 {
-				f.list = f.list[:known]
-				return false
-			}
-			if order == 0 {
-				f.add("targets", CodeDuplicate, nil, "%s occurs twice: one entry per release target", t.TargetID)
-			}
-		}
-		cursor.find(x, f, t, same)
-		if !cursor.lost { // its deployment may be in no list
-			x.observe(f, t)
-		}
-	}
-	return true
-}
-
-// cursor remembers where the last target was found: neighbours in the order mostly share their entities or have the next ones.
-type cursor struct {
-	environment, resource, deployment int32
-	lost                              bool // an entity of the last target is not in its list
-}
-
-// find looks up the parts of the id but the first few, which are the same as last time.
-func (c *cursor) find(x *index, f *faults, t *target, same int) {
-	if c.lost {
-		same = 0 // so that the next target is reported as well
-	}
-	known := len(f.list)
-	if same < 1 {
-		c.environment = locate(f, "environment", t.Environment, x.environments, c.environment, (*Environment).id, x.environment)
-	}
-	if same < 2 {
-		c.resource = locate(f, "resource", t.Resource, x.resources, c.resource, (*Resource).id, x.resource)
-	}
-	c.deployment = locate(f, "deployment", t.Deployment, x.deployments, c.deployment, (*Deployment).id, x.deployment)
-	t.environment, t.resource, t.deployment = c.environment, c.resource, c.deployment
-	c.lost = len(f.list) > known
-}
-
-func (e *Environment) id() string { return e.ID }
-func (r *Resource) id() string    { return r.ID }
-func (d *Deployment) id() string  { return d.ID }
-
-func locate[T any](f *faults, field, id string, list []T, last int32, idOf func(*T) string, search func(string) (int32, bool)) int32 {
-	for _, guess := range [...]int32{last + 1, last, 0} {
-		if int(guess) < len(list) && idOf(&list[guess]) == id {
-			return guess
-		}
-	}
-	i, ok := search(id)
-	if !ok {
-		f.add("targets", CodeUnknownValue, id, "is not the id of a listed %s", field)
-		return last
-	}
-	return i
 }
 
 // observe derives current and started, and puts the jobs in order.
@@ -326,7 +204,6 @@ func newer(a, b Job) int {
 	}
 	return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt))
 }
-
 
 // isRollback reports whether a run id is that of a start with [PurposeRollback].
 func isRollback(run string) bool { return strings.HasSuffix(run, "/"+string(PurposeRollback)) }

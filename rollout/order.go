@@ -1,0 +1,227 @@
+package rollout
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A host may list everything in any order; one that reads a cache in memory often has none. What is in order already is used as it is. The rest is put in order
+// by numbers, for there may be a million: strings lie all over memory.
+
+// sortedByID returns a list in the order of its ids, which is a copy if it is in another one, and reports ids that are empty or not unique.
+func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []T {
+	sorted := items
+	for i := 1; i < len(items); i++ {
+		if id(&items[i-1]) > id(&items[i]) {
+			sorted = inOrder(items, id)
+			break
+		}
+	}
+	for i := range sorted {
+		switch own := id(&sorted[i]); {
+		case own == "":
+			f.add(list, CodeRequired, nil, "an entry has no id: every one needs its own")
+		case i > 0 && own == id(&sorted[i-1]):
+			f.add(list, CodeDuplicate, own, "is the id of two entries: ids are unique")
+		}
+	}
+	if len(items) > math.MaxInt32 {
+		f.add(list, CodeOutOfRange, nil, "has %d entries: at most %d are planned at once", len(items), math.MaxInt32)
+	}
+	return sorted
+}
+
+// inOrder copies a list in the order of its ids. What all ids begin with says nothing: the eight bytes behind it are compared, as one number, and the ids
+// themselves only where these are the same.
+func inOrder[T any](items []T, id func(*T) string) []T {
+	common := id(&items[0])
+	for i := range items {
+		n, own := 0, id(&items[i])
+		for n < len(common) && n < len(own) && common[n] == own[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	type entry struct {
+		key   uint64
+		index int
+	}
+	entries := make([]entry, len(items))
+	for i := range items {
+		entries[i] = entry{leading(id(&items[i])[len(common):]), i}
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		if a.key != b.key {
+			return cmp.Compare(a.key, b.key)
+		}
+		return cmp.Or(strings.Compare(id(&items[a.index]), id(&items[b.index])), cmp.Compare(a.index, b.index))
+	})
+	sorted := make([]T, len(items))
+	for k, e := range entries {
+		sorted[k] = items[e.index]
+	}
+	return sorted
+}
+
+// leading is the number that the first eight bytes of a text make, the first one the most significant; what is not there is zero.
+func leading(text string) (key uint64) {
+	for n := range 8 {
+		key <<= 8
+		if n < len(text) {
+			key |= uint64(text[n])
+		}
+	}
+	return key
+}
+
+// indexTargets puts targets in order by environment, resource and deployment, finds these, and reads what there is on each target.
+func (x *index) indexTargets(f *faults, list []Target) {
+	x.targets = make([]target, len(list))
+	for i := range list {
+		x.targets[i].Target = &list[i]
+	}
+	if x.locateAll(f) || x.sortTargets(f, list) {
+		return
+	}
+	slices.SortFunc(x.targets, func(a, b target) int { // one is of an entity that has no number
+		return cmp.Or(strings.Compare(a.Environment, b.Environment), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Deployment, b.Deployment))
+	})
+	x.locateAll(f)
+}
+
+// locateAll finds the entities of the targets, which are in order, and reads what there is on each. It stops with false at one that is not
+// in order.
+func (x *index) locateAll(f *faults) (ordered bool) {
+	known := len(f.list)
+	var cursor cursor
+	for i := range x.targets {
+		t := &x.targets[i]
+		same := 0 // leading parts of the id that are those of the target before
+		if i > 0 {
+			before := &x.targets[i-1].TargetID
+			order := 0
+			switch {
+			case before.Environment != t.Environment:
+				order = strings.Compare(before.Environment, t.Environment)
+			case before.Resource != t.Resource:
+				same, order = 1, strings.Compare(before.Resource, t.Resource)
+			default:
+				same, order = 2, strings.Compare(before.Deployment, t.Deployment)
+			}
+			if order > 0 {
+				f.list = f.list[:known]
+				return false
+			}
+			if order == 0 {
+				f.twice(t.TargetID)
+			}
+		}
+		cursor.find(x, f, t, same)
+		if !cursor.lost { // its deployment may be in no list
+			x.observe(f, t)
+		}
+	}
+	return true
+}
+
+func (f *faults) twice(id TargetID) {
+	f.add("targets", CodeDuplicate, nil, "%s occurs twice: one entry per release target", id)
+}
+
+// cursor remembers where the last target was found: neighbours in the order mostly share their entities or have the next ones.
+type cursor struct {
+	environment, resource, deployment int32
+	lost                              bool // an entity of the last target is not in its list
+}
+
+// find looks up the parts of the id but the first few, which are the same as last time.
+func (c *cursor) find(x *index, f *faults, t *target, same int) {
+	if c.lost {
+		same = 0 // so that the next target is reported as well
+	}
+	known := len(f.list)
+	if same < 1 {
+		c.environment = locate(f, "environment", t.Environment, x.environments, c.environment, (*Environment).id, x.environment)
+	}
+	if same < 2 {
+		c.resource = locate(f, "resource", t.Resource, x.resources, c.resource, (*Resource).id, x.resource)
+	}
+	c.deployment = locate(f, "deployment", t.Deployment, x.deployments, c.deployment, (*Deployment).id, x.deployment)
+	t.environment, t.resource, t.deployment = c.environment, c.resource, c.deployment
+	c.lost = len(f.list) > known
+}
+
+func (e *Environment) id() string { return e.ID }
+func (r *Resource) id() string    { return r.ID }
+func (d *Deployment) id() string  { return d.ID }
+
+func locate[T any](f *faults, field, id string, list []T, last int32, idOf func(*T) string, search func(string) (int32, bool)) int32 {
+	for _, guess := range [...]int32{last + 1, last, 0} {
+		if int(guess) < len(list) && idOf(&list[guess]) == id {
+			return guess
+		}
+	}
+	i, ok := search(id)
+	if !ok {
+		f.add("targets", CodeUnknownValue, id, "is not the id of a listed %s", field)
+		return last
+	}
+	return i
+}
+
+// sortTargets is locateAll for targets in any order, of which it looks up the entities first. It changes nothing and returns false if one is in no list.
+func (x *index) sortTargets(f *faults, list []Target) bool {
+	environments := numbers(x.environments, (*Environment).id)
+	resources := numbers(x.resources, (*Resource).id)
+	deployments := numbers(x.deployments, (*Deployment).id)
+	located := make([]target, len(list))
+	for i := range list {
+		id := &list[i].TargetID
+		environment, known := environments[id.Environment]
+		resource, listed := resources[id.Resource]
+		deployment, deployed := deployments[id.Deployment]
+		if !known || !listed || !deployed {
+			return false
+		}
+		located[i] = target{Target: &list[i], environment: environment, resource: resource, deployment: deployment}
+	}
+	distribute(located, x.targets, len(x.deployments), func(t *target) int32 { return t.deployment })
+	distribute(x.targets, located, len(x.resources), func(t *target) int32 { return t.resource })
+	distribute(located, x.targets, len(x.environments), func(t *target) int32 { return t.environment })
+	for i := range x.targets {
+		t := &x.targets[i]
+		if i > 0 {
+			if before := &x.targets[i-1]; before.environment == t.environment && before.resource == t.resource && before.deployment == t.deployment {
+				f.twice(t.TargetID)
+			}
+		}
+		x.observe(f, t)
+	}
+	return true
+}
+
+func numbers[T any](list []T, id func(*T) string) map[string]int32 {
+	all := make(map[string]int32, len(list))
+	for i := range list {
+		all[id(&list[i])] = int32(i)
+	}
+	return all
+}
+
+// distribute puts targets in order by a number below n. Those with the same one stay in order.
+func distribute(from, into []target, n int, number func(*target) int32) {
+	ends := make([]int, n+1)
+	for i := range from {
+		ends[number(&from[i])+1]++
+	}
+	for k := range n {
+		ends[k+1] += ends[k]
+	}
+	for i := range from {
+		k := number(&from[i])
+		into[ends[k]] = from[i]
+		ends[k]++
+	}
+}
