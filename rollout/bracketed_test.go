@@ -422,6 +422,50 @@ func TestObstaclesBeforeTheTurn(t *testing.T) {
 	}
 }
 
+// TestHaltedByWhom: everybody who is held by a failure says whose it was, in the plan and in an explanation.
+func TestHaltedByWhom(t *testing.T) {
+	const pending = ", waits for an operator"
+	for _, row := range []struct {
+		why, rule string
+		fails     []string
+		want      []string
+	}{
+		{"one of three", "", []string{"b"}, []string{"b: bracket_failed_holding (b failed)" + pending, "c: bracket_failed_holding (b failed)" + pending}},
+		{"two of three", "", []string{"b", "a"}, []string{"a: bracket_failed_holding (a, b failed)" + pending, "b: bracket_failed_holding (a, b failed)" + pending, "c: bracket_failed_holding (a, b failed)" + pending}},
+		{"it went back", `,"onMemberFailure":"rollback_member"`, []string{"a"}, []string{"a: bracket_ended, waits for an operator or the next group in prod", "c: bracket_failed_holding (a failed)" + pending}},
+	} {
+		set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}`+row.rule+`}},
+			{"deploymentDependency":{"appliesTo":"deployment.id == 'c'","dependsOn":"deployment.id != 'c'","match":"all"}}`))
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}})
+		now := t0
+		for range 3 {
+			plan := mustPlan(t, set, s, now)
+			carryOut(t, &s, plan, now, rollout.JobSuccessful)
+			for k := range s.Targets {
+				x := &s.Targets[k]
+				if slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.TargetID == x.TargetID && s.Purpose == rollout.PurposeDeploy }) && slices.Contains(row.fails, x.Deployment) {
+					x.Current, x.Jobs[len(x.Jobs)-1].Status = "v1", rollout.JobFailure // after all
+				}
+			}
+			now = now.Add(time.Minute)
+		}
+		plan := mustPlan(t, set, s, now)
+		var got []string
+		for wait := range plan.Waiting.All() {
+			for _, b := range wait.Blockers {
+				got = append(got, wait.Deployment+": "+b.String())
+				x, err := plan.Explain(wait.TargetID)
+				if err != nil || x.Waits() == nil || x.Waits().Blockers()[0].String() != b.String() {
+					t.Errorf("%s: explained as %v, %v", row.why, x, err)
+				}
+			}
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
 // TestGivenUpAtWork: an operator ends an execution while a job of it is active. What the next group waits for on the resource is said by that very plan, whether
 // its turn has come or not: nothing happens after it, so nobody would ask again.
 func TestGivenUpAtWork(t *testing.T) {

@@ -298,7 +298,7 @@ func (w *work) memberRules(p *Plan, b *bracketWork, i, n int32, starts bool) ([]
 		}
 	}
 	if len(listed) == 0 && !starts {
-		listed = []Verdict{w.verdict(b, b.plan.Evaluate(b.state, t.Resource, t.Deployment, v.ID, w.now), nil)}
+		listed = []Verdict{w.verdict(b, t.Resource, b.plan.Evaluate(b.state, t.Resource, t.Deployment, v.ID, w.now), nil)}
 	}
 	for _, verdict := range listed {
 		if !has(verdict) {

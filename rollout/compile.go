@@ -139,6 +139,7 @@ type compiledRule struct {
 	appliesTo  Matcher // nil: every target
 	version    *VersionSelector
 	selector   Matcher // versionSelector; environmentProgression: the other environment
+	described  *Data   // versionSelector: what it says of whom it does not let pass; nil: nothing
 
 	readsResource, readsVersion bool // dependsOn or selector, whichever the rule has
 	approval                    *AnyApproval
@@ -367,6 +368,9 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 		own := *rule.VersionSelector
 		r.version = &own
 		r.selector = c.expression(join(path, "selector"), own.Selector, ofVersion, ofDeployment, ofEnv, ofResource)
+		if own.Description != "" {
+			r.described = &Data{Detail: own.Description}
+		}
 		r.readsResource = reads(r.selector, ofResource)
 	case rule.AnyApproval != nil:
 		r.approval = &AnyApproval{MinApprovals: copyOf(rule.AnyApproval.MinApprovals)}

@@ -153,7 +153,7 @@ func (w *work) versionSelector(rule *compiledRule, b *bound) (Verdict, bool) {
 	if err == nil && ok {
 		return Verdict{}, true
 	}
-	verdict := Verdict{Status: Denied, Reason: ReasonSelectorNoMatch, Rule: rule.id, On: onConfig(rule.id)}
+	verdict := Verdict{Status: Denied, Reason: ReasonSelectorNoMatch, Rule: rule.id, On: onConfig(rule.id), Data: rule.described}
 	if err != nil {
 		verdict.Reason, verdict.Data = ReasonSelectorError, &Data{Detail: err.Error()}
 		if key, missing := missingKey(err); missing {

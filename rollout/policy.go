@@ -329,8 +329,8 @@ func (d DeploymentDependency) Validate() error {
 
 // VersionSelector lets only matching versions start.
 type VersionSelector struct {
-	Selector    string `json:"selector"` // CEL on version, deployment, environment and resource; a missing key denies
-	Description string `json:"description,omitempty"`
+	Selector    string `json:"selector"`              // CEL on version, deployment, environment and resource; a missing key denies
+	Description string `json:"description,omitempty"` // for people: why others may not; told with each of them
 }
 
 // Validate reports a missing expression as a *[FieldError].

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -186,7 +187,7 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 		case wait.Deployment != "":
 			if i := walk.find(wait.Resource, wait.Deployment); i != none && !settled.has(i) {
 				settled.add(i)
-				verdict := w.verdict(b, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, nil)
+				verdict := w.verdict(b, wait.Resource, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, nil)
 				w.wait(i, frozen(walk.open(wait.Resource), wait.Deployment), w.also(nil, verdict))
 			}
 		default:
@@ -197,7 +198,7 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 				continue
 			}
 			p := &b.pending[next]
-			own := w.verdict(b, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, p)
+			own := w.verdict(b, wait.Resource, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, p)
 			if wait.Reason == bracket.ReasonNotDue && wait.Until.IsZero() {
 				if until, on := opener(p.blockers); len(on) > 0 || !until.IsZero() {
 					own.Until, own.On = until, on
@@ -360,7 +361,7 @@ func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 	}
 	blockers := slices.Clip(w.refusals(w.gateAt(i, n), i, n))
 	if !unasked {
-		blockers = w.also(blockers, w.verdict(b, verdict, nil))
+		blockers = w.also(blockers, w.verdict(b, t.Resource, verdict, nil))
 	}
 	if b.unclear != nil {
 		blockers = w.also(blockers, *b.unclear)
@@ -371,13 +372,43 @@ func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 	return blockers
 }
 
-// verdict is a bracket's answer in the words of this package.
-func (w *work) verdict(b *bracketWork, v bracket.Verdict, p *pendingResource) (verdict Verdict) {
+// verdict is a bracket's answer about a resource in the words of this package.
+func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pendingResource) (verdict Verdict) {
 	verdict = Verdict{Status: Status(v.Reason.Status()), Reason: Reason(v.Reason), Rule: b.id, Until: v.Until, On: w.translate(v.On)}
 	if p != nil && p.n > 0 {
 		verdict.Data = w.datum(Data{Position: int(p.position), Population: int(p.n)})
 	}
+	if open := b.open(resource); open != nil && v.Reason == bracket.ReasonFailedHolding {
+		verdict.Data = w.datum(Data{Names: halting(open)})
+	}
 	return verdict
+}
+
+// open is the bracket's open execution on a resource; nil if there is none.
+func (b *bracketWork) open(resource string) *bracket.Execution {
+	k, known := slices.BinarySearchFunc(b.state.Executions, resource, func(r *bracket.ExecutionRecord, id string) int {
+		return strings.Compare(r.Resource, id)
+	})
+	if !known {
+		return nil
+	}
+	return b.state.Executions[k].Open
+}
+
+// halting are the members of an execution whose failure halts it: those that failed, or else went back.
+func halting(x *bracket.Execution) (names []string) {
+	for _, status := range [...]bracket.MemberStatus{bracket.MemberFailed, bracket.MemberRolledBack} {
+		for k := range x.Members {
+			if x.Members[k].Status == status {
+				names = append(names, x.Members[k].Deployment)
+			}
+		}
+		if len(names) > 0 {
+			break
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // translate puts a bracket's conditions into the words of this package. A list that is shared by neighbours is translated once.

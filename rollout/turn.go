@@ -420,12 +420,10 @@ func (w *work) foreign(b *bracketWork, t *target) bool {
 	if !t.busy {
 		return false
 	}
-	k, ok := slices.BinarySearchFunc(b.state.Executions, t.Resource, func(r *bracket.ExecutionRecord, id string) int {
-		return strings.Compare(r.Resource, id)
-	})
-	if !ok || b.state.Executions[k].Open == nil {
+	open := b.open(t.Resource)
+	if open == nil {
 		return true
 	}
-	prefix := textkey.Join(b.state.Executions[k].Open.Group) + "/"
+	prefix := textkey.Join(open.Group) + "/"
 	return slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && !strings.HasPrefix(job.Run, prefix) })
 }

@@ -39,7 +39,7 @@ const (
 	ReasonCooldown                 Reason = "cooldown"                   // denied: the version before is younger than the interval, until Until
 	ReasonWindowClosed             Reason = "window_closed"              // pending: outside the windows, or inside one that closes; Until is the next opening that is long enough
 	ReasonWindowTooShort           Reason = "window_too_short"           // pending: open, but not for as long as the rule asks
-	ReasonRolloutNotStarted        Reason = "rollout_not_started"        // pending: an approval is missing, so the curve has no start
+	ReasonRolloutNotStarted        Reason = "rollout_not_started"        // pending: an approval or a progression is missing, so the curve has no start
 	ReasonRolloutNotDue            Reason = "rollout_not_due"            // pending: the turn of the target comes at Until
 	ReasonRolloutOverflow          Reason = "rollout_overflow"           // denied: the turn of the target lies beyond 64 bits of nanoseconds, or beyond the horizon of the windows
 	ReasonRollbackTriggered        Reason = "rollback_triggered"         // denied: the version went wrong on the target
@@ -78,7 +78,7 @@ type Data struct {
 	Attempt    int      `json:"attempt,omitempty"`    // attempts made so far
 	Allowed    int      `json:"allowed,omitempty"`    // attempts, approvals or successes that the rule asks for
 	Names      []string `json:"names,omitempty"`      // deployments, approvers, environments, versions or members that the verdict is about
-	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the status of a version or job, the id of an override, why a percentage is out of reach
+	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the description of a version selector, the status of a version or job, the id of an override, why a percentage is out of reach
 }
 
 // ConditionKind says what kind of event a verdict waits for.
@@ -225,6 +225,10 @@ func (d *Data) about(reason Reason) string {
 		text, names = " after "+names, ""
 	case ReasonOverridden:
 		text, names = " by "+names, ""
+	case Reason(bracket.ReasonFailedHolding):
+		if names != "" {
+			text, names = fmt.Sprintf(" (%s failed)", names), ""
+		}
 	case ReasonRollbackTriggered, ReasonRollbackFailed:
 		if names != "" {
 			text, names = fmt.Sprintf(" (back to %s)", names), ""

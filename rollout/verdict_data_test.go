@@ -49,6 +49,8 @@ func TestVerdictsInFull(t *testing.T) {
 			want: `[{"status":"denied","reason":"selector_missing_key","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":0,"detail":"version.metadata['channel']"}}]`},
 		{why: "it refuses the resource", rules: `{"id":"R","versionSelector":{"selector":"resource.id != 'r1'"}}`,
 			want: `[{"status":"denied","reason":"selector_no_match","rule":"R","on":[{"kind":"config","rule":"R"}]}]`},
+		{why: "it refuses the resource, and says why", rules: `{"id":"R","versionSelector":{"selector":"resource.id != 'r1'","description":"no image for it yet"}}`,
+			want: `[{"status":"denied","reason":"selector_no_match","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"position":0,"detail":"no image for it yet"}}]`},
 		{why: "an approval is missing", rules: `{"id":"R","anyApproval":{"minApprovals":3}}`, edit: func(s *rollout.Snapshot) {
 			for _, by := range []string{"eve", "ann", "eve"} {
 				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: "api", Environment: "prod", By: by, Status: rollout.Approved, At: t0})

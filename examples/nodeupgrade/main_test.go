@@ -52,7 +52,7 @@ func TestReports(t *testing.T) {
 		},
 		{
 			Name: "failure", Why: "without a retry rule the node stays drained", Args: []string{"-fail", "kubelet-upgrade"},
-			Says: []string{"    09:19:00  node-3: kubelet-upgrade v1.29.2 ended: failure", "    09:19:00  node-3: kubelet-upgrade v1.29.2, node-uncordon v1: bracket_failed_holding, waits for an operator", "not done, and nothing will happen any more"},
+			Says: []string{"    09:19:00  node-3: kubelet-upgrade v1.29.2 ended: failure", "    09:19:00  node-3: kubelet-upgrade v1.29.2, node-uncordon v1: bracket_failed_holding (kubelet-upgrade failed), waits for an operator", "not done, and nothing will happen any more"},
 		},
 		{
 			Name: "failure-retry", Why: "the policy in YAML, with a retry rule", Args: []string{"-fail", "kubelet-upgrade", "-policy", "policy-retry.yaml"},
