@@ -544,8 +544,12 @@ func (r *reference) setBack(t rollout.Target, floor, current, waiting string, ru
 		a.revert, a.run = true, a.run+"/rollback"
 		return waiting, a
 	case s.state == "done":
-		if blockers, needed := r.repeat(t, rules, s.to, current); needed && len(blockers) == 0 {
-			return text, r.attempt(t, s.to, r.repeatDue(t, s.to, rules), 0, rules)
+		kept, versions := s.to, r.versions(t.Deployment)
+		if at := place(versions, current); at < place(versions, floor) && at > place(versions, kept) {
+			kept = current
+		}
+		if blockers, needed := r.repeat(t, rules, kept, current); needed && len(blockers) == 0 {
+			return text, r.attempt(t, kept, r.repeatDue(t, kept, rules), 0, rules)
 		}
 	}
 	return text, nil

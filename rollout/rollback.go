@@ -138,8 +138,12 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 	case s.stuck, s.to < 0:
 		w.wait(i, versions[floor].ID, []Verdict{s.verdict(w, t)})
 	case s.done:
-		if blockers, needed := w.repeat(i, s.to); needed && len(blockers) == 0 {
-			w.offer(i, s.to, w.repeatDue(i, s.to), 0)
+		kept := s.to
+		if t.current < floor {
+			kept = max(kept, t.current) // it has gone on from there, and the one that went wrong became the newer one only later
+		}
+		if blockers, needed := w.repeat(i, kept); needed && len(blockers) == 0 {
+			w.offer(i, kept, w.repeatDue(i, kept), 0)
 		}
 		w.wait(i, versions[floor].ID, []Verdict{s.verdict(w, t)})
 	case t.busy:

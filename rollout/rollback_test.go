@@ -315,3 +315,31 @@ func TestOverrideDoesNotMakeUp(t *testing.T) {
 		t.Errorf("due at %q, want %q", got, want)
 	}
 }
+
+// TestRollbackThatWasLeftBehind: v2 went wrong, the target went back to v1 and on to v3, and then v2 is published again, as the newest. It is still refused, and the
+// target keeps v3: what it went back to is not deployed once more.
+func TestRollbackThatWasLeftBehind(t *testing.T) {
+	set := compile(t, policy(`{"rollback":{"onJobStatuses":["failure"]}}`))
+	s := fleet(1, "", map[string][]string{"a": {"v1", "v2", "v3"}})
+	for k, m := range []int{-30, 20, -10} {
+		s.Versions[k].CreatedAt = minute(m)
+	}
+	for _, one := range []rollout.Job{
+		{Run: "r1/prod/a/v2/1", Version: "v2", Status: rollout.JobFailure, CreatedAt: minute(0), CompletedAt: minute(1)},
+		{Run: "r1/prod/a/v1/1/rollback", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(2), CompletedAt: minute(3)},
+		{Run: "r1/prod/a/v3/1", Version: "v3", Status: rollout.JobSuccessful, CreatedAt: minute(4), CompletedAt: minute(5)},
+	} {
+		s.Targets[0].Jobs = append(s.Targets[0].Jobs, one)
+	}
+	if plan := mustPlan(t, set, s, minute(21)); len(plan.Start) > 0 || !slices.Equal(blockers(plan), []string{"r1/a@v2: rollback_triggered"}) {
+		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+	}
+	s.Targets[0].OutdatedAt = minute(22)
+	if got := started(mustPlan(t, set, s, minute(22))); !slices.Equal(got, []string{"r1/a@v3"}) {
+		t.Errorf("outdated: %q start", got)
+	}
+	s.Targets[0].Jobs = s.Targets[0].Jobs[:2]
+	if got := started(mustPlan(t, set, s, minute(22))); !slices.Equal(got, []string{"r1/a@v1"}) {
+		t.Errorf("outdated before it went on: %q start", got)
+	}
+}

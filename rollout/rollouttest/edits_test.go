@@ -463,6 +463,11 @@ func (e *editor) quiet(plan rollout.Plan, until time.Time) {
 	}
 }
 
+// newer reports whether a version comes after another one.
+func newer(a, b rollout.Version) bool {
+	return a.CreatedAt.After(b.CreatedAt) || a.CreatedAt.Equal(b.CreatedAt) && a.ID > b.ID
+}
+
 // rest looks at what remains when nothing happens any more.
 func (e *editor) rest(plan rollout.Plan) {
 	e.seen["rest"]++
@@ -515,7 +520,7 @@ func (e *editor) rest(plan rollout.Plan) {
 	for _, t := range e.s.Targets {
 		newest, own := rollout.Version{}, rollout.Version{}
 		for _, v := range e.s.Versions {
-			if v.Deployment == t.Deployment && v.Status == rollout.VersionReady && v.TargetSelector == "" && (newest.ID == "" || !v.CreatedAt.Before(newest.CreatedAt)) {
+			if v.Deployment == t.Deployment && v.Status == rollout.VersionReady && v.TargetSelector == "" && (newest.ID == "" || newer(v, newest)) {
 				newest = v
 			}
 			if v.Deployment == t.Deployment && v.ID == t.Current {
@@ -525,7 +530,7 @@ func (e *editor) rest(plan rollout.Plan) {
 		if slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return !j.Status.Terminal() }) || slices.Contains(e.s.DeletedResources, t.Resource) {
 			continue
 		}
-		if _, waiting := waits[t.TargetID]; !waiting && newest.ID != "" && !own.CreatedAt.After(newest.CreatedAt) && t.Current != newest.ID && t.Deployment != "drain" && t.Deployment != "uncordon" {
+		if _, waiting := waits[t.TargetID]; !waiting && newest.ID != "" && !newer(own, newest) && t.Current != newest.ID && t.Deployment != "drain" && t.Deployment != "uncordon" {
 			e.report(e, "left behind", "%v has %q and not %s, and waits for nothing", t.TargetID, t.Current, newest.ID)
 		}
 	}

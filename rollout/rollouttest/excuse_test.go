@@ -48,6 +48,11 @@ func (e *editor) touch(kind string, before *rollout.Snapshot) {
 			own[v.ID] = true
 		}
 	}
+	for _, r := range slices.Concat(before.DeletedResources, now.DeletedResources) {
+		if slices.Contains(before.DeletedResources, r) != slices.Contains(now.DeletedResources, r) {
+			own[r] = true
+		}
+	}
 	for _, c := range now.Commands[len(before.Commands):] {
 		own[c.Resource] = true
 	}
