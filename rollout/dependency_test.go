@@ -214,3 +214,36 @@ func TestDependenciesOfMembers(t *testing.T) {
 		t.Errorf("order %q", got)
 	}
 }
+
+// TestDependencyIsAskedWhereItMatters: what a rule says of one environment, or of the targets that one set of policies governs, is not taken for the others.
+func TestDependencyIsAskedWhereItMatters(t *testing.T) {
+	for _, row := range []struct {
+		why      string
+		policies string
+		want     []string
+	}{
+		{"it names a deployment of one environment", policy(`{"deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"environment.id == 'prod' && deployment.id == 'db'"}}`),
+			[]string{"r1 prod", "r2 prod"}},
+		{"of the environment that comes last", policy(`{"deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"environment.id == 'qa' && deployment.id == 'db'"}}`),
+			[]string{"r1 qa", "r2 qa"}},
+		{"it concerns one environment", policy(`{"deploymentDependency":{"appliesTo":"environment.id == 'qa' && deployment.id == 'api'","dependsOn":"deployment.id == 'cache'"}}`),
+			[]string{"r1 prod", "r2 prod"}},
+		{"it governs one resource", `[{"name":"p","selector":"resource.id == 'r1'","rules":[{"deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"deployment.id == 'cache'"}}]},
+			{"name":"q","selector":"true","rules":[{"deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"deployment.id == 'db'"}}]}]`,
+			[]string{"r2 prod", "r2 qa"}},
+		{"it names another version on one resource", policy(`{"deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"deployment.id == 'db' && version.tag == (resource.id == 'r1' ? 'v1' : 'v2')"}}`),
+			[]string{"r1 prod", "r1 qa"}},
+		{"it names nobody on one resource", policy(`{"deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"deployment.id == 'db' && resource.id != 'r1'"}}`),
+			[]string{"r2 prod", "r2 qa"}},
+	} {
+		s := inEnvironments(fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}}), "qa")
+		var got []string
+		for _, start := range mustPlan(t, compile(t, row.policies), s, t0).Start {
+			got = append(got, start.Resource+" "+start.Environment)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q start", row.why, got)
+		}
+	}
+}

@@ -207,6 +207,154 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 	}
 }
 
+// TestExplanationInFull: who is asked about, what runs there and has begun, which policies govern it, and every version from the newest to the one it has, also
+// those that no rule is asked about.
+func TestExplanationInFull(t *testing.T) {
+	t.Parallel()
+	const bracketed = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.id == 'drain'"}}}`
+	world := func(versions ...string) rollout.Snapshot {
+		s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2", "v3", "v4", "v5"}, "drain": versions})
+		for k := range s.Versions {
+			switch v := &s.Versions[k]; {
+			case v.Deployment != "api":
+			case v.ID == "v5":
+				v.CreatedAt = minute(30)
+			case v.ID == "v4":
+				v.TargetSelector = "resource.id == 'r2'"
+			case v.ID == "v3":
+				v.TargetSelector, v.Tag = "resource.id == 'r1'", "3.0"
+			}
+		}
+		return s
+	}
+	for _, row := range []struct {
+		why      string
+		policies string
+		world    rollout.Snapshot
+		edit     func(*rollout.Snapshot)
+		of       string // deployment
+		want     string
+	}{
+		{why: "outside brackets", of: "api", world: world("v1"), policies: `{"name":"p","selector":"true","rules":[{"id":"V","versionSelector":{"selector":"version.id != 'v3'"}}]},{"name":"q","selector":"true","rules":[{"id":"R","retry":{"maxRetries":0}}]},{"name":"n","selector":"false","rules":[{"id":"N","retry":{"maxRetries":0}}]}`, edit: func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs = []rollout.Job{{Run: "1", Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}}
+		}, want: `r1 / prod / api at 2025-01-01T00:05:00Z
+  runs      v1
+  begun     v2
+  policies  p, q
+  v5: future
+    └─ ~ version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
+       opens by itself at 2025-01-01T00:30:00Z
+  v4, scoped: out of scope
+  v3 (3.0), scoped: waits
+    ├─ + version                allowed
+    ├─ - versionSelector        selector_no_match, waits for a change of the policy  [V]  <- policy owner
+    └─ - target                 target_busy, waits for the end of a job of api on r1  <- the fleet
+  v2: kept
+    └─ + target                 started
+`},
+		{why: "in a bracket", of: "api", world: world("v1"), policies: policy(bracketed), want: `r1 / prod / api at 2025-01-01T00:05:00Z
+  runs      v1
+  policies  p
+  bracket   B
+  v5: future
+    └─ ~ version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
+       opens by itself at 2025-01-01T00:30:00Z
+  v4, scoped: out of scope
+  v3 (3.0), scoped: waits
+    ├─ + version                allowed
+    └─ ~ deploymentBracket      bracket_waits_for_members, waits for drain on r1  [B]  <- the fleet
+  v2: waits
+    ├─ + version                allowed
+    └─ - deploymentBracket      bracket_not_locked  [B]
+  v1: kept
+    ├─ + version                allowed
+    └─ + deploymentBracket      bracket_current  [B]
+`},
+		{why: "that may not begin", of: "api", world: world("v1"), policies: policy(bracketed + `,{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":0}}`), want: `r1 / prod / api at 2025-01-01T00:05:00Z
+  runs      v1
+  policies  p
+  bracket   B
+  v5: future
+    └─ ~ version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
+       opens by itself at 2025-01-01T00:30:00Z
+  v4, scoped: out of scope
+  v3 (3.0), scoped: waits
+    ├─ + version                allowed
+    └─ ~ resourceConcurrency    slot_paused, waits for a change of the limit of P  [P]  <- policy owner
+  v2: waits
+    ├─ + version                allowed
+    └─ - deploymentBracket      bracket_not_locked  [B]
+  v1: kept
+    ├─ + version                allowed
+    └─ + deploymentBracket      bracket_current  [B]
+`},
+		{why: "its hook", of: "drain", world: world("v1"), policies: policy(bracketed), want: `r1 / prod / drain at 2025-01-01T00:05:00Z
+  runs      v1
+  policies  p
+  bracket   B
+  v1: starts
+    ├─ + version                allowed
+    └─ + deploymentBracket      bracket_run  [B]
+`},
+		{why: "a hook of which the version is gone", of: "drain", world: world(), policies: policy(bracketed), want: `r1 / prod / drain at 2025-01-01T00:05:00Z
+  runs      v1
+  policies  p
+  bracket   B
+  held      version_unknown: v1, waits for a version of drain
+  without version: waits
+    ├─ ~ deploymentBracket      bracket_not_due, waits for a version of drain  [B]  <- the release
+    └─ - target                 version_unknown: v1, waits for a version of drain  <- the release
+`},
+		{why: "a hook that has no version", of: "drain", world: world(), policies: policy(bracketed), edit: func(s *rollout.Snapshot) { s.Targets[1].Current = "" }, want: `r1 / prod / drain at 2025-01-01T00:05:00Z
+  runs      nothing
+  policies  p
+  bracket   B
+  without version: waits
+    └─ ~ deploymentBracket      bracket_hook_without_version, waits for a version of drain  [B]  <- the release
+`},
+		{why: "a policy cannot be asked", of: "api", world: world("v1"), policies: `{"name":"p","selector":"int(resource.id) > 1","rules":[{"id":"R","retry":{"maxRetries":0}}]}`, want: `r1 / prod / api at 2025-01-01T00:05:00Z
+  runs      v1
+  policies  none
+  held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy
+  v5: future
+    └─ ~ version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
+       opens by itself at 2025-01-01T00:30:00Z
+  v4, scoped: out of scope
+  v3 (3.0), scoped: waits
+    └─ + version                allowed
+  v2: waits
+    └─ + version                allowed
+  v1: kept
+    └─ + target                 current
+`},
+		{why: "nor can one that governs a bracket's hook without a version", of: "drain", world: world(), policies: policy(bracketed) + `,{"name":"q","selector":"int(resource.id) > 1","rules":[{"id":"R","retry":{"maxRetries":0}}]}`, want: `r1 / prod / drain at 2025-01-01T00:05:00Z
+  runs      v1
+  policies  p
+  bracket   B
+  held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy
+  held      version_unknown: v1, waits for a version of drain
+  without version: waits
+    ├─ ~ deploymentBracket      bracket_not_due, waits for a change of the policy or a version of drain  [B]  <- policy owner, the release
+    ├─ - deploymentBracket      selector_error: fails: int(resource.id) > 1, waits for a change of the policy  [q]  <- policy owner
+    └─ - target                 version_unknown: v1, waits for a version of drain  <- the release
+`},
+	} {
+		s := row.world
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		plan := mustPlan(t, compile(t, "["+row.policies+"]"), s, minute(5))
+		e, err := plan.Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: row.of})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// How the compiler of the expressions puts it is its own affair.
+		if diff := cmp.Diff(row.want, strings.ReplaceAll(e.String(), "selector: type conversion error from 'string' to 'int', in: ", "fails: ")); diff != "" {
+			t.Errorf("%s:\n%s", row.why, diff)
+		}
+	}
+}
+
 // needs makes v2 of api need a version of db.
 func needs(s *rollout.Snapshot, version string) {
 	newest(s).Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == '" + version + "'"}}

@@ -30,7 +30,7 @@ const reasonStuck = "stuck"
 func (w *work) settle(s *Snapshot) {
 	c := &w.capacity
 	ended := map[concurrency.Holder]fate{}
-	for _, b := range slices.Concat(w.plan.brackets, w.absent) {
+	for _, b := range w.plan.brackets {
 		for _, e := range b.plan.Events {
 			if e.Kind == bracket.ExecutionEnded {
 				holder := concurrency.Holder{Resource: e.Resource, Group: e.Group}

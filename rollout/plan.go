@@ -284,7 +284,6 @@ type work struct {
 	slotless    map[int32]bool                  // targets outside brackets that wait for a slot
 	idle        []concurrency.Lease             // that nobody is seen to use
 	holding     holding
-	absent      []*bracketWork   // environments that the snapshot does not hold, where an execution ended
 	leaving     []*bracketWork   // brackets with open executions whose rule is gone, or on targets of another bracket
 	closing     map[int32]string // resources on which such an execution is open → the rule
 	diagnostics map[diagnosticKey]*Diagnostic

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -133,32 +134,37 @@ func TestStateRestoredInTwoEnvironments(t *testing.T) {
 // after the second one's.
 func TestStateLostBeforeALaterGroup(t *testing.T) {
 	t.Parallel()
-	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1200}}`))
-	s := fleet(2, "", map[string][]string{"a": {"v1"}, "d": {"v1"}})
-	s.Versions = append(s.Versions, rollout.Version{ID: "v2", Tag: "v2", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(46)})
-	work := func(resource, deployment string, current string, job rollout.Job) {
-		for i := range s.Targets {
-			if target := &s.Targets[i]; target.Resource == resource && target.Deployment == deployment {
-				target.Current, target.Jobs = current, []rollout.Job{job}
+	for _, backup := range []bool{false, true} { // all is lost, or what came after the close of the first group
+		set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1200}}`))
+		s := fleet(2, "", map[string][]string{"a": {"v1"}, "d": {"v1"}})
+		if backup {
+			s.State = mustPlan(t, set, s, minute(20)).State
+		}
+		s.Versions = append(s.Versions, rollout.Version{ID: "v2", Tag: "v2", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(46)})
+		work := func(resource, deployment string, current string, job rollout.Job) {
+			for i := range s.Targets {
+				if target := &s.Targets[i]; target.Resource == resource && target.Deployment == deployment {
+					target.Current, target.Jobs = current, []rollout.Job{job}
+				}
 			}
 		}
-	}
-	done := rollout.Job{Run: "B%2Fprod%2F1/r1/d/1/1/deploy", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(20), CompletedAt: minute(21)}
-	later := rollout.Job{Run: "B%2Fprod%2F2/r1/a/1/1/deploy", Version: "v2", Status: rollout.JobInProgress, CreatedAt: minute(45)}
-	work("r1", "d", "v1", done)
-	work("r1", "a", "", later)
-	done.Run = "B%2Fprod%2F1/r2/d/1/1/deploy"
-	work("r2", "d", "v1", done) // here nothing is later: the execution goes on
-	plan := mustPlan(t, set, s, minute(47))
-	if got := started(plan); !slices.Equal(got, []string{"r2/a@v1"}) {
-		t.Errorf("starts %q, waits %q", got, blockers(plan))
-	}
-	carryOut(t, &s, plan, minute(47), rollout.JobInProgress)
-	later.Status, later.CompletedAt = rollout.JobSuccessful, minute(48)
-	work("r1", "a", "v2", later)
-	plan = mustPlan(t, set, s, minute(48))
-	if got := started(plan); len(got) > 0 {
-		t.Errorf("after the job of the second group: starts %q", got)
+		done := rollout.Job{Run: "B%2Fprod%2F1/r1/d/1/1/deploy", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(20), CompletedAt: minute(21)}
+		later := rollout.Job{Run: "B%2Fprod%2F2/r1/a/1/1/deploy", Version: "v2", Status: rollout.JobInProgress, CreatedAt: minute(45)}
+		work("r1", "d", "v1", done)
+		work("r1", "a", "", later)
+		done.Run = "B%2Fprod%2F1/r2/d/1/1/deploy"
+		work("r2", "d", "v1", done) // here nothing is later: the execution goes on
+		plan := mustPlan(t, set, s, minute(47))
+		if got := started(plan); !slices.Equal(got, []string{"r2/a@v1"}) {
+			t.Errorf("backup %v: starts %q, waits %q", backup, got, blockers(plan))
+		}
+		carryOut(t, &s, plan, minute(47), rollout.JobInProgress)
+		later.Status, later.CompletedAt = rollout.JobSuccessful, minute(48)
+		work("r1", "a", "v2", later)
+		plan = mustPlan(t, set, s, minute(48))
+		if got := started(plan); len(got) > 0 {
+			t.Errorf("backup %v: after the job of the second group: starts %q", backup, got)
+		}
 	}
 }
 
@@ -193,14 +199,16 @@ func TestRunsOfALostGroup(t *testing.T) {
 	for _, row := range []struct {
 		why     string
 		bracket string // more of the rule
+		window  bool   // it is collecting still
 		group   string // number
 		of      string // deployment
 		run     string
 		version string
 		created int
 		want    string // the number of the group that closes
+		found   bool   // the execution on r1 is open since the job was created
 	}{
-		{why: "a version that it has locked", group: "1", of: "a", run: deploy, version: "v2", want: "1"},
+		{why: "a version that it has locked: its execution has been open since then", group: "1", of: "a", run: deploy, version: "v2", created: 3, want: "1", found: true},
 		{why: "another one", group: "1", of: "a", run: deploy, version: "v1", want: "2"},
 		{why: "before it closed", group: "1", of: "a", run: deploy, version: "v2", created: -1, want: "2"},
 		{why: "a way back", group: "1", of: "a", run: rollback, version: "v1", want: "1"},
@@ -209,6 +217,7 @@ func TestRunsOfALostGroup(t *testing.T) {
 		{why: "nor if it is left out", group: "1", of: "b", run: deploy, version: "v1", want: "2"},
 		{why: "a hook runs what it has by then", group: "1", of: "drain", run: deploy, version: "v2", want: "1"},
 		{why: "who is no member: nobody asks", group: "1", of: "c", run: deploy, version: "v1", want: "1"},
+		{why: "while the group collects nobody asks", window: true, group: "1", of: "a", run: deploy, version: "v1", want: "1"},
 		{why: "a later group has been there", group: "2", of: "a", run: deploy, version: "v2", want: "1"},
 		{why: "an id that is none of its runs", group: "one", of: "a", run: deploy, version: "v1", want: "1"},
 	} {
@@ -216,11 +225,45 @@ func TestRunsOfALostGroup(t *testing.T) {
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v0", "v1"}, "c": {"v1"}, "drain": {"v1"}})
 		add(&s, rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: row.of}},
 			rollout.Job{Run: "B%2Fprod%2F" + row.group + "/r1/" + row.of + row.run, Version: row.version, Status: rollout.JobInProgress, CreatedAt: minute(row.created)})
-		plan := mustPlan(t, set, s, minute(10))
-		closed := plan.State.Brackets[0].Closed
-		if got := closed[len(closed)-1].ID; got != "B/prod/"+row.want {
-			t.Errorf("%s: group %s closes; starts %q, waits %q", row.why, got, started(plan), blockers(plan))
+		if row.window {
+			set = compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name != 'c'","readinessWindowSeconds":3600,"memberRoles":{}}}`))
 		}
+		plan := mustPlan(t, set, s, minute(10))
+		if row.found && !slices.ContainsFunc(plan.Events, func(e rollout.Event) bool {
+			return e.Kind == bracket.ExecutionStarted && e.Resource == "r1" && e.At.Equal(minute(row.created))
+		}) {
+			t.Errorf("%s: %+v", row.why, plan.Events)
+		}
+		record := plan.State.Brackets[0]
+		var got string
+		if row.window {
+			got = record.Collecting.ID
+		} else {
+			got = record.Closed[len(record.Closed)-1].ID
+		}
+		if got != "B/prod/"+row.want {
+			t.Errorf("%s: group %s", row.why, got)
+		}
+	}
+}
+
+// TestStateLostInOneEnvironment: the group that closes again takes another number, and what is open in the other environment of the rule stays as it is.
+func TestStateLostInOneEnvironment(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := inEnvironments(fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}}), "test")
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return (t.Resource == "r2") != (t.Environment == "test") })
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	s.State.Brackets = slices.DeleteFunc(slices.Clone(s.State.Brackets), func(r *bracket.GroupRecord) bool { return r.Environment == "prod" })
+	s.State.Executions = slices.DeleteFunc(slices.Clone(s.State.Executions), func(r *bracket.ExecutionRecord) bool { return r.Resource == "r1" })
+	k := slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.Resource == "r1" })
+	s.Targets[k].Jobs = []rollout.Job{{Run: "B%2Fprod%2F1/r1/a/1/1/deploy", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-30), CompletedAt: minute(-29)}}
+	plan := mustPlan(t, set, s, minute(1))
+	if len(plan.Start) != 1 || plan.Start[0].Group != "B/prod/2" {
+		t.Fatalf("%+v start", plan.Start)
+	}
+	if at := slices.IndexFunc(plan.State.Executions, func(r *bracket.ExecutionRecord) bool { return r.Resource == "r2" }); at < 0 || plan.State.Executions[at].Open == nil {
+		t.Errorf("open is %+v", plan.State.Executions)
 	}
 }
 

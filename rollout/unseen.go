@@ -30,7 +30,6 @@ func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
 
 // elsewhere steps a bracket in an environment that the snapshot does not hold, if a command or a deletion concerns what is open there.
 func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions map[string][]*bracket.ExecutionRecord) (*bracket.GroupRecord, error) {
-	var rule bracket.Rule
 	var targets bracket.TargetList // as if all were there still
 	concerned := false
 	for _, own := range executions[record.Rule] {
@@ -45,29 +44,23 @@ func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions ma
 		for _, m := range x.Members {
 			targets = append(targets, bracket.Target{Resource: own.Resource, Deployment: m.Deployment, Current: m.From})
 		}
-		if x.Rule != nil {
-			rule = *x.Rule
-		}
 	}
 	if !concerned {
 		return record, nil
 	}
-	b := &bracketWork{id: record.Rule, environment: none}
 	observation := bracket.Observation{Commands: s.Commands, DeletedResources: s.DeletedResources, Targets: targets, RuleDeleted: true}
-	state, plan, err := bracket.Step(rule, bracket.State{Group: record, Executions: executions[record.Rule]}, observation, w.now)
+	state, plan, err := bracket.Step(bracket.Rule{}, bracket.State{Group: record, Executions: executions[record.Rule]}, observation, w.now)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range plan.Events {
 		if e.Kind == bracket.ExecutionEnded { // the group itself stays as it is
-			b.plan.Events = append(b.plan.Events, e)
 			w.plan.Events = append(w.plan.Events, Event{
-				Kind: e.Kind, Rule: b.id, Environment: record.Environment, Group: e.Group, Resource: e.Resource, At: e.At, Status: e.Status, Into: e.Into,
+				Kind: e.Kind, Rule: record.Rule, Environment: record.Environment, Group: e.Group, Resource: e.Resource, At: e.At, Status: e.Status, Into: e.Into,
 			})
 		}
 	}
 	executions[record.Rule] = state.Executions
-	w.absent = append(w.absent, b)
 	return record, nil
 }
 

@@ -102,41 +102,48 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestUnseenAmongOthers: in the environment that is missing one execution is open, one has ended, and one of the rule is open in another environment. Whoever
-// resolves the first ends that one alone.
+// TestUnseenAmongOthers: in the environment that is missing two executions are open and one has ended, and another one of the rule is open elsewhere. Whoever
+// resolves the first ends that one alone: the second is finished once its node is back.
 func TestUnseenAmongOthers(t *testing.T) {
 	t.Parallel()
-	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":9}}`))
-	s := inEnvironments(fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}}), "test")
-	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return (t.Resource == "r3") != (t.Environment == "test") })
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":9}},
+		{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}`))
+	s := inEnvironments(fleet(4, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}}), "test")
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool {
+		return (t.Resource == "r3") != (t.Environment == "test") || t.Resource == "r2" && t.Deployment == "b"
+	})
 	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
-	for k := range s.Targets {
-		if x := &s.Targets[k]; x.Resource == "r2" {
-			x.Jobs[0].Status, x.Jobs[0].CompletedAt, x.Current = rollout.JobSuccessful, minute(1), "v2"
+	succeed := func(s *rollout.Snapshot, resource string, at int) {
+		for k := range s.Targets {
+			if x := &s.Targets[k]; x.Resource == resource && len(x.Jobs) > 0 {
+				x.Jobs = slices.Clone(x.Jobs)
+				x.Jobs[0].Status, x.Jobs[0].CompletedAt, x.Current = rollout.JobSuccessful, minute(at), "v2"
+			}
 		}
 	}
+	succeed(&s, "r2", 1)
 	s.State = mustPlan(t, set, s, minute(1)).State
-	if got := leases(s.State); !slices.Equal(got, []string{"P r1 active", "P r3 active"}) {
+	if got := leases(s.State); !slices.Equal(got, []string{"P r1 active", "P r3 active", "P r4 active"}) {
 		t.Fatalf("holds %q", got)
 	}
+	whole := cloneFleet(s)
 	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "prod" })
 	s.Environments = slices.DeleteFunc(s.Environments, func(e rollout.Environment) bool { return e.ID == "prod" })
 	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: "B/prod/1", Resource: "r1", At: minute(2)}}
 	plan := mustPlan(t, set, s, minute(2))
-	if got := leases(plan.State); !slices.Equal(got, []string{"P r3 active"}) {
+	if got := leases(plan.State); !slices.Equal(got, []string{"P r3 active", "P r4 active"}) {
 		t.Errorf("holds %q", got)
 	}
-	var open []string
-	for _, record := range plan.State.Executions {
-		if record.Open != nil {
-			open = append(open, record.Resource+" "+record.Open.Environment)
-		}
-	}
-	if !slices.Equal(open, []string{"r3 test"}) || len(plan.Events) != 1 || plan.Events[0].Resource != "r1" || plan.Events[0].Kind != bracket.ExecutionEnded {
-		t.Errorf("open %q, events %+v", open, plan.Events)
+	if len(plan.Events) != 1 || plan.Events[0].Resource != "r1" || plan.Events[0].Kind != bracket.ExecutionEnded {
+		t.Errorf("events %+v", plan.Events)
 	}
 	s.State = plan.State
-	if plan = mustPlan(t, set, s, minute(3)); len(plan.Events) > 0 || len(plan.Diagnostics) > 0 {
+	if plan = mustPlan(t, set, s, minute(3)); len(plan.Events) > 0 || len(plan.Diagnostics) != 1 || plan.Diagnostics[0].Example.Resource != "r4" {
 		t.Errorf("a command is carried out once: events %+v, diagnoses %+v", plan.Events, plan.Diagnostics)
+	}
+	whole.State, whole.Commands = plan.State, s.Commands
+	succeed(&whole, "r4", 4)
+	if plan = mustPlan(t, set, whole, minute(4)); !slices.Contains(started(plan), "r4/b@v2") {
+		t.Errorf("it is back: starts %q, waits %q", started(plan), blockers(plan))
 	}
 }
