@@ -43,6 +43,7 @@ func (m *truth) check(l lateStart) {
 			m.fail("%s of %s enters pool %s of limit %d, by %s: %v", start.Run, l.host.name, claim.Pool, limit, start.Reason, slices.Sorted(maps.Keys(in)))
 		}
 		if family, value, grouped := strings.Cut(claim.Pool, "/"); grouped && m.oneKey(l.host.set, family) && !m.edited["scope"] && len(m.free) == 0 { // who is unavailable makes its key active
+			m.seen["key"]++
 			for _, other := range []string{"eu", "us"} {
 				if who := m.in(family + "/" + other); other != value {
 					maps.DeleteFunc(who, func(id string, _ bool) bool { return m.free[id] })
@@ -262,7 +263,7 @@ func (m *truth) stored(s rollout.Snapshot) rollout.Snapshot {
 func brief(p rollout.Plan) string {
 	var b strings.Builder
 	for _, s := range p.Start {
-		fmt.Fprintf(&b, " start %s (%s)", s.Run, s.Reason)
+		fmt.Fprintf(&b, " start %s %s (%s)", s.Run, s.Version, s.Reason)
 	}
 	for _, e := range p.Events {
 		fmt.Fprintf(&b, " %s %s %s", e.Kind, e.Group, e.Resource)

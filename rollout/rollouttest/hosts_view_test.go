@@ -292,9 +292,28 @@ func (m *truth) interrupt() {
 	m.seen["turn in between"]++
 	m.depth++
 	defer func() { m.depth-- }()
+	if m.chance(40) {
+		m.overtake()
+		return
+	}
 	for range m.number(1, 2, 4, 8) {
 		m.step()
 	}
+}
+
+// overtake ends jobs and lets a host that sees it all have a turn: what was read before and is not yet used was true until now.
+func (m *truth) overtake() {
+	h := m.someHost()
+	if h.acting {
+		return
+	}
+	for range m.number(1, 2, 4, 8) {
+		m.endSome()
+	}
+	for _, part := range parts {
+		m.refresh(h, part)
+	}
+	m.turn(h)
 }
 
 func (m *truth) fault(brackettest.Call) brackettest.Fault {

@@ -26,12 +26,14 @@ func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth
 	for _, id := range []string{"prod", "staging"}[:m.number(1, 1, 2)] {
 		f.Environments = append(f.Environments, rollout.Environment{ID: id, Name: id})
 	}
+	newest := map[string]string{}
 	for _, id := range []string{"a", "b", "c", "d"}[:m.number(1, 2, 3, 4, 4)] {
 		f.Deployments = append(f.Deployments, rollout.Deployment{ID: id, Name: id})
 		for n := range m.number(2, 2, 3) {
 			v := version(id, fmt.Sprint(id, n+1), m.now.AddDate(0, 0, n-9))
 			v.Tag, v.Metadata = fmt.Sprint(n+1), map[string]string{"channel": "stable"}
 			f.Versions = append(f.Versions, v)
+			newest[id] = v.ID
 		}
 	}
 	for r := range m.number(2, 2, 3, 4) {
@@ -42,7 +44,9 @@ func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth
 				if !m.chance(10) {
 					t := rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: e.ID, Deployment: d.ID}}
 					f.Targets = append(f.Targets, t)
-					m.current[t.TargetID] = d.ID + "1"
+					if m.current[t.TargetID] = d.ID + "1"; m.chance(30) { // not everybody begins in the same place
+						m.current[t.TargetID] = newest[d.ID]
+					}
 				}
 			}
 		}
@@ -56,6 +60,10 @@ func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth
 		for _, part := range parts {
 			m.refresh(h, part)
 		}
+		if m.chance(40) && !strings.Contains(m.texts[m.sets[0]], "deploymentBracket") { // it has not heard of what came last of one deployment; a group would lock what came before
+			last := f.Deployments[m.evenly(len(f.Deployments))].ID
+			h.view.Versions = slices.DeleteFunc(h.view.Versions, func(v rollout.Version) bool { return v.Deployment == last && v.ID != last+"1" })
+		}
 		m.hosts = append(m.hosts, h)
 	}
 	return m
@@ -65,8 +73,8 @@ func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth
 func (m *truth) rules() string {
 	limit := func(id string) string {
 		text := `{"id":"` + id + `","resourceConcurrency":{"groupSelector":"` + m.of("true", "true", "resource.metadata['region'] == 'eu'", "resource.name != 'r1'") + `","limit":` + m.of("1", "1", "2", `"50%"`, `"34%"`)
-		if m.chance(25) {
-			text += `,"groupBy":"resource.metadata['region']"` + m.maybe(50, func() string { return `"maxActiveKeys":1` })
+		if m.chance(35) {
+			text += `,"groupBy":"resource.metadata['region']"` + m.maybe(60, func() string { return `"maxActiveKeys":1` })
 		} else {
 			text += m.maybe(15, func() string { return `"sharedPool":"shared"` })
 		}
