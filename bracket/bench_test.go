@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -98,10 +99,14 @@ func BenchmarkStep(b *testing.B) {
 			name       string
 			donePerTen int
 			offset     time.Duration
-		}{{"midway", 5, 0}, {"alldue", 5, 24 * time.Hour * 365}, {"done", 10, 0}} {
+			shuffled   bool
+		}{{"midway", 5, 0, false}, {"alldue", 5, 24 * time.Hour * 365, false}, {"done", 10, 0, false}, {"shuffled", 5, 0, true}} {
 			b.Run(fmt.Sprintf("%s/n=%d", kind.name, n), func(b *testing.B) {
 				f := newFleet(b, n, kind.donePerTen, n/100)
 				now := f.now.Add(kind.offset)
+				if kind.shuffled { // midway, in no order
+					rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, k int) { f.targets[i], f.targets[k] = f.targets[k], f.targets[i] })
+				}
 				b.ReportAllocs()
 				for b.Loop() {
 					_, plan, err := Step(f.rule, f.state, f.obs, now)

@@ -1,6 +1,7 @@
 package bracket
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -276,4 +277,8 @@ func levels(level []int, needs func(i int, yield func(j int))) {
 	for i := range level {
 		visit(i)
 	}
+}
+
+func compareTargets(a, b Target) int {
+	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Deployment, b.Deployment))
 }

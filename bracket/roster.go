@@ -1,10 +1,11 @@
 package bracket
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/textorder"
 )
 
 // roster is what a Step knows of all targets, with numbers instead of texts: there may be millions, and every Step goes over them.
@@ -91,17 +92,21 @@ func (v *view) addTargets(group *GroupRecord, list Targets) error {
 	if at == n {
 		return nil
 	}
-	sorted := make(TargetList, n)
-	for i := range sorted {
-		sorted[i] = list.At(i)
+	listed, plain := list.(TargetList)
+	if !plain {
+		listed = make(TargetList, n)
+		for i := range listed {
+			listed[i] = list.At(i)
+		}
 	}
-	slices.SortFunc(sorted, compareTargets)
+	sorted := make(TargetList, 0, n)
+	for _, i := range textorder.Of(listed, (*Target).resource, func(a, b *Target) int { return strings.Compare(a.Deployment, b.Deployment) }) {
+		sorted = append(sorted, listed[i])
+	}
 	return v.addTargets(group, sorted)
 }
 
-func compareTargets(a, b Target) int {
-	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Deployment, b.Deployment))
-}
+func (t *Target) resource() string { return t.Resource }
 
 // read is addTargets for n targets in order. It stops at one that is not, or that is the same as the one before; at is n if there is none.
 func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool) {

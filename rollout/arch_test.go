@@ -25,18 +25,19 @@ func allowed() map[string][]string {
 	return map[string][]string{
 		"":                            nil,                     // documentation only
 		"clock":                       {"internal/strictjson"}, // ground
-		"concurrency":                 {"internal/strictjson", "internal/textkey"},
+		"concurrency":                 {"internal/strictjson", "internal/textkey", "internal/textorder"},
 		"concurrency/concurrencytest": {"concurrency", "pgregory.net/rapid"}, // kits use the tools of tests
 		"selector":                    {"internal/strictjson", "github.com/google/cel-go", "cel.dev/expr"},
 		"internal/strictjson":         nil,
 		"internal/textkey":            nil,
+		"internal/textorder":          nil,
 		"internal/testseed":           {"pgregory.net/rapid"}, // for tests
 		"internal/golden":             {"github.com/google/go-cmp"},
-		"bracket":                     {"concurrency", "internal/strictjson", "internal/textkey"},
+		"bracket":                     {"concurrency", "internal/strictjson", "internal/textkey", "internal/textorder"},
 		"bracket/brackettest":         {"bracket", "pgregory.net/rapid"},
 		"partition":                   {"concurrency", "selector", "internal/strictjson", "internal/textkey"},
 		"surge":                       {"concurrency", "internal/strictjson", "internal/textkey"},
-		"rollout":                     {"bracket", "partition", "surge", "concurrency", "clock", "internal/strictjson", "internal/textkey"}, // never selector: importers that bring another matcher do not link CEL
+		"rollout":                     {"bracket", "partition", "surge", "concurrency", "clock", "internal/strictjson", "internal/textkey", "internal/textorder"}, // never selector: importers that bring another matcher do not link CEL
 		"rollout/staged":              {"concurrency", "selector", "clock", "internal/strictjson", "internal/textkey"},
 		"rollout/rollouttest":         {"rollout", "bracket", "concurrency", "clock", "internal/textkey", "golang.org/x/exp/stats", "pgregory.net/rapid"},
 	}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/textorder"
 )
 
 // A host may list everything in any order; one that reads a cache in memory often has none. What is in order already is used as it is. The rest is put in order
@@ -15,7 +17,10 @@ func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []
 	sorted := items
 	for i := 1; i < len(items); i++ {
 		if id(&items[i-1]) > id(&items[i]) {
-			sorted = inOrder(items, id)
+			sorted = make([]T, 0, len(items))
+			for _, k := range textorder.Of(items, id, nil) {
+				sorted = append(sorted, items[k])
+			}
 			break
 		}
 	}
@@ -31,49 +36,6 @@ func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []
 		f.add(list, CodeOutOfRange, nil, "has %d entries: at most %d are planned at once", len(items), math.MaxInt32)
 	}
 	return sorted
-}
-
-// inOrder copies a list in the order of its ids. What all ids begin with says nothing: the eight bytes behind it are compared, as one number, and the ids
-// themselves only where these are the same.
-func inOrder[T any](items []T, id func(*T) string) []T {
-	common := id(&items[0])
-	for i := range items {
-		n, own := 0, id(&items[i])
-		for n < len(common) && n < len(own) && common[n] == own[n] {
-			n++
-		}
-		common = common[:n]
-	}
-	type entry struct {
-		key   uint64
-		index int
-	}
-	entries := make([]entry, len(items))
-	for i := range items {
-		entries[i] = entry{leading(id(&items[i])[len(common):]), i}
-	}
-	slices.SortFunc(entries, func(a, b entry) int {
-		if a.key != b.key {
-			return cmp.Compare(a.key, b.key)
-		}
-		return cmp.Or(strings.Compare(id(&items[a.index]), id(&items[b.index])), cmp.Compare(a.index, b.index))
-	})
-	sorted := make([]T, len(items))
-	for k, e := range entries {
-		sorted[k] = items[e.index]
-	}
-	return sorted
-}
-
-// leading is the number that the first eight bytes of a text make, the first one the most significant; what is not there is zero.
-func leading(text string) (key uint64) {
-	for n := range 8 {
-		key <<= 8
-		if n < len(text) {
-			key |= uint64(text[n])
-		}
-	}
-	return key
 }
 
 // indexTargets puts targets in order by environment, resource and deployment, finds these, and reads what there is on each target.
