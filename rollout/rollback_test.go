@@ -324,12 +324,10 @@ func TestRollbackThatWasLeftBehind(t *testing.T) {
 	for k, m := range []int{-30, 20, -10} {
 		s.Versions[k].CreatedAt = minute(m)
 	}
-	for _, one := range []rollout.Job{
+	s.Targets[0].Jobs = []rollout.Job{
 		{Run: "r1/prod/a/v2/1", Version: "v2", Status: rollout.JobFailure, CreatedAt: minute(0), CompletedAt: minute(1)},
 		{Run: "r1/prod/a/v1/1/rollback", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(2), CompletedAt: minute(3)},
 		{Run: "r1/prod/a/v3/1", Version: "v3", Status: rollout.JobSuccessful, CreatedAt: minute(4), CompletedAt: minute(5)},
-	} {
-		s.Targets[0].Jobs = append(s.Targets[0].Jobs, one)
 	}
 	if plan := mustPlan(t, set, s, minute(21)); len(plan.Start) > 0 || !slices.Equal(blockers(plan), []string{"r1/a@v2: rollback_triggered"}) {
 		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
