@@ -58,6 +58,15 @@ func TestCooldownPrunedJobs(t *testing.T) {
 	if got := waits(mustPlan(t, set, s, t0)); got != "cooldown c 01 01:00:00" {
 		t.Errorf("waits for %q", got)
 	}
+	s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobFailure, -5)}
+	if got := waits(mustPlan(t, set, s, t0)); got != "cooldown c 01 01:00:00" {
+		t.Errorf("it has kept a failure: waits for %q", got)
+	}
+	s.Targets[0].Jobs = []rollout.Job{verified(ran("v2", rollout.JobSuccessful, -5), "failed")}
+	if got := waits(mustPlan(t, set, s, t0)); got != "" {
+		t.Errorf("it has kept the job, which does not count: waits for %q", got)
+	}
+	s.Targets[0].Jobs = nil
 	none := compile(t, policy(`{"id":"c","versionCooldown":{"intervalSeconds":0}}`))
 	if got := started(mustPlan(t, none, s, t0)); len(got) != 1 {
 		t.Errorf("an interval of 0 keeps nothing apart: starts %q", got)

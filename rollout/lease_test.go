@@ -487,6 +487,13 @@ func TestPools(t *testing.T) {
 		if len(plan.Start) != row.want || len(plan.Start)+plan.Waiting.Len() != 6 {
 			t.Errorf("%s: starts %q, waits %q, want %d", row.why, started(plan), blockers(plan), row.want)
 		}
+		down := 0
+		for _, pool := range plan.Pools {
+			down += len(pool.Unavailable)
+		}
+		if down != len(row.down) {
+			t.Errorf("%s: %d are down in %+v", row.why, down, plan.Pools)
+		}
 		found := row.reason == ""
 		for w := range plan.Waiting.All() {
 			found = found || w.Blockers[0].Reason == row.reason

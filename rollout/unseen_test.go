@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -86,6 +87,9 @@ func TestUnseen(t *testing.T) {
 		if got := started(plan); row.want == "" && len(got) > 0 || row.want != "" && (!slices.Contains(got, row.want) || plan.Start[0].Reason != row.reason) || unseen(plan) != row.unhealed || !slices.Equal(leases(plan.State), row.holds) {
 			t.Errorf("%s: then starts %q, waits %q, holds %q, diagnoses %+v", row.why, got, blockers(plan), leases(plan.State), plan.Diagnostics)
 		}
+		if quarantined := len(plan.Pools) > 0 && len(plan.Pools[0].Quarantined) > 0; quarantined != (len(row.holds) > 0 && strings.HasSuffix(row.holds[0], "quarantined")) {
+			t.Errorf("%s: %+v", row.why, plan.Pools)
+		}
 		var ended []rollout.Event
 		for _, e := range plan.Events {
 			if e.Kind == bracket.ExecutionEnded {
@@ -133,6 +137,9 @@ func TestUnseenAmongOthers(t *testing.T) {
 	plan := mustPlan(t, set, s, minute(2))
 	if got := leases(plan.State); !slices.Equal(got, []string{"P r3 active", "P r4 active"}) {
 		t.Errorf("holds %q", got)
+	}
+	if !slices.EqualFunc(plan.State.Brackets, s.State.Brackets, func(a, b *bracket.GroupRecord) bool { return a.Environment == b.Environment && a.Number == b.Number }) {
+		t.Errorf("the groups are %+v, and were %+v", plan.State.Brackets, s.State.Brackets)
 	}
 	if len(plan.Events) != 1 || plan.Events[0].Resource != "r1" || plan.Events[0].Kind != bracket.ExecutionEnded {
 		t.Errorf("events %+v", plan.Events)
