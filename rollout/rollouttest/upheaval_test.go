@@ -305,25 +305,37 @@ func (u *upheaval) end(plan rollout.Plan) {
 	if len(fresh.dispatched) > starts {
 		u.seen["fresh starts"]++
 	}
+	left := map[rollout.TargetID]bool{}
+	for n := -1; n < len(left); { // until nobody is left behind for those that are
+		n = len(left)
+		for _, t := range fresh.s.Targets {
+			if wait, waits := plan.Waiting.Of(t.TargetID); waits && t.Current != before[t.TargetID] && leftFor(wait, left) {
+				left[t.TargetID] = true
+			}
+		}
+	}
+	u.seen["left for an operator"] += len(left)
 	for _, t := range fresh.s.Targets {
-		if t.Current != before[t.TargetID] {
+		if t.Current != before[t.TargetID] && !left[t.TargetID] {
 			said := "nothing was said"
 			if wait, waits := plan.Waiting.Of(t.TargetID); waits {
 				said = fmt.Sprint(wait.Version, wait.Blockers)
-				if slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool {
-					// behind what its bracket has locked: it waits for the next group, as the package says of edits
-					return v.Reason == "bracket_not_locked" || slices.ContainsFunc(v.On, func(c rollout.Condition) bool {
-						return slices.Contains([]rollout.ConditionKind{rollout.OnOperator, rollout.OnConfig, rollout.OnVersion, rollout.OnGroupClose}, c.Kind)
-					})
-				}) {
-					u.seen["left for an operator"]++
-					continue
-				}
 			}
 			u.report(fresh.editor, "left behind", "%v has %q and would get %q: %s", t.TargetID, before[t.TargetID], t.Current, said)
 		}
 	}
 	delete(fresh.did, "fresh")
+}
+
+// leftFor reports whether a target waits for what does not happen by itself, or for one of those that do so.
+func leftFor(wait rollout.Waiting, left map[rollout.TargetID]bool) bool {
+	return slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool {
+		// behind what its bracket has locked: it waits for the next group, as the package says of edits
+		return v.Reason == "bracket_not_locked" || slices.ContainsFunc(v.On, func(c rollout.Condition) bool {
+			return slices.Contains([]rollout.ConditionKind{rollout.OnOperator, rollout.OnConfig, rollout.OnVersion, rollout.OnGroupClose}, c.Kind) ||
+				c.Kind == rollout.OnDependency && left[rollout.TargetID{Resource: c.Resource, Environment: c.Environment, Deployment: c.Deployment}]
+		})
+	})
 }
 
 // step plans once, carries the plan out in some way, or moves on to what happens next. It reports whether anything can.
