@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -178,5 +180,38 @@ func BenchmarkShuffled(b *testing.B) {
 		r.Shuffle(len(s.Targets), func(i, k int) { s.Targets[i], s.Targets[k] = s.Targets[k], s.Targets[i] })
 		r.Shuffle(len(s.Resources), func(i, k int) { s.Resources[i], s.Resources[k] = s.Resources[k], s.Resources[i] })
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day2) })
+	}
+}
+
+// BenchmarkPlanner is load, plan and save where a fifth of the nodes are at work: most of it is the decoding of their records.
+func BenchmarkPlanner(b *testing.B) {
+	set := compile(b, nodeLifecycle(b))
+	for _, n := range []int{10_000, 100_000} {
+		s := largeFleet(n)
+		half := day2.Add(time.Duration(n/5/2) * 300 * time.Second)
+		fake := clock.NewFake(half)
+		p := &rollout.Planner{Policies: set, Store: new(bracket.MemoryStore), Clock: fake}
+		plan, err := p.Plan(b.Context(), s)
+		if err != nil {
+			b.Fatal(err)
+		}
+		at := map[rollout.TargetID]int{}
+		for i := range s.Targets {
+			at[s.Targets[i].TargetID] = i
+		}
+		for _, start := range plan.Start {
+			s.Targets[at[start.TargetID]].Jobs = []rollout.Job{job(start, half, rollout.JobInProgress)}
+		}
+		fake.Advance(time.Minute)
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if sink, err = p.Plan(b.Context(), s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/target")
+			b.ReportMetric(float64(len(plan.Start)), "executions")
+		})
 	}
 }

@@ -28,11 +28,19 @@ func Unmarshal(data []byte, dst any) error {
 	if target.Kind() != reflect.Pointer || target.IsNil() {
 		return fmt.Errorf("strictjson: cannot decode into %T: a non-nil pointer is needed", dst)
 	}
+	if quickly(data, target.Elem()) {
+		return nil
+	}
+	return thoroughly(data, dst)
+}
+
+// thoroughly is Unmarshal where something may be wrong.
+func thoroughly(data []byte, dst any) error {
 	if err := syntax(data); err != nil {
 		return err
 	}
 	w := walk{}
-	w.value("", data, target.Type().Elem())
+	w.value("", data, reflect.TypeOf(dst).Elem())
 	if len(w.faults) > 0 {
 		return errors.Join(w.faults...)
 	}

@@ -250,8 +250,12 @@ func FuzzUnmarshal(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var strict, plain rule
-		if strictjson.Unmarshal(data, &strict) != nil {
+		var strict, thorough, plain rule
+		err := strictjson.Unmarshal(data, &strict)
+		if long := strictjson.Thoroughly(data, &thorough); fmt.Sprint(err) != fmt.Sprint(long) || !reflect.DeepEqual(strict, thorough) {
+			t.Fatalf("%q: %v and %+v, and looked at thoroughly %v and %+v", data, err, strict, long, thorough)
+		}
+		if err != nil {
 			return
 		}
 		if err := json.Unmarshal(data, &plain); err != nil {
@@ -261,6 +265,72 @@ func FuzzUnmarshal(f *testing.F) {
 			t.Fatalf("%q: %+v, encoding/json reads %+v", data, strict, plain)
 		}
 	})
+}
+
+// TestQuickly: what is in order takes the short way, and nothing else does: a document with a fault, or that may have one, is looked at thoroughly.
+func TestQuickly(t *testing.T) {
+	for _, row := range []struct {
+		why, text string
+		want      bool
+	}{
+		{"nothing given", `{}`, true},
+		{"everything given", `{"id":"a", "limitValue":1,"share":2,"ratio":1.5e3,"enabled":true,"at":"2026-03-10T09:00:00Z","colour":"red","labels":{"a":"b","c":"\"}"},
+			"parts":[{"name":"]"},{}],"pair":[1,2],"next":{"next":null},"nested":{"id":"x"},"any":{"a":[1,{"a":null}]},"bytes":"AQ==","marks":["a"],"count":{"1":true},"extra":null,"Plain":"\\"}`, true},
+		{"what may be null", `{"at":null,"labels":null,"parts":null,"next":null,"any":null,"bytes":null,"marks":null,"count":null}`, true},
+		{"empty lists and objects, and space", " { \"labels\" : { } , \"parts\" : [ ] , \"any\" : [ ] } \n", true},
+		{"an unknown field", `{"x":1}`, false},
+		{"one of an inner object", `{"parts":[{"x":1}]}`, false},
+		{"a name in other letters", `{"ID":"a"}`, false},
+		{"a field that is not for JSON", `{"Skipped":"a"}`, false},
+		{"a field given twice", `{"id":"a","id":"a"}`, false},
+		{"a key given twice", `{"labels":{"a":"b","a":"b"}}`, false},
+		{"a name with an escape", `{"\u0069d":"a"}`, false},
+		{"null for a text", `{"id":null}`, false},
+		{"null for a number", `{"limitValue":null}`, false},
+		{"null for a text with a decoder", `{"colour":null}`, false},
+		{"null for an array", `{"pair":null}`, false},
+		{"null for an object", `null`, false},
+		{"null in a list", `{"parts":[null]}`, false},
+		{"too short an array", `{"pair":[1]}`, false},
+		{"too long an array", `{"pair":[1,2,3]}`, false},
+		{"base64 for a list of texts", `{"marks":"AQ=="}`, false},
+		{"a decoder that refuses", `{"colour":"blue"}`, false},
+		{"one that refuses inside", `{"nested":{"x":1}}`, false},
+		{"not UTF-8", "{\"id\":\"\xff\"}", false},
+		{"more text", `{} {}`, false},
+		{"half a document", `{"id":`, false},
+		{"nothing at all", ``, false},
+	} {
+		var quick, long rule
+		if got := strictjson.Quickly([]byte(row.text), &quick); got != row.want {
+			t.Errorf("%s: quickly %v", row.why, got)
+		} else if err := strictjson.Thoroughly([]byte(row.text), &long); got && (err != nil || !reflect.DeepEqual(quick, long)) || !got && !reflect.DeepEqual(quick, rule{}) {
+			t.Errorf("%s: %+v, thoroughly %+v, %v", row.why, quick, long, err)
+		}
+	}
+	given := rule{Limit: 3}
+	if strictjson.Quickly([]byte(`{"share":1}`), &given) || given.Share != 0 {
+		t.Errorf("what is there already may stay: %+v", given)
+	}
+}
+
+// BenchmarkUnmarshal is a record of a few levels, of which one decodes itself, beside encoding/json and the long way.
+func BenchmarkUnmarshal(b *testing.B) {
+	data := []byte(`{"id":"a","limitValue":1,"at":"2026-03-10T09:00:00Z","labels":{"a":"b"},"parts":[{"name":"p"},{"name":"q"},{"name":"r"}],"next":{"nested":{"id":"x","parts":[{"name":"s"}]}}}`)
+	for _, way := range []struct {
+		name      string
+		unmarshal func([]byte, any) error
+	}{{"strict", strictjson.Unmarshal}, {"thoroughly", strictjson.Thoroughly}, {"encoding-json", json.Unmarshal}} {
+		b.Run(way.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var r rule
+				if err := way.unmarshal(data, &r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
 
 func TestChoice(t *testing.T) {
