@@ -30,6 +30,10 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 			return queues
 		case m.Role == Post && !m.StartedAt.IsZero():
 			return queues // I13
+		case m.Role == Main && (m.running() || m.Status == MemberSucceeded):
+			if i, _ := b.target(v, targets, m.Deployment); i >= 0 && v.deployments[b.members[i].deployment].rankOf(m.Version) < 0 {
+				return queues // a host that has not read the version yet cannot tell whether what the group has locked is older
+			}
 		case m.Status == MemberFailed:
 			i, t := b.target(v, targets, m.Deployment)
 			if i < 0 || !b.changes(v, i, t, m) {

@@ -241,3 +241,30 @@ func TestRollbackAsksNobody(t *testing.T) {
 		t.Errorf("starts %+v, waits %q", plan.Start, blockers(plan))
 	}
 }
+
+// TestMergeByAHostThatMissesARunningVersion: a host that has not heard of b2 does not merge a group into the execution that runs b2: to it all that it knows would be
+// newer, and b would go back to b1.
+func TestMergeByAHostThatMissesARunningVersion(t *testing.T) {
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"overlapStrategy":"merge","preparedStatePersists":true}}`))
+	s := fleet(1, "", map[string][]string{"b": {"b1", "b2"}, "d": {"d1", "d2"}})
+	for k := range s.Targets {
+		s.Targets[k].Current = s.Targets[k].Deployment + "1"
+	}
+	all := s.Versions
+	without := func(id string) []rollout.Version {
+		return slices.DeleteFunc(slices.Clone(all), func(v rollout.Version) bool { return v.ID == id })
+	}
+	s.Versions = without("d2")
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress) // b2 runs
+	s.Versions = without("b2")
+	carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobInProgress) // merges {b1, d2}
+	s.Versions = all
+	for k := range s.Targets {
+		for j := range s.Targets[k].Jobs {
+			s.Targets[k].Jobs[j].Status, s.Targets[k].Jobs[j].CompletedAt, s.Targets[k].Current = rollout.JobSuccessful, minute(2), ""
+		}
+	}
+	if got := started(mustPlan(t, set, s, minute(3))); !slices.Equal(got, []string{"r1/d@d2"}) {
+		t.Errorf("starts %q: nothing goes back to an older version", got)
+	}
+}
