@@ -198,3 +198,29 @@ func FuzzRule(f *testing.F) {
 		}
 	})
 }
+
+// TestRecordsAreReadInOneGo: a record has a rule in it, and both decode themselves. A host reads thousands for every plan, so that no level may take apart what
+// the one below has looked at.
+func TestRecordsAreReadInOneGo(t *testing.T) {
+	f := newFleet(t, 50, 0, 10)
+	data, err := json.Marshal(f.state.Executions[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := testing.AllocsPerRun(20, func() {
+		var any map[string]any
+		if err := json.Unmarshal(data, &any); err != nil {
+			t.Fatal(err)
+		}
+	})
+	strict := testing.AllocsPerRun(20, func() {
+		var record ExecutionRecord
+		if err := json.Unmarshal(data, &record); err != nil || record.Open == nil || record.Open.Rule == nil {
+			t.Fatalf("%+v %v", record, err)
+		}
+	})
+	t.Logf("%.0f allocations, %.0f into a map", strict, plain)
+	if strict > 5*plain {
+		t.Errorf("%.0f allocations, %.0f where encoding/json reads it into a map", strict, plain)
+	}
+}
