@@ -253,7 +253,7 @@ func isTurn(blockers []Verdict) bool {
 		return false
 	}
 	d := blockers[0].Data
-	return d.Attempt == 0 && d.Allowed == 0 && d.Names == nil && d.Detail == ""
+	return d.Attempt == 0 && d.Allowed == 0 && d.Names == nil && d.Detail == "" && int(int32(d.Position)) == d.Position // a host's rule may say anything
 }
 
 // forget makes room again for a turn that nobody is told of, or that is kept in fewer bytes. Nobody else refers to it: what is asked once for many targets is

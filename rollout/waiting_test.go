@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -160,6 +161,20 @@ func TestWaitingListTurns(t *testing.T) {
 	}
 	if turns < 20 || others < 5 {
 		t.Errorf("%d wait for a turn alone, %d for something else", turns, others)
+	}
+}
+
+// TestWaitingListOfAHostsTurn: a rule of the host may say of a turn what it likes.
+func TestWaitingListOfAHostsTurn(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	for _, position := range []int{0, 7, math.MaxInt32, math.MaxInt, -1} {
+		own := rollout.Verdict{Status: rollout.Pending, Reason: "queue", Until: t0.Add(time.Minute), Data: &rollout.Data{Position: position, Population: math.MaxInt}}
+		set := compileWith(t, "[]", rollout.WithRule(hostRule{"x", func(rollout.Candidate) rollout.Verdict { return own }}))
+		for wait := range mustPlan(t, set, s, t0).Waiting.All() {
+			if len(wait.Blockers) != 1 || !cmp.Equal(wait.Blockers[0].Data, own.Data) || wait.Blockers[0].Reason != own.Reason || !wait.Blockers[0].Until.Equal(own.Until) {
+				t.Errorf("position %d: %+v %+v", position, wait.Blockers, wait.Blockers[0].Data)
+			}
+		}
 	}
 }
 
