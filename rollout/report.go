@@ -378,8 +378,10 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 	if p != nil && p.n > 0 {
 		verdict.Data = w.datum(Data{Position: int(p.position), Population: int(p.n)})
 	}
-	if open := b.open(resource); open != nil && v.Reason == bracket.ReasonFailedHolding {
-		verdict.Data = w.datum(Data{Names: halting(open)})
+	if v.Reason == bracket.ReasonFailedHolding { // asked first: a search for every verdict would cost more than the verdict
+		if open := b.open(resource); open != nil {
+			verdict.Data = w.datum(Data{Names: halting(open)})
+		}
 	}
 	return verdict
 }
