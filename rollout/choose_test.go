@@ -201,6 +201,24 @@ func TestCurveStartsAtTheLastGate(t *testing.T) {
 	}
 }
 
+// TestCurveStartsForWhomeverItMay: a policy of its own asks for approval on r1, the first in the order of ids. Everybody else may go from the creation of the
+// version on, and is due as early where the first plan comes after the approval as where it comes in time.
+func TestCurveStartsForWhomeverItMay(t *testing.T) {
+	set := compile(t, `[{"name":"all","selector":"true","rules":[{"id":"curve","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]},
+		{"name":"first","selector":"resource.name == 'r1'","rules":[{"anyApproval":{"minApprovals":1}}]}]`)
+	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+	approved := rollout.Approval{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(60)}
+	inTime := s
+	inTime.State = mustPlan(t, set, s, t0).State
+	for _, s := range []rollout.Snapshot{s, inTime} {
+		s.Approvals = []rollout.Approval{approved}
+		plan := mustPlan(t, set, s, minute(61))
+		if len(plan.Start) != 3 || len(plan.State.Rollouts) != 1 || !plan.State.Rollouts[0].StartAt.Equal(t0) {
+			t.Errorf("starts %q, rollouts %+v", started(plan), plan.State.Rollouts)
+		}
+	}
+}
+
 // TestStartKeepsItsInstant: what a rollout has begun with stays, also if the approval that began it is taken down with another instant, or with none.
 func TestStartKeepsItsInstant(t *testing.T) {
 	s := fleet(3, "", map[string][]string{"api": {"v1"}})

@@ -17,8 +17,8 @@ type RolloutRecord struct {
 	Deployment  string    `json:"deployment,omitempty"` // empty where the resources of a group are ranked
 	Version     string    `json:"version,omitempty"`    // of a group: empty for the newest that it has locked
 	Group       string    `json:"group,omitempty"`      // empty outside brackets
-	StartAt     time.Time `json:"startAt"`
-	Founders    int       `json:"n0"` // population at the start, targets already done included
+	StartAt     time.Time `json:"startAt"`              // when the gates opened for the first of those that are ranked together, or when the group was ready
+	Founders    int       `json:"n0"`                   // population at the start, targets already done included
 }
 
 type rolloutKey struct{ rule, environment, deployment, version, group string }
@@ -86,7 +86,11 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 		if g.whole == nil {
 			// Targets under other policies may have begun it: there may be many such policies, and everybody is ranked together, from one start.
 			if g.rollouts[k] = w.begun[key]; g.rollouts[k] == nil {
-				g.rollouts[k], g.failed[k] = begin(g.base, true)
+				base := g.base
+				if _, kept := w.rollouts[key]; !kept {
+					base = w.baseOf(key, rule, t, g.version)
+				}
+				g.rollouts[k], g.failed[k] = begin(base, true)
 				w.begun[key] = g.rollouts[k]
 			}
 		} else {
@@ -94,6 +98,27 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 		}
 	}
 	return g.rollouts[k], g.failed[k]
+}
+
+// baseOf is when a rollout that has no record begins: when the gates of its version open for the first of those that are ranked together; zero while they are
+// shut for all. Targets under other policies may have other gates, and the first plan may come late, and find those of everybody open. What an override opened for
+// a resource alone does not count.
+func (w *work) baseOf(key rolloutKey, rule *compiledRule, t *target, version int32) time.Time {
+	first, known := w.bases[key]
+	if known {
+		return first
+	}
+	has, seen := w.rulesIn(rule), make([]bool, len(w.views.list))
+	for _, i := range w.within(w.pairs[w.pairOf(t)].targets, version) {
+		if view := w.view[i]; has[view] && !seen[view] {
+			seen[view] = true
+			if base := w.gateOf(i, version).base; first.IsZero() || !base.IsZero() && base.Before(first) {
+				first = base
+			}
+		}
+	}
+	w.bases[key] = first
+	return first
 }
 
 // placeOf is when target i is due in the rollout of the gate's version, its place there, and the rollout. A target for which an override opened the gate earlier
@@ -105,7 +130,7 @@ func (w *work) placeOf(g *gate, k int, rule *compiledRule, i int32) (due time.Ti
 	}
 	t := &w.targets[i]
 	key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: g.created.ID}
-	if _, started := w.rollouts[key]; !started && g.whole.base.IsZero() {
+	if _, started := w.rollouts[key]; !started && w.baseOf(key, rule, t, g.version).IsZero() {
 		return w.placeIn(g, k, rule, i)
 	}
 	due, position, r, err = w.placeIn(g.whole, k, rule, i)

@@ -171,6 +171,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		held:        map[int32][]Verdict{},
 		rollouts:    map[rolloutKey]RolloutRecord{},
 		diagnostics: map[diagnosticKey]*Diagnostic{},
+		bases:       map[rolloutKey]time.Time{},
 		begun:       map[rolloutKey]*rollout{},
 		passed:      map[dependencyKey]asked{},
 		named:       map[dependencyKey][]int32{},
@@ -258,6 +259,7 @@ type work struct {
 	scopes    map[*Version]*scope
 	asking    bound                        // of scopes
 	rollouts  map[rolloutKey]RolloutRecord // kept and new
+	bases     map[rolloutKey]time.Time     // of versions: from when rollouts without a record count
 	begun     map[rolloutKey]*rollout      // of versions: the first that was ranked
 	passed    map[dependencyKey]asked      // by progression rules, whatever else governs
 	groups    map[ruleIn]*bracket.GroupRecord

@@ -371,6 +371,10 @@ func TestReference(t *testing.T) {
 				policies = append(policies, rollout.Policy{Name: "p0", Selector: "environment.name == 'prod'", Rules: []rollout.Rule{{EnvironmentProgression: &rollout.EnvironmentProgression{
 					DependsOnEnvironmentSelector: "environment.name == 'staging'", MinimumSuccessPercentage: pointer(0.0), MaximumAgeHours: pointer[int64](1),
 				}}}})
+			case 3: // some of those that are ranked together have a gate that the others do not have
+				policies = append(policies,
+					rollout.Policy{Name: "p0", Selector: oneOf(t, "gated", "resource.name == 'r1'", "resource.name != 'r1'"), Rules: []rollout.Rule{{AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(1)}}}},
+					rollout.Policy{Name: "p00", Selector: "true", Rules: []rollout.Rule{{GradualRollout: &rollout.GradualRollout{RolloutType: rollout.Linear, TimeScaleInterval: pointer[int64](60)}}}})
 			}
 			var options []rollout.Option
 			custom := chance(t, "custom", 30)

@@ -450,6 +450,9 @@ func (r *reference) turn(rule namedRule, t rollout.Target, v rollout.Version, ba
 	key := fmt.Sprint(rule.id, "|", t.Environment, "|", t.Deployment, "|", v.ID)
 	record, known := r.rollouts[key]
 	if !known {
+		if store {
+			base = r.base(rule, t, v)
+		}
 		record = rollout.RolloutRecord{Schema: 1, Rule: rule.id, Environment: t.Environment, Deployment: t.Deployment, Version: v.ID, StartAt: base, Founders: len(population)}
 		if store {
 			r.rollouts[key] = record
@@ -480,13 +483,26 @@ func (r *reference) turn(rule namedRule, t rollout.Target, v rollout.Version, ba
 	return due, position, record.Founders, false
 }
 
+// base is since when the gates of a version are open for any of those that a rule ranks together, whatever overrides for one resource say; zero: for none.
+func (r *reference) base(rule namedRule, t rollout.Target, v rollout.Version) (first time.Time) {
+	for _, o := range r.s.Targets {
+		rules, _ := r.governing(o)
+		if o.Environment != t.Environment || o.Deployment != t.Deployment || !slices.ContainsFunc(rules, func(x namedRule) bool { return x.id == rule.id }) || !r.inScope(v, o) {
+			continue
+		}
+		o.Resource = "" // no override names it
+		if _, base, shut, _ := r.gate(o, v, rules); len(shut) == 0 && (first.IsZero() || base.Before(first)) {
+			first = base
+		}
+	}
+	return first
+}
+
 // turnAside is the turn of a target for which an override opened the gate at base: in a rollout of its own, or in that of the others, whichever is earlier.
-func (r *reference) turnAside(rule namedRule, t rollout.Target, v rollout.Version, rules []namedRule, base time.Time, openings openings) (due time.Time, position int, founders int, overflow bool) {
+func (r *reference) turnAside(rule namedRule, t rollout.Target, v rollout.Version, base time.Time, openings openings) (due time.Time, position int, founders int, overflow bool) {
 	key := fmt.Sprint(rule.id, "|", t.Environment, "|", t.Deployment, "|", v.ID)
 	record, started := r.rollouts[key]
-	anybody := t
-	anybody.Resource = "" // no override names it
-	_, whole, shut, _ := r.gate(anybody, v, rules)
+	whole := r.base(rule, t, v)
 	own := func() (time.Time, int, int, bool) {
 		delete(r.rollouts, key)
 		defer func() {
@@ -496,7 +512,7 @@ func (r *reference) turnAside(rule namedRule, t rollout.Target, v rollout.Versio
 		}()
 		return r.turn(rule, t, v, base, openings, false)
 	}
-	if !started && len(shut) > 0 {
+	if !started && whole.IsZero() {
 		return own()
 	}
 	due, position, founders, overflow = r.turn(rule, t, v, whole, openings, true)
@@ -619,7 +635,7 @@ func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []named
 		if !private {
 			at, p, founders, overflow = r.turn(rule, t, v, base, openings, true)
 		} else {
-			at, p, founders, overflow = r.turnAside(rule, t, v, rules, base, openings)
+			at, p, founders, overflow = r.turnAside(rule, t, v, base, openings)
 		}
 		position = max(position, p)
 		switch {
