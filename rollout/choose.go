@@ -39,17 +39,19 @@ func (w *work) chooseFor(i int32) {
 		if !w.inScope(i, n) {
 			continue
 		}
-		blockers, due, position := w.candidate(i, n)
-		if len(blockers) == 0 {
+		blockers, turn, due, position := w.candidate(i, n)
+		switch {
+		case len(blockers) == 0 && turn.order == 0:
 			w.offer(i, n, due, position)
 			return
-		}
-		if newest {
-			w.waitNumber(i, n, blockers)
-			newest = false
-		} else {
+		case !newest:
 			w.forget(blockers)
+		case turn.order != 0:
+			w.waitFor(i, n, w.listTurn(turn))
+		default:
+			w.waitNumber(i, n, blockers)
 		}
+		newest = false
 	}
 	if floor == none {
 		if newest {
@@ -77,8 +79,9 @@ func (w *work) unknownVersion(t *target) Verdict {
 	}
 }
 
-// candidate asks every rule about a version newer than the floor and returns all that block it, when its turn is, and its place.
-func (w *work) candidate(i, n int32) (blockers []Verdict, due time.Time, position int32) {
+// candidate asks every rule about a version newer than the floor and returns all that block it, when its turn is, and its place. A turn that is known to be the
+// only blocker is returned as it is kept, and not as a verdict: most of a large rollout waits for nothing else.
+func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.Time, position int32) {
 	t := &w.targets[i]
 	view := w.views.list[w.view[i]]
 	v := w.versions[t.deployment].list[n]
@@ -93,6 +96,19 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, due time.Time, positio
 		}
 	}
 	blockers = w.closed(blockers, i, n)
+	if len(blockers) == 0 && len(view.gradual) == 1 && !gate.base.IsZero() && !t.busy && len(w.set.customs) == 0 && len(w.overrides) == 0 {
+		rule := view.gradual[0]
+		if at, place, r, err := w.placeOf(gate, 0, rule, i); err == nil {
+			if w.now.Before(at) {
+				w.wake(at)
+				turn = w.turnIn(r, rule, at, place)
+			}
+			if at.After(due) {
+				due = at
+			}
+			return nil, turn, due, place
+		}
+	}
 	for k, rule := range view.gradual {
 		var at time.Time
 		var place int32
@@ -106,7 +122,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, due time.Time, positio
 	if t.busy {
 		blockers = w.also(blockers, w.busy(t))
 	}
-	return w.let(blockers, i, n), due, position
+	return w.let(blockers, i, n), ahead{}, due, position
 }
 
 // refusals are the blockers of a gate, and between them the version selectors that look at the resource of target i.

@@ -39,7 +39,9 @@ type rollout struct {
 	record     RolloutRecord
 	positions  []int32 // by element; see work.element
 	curve      curve
+	room       time.Duration         // from its start to the last instant that there is
 	timetables map[*hours]*timetable // per calendar
+	order      int32                 // of its turns, as in ahead
 	dated      bool                  // somebody joined: the positions depend on the start
 }
 
@@ -60,11 +62,10 @@ func (r *rollout) due(position int32, h *hours) (time.Time, error) {
 	if h != nil {
 		return r.open(position, h)
 	}
-	due := r.record.StartAt.Add(offset)
-	if due.Before(r.record.StartAt) || due.After(lastInstant()) {
+	if offset > r.room {
 		return time.Time{}, ErrOverflow
 	}
-	return due, nil
+	return r.record.StartAt.Add(offset), nil
 }
 
 // element numbers what a gradual rule ranks: the targets of one (deployment, environment), or the resources.
@@ -108,10 +109,10 @@ func (w *work) baseOf(key rolloutKey, rule *compiledRule, t *target, version int
 	if known {
 		return first
 	}
-	has, seen := w.rulesIn(rule), make([]bool, len(w.views.list))
-	for _, i := range w.within(w.pairs[w.pairOf(t)].targets, version) {
-		if view := w.view[i]; has[view] && !seen[view] {
-			seen[view] = true
+	unseen := w.rulesIn(rule) // views
+	for _, i := range w.pairs[w.pairOf(t)].targets {
+		if view := w.view[i]; unseen[view] && w.inScope(i, version) {
+			unseen[view] = false
 			if base := w.gateOf(i, version).base; first.IsZero() || !base.IsZero() && base.Before(first) {
 				first = base
 			}
@@ -177,7 +178,7 @@ func (g *gate) begunAside(k int, base time.Time, begin func(base time.Time, stor
 		return r, nil
 	}
 	own := *first
-	own.record.StartAt, own.timetables = base, nil
+	own.record.StartAt, own.room, own.timetables = base, lastInstant().Sub(base), nil
 	g.aside[aside{k, base}] = &own
 	return &own, nil
 }
@@ -214,7 +215,11 @@ func (w *work) within(targets []int32, version int32) []int32 {
 	if len(targets) == 0 || version < 0 || !w.scoped[w.targets[targets[0]].deployment] {
 		return targets
 	}
-	return slices.DeleteFunc(slices.Clone(targets), func(i int32) bool { return !w.inScope(i, version) })
+	s := w.scopeOf(w.targets[targets[0]].deployment, version)
+	if s.everyone {
+		return targets
+	}
+	return slices.DeleteFunc(slices.Clone(targets), func(i int32) bool { return !w.has(s, i) })
 }
 
 func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
@@ -259,18 +264,19 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 	}
 	ranks := rank(keys, places, record.StartAt)
 	dated := slices.ContainsFunc(places, func(p place) bool { return !p.joined.IsZero() })
+	r := &rollout{record: record, positions: ranks, curve: curve, room: lastInstant().Sub(record.StartAt), dated: dated}
 	if byTarget && len(ranks) == len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets) {
-		return &rollout{record: record, positions: ranks, curve: curve, dated: dated}, nil
+		return r, nil
 	}
 	size := len(w.resources)
 	if byTarget {
 		size = len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets)
 	}
-	positions := make([]int32, size)
+	r.positions = make([]int32, size)
 	for k, i := range heads {
-		positions[w.element(rule, i)] = ranks[k]
+		r.positions[w.element(rule, i)] = ranks[k]
 	}
-	return &rollout{record: record, positions: positions, curve: curve, dated: dated}, nil
+	return r, nil
 }
 
 // heads lists the first target of each resource.

@@ -168,11 +168,11 @@ func (l *lint) lookAtKeys() {
 		}
 	}
 	for d := range w.versions {
-		for _, v := range w.versions[d].list {
+		for n, v := range w.versions[d].list {
 			if v.TargetSelector == "" {
 				continue
 			}
-			if s := w.scopeOf(v); s.err == nil {
+			if s := w.scopeOf(int32(d), int32(n)); s.err == nil {
 				l.misses(Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}, s.matcher, func(meet func(bound)) {
 					for e := range w.environments {
 						for _, i := range w.pairs[e*len(w.deployments)+d].targets {

@@ -15,21 +15,18 @@ import (
 // sortedByID returns a list in the order of its ids, which is a copy if it is in another one, and reports ids that are empty or not unique.
 func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []T {
 	sorted := items
-	for i := 1; i < len(items); i++ {
-		if id(&items[i-1]) > id(&items[i]) {
-			sorted = make([]T, 0, len(items))
-			for _, k := range textorder.Of(items, id, nil) {
-				sorted = append(sorted, items[k])
-			}
-			break
+	if !ascend(items, id) {
+		sorted = make([]T, 0, len(items))
+		for _, k := range textorder.Of(items, id, nil) {
+			sorted = append(sorted, items[k])
 		}
-	}
-	for i := range sorted {
-		switch own := id(&sorted[i]); {
-		case own == "":
-			f.add(list, CodeRequired, nil, "an entry has no id: every one needs its own")
-		case i > 0 && own == id(&sorted[i-1]):
-			f.add(list, CodeDuplicate, own, "is the id of two entries: ids are unique")
+		for i := range sorted {
+			switch own := id(&sorted[i]); {
+			case own == "":
+				f.add(list, CodeRequired, nil, "an entry has no id: every one needs its own")
+			case i > 0 && own == id(&sorted[i-1]):
+				f.add(list, CodeDuplicate, own, "is the id of two entries: ids are unique")
+			}
 		}
 	}
 	if len(items) > math.MaxInt32 {
@@ -38,28 +35,44 @@ func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []
 	return sorted
 }
 
+// ascend reports whether every id is greater than the one before, and the first than the empty one.
+func ascend[T any](items []T, id func(*T) string) bool {
+	last := ""
+	for i := range items {
+		own := id(&items[i])
+		if own <= last {
+			return false
+		}
+		last = own
+	}
+	return true
+}
+
 // indexTargets puts targets in order by environment, resource and deployment, finds these, and reads what there is on each target.
 func (x *index) indexTargets(f *faults, list []Target) {
 	x.targets = make([]target, len(list))
-	for i := range list {
-		x.targets[i].Target = &list[i]
-	}
-	if x.locateAll(f) || x.sortTargets(f, list) {
+	if x.locateAll(f, list) || x.sortTargets(f, list) {
 		return
 	}
-	slices.SortFunc(x.targets, func(a, b target) int { // one is of an entity that has no number
+	for i := range list { // one is of an entity that has no number
+		x.targets[i] = target{Target: &list[i]}
+	}
+	slices.SortFunc(x.targets, func(a, b target) int {
 		return cmp.Or(strings.Compare(a.Environment, b.Environment), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Deployment, b.Deployment))
 	})
-	x.locateAll(f)
+	x.locateAll(f, nil)
 }
 
-// locateAll finds the entities of the targets, which are in order, and reads what there is on each. It stops with false at one that is not
-// in order.
-func (x *index) locateAll(f *faults) (ordered bool) {
+// locateAll finds the entities of the targets, those of a list or else those of the index, and reads what there is on each. It stops with false at one that is
+// not in order.
+func (x *index) locateAll(f *faults, list []Target) (ordered bool) {
 	known := len(f.list)
 	var cursor cursor
 	for i := range x.targets {
 		t := &x.targets[i]
+		if list != nil {
+			t.Target = &list[i]
+		}
 		same := 0 // leading parts of the id that are those of the target before
 		if i > 0 {
 			before := &x.targets[i-1].TargetID

@@ -182,7 +182,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		waits:       make([]wait, len(x.targets)),
 		orderOf:     map[order]int32{},
 		vanished:    map[int32]string{},
-		scopes:      map[*Version]*scope{},
+		scopes:      make([][]*scope, len(x.deployments)),
 		hours:       map[overriddenHours]*hours{},
 		scoped:      make([]bool, len(x.deployments)),
 		plan:        Plan{Now: now.UTC()},
@@ -253,10 +253,10 @@ type work struct {
 	overrides map[overrideKey]*inForce   // that are active
 	hours     map[overriddenHours]*hours // that overrides leave
 	meetings  []*meeting
-	narrowed  bool           // one of them names a resource
-	singled   map[int32]bool // resources that one of them names
-	scoped    []bool         // per deployment: not every version is for every target
-	scopes    map[*Version]*scope
+	narrowed  bool                         // one of them names a resource
+	singled   map[int32]bool               // resources that one of them names
+	scoped    []bool                       // per deployment: not every version is for every target
+	scopes    [][]*scope                   // per deployment and version, as they are asked for
 	asking    bound                        // of scopes
 	rollouts  map[rolloutKey]RolloutRecord // kept and new
 	bases     map[rolloutKey]time.Time     // of versions: from when rollouts without a record count
@@ -276,7 +276,7 @@ type work struct {
 	blockers    [][]Verdict     // the lists that they refer to
 	turnsAhead  [][]ahead       // those that are nothing but a turn: turnsTogether in each slice but the last
 	orders      []order         // of these
-	orderOf     map[order]int32 // index in orders
+	orderOf     map[order]int32 // as in ahead
 	lastOrder   int32
 	vanished    map[int32]string // candidates that the snapshot no longer holds
 	unslotted   []unslotted      // who waits for a slot with a version that is not the newest one

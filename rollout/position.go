@@ -27,12 +27,15 @@ func (d digest) raw(text string) digest {
 	return d
 }
 
-func (d digest) field(text string) digest {
-	n := uint32(len(text))
+func (d digest) field(text string) digest { return d.length(len(text)).raw(text) }
+
+// length is what a field begins with.
+func (d digest) length(length int) digest {
+	n := uint32(length)
 	for shift := 24; shift >= 0; shift -= 8 {
 		d = (d ^ digest(byte(n>>shift))) * fnvPrime
 	}
-	return d.raw(text)
+	return d
 }
 
 func (d digest) sum() uint64 {
@@ -53,19 +56,28 @@ type orderHash struct {
 }
 
 // of returns the keys of n elements, which differ in their resource only. Every step of the hash waits for the one before, so what all have in common
-// before the resource is hashed once, and what follows it four elements at a time.
+// before the resource is hashed once, and the rest four elements at a time.
 func (h orderHash) of(n int, resource func(int) string, environment, deployment string) []uint64 {
 	prefix := fnvOffset
 	if !h.legacy {
 		prefix = prefix.field("position/1").field(string(h.key)).field(h.salt)
 	}
 	keys := make([]uint64, n)
-	for i := range keys {
-		if h.legacy {
-			keys[i] = uint64(prefix.raw(resource(i)))
-		} else {
-			keys[i] = uint64(prefix.field(resource(i)))
+	for i := 0; i < n; {
+		first := resource(i)
+		own := prefix
+		if !h.legacy {
+			own = own.length(len(first))
 		}
+		if i+4 <= n {
+			if b, c, d := resource(i+1), resource(i+2), resource(i+3); len(b) == len(first) && len(c) == len(first) && len(d) == len(first) {
+				keys[i], keys[i+1], keys[i+2], keys[i+3] = rawFour(own, first, b, c, d)
+				i += 4
+				continue
+			}
+		}
+		keys[i] = uint64(own.raw(first))
+		i++
 	}
 	switch {
 	case h.legacy && h.key == OrderByTarget:
@@ -88,6 +100,16 @@ func (h orderHash) of(n int, resource func(int) string, environment, deployment 
 // encoded is a field as [digest.field] hashes it.
 func encoded(text string) string {
 	return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
+}
+
+// rawFour continues one hash with each of four texts that are as long as the first.
+func rawFour(hash digest, a, b, c, d string) (uint64, uint64, uint64, uint64) {
+	w, x, y, z := hash, hash, hash, hash
+	b, c, d = b[:len(a)], c[:len(a)], d[:len(a)]
+	for i := range len(a) {
+		w, x, y, z = (w^digest(a[i]))*fnvPrime, (x^digest(b[i]))*fnvPrime, (y^digest(c[i]))*fnvPrime, (z^digest(d[i]))*fnvPrime
+	}
+	return uint64(w), uint64(x), uint64(y), uint64(z)
 }
 
 // rawAll continues many hashes with one text.

@@ -16,53 +16,59 @@ const (
 	ScopeInclude ScopeErrors = "include"
 )
 
-// scope is the targetSelector of one version, ready to be asked.
+// scope is whom one version is for.
 type scope struct {
-	matcher Matcher
-	err     error
-	alike   bool     // it does not read the resource: the targets of an environment have one answer
-	answers []answer // per target, or per environment where these are alike; undecided: not asked yet
+	version  *Version
+	everyone bool // there is nothing to ask
+	matcher  Matcher
+	err      error
+	alike    bool     // the matcher does not read the resource: the targets of an environment have one answer
+	answers  []answer // of the matcher, per target, or per environment where these are alike; undecided: not asked yet
 }
 
 // inScope reports whether version n exists for target i. It is asked before every rule.
 func (w *work) inScope(i, n int32) bool {
-	t := &w.targets[i]
-	if !w.scoped[t.deployment] {
+	d := w.targets[i].deployment
+	return !w.scoped[d] || w.has(w.scopeOf(d, n), i)
+}
+
+// has reports whether the version of a scope exists for target i.
+func (w *work) has(s *scope, i int32) bool {
+	if s.everyone {
 		return true
 	}
-	v := w.versions[t.deployment].list[n]
-	if w.set.maxScope != nil && !w.set.maxScope(*v, t.TargetID) {
+	t := &w.targets[i]
+	if w.set.maxScope != nil && !w.set.maxScope(*s.version, t.TargetID) {
 		return false
 	}
-	if v.TargetSelector == "" {
+	if s.version.TargetSelector == "" {
 		return true
 	}
-	s := w.scopeOf(v)
 	at := i
 	if s.alike {
 		at = t.environment
 	}
 	if s.answers[at] == undecided { // asked once: choice, positions, progressions and explanations all want to know, and diagnostics are counted
 		s.answers[at] = no
-		if w.scopeAllows(s, v, i) {
+		if w.scopeAllows(s, i) {
 			s.answers[at] = yes
 		}
 	}
 	return s.answers[at] == yes
 }
 
-func (w *work) scopeAllows(s *scope, v *Version, i int32) bool {
+func (w *work) scopeAllows(s *scope, i int32) bool {
 	if s.err != nil {
-		return w.scopeFailed(s, DiagnosticScopeInvalid, v, s.err.Error(), i)
+		return w.scopeFailed(s, DiagnosticScopeInvalid, s.err.Error(), i)
 	}
 	b := &w.asking // one for all: what an interface holds is allocated
 	*b = w.bound(i)
-	b.version = v
+	b.version = s.version
 	ok, err := s.matcher.Match(b)
 	if key, missing := missingKey(err); missing {
-		return w.scopeFailed(s, DiagnosticScopeMissingKey, v, key, i)
+		return w.scopeFailed(s, DiagnosticScopeMissingKey, key, i)
 	} else if err != nil {
-		return w.scopeFailed(s, DiagnosticScopeInvalid, v, err.Error(), i)
+		return w.scopeFailed(s, DiagnosticScopeInvalid, err.Error(), i)
 	}
 	return ok
 }
@@ -72,28 +78,34 @@ func (w *work) isScoped(deployment, version int32) bool {
 	return w.scoped[deployment] && version >= 0 && w.versions[deployment].list[version].TargetSelector != ""
 }
 
-func (w *work) scopeOf(v *Version) *scope {
-	s := w.scopes[v]
+func (w *work) scopeOf(deployment, version int32) *scope {
+	if w.scopes[deployment] == nil {
+		w.scopes[deployment] = make([]*scope, len(w.versions[deployment].list))
+	}
+	s := w.scopes[deployment][version]
 	if s == nil {
-		s = &scope{}
-		s.matcher, s.err = w.expression(v.TargetSelector)
-		size := len(w.targets)
-		if s.alike = s.err == nil && !reads(s.matcher, ofResource); s.alike {
-			size = len(w.environments)
+		s = &scope{version: w.versions[deployment].list[version]}
+		s.everyone = s.version.TargetSelector == "" && w.set.maxScope == nil
+		if s.version.TargetSelector != "" {
+			s.matcher, s.err = w.expression(s.version.TargetSelector)
+			size := len(w.targets)
+			if s.alike = s.err == nil && !reads(s.matcher, ofResource); s.alike {
+				size = len(w.environments)
+			}
+			s.answers = slices.Repeat([]answer{undecided}, size)
 		}
-		s.answers = slices.Repeat([]answer{undecided}, size)
-		w.scopes[v] = s
+		w.scopes[deployment][version] = s
 	}
 	return s
 }
 
-func (w *work) scopeFailed(s *scope, code DiagnosticCode, v *Version, detail string, i int32) bool {
+func (w *work) scopeFailed(s *scope, code DiagnosticCode, detail string, i int32) bool {
 	targets := []int32{i}
 	if s.alike {
 		targets = w.pairs[w.pairOf(&w.targets[i])].targets
 	}
 	for _, i := range targets {
-		w.diagnose(code, "", fmt.Sprintf("%s@%s: %s", v.Deployment, v.ID, detail), w.targets[i].TargetID)
+		w.diagnose(code, "", fmt.Sprintf("%s@%s: %s", s.version.Deployment, s.version.ID, detail), w.targets[i].TargetID)
 	}
 	return w.set.scopeErrors == ScopeInclude
 }

@@ -165,7 +165,7 @@ type ahead struct {
 	seconds     int64 // since 1970
 	nanoseconds int32
 	position    int32
-	order       int32 // index in work.orders
+	order       int32 // one more than the index in work.orders; 0: there is no turn
 }
 
 // turnsTogether is how many of them lie together. One slice of all would be copied as it grows.
@@ -207,30 +207,49 @@ func (w *work) waitFor(i, version, blockers int32) {
 func (w *work) list(blockers []Verdict) int32 {
 	if isTurn(blockers) {
 		v := &blockers[0]
-		own := order{v.Reason, v.Rule, v.Data.Population}
-		if n := len(w.orders); n == 0 || w.orders[w.lastOrder] != own {
-			k, known := w.orderOf[own]
-			if !known {
-				k = int32(n)
-				w.orders, w.orderOf[own] = append(w.orders, own), k
-			}
-			w.lastOrder = k
-		}
-		n := len(w.turnsAhead) - 1
-		switch {
-		case n < 0:
-			w.turnsAhead, n = [][]ahead{nil}, 0
-		case len(w.turnsAhead[n]) == turnsTogether:
-			w.turnsAhead, n = append(w.turnsAhead, make([]ahead, 0, turnsTogether)), n+1
-		}
-		w.turnsAhead[n] = push(w.turnsAhead[n], ahead{v.Until.Unix(), int32(v.Until.Nanosecond()), int32(v.Data.Position), w.lastOrder})
+		turn := ahead{v.Until.Unix(), int32(v.Until.Nanosecond()), int32(v.Data.Position), w.orderNumber(order{v.Reason, v.Rule, v.Data.Population})}
 		w.forget(blockers)
-		return -int32(n*turnsTogether + len(w.turnsAhead[n]))
+		return w.listTurn(turn)
 	}
 	if n := len(w.blockers); n == 0 || &w.blockers[n-1][0] != &blockers[0] || len(w.blockers[n-1]) != len(blockers) {
 		w.blockers = push(w.blockers, blockers)
 	}
 	return int32(len(w.blockers))
+}
+
+// turnIn is the turn of a place in a rollout.
+func (w *work) turnIn(r *rollout, rule *compiledRule, due time.Time, position int32) ahead {
+	if r.order == 0 {
+		r.order = w.orderNumber(order{ReasonRolloutNotDue, rule.id, r.record.Founders})
+	}
+	return ahead{due.Unix(), int32(due.Nanosecond()), position, r.order}
+}
+
+// orderNumber is that of an order in ahead. Neighbours mostly share one.
+func (w *work) orderNumber(own order) int32 {
+	if w.lastOrder == 0 || w.orders[w.lastOrder-1] != own {
+		number := w.orderOf[own]
+		if number == 0 {
+			w.orders = append(w.orders, own)
+			number = int32(len(w.orders))
+			w.orderOf[own] = number
+		}
+		w.lastOrder = number
+	}
+	return w.lastOrder
+}
+
+// listTurn is list for a turn.
+func (w *work) listTurn(turn ahead) int32 {
+	n := len(w.turnsAhead) - 1
+	switch {
+	case n < 0:
+		w.turnsAhead, n = [][]ahead{nil}, 0
+	case len(w.turnsAhead[n]) == turnsTogether:
+		w.turnsAhead, n = append(w.turnsAhead, make([]ahead, 0, turnsTogether)), n+1
+	}
+	w.turnsAhead[n] = push(w.turnsAhead[n], turn)
+	return -int32(n*turnsTogether + len(w.turnsAhead[n]))
 }
 
 // blockersOf are the blockers that list kept.
@@ -240,7 +259,7 @@ func (w *work) blockersOf(listed int32) []Verdict {
 	}
 	n := int(-listed - 1)
 	own := &w.turnsAhead[n/turnsTogether][n%turnsTogether]
-	order := &w.orders[own.order]
+	order := &w.orders[own.order-1]
 	return []Verdict{{
 		Status: Pending, Reason: order.reason, Rule: order.rule, Until: time.Unix(own.seconds, int64(own.nanoseconds)).UTC(),
 		Data: &Data{Position: int(own.position), Population: order.population},
