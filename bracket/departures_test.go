@@ -401,6 +401,40 @@ func TestDefects(t *testing.T) {
 				h.t.Error(describe(h.state))
 			}
 		}, "I15: the mark is the greatest version that any group locked, not the last one"},
+		{"a group closed by a planner that has not read what was locked", func(h *host) {
+			h.publish("os", "v3", 1)
+			h.due["n1"] = time.Time{}
+			h.step(61)
+			all := h.versions
+			h.versions = slices.DeleteFunc(slices.Clone(all), func(v Version) bool { return v.Deployment == "os" && v.ID == "v3" })
+			h.publish("kubelet", "v3", 70)
+			h.step(130)
+			if g := h.state.Group; g.Number != 2 || g.Closed[0].Members[3].Locks[0].ID != "v2" {
+				h.t.Fatal(describe(h.state))
+			}
+			h.versions = append(all, h.versions[len(h.versions)-1])
+			h.due = map[string]time.Time{}
+			h.finishAll(131)
+			if end := h.finishAll(190); h.state.Group.Number != 3 || h.targets[[2]string{"n1", "os"}].Current != "v3" || h.targets[[2]string{"n1", "kubelet"}].Current != "v3" || end == 190 {
+				h.t.Error(describe(h.state))
+			}
+			if h.step(1000); h.state.Group.Number != 3 || h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+		}, "nobody withdrew the version: it gets a group of its own, and only one"},
+		{"a group closed by a planner that has not read a member", func(h *host) {
+			h.due["n1"] = time.Time{}
+			h.step(61)
+			members := h.members
+			h.members = slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Deployment == "containerd" })
+			h.members[3].Needs = []string{"kubelet"}
+			h.publish("kubelet", "v3", 70)
+			h.step(130)
+			h.members = members
+			if h.step(131); h.state.Group.Collecting == nil {
+				h.t.Error(describe(h.state))
+			}
+		}, "the versions of that member are locked once more"},
 		{"marks of members without a new version stay", func(h *host) {
 			h.rule.OnMemberFailure = RunPost
 			h.until(60, "n1", "os")

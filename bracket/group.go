@@ -144,9 +144,10 @@ type window struct {
 	all      time.Time // A: the instant by which every main had one; zero if one has none
 }
 
-// window computes the instants for the next group after one that closed at since.
-func (v *view) window(marks map[string]VersionMark, since time.Time) window {
+// window computes the instants for the next group.
+func (v *view) window(g *GroupRecord) window {
 	var w window
+	since := g.servedUntil()
 	complete := true
 	for _, m := range v.members {
 		if m.Role != Main {
@@ -154,7 +155,7 @@ func (v *view) window(marks map[string]VersionMark, since time.Time) window {
 		}
 		d := &v.deployments[v.find(m.Deployment)]
 		var eligible time.Time // the member's earliest
-		for r := d.above(marks[d.id]); int(r) < len(d.versions); r++ {
+		for r := d.above(v.mark(g, d.id)); int(r) < len(d.versions); r++ {
 			n := &d.versions[r]
 			if !d.isNew(r) {
 				continue
@@ -271,7 +272,7 @@ func (s *step) groups() {
 		if n := len(g.Closed); n > 0 {
 			since = g.Closed[n-1].ReadyAt
 		}
-		w := v.window(g.marks(), g.servedUntil())
+		w := v.window(g)
 		if g.Collecting == nil {
 			if !w.any {
 				return // I15
@@ -305,33 +306,46 @@ func (s *step) groups() {
 	}
 }
 
-// cancelled returns the latest closed group if it was cancelled with its rule, else nil. Once the rule is back nothing of it begins any more, but what it
-// locked is new again wherever it does not run: otherwise a rule that was away for an hour would let nobody have these versions ever.
-func (g *GroupRecord) cancelled() *Group {
-	if n := len(g.Closed); n > 0 && g.Closed[n-1].Status == StatusCancelled {
-		return g.Closed[n-1]
-	}
-	return nil
+// cancelled reports whether the latest closed group was cancelled with its rule. Once the rule is back nothing of it begins any more, but what it locked is new
+// again wherever it does not run: otherwise a rule that was away for an hour would let nobody have these versions ever.
+func (g *GroupRecord) cancelled() bool {
+	n := len(g.Closed)
+	return n > 0 && g.Closed[n-1].Status == StatusCancelled
 }
 
-// marks is the greatest version per main member that is not new any more.
-func (g *GroupRecord) marks() map[string]VersionMark {
-	cancelled := g.cancelled()
-	if cancelled == nil {
-		return g.Marks
+// mark is the greatest version of a main member that is not new any more. That is the greatest that was locked, with two exceptions: what the latest group locked
+// is new again if it was cancelled, and so is what it missed.
+func (v *view) mark(g *GroupRecord, deployment string) VersionMark {
+	mark := g.Marks[deployment]
+	if mark.ID == "" || len(g.Closed) == 0 {
+		return mark
 	}
-	marks := maps.Clone(g.Marks)
-	for _, m := range cancelled.Members {
-		if len(m.Locks) > 0 && marks[m.Deployment] == m.Locks[0] {
-			delete(marks, m.Deployment)
-		}
+	latest := g.Closed[len(g.Closed)-1]
+	var locked VersionMark
+	if i, member := slices.BinarySearchFunc(latest.Members, deployment, byDeployment); member && len(latest.Members[i].Locks) > 0 {
+		locked = latest.Members[i].Locks[0]
 	}
-	return marks
+	switch {
+	case mark == locked && g.cancelled():
+		return VersionMark{}
+	case mark != locked && v.missed(latest, deployment, locked):
+		return locked
+	}
+	return mark
+}
+
+// missed reports whether a group would have locked a newer version of a member if the planner that closed it had known all that is known now. That one had not
+// read the version yet, or what made it eligible, or the member. An earlier group may have locked the version already; wherever that had not begun the later
+// group took its place, and without one more group nobody there would ever get the version. A version that became eligible after the close came too late for
+// the group, like any other.
+func (v *view) missed(g *Group, deployment string, locked VersionMark) bool {
+	seen := v.deployments[v.find(deployment)].locks(g.ReadyAt)
+	return len(seen) > 0 && compareVersions(seen[0].CreatedAt, seen[0].ID, locked.CreatedAt, locked.ID) > 0
 }
 
 // servedUntil is the instant up to which a group has taken care of outdated targets.
 func (g *GroupRecord) servedUntil() time.Time {
-	if n := len(g.Closed); n > 0 && g.cancelled() == nil {
+	if n := len(g.Closed); n > 0 && !g.cancelled() {
 		return g.Closed[n-1].ReadyAt
 	}
 	return time.Time{}
