@@ -220,6 +220,100 @@ func TestLockedVersionNotYetSeen(t *testing.T) {
 	}
 }
 
+// TestNarrowLockNotYetSeen: the newest locked version is for r1 only, and the one for r2 is what the planner has not read. It begins on r1, and leaves r2 alone.
+func TestNarrowLockNotYetSeen(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v2", "v3"}})
+	for k := range s.Versions {
+		if v := &s.Versions[k]; v.ID == "v3" {
+			v.TargetSelector = "resource.name == 'r1'"
+		}
+	}
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	all := s.Versions
+	s.State = mustPlan(t, set, s, t0).State
+	s.Versions = slices.DeleteFunc(slices.Clone(all), func(v rollout.Version) bool { return v.Deployment == "web" && v.ID == "v2" })
+	plan := mustPlan(t, set, s, t0)
+	if got, want := started(plan), []string{"r1/api@v2", "r1/web@v3"}; !slices.Equal(got, want) {
+		t.Errorf("without web v2: starts %q, want %q", got, want)
+	}
+	if got, want := blockers(plan), []string{"r2/api@v2: bracket_not_due version_unknown"}; !slices.Equal(got, want) {
+		t.Errorf("without web v2: waits %q, want %q", got, want)
+	}
+	s.Versions = all
+	if got, want := started(mustPlan(t, set, s, t0)), []string{"r1/api@v2", "r1/web@v3", "r2/api@v2", "r2/web@v2"}; !slices.Equal(got, want) {
+		t.Errorf("with it: starts %q, want %q", got, want)
+	}
+}
+
+// TestGroupClosedByAHostThatLags: a host that has not read everything about b closes a group before the one that locked b2 has begun, and takes its place. The others
+// then open one more: b2 was locked once, and would never have come otherwise.
+func TestGroupClosedByAHostThatLags(t *testing.T) {
+	for _, row := range []struct {
+		why string
+		lag func(*rollout.Snapshot)
+	}{
+		{"it has not read the version", func(s *rollout.Snapshot) {
+			s.Versions = slices.DeleteFunc(slices.Clone(s.Versions), func(v rollout.Version) bool { return v.ID == "b2" })
+		}},
+		{"it has not read the approval", func(s *rollout.Snapshot) {
+			s.Approvals = slices.DeleteFunc(slices.Clone(s.Approvals), func(a rollout.Approval) bool { return a.Version == "b2" })
+		}},
+		{"it has read that the version was paused, and not that it was resumed", func(s *rollout.Snapshot) {
+			s.Versions = slices.Clone(s.Versions)
+			for k := range s.Versions {
+				if s.Versions[k].ID == "b2" {
+					s.Versions[k].Status = "paused"
+				}
+			}
+		}},
+		{"it has not read the deployment", func(s *rollout.Snapshot) {
+			s.Deployments = slices.DeleteFunc(slices.Clone(s.Deployments), func(d rollout.Deployment) bool { return d.ID == "b" })
+			s.Versions = slices.DeleteFunc(slices.Clone(s.Versions), func(v rollout.Version) bool { return v.Deployment == "b" })
+			s.Targets = slices.DeleteFunc(slices.Clone(s.Targets), func(t rollout.Target) bool { return t.Deployment == "b" })
+		}},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"A","anyApproval":{"minApprovals":1}}`))
+			s := fleet(1, "", map[string][]string{"a": {"a1", "a2"}, "b": {"b1", "b2"}})
+			for k := range s.Targets {
+				s.Targets[k].Current = s.Targets[k].Deployment + "1"
+			}
+			approved := func(version string, at time.Time) rollout.Approval {
+				return rollout.Approval{Version: version, Deployment: version[:1], Environment: "prod", By: "ann", Status: rollout.Approved, At: at}
+			}
+			s.Approvals = []rollout.Approval{approved("b2", t0)}
+			s.State = mustPlan(t, set, s, t0).State // locks b2, and nothing has begun
+			s.Approvals = append(s.Approvals, approved("a2", minute(1)))
+			lagging := s
+			row.lag(&lagging)
+			plan := mustPlan(t, set, lagging, minute(1))
+			if got := started(plan); !slices.Equal(got, []string{"r1/a@a2"}) {
+				t.Fatalf("the host that lags starts %q, waits %q", got, blockers(plan))
+			}
+			lagging.Targets = slices.Clone(lagging.Targets)
+			carryOut(t, &lagging, plan, minute(1), rollout.JobSuccessful)
+			s.State = lagging.State
+			for k := range s.Targets {
+				for _, own := range lagging.Targets {
+					if own.TargetID == s.Targets[k].TargetID {
+						s.Targets[k] = own
+					}
+				}
+			}
+			for n, want := range [][]string{{"r1/b@b2"}, nil} {
+				plan = mustPlan(t, set, s, minute(2+n))
+				if got := started(plan); !slices.Equal(got, want) || len(blockers(plan)) != 0 {
+					t.Errorf("starts %q, want %q; waits %q", got, want, blockers(plan))
+				}
+				carryOut(t, &s, plan, minute(2+n), rollout.JobSuccessful)
+			}
+			if last := s.State.Brackets[0].Number; last != 3 {
+				t.Errorf("there are %d groups, want 3: that which locked b2, that of the host that lagged, and one more", last)
+			}
+		})
+	}
+}
+
 // TestRollbackAsksNobody: what failed goes back even if something outside the bracket has moved on meanwhile.
 func TestRollbackAsksNobody(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}})

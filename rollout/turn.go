@@ -44,7 +44,7 @@ func (w *work) due(b *bracketWork, p bracket.Pending) []time.Time {
 		pending.to = int32(len(b.runs))
 		if len(unseen) > 0 {
 			for _, i := range own {
-				if verdict, missing := unseen[w.targets[i].deployment]; missing {
+				if verdict, lacks := w.lacks(i, unseen[w.targets[i].deployment], b.runs[pending.from:]); lacks {
 					pending.blockers = w.also(pending.blockers, verdict)
 				}
 			}
@@ -133,20 +133,43 @@ func (w *work) needsIn(group *bracket.Group) [][]memberNeed {
 	return needs
 }
 
-// unseen finds the members of which the snapshot does not hold the locked version. An execution that began now would leave them out for good,
+// unseen finds the members of which the snapshot does not hold all locked versions. An execution that began now would leave them out for good,
 // and nobody can tell a version that was deleted from one that this host has not read yet.
-func (w *work) unseen(group *bracket.Group) map[int32]Verdict {
-	verdicts := map[int32]Verdict{}
-	for _, m := range group.Members {
-		d, known := w.deployment(m.Deployment)
-		if !known || len(m.Locks) == 0 || w.versions[d].number(m.Locks[0].ID) != missing {
-			continue
-		}
-		verdicts[d] = Verdict{
-			Status: Denied, Reason: ReasonVersionUnknown, On: []Condition{{Kind: OnVersion, Deployment: m.Deployment}}, Data: &Data{Detail: m.Locks[0].ID},
+func (w *work) unseen(group *bracket.Group) map[int32]*bracket.GroupMember {
+	members := map[int32]*bracket.GroupMember{}
+	for k := range group.Members {
+		m := &group.Members[k]
+		if d, known := w.deployment(m.Deployment); known && slices.ContainsFunc(m.Locks, func(v bracket.VersionMark) bool { return w.versions[d].number(v.ID) == missing }) {
+			members[d] = m
 		}
 	}
-	return verdicts
+	return members
+}
+
+// lacks says which locked version of an unseen member might be the one for a target: the first that the snapshot does not hold, unless a newer one is what
+// the target runs or is about to run. m is nil for other members.
+func (w *work) lacks(i int32, m *bracket.GroupMember, runs []pendingRun) (Verdict, bool) {
+	if m == nil {
+		return Verdict{}, false
+	}
+	t := &w.targets[i]
+	chosen := t.current
+	for _, run := range runs {
+		if run.target == i {
+			chosen = max(chosen, run.version)
+		}
+	}
+	for _, lock := range m.Locks {
+		switch n := w.versions[t.deployment].number(lock.ID); {
+		case n == missing:
+			return Verdict{
+				Status: Denied, Reason: ReasonVersionUnknown, On: []Condition{{Kind: OnVersion, Deployment: m.Deployment}}, Data: &Data{Detail: lock.ID},
+			}, true
+		case n <= chosen:
+			return Verdict{}, false
+		}
+	}
+	return Verdict{}, false
 }
 
 // opening moves the instant at which an execution is due to the first one from then on, and from now on, at which the windows of all its
