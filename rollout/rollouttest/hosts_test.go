@@ -20,8 +20,9 @@ import (
 // the store another host may have a whole turn; calls are lost, repeated, and end in crashes; starts are dispatched late or never. The dispatching
 // side is that of a fair host: a run is created once, under claims that hold, on a target without any other job that the plan had not seen.
 //
-// At every moment of the truth no pool has more than its limit, nothing goes back, hooks keep their order, and no run means two things. When everybody sees
-// everything and nothing fails any more, all executions end and no slot is left. Of the limit this is excused, and nothing else:
+// At every moment of the truth no pool has more than its limit, nothing goes back, hooks keep their order, nothing starts in a bracket that no group has locked, and
+// no run means two things. When everybody sees everything and nothing fails any more, all executions end, no slot is left and no version was forgotten. Of the limit
+// this is excused, and nothing else:
 //
 //   - A resource that somebody believed to be unavailable, or deleted: it needs no place, or loses the one it has.
 //   - Who was at work on the resource already, or held a lease on it in another pool, when policies or labels gave it a pool that it has no lease in: with two
@@ -31,7 +32,7 @@ import (
 //   - Where an override let somebody past a limit, and who joins it on that resource.
 func TestHosts(t *testing.T) {
 	seen, compiler := testseed.Tally{}, newCompiler(t)
-	outcomes := []string{"plan", "start", "turn in between", "injected", "late dispatch", "already down", "execution", "given back", "rest", "counter", "member", "entered", "key"}
+	outcomes := []string{"plan", "start", "turn in between", "injected", "late dispatch", "already down", "execution", "given back", "rest", "counter", "member", "entered", "key", "locked", "arrived"}
 	if testing.Short() {
 		outcomes = nil
 	}
@@ -64,10 +65,12 @@ type truth struct {
 	refused  bool
 	eager    int // percent of the calls after which somebody else has a turn
 	late     []lateStart
-	starts   map[string]rollout.Start // dispatched, by run
-	limits   map[string]int           // pool and token → what its planner believed to be the limit
-	free     map[string]bool          // resources that need no place, or lost theirs, because somebody believed so
-	edited   map[string]bool          // kinds of edits so far
+	starts   map[string]rollout.Start  // dispatched, by run
+	limits   map[string]int            // pool and token → what its planner believed to be the limit
+	free     map[string]bool           // resources that need no place, or lost theirs, because somebody believed so
+	edited   map[string]bool           // kinds of edits so far
+	groups   map[string]*bracket.Group // that were ever closed
+	had      map[string]bool           // targets with versions that they run, or ran
 	ids      int
 	story    []string
 	decoded  map[string]*bracket.ExecutionRecord // by what is stored
@@ -164,6 +167,7 @@ func (m *truth) rest() {
 			}
 			continue
 		}
+		m.arrived(plan)
 		m.seen["rest"]++
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -137,6 +138,7 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 		limits[p.Key] = p.Max
 	}
 	for _, start := range plan.Start {
+		m.locked(h, plan, start)
 		if start.Reason == rollout.ReasonOverridden {
 			m.free[start.Resource] = true
 		}
@@ -264,6 +266,20 @@ func (m *truth) giveBack(h *viewer, plan rollout.Plan) {
 		m.note("%s gives back %s %s#%d", h.name, orphan.Pool, orphan.Resource, orphan.Token)
 	}
 	h.suspects = suspects
+}
+
+// ledger is the store that all share. It remembers every group, for the record of a bracket holds only those that are needed.
+type ledger struct {
+	*bracket.MemoryStore
+	m *truth
+}
+
+func (l ledger) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
+	next, err := l.MemoryStore.Save(ctx, key, value, revision)
+	if err == nil && strings.HasPrefix(key, "bracket/group/") {
+		l.m.remember(value)
+	}
+	return next, err
 }
 
 // between is a host's client in which others have turns between the calls.

@@ -20,7 +20,7 @@ import (
 
 func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth {
 	m := &truth{drawn: drawn{t}, seen: seen, compiler: compiler, now: at(2, 9, 0), store: &bracket.MemoryStore{}, jobs: map[rollout.TargetID][]rollout.Job{}, current: map[rollout.TargetID]string{},
-		starts: map[string]rollout.Start{}, limits: map[string]int{}, free: map[string]bool{}, edited: map[string]bool{}, texts: map[*rollout.PolicySet]string{}, decoded: map[string]*bracket.ExecutionRecord{}, faults: true}
+		starts: map[string]rollout.Start{}, limits: map[string]int{}, free: map[string]bool{}, edited: map[string]bool{}, groups: map[string]*bracket.Group{}, had: map[string]bool{}, texts: map[*rollout.PolicySet]string{}, decoded: map[string]*bracket.ExecutionRecord{}, faults: true}
 	m.eager = m.number(8, 8, 30)
 	f := &m.fleet
 	for _, id := range []string{"prod", "staging"}[:m.number(1, 1, 2)] {
@@ -47,6 +47,7 @@ func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth
 					if m.current[t.TargetID] = d.ID + "1"; m.chance(30) { // not everybody begins in the same place
 						m.current[t.TargetID] = newest[d.ID]
 					}
+					m.had[t.TargetID.String()+m.current[t.TargetID]] = true
 				}
 			}
 		}
@@ -56,11 +57,11 @@ func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth
 	}
 	for k := range m.number(2, 2, 3) {
 		h := &viewer{name: fmt.Sprint("h", k), skew: time.Duration(m.number(0, 0, 30, 60)) * time.Second, counts: m.chance(30), suspects: map[string]time.Time{}}
-		h.client = brackettest.NewFaultStore(m.store, m.fault)
+		h.client = brackettest.NewFaultStore(ledger{m.store, m}, m.fault)
 		for _, part := range parts {
 			m.refresh(h, part)
 		}
-		if m.chance(40) && !strings.Contains(m.texts[m.sets[0]], "deploymentBracket") { // it has not heard of what came last of one deployment; a group would lock what came before
+		if m.chance(40) { // it has not heard of what came last of one deployment: a group that it closes locks what came before
 			last := f.Deployments[m.evenly(len(f.Deployments))].ID
 			h.view.Versions = slices.DeleteFunc(h.view.Versions, func(v rollout.Version) bool { return v.Deployment == last && v.ID != last+"1" })
 		}
@@ -140,7 +141,7 @@ func (m *truth) edit() {
 	case "version":
 		m.ids++
 		d := f.Deployments[m.evenly(len(f.Deployments))].ID
-		v := version(d, fmt.Sprint(d, "9", m.ids), m.now.Add(-time.Second))
+		v := version(d, fmt.Sprintf("%s9%02d", d, m.ids), m.now.Add(-time.Second)) // in order of ids
 		v.Tag, v.Metadata = "4", map[string]string{"channel": "stable"}
 		f.Versions = append(slices.Clip(f.Versions), v)
 		m.note("release %s", v.ID)
@@ -230,6 +231,7 @@ func (m *truth) endSome() {
 		}
 		if jobs[k].Status == rollout.JobSuccessful {
 			m.current[start.TargetID] = start.Version
+			m.had[start.TargetID.String()+start.Version] = true
 		}
 		m.note("%s: %s", start.Run, jobs[k].Status)
 	}

@@ -23,7 +23,8 @@ type Step struct {
 	// Dispatched are the starts of earlier plans that were carried out, by run id.
 	Dispatched map[string]rollout.Start
 
-	// Lagging says that the observation may be older than the state: then the state is believed about jobs that ended since.
+	// Lagging says that the observation may be older than the state: then the state is believed about jobs that ended since. That somebody else has seen the end
+	// of an execution and was stopped while saving it is possible as well: then its group may be gone before it, and what that has locked is not known.
 	Lagging bool
 
 	targets map[rollout.TargetID]int // in Snapshot.Targets; nil: look for them
@@ -223,8 +224,12 @@ func checkLocked(s Step) error {
 			}
 			return nil
 		}
-		if start.Version != m.Version {
-			return fmt.Errorf("starts %s, frozen is %s", start.Version, m.Version)
+		frozen := m.Version
+		if m.RunVersion != "" {
+			frozen = m.RunVersion // a run that a merge has outdated, and that nobody has seen dispatched yet, is the run that it was
+		}
+		if start.Version != frozen {
+			return fmt.Errorf("starts %s, frozen is %s", start.Version, frozen)
 		}
 		if t := s.target(start.TargetID); t != nil && start.Version == current(t) {
 			return nil
@@ -237,8 +242,8 @@ func checkLocked(s Step) error {
 						return nil
 					}
 				}
-			} else if id != e.Group {
-				return nil // a merged group is kept only while it is the latest one
+			} else if id != e.Group || s.Lagging {
+				return nil // a merged group is kept only while it is the latest one; its own until a planner that has seen the execution end has saved that
 			}
 		}
 		return fmt.Errorf("starts %s, which is neither current nor locked by %s", start.Version, strings.Join(groups, ", "))

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
@@ -87,6 +88,61 @@ func TestLimitIsExact(t *testing.T) {
 		for _, invariant := range rollouttest.Invariants() {
 			if err := invariant.Check(s); invariant.Name == "limit" && (err != nil) != row.fault {
 				t.Errorf("%s: %v", row.why, err)
+			}
+		}
+	}
+}
+
+// TestLockedIsExact: b2 is frozen for b in an execution of group R/prod/1 on r1, which has locked it, and starts.
+func TestLockedIsExact(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why   string
+		edit  func(s *rollouttest.Step, group *bracket.Group, execution *bracket.Execution)
+		fault string
+	}{
+		{why: "what the group has locked"},
+		{why: "another version is frozen", fault: "starts b2, frozen is b3",
+			edit: func(_ *rollouttest.Step, _ *bracket.Group, x *bracket.Execution) { x.Members[0].Version = "b3" }},
+		{why: "a run that a merge has outdated before anybody saw it dispatched is offered again as it was",
+			edit: func(_ *rollouttest.Step, _ *bracket.Group, x *bracket.Execution) {
+				x.Members[0].Version, x.Members[0].RunVersion = "b3", "b2"
+			}},
+		{why: "until it has ended nothing else is", fault: "starts b2, frozen is b1",
+			edit: func(_ *rollouttest.Step, _ *bracket.Group, x *bracket.Execution) { x.Members[0].RunVersion = "b1" }},
+		{why: "the group has locked another one", fault: "starts b2, which is neither current nor locked by R/prod/1",
+			edit: func(_ *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) { g.Members[0].Locks[0].ID = "b3" }},
+		{why: "whatever the view", fault: "starts b2, which is neither current nor locked by R/prod/1",
+			edit: func(s *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) {
+				s.Lagging, g.Members[0].Locks[0].ID = true, "b3"
+			}},
+		{why: "the target runs it already",
+			edit: func(s *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) {
+				s.Snapshot.Targets[0].Current, g.Members[0].Locks[0].ID = "b2", "b3"
+			}},
+		{why: "the group of an open execution is gone, and this host has seen everything", fault: "starts b2, which is neither current nor locked by R/prod/1",
+			edit: func(_ *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) { g.ID = "R/prod/2" }},
+		{why: "another host has seen the execution end, closed the next group, and stopped before it saved the end",
+			edit: func(s *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) { s.Lagging, g.ID = true, "R/prod/2" }},
+	} {
+		id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "b"}
+		group := &bracket.Group{ID: "R/prod/1", Members: []bracket.GroupMember{{Deployment: "b", Role: bracket.Main, Locks: []bracket.VersionMark{{ID: "b2"}}}}}
+		execution := &bracket.Execution{Group: "R/prod/1", Environment: "prod", Members: []bracket.ExecutionMember{
+			{Deployment: "b", Role: bracket.Main, Action: bracket.ActionDeploy, Version: "b2", From: "b1", Status: bracket.MemberRunning},
+		}}
+		s := rollouttest.Step{Snapshot: rollout.Snapshot{Targets: []rollout.Target{{TargetID: id, Current: "b1"}}}}
+		s.Plan.Start = []rollout.Start{{TargetID: id, Version: "b2", Group: "R/prod/1", Run: "R%2Fprod%2F1/r1/b/1/1/deploy", Purpose: rollout.PurposeDeploy}}
+		s.Plan.State.Brackets = []*bracket.GroupRecord{{Rule: "R", Environment: "prod", Number: 1, Closed: []*bracket.Group{group}}}
+		s.Plan.State.Executions = []*bracket.ExecutionRecord{{Rule: "R", Resource: "r1", Open: execution}}
+		if row.edit != nil {
+			row.edit(&s, group, execution)
+		}
+		for _, i := range rollouttest.Invariants() {
+			if i.Name != "locked" {
+				continue
+			}
+			if err := i.Check(s); (err != nil) != (row.fault != "") || err != nil && !strings.Contains(err.Error(), row.fault) {
+				t.Errorf("%s: %v, want a fault %q", row.why, err, row.fault)
 			}
 		}
 	}
