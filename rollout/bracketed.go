@@ -181,7 +181,8 @@ func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracke
 		rule = state.Group.Closed[n-1].Rule
 	}
 	b.state = state // for what is asked before the step is done
-	observation.Versions, observation.Targets = w.observed(b)
+	kinds := w.kindsOf(b)
+	observation.Versions, observation.Targets = w.observed(b, kinds)
 	b.before, b.observation, b.ruleInForce = state.Group, observation, rule
 	w.plan.brackets = append(w.plan.brackets, b)
 	if err := w.decide(b, executions); err != nil {
@@ -190,13 +191,13 @@ func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracke
 	if err := w.recover(b, state, executions); err != nil {
 		return err
 	}
-	return w.observeAgain(b, executions)
+	return w.observeAgain(b, executions, kinds)
 }
 
 // observeAgain asks once more where a group has closed, or an execution was found or has ended, in this very plan: what was observed, and what was asked
 // on the way, was seen from the state before. So a target may need a run of its own, see missed and joined, and a job turn out to be one of an open
 // execution, or not to be one any more. The next plan would see it, and nothing else would make the host look.
-func (w *work) observeAgain(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
+func (w *work) observeAgain(b *bracketWork, executions map[string][]*bracket.ExecutionRecord, kinds kinds) error {
 	happened := func(kinds ...bracket.EventKind) bool {
 		return slices.ContainsFunc(b.plan.Events, func(e bracket.Event) bool { return slices.Contains(kinds, e.Kind) })
 	}
@@ -205,7 +206,7 @@ func (w *work) observeAgain(b *bracketWork, executions map[string][]*bracket.Exe
 		return nil
 	}
 	before := b.observation.Targets.(*observedTargets)
-	versions, targets := w.observed(b)
+	versions, targets := w.observed(b, kinds)
 	if !found && !before.dated && !targets.(*observedTargets).anyDated() && !w.leftAtWork(b) {
 		return nil
 	}

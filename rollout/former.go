@@ -141,7 +141,7 @@ func (w *work) dropFormer(b *bracketWork, executions map[string][]*bracket.Execu
 	if len(b.targets) == before {
 		return nil
 	}
-	b.observation.Versions, b.observation.Targets = w.observed(b)
+	b.observation.Versions, b.observation.Targets = w.observed(b, w.kindsOf(b))
 	return w.decideAgain(b, executions)
 }
 

@@ -15,37 +15,17 @@ import (
 // observed lists the versions of the members with the instant at which their gates opened, and the targets. Where the gates differ from
 // target to target, because other policies govern some of them too, a version that some may have is out of scope for the others, and it is eligible
 // from the instant at which the first may have it: the others' approval, when it comes, delays nobody, and a late plan finds the same groups.
-func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
-	first := map[viewed]int32{} // a target of each kind
-	var kinds []viewed
-	last := make([]viewed, len(w.deployments)) // that was seen; neighbours of a deployment mostly are of one kind
-	for d := range last {
-		last[d].deployment = none
-	}
-	for _, i := range b.targets {
-		kind := w.viewed(i)
-		if kind == last[kind.deployment] || len(b.former) > 0 && b.former[i] { // a former target gets nothing new, so nobody asks who may have it
-			continue
-		}
-		if _, known := first[kind]; !known {
-			first[kind] = i
-			kinds = append(kinds, kind)
-		}
-		last[kind.deployment] = kind
-	}
+func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket.Targets) {
 	var versions []bracket.Version
 	excluded, late := map[viewed][]string{}, map[viewed][]lateVersion{}
 	latest := b.latest()
-	slices.SortFunc(kinds, func(a, b viewed) int {
-		return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.view, b.view), cmp.Compare(a.only, b.only))
-	})
-	for len(kinds) > 0 {
+	for left := kinds.list; len(left) > 0; {
 		n := 1
-		for n < len(kinds) && kinds[n].deployment == kinds[0].deployment {
+		for n < len(left) && left[n].deployment == left[0].deployment {
 			n++
 		}
-		same := kinds[:n]
-		kinds = kinds[n:]
+		same := left[:n]
+		left = left[n:]
 		for number, v := range w.versions[same[0].deployment].list {
 			if v.CreatedAt.After(w.now) { // nobody may have it yet; who runs it already is not taken back
 				w.wake(v.CreatedAt)
@@ -55,7 +35,7 @@ func (w *work) observed(b *bracketWork) ([]bracket.Version, bracket.Targets) {
 			observed := bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt}
 			var shut []viewed
 			for _, kind := range same {
-				g := w.gateAt(first[kind], int32(number))
+				g := w.gateAt(kinds.first[kind], int32(number))
 				if len(g.blockers) > 0 {
 					shut = append(shut, kind)
 					continue
@@ -107,6 +87,35 @@ type viewed struct{ deployment, view, only int32 } // only: the resource if an o
 func (w *work) viewed(i int32) viewed {
 	t := &w.targets[i]
 	return viewed{t.deployment, w.view[i], w.namedByOverride(t)}
+}
+
+// kinds are the kinds of targets that a bracket has.
+type kinds struct {
+	list  []viewed // by deployment
+	first map[viewed]int32
+}
+
+func (w *work) kindsOf(b *bracketWork) kinds {
+	all := kinds{first: map[viewed]int32{}}
+	last := make([]viewed, len(w.deployments)) // that was seen; neighbours of a deployment mostly are of one kind
+	for d := range last {
+		last[d].deployment = none
+	}
+	for _, i := range b.targets {
+		kind := w.viewed(i)
+		if kind == last[kind.deployment] || len(b.former) > 0 && b.former[i] { // a former target gets nothing new, so nobody asks who may have it
+			continue
+		}
+		if _, known := all.first[kind]; !known {
+			all.first[kind] = i
+			all.list = append(all.list, kind)
+		}
+		last[kind.deployment] = kind
+	}
+	slices.SortFunc(all.list, func(a, b viewed) int {
+		return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.view, b.view), cmp.Compare(a.only, b.only))
+	})
+	return all
 }
 
 // observedTargets shows package bracket the members' targets without a list of them.
