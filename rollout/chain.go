@@ -291,9 +291,10 @@ func (w *work) memberRules(p *Plan, b *bracketWork, i, n int32, starts bool) ([]
 		return slices.ContainsFunc(rules[:gates], func(r RuleVerdict) bool { return r.Rule == verdict.Rule && r.Reason == verdict.Reason })
 	}
 	listed := w.waitingFor(i, v.ID)
-	for k := range rules { // what a group has locked, or a hook runs, is not asked again
+	unasked := starts || len(listed) > 0 || n == t.floor()
+	for k := range rules { // what a group has locked, a hook runs, or the target keeps, is not asked again
 		own := &rules[k]
-		if (starts || len(listed) > 0) && own.Status != Allowed && !slices.ContainsFunc(listed, func(l Verdict) bool { return l.Rule == own.Rule && l.Reason == own.Reason }) {
+		if unasked && own.Status != Allowed && !slices.ContainsFunc(listed, func(l Verdict) bool { return l.Rule == own.Rule && l.Reason == own.Reason }) {
 			own.Verdict = Verdict{Status: Allowed, Reason: ReasonNotApplicable, Rule: own.Rule}
 		}
 	}

@@ -182,6 +182,31 @@ func TestExplainTellsWhyNothingIsToBeDone(t *testing.T) {
 	}
 }
 
+// TestExplainAsksNothingOfWhatIsKept: what a member of a bracket runs, or has begun, stays when its approval is taken back or it is withdrawn.
+func TestExplainAsksNothingOfWhatIsKept(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"anyApproval":{"minApprovals":1}}`))
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0}}
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	for _, ended := range []bool{false, true} {
+		if ended {
+			x := &s.Targets[0]
+			x.Jobs[0].Status, x.Jobs[0].CompletedAt, x.Current = rollout.JobSuccessful, minute(1), "v2"
+			s.State = mustPlan(t, set, s, minute(1)).State
+		}
+		s.Approvals, s.Versions[1].Status = nil, rollout.VersionPaused
+		plan := mustPlan(t, set, s, minute(2))
+		e, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan.Keep.Current+plan.Keep.Started != 1 || e.Versions[0].Version != "v2" || e.Versions[0].Prospect != rollout.ProspectKept || len(e.Versions[0].Blockers()) > 0 {
+			t.Errorf("ended %v: keeps %+v\n%s", ended, plan.Keep, e)
+		}
+	}
+}
+
 // TestActors: every condition is somebody's to open.
 func TestActors(t *testing.T) {
 	verdict := func(status rollout.Status, until time.Time, kinds ...rollout.ConditionKind) rollout.Verdict {
