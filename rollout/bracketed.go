@@ -171,14 +171,12 @@ func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracke
 		Runs:             w.runFacts(b, state),
 		Due:              func(p bracket.Pending) []time.Time { return w.due(b, p) },
 	}
-	rule := bracket.Rule{}
+	var rule bracket.Rule // if it is gone nobody asks for it: open executions follow their own copies
 	if b.rule != nil {
 		rule = *b.rule.bracket
 		if observation.Members = w.edgesOf(b); b.unclear != nil {
 			observation.Members = nil
 		}
-	} else if n := len(state.Group.Closed); n > 0 {
-		rule = state.Group.Closed[n-1].Rule
 	}
 	b.state = state // for what is asked before the step is done
 	kinds := w.kindsOf(b)
