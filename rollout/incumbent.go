@@ -312,11 +312,21 @@ func (w *work) inUse(pool int32, idle map[poolHolder]bool) bool {
 		slices.ContainsFunc(p.Record.Leases, func(l concurrency.Lease) bool { return !idle[poolHolder{p.Key, l.Holder}] })
 }
 
-// usedIn reports whether a target outside brackets had a job under the lease that it has in a pool.
+// usedIn reports whether a target outside brackets had a job under the lease that it has in a pool, as it is: a job that was seen before the last start under it says
+// nothing, whatever instant it was created at, for the clocks of planners differ. In doubt it has not: then all wait until the leases are given back.
 func (w *work) usedIn(c *candidate, record concurrency.Record) bool {
-	if c.member != nil || !w.targets[c.target].worked {
+	if c.member != nil {
 		return false
 	}
 	lease, held := record.Lease(concurrency.Holder{Resource: c.resource, Group: w.group(c)})
-	return held && !w.targets[c.target].Jobs[0].CreatedAt.Before(lease.Since)
+	if !held {
+		return false
+	}
+	jobs := w.targets[c.target].Jobs
+	for k := range jobs {
+		if !jobs[k].CreatedAt.Before(lease.Since) && proves(jobs, k, lease.ProgressAt) {
+			return true
+		}
+	}
+	return false
 }

@@ -86,6 +86,11 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		{why: "one has begun", want: "r2 slot_keys_full P/r2", edit: jobOf("r1", rollout.JobInProgress, 1)},
 		{why: "one has failed under its claim, and is tried again", want: "r2 slot_held, r1 slot_keys_full P/r1", edit: jobOf("r2", rollout.JobFailure, 1)},
 		{why: "one had failed before it", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", edit: jobOf("r2", rollout.JobFailure, -1)},
+		{why: "one had failed before it, and its clock was ahead", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", edit: func(s *rollout.Snapshot) {
+			jobOf("r2", rollout.JobFailure, 1)(s)
+			lease := &s.State.Pools[1].Leases[0]
+			lease.ProgressAt = minute(1).Add(2) // behind all that was seen when it was taken
+		}},
 		{why: "a node is down", want: "r2 slot_held, r1 slot_keys_full P/r1", edit: func(s *rollout.Snapshot) { s.Unavailable = []string{"r2"} }},
 		{why: "the host counts a job", want: "r2 slot_held, r1 slot_keys_full P/r1", edit: func(s *rollout.Snapshot) {
 			s.Active = map[string][]concurrency.Holder{"P/r2": {{Resource: "r2", Group: "by hand"}}}
