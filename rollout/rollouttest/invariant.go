@@ -231,8 +231,8 @@ func checkLocked(s Step) error {
 		if start.Version != frozen {
 			return fmt.Errorf("starts %s, frozen is %s", start.Version, frozen)
 		}
-		if t := s.target(start.TargetID); t != nil && start.Version == current(t) {
-			return nil
+		if t := s.target(start.TargetID); t != nil && start.Version == current(t) || m.Action != bracket.ActionDeploy && start.Version == m.From {
+			return nil // what it runs, or ran when the execution began
 		}
 		groups := append([]string{e.Group}, e.Merged...)
 		for _, id := range groups {

@@ -120,6 +120,15 @@ func TestLockedIsExact(t *testing.T) {
 			edit: func(s *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) {
 				s.Snapshot.Targets[0].Current, g.Members[0].Locks[0].ID = "b2", "b3"
 			}},
+		{why: "a hook without a lock keeps what it ran when the execution began, whatever others have deployed since",
+			edit: func(s *rollouttest.Step, g *bracket.Group, x *bracket.Execution) {
+				s.Snapshot.Targets[0].Current, g.Members[0].Locks = "b3", nil
+				x.Members[0].Role, x.Members[0].Action, x.Members[0].From = bracket.Pre, bracket.ActionRun, "b2"
+			}},
+		{why: "a main has no business with it", fault: "starts b2, which is neither current nor locked by R/prod/1",
+			edit: func(s *rollouttest.Step, g *bracket.Group, x *bracket.Execution) {
+				s.Snapshot.Targets[0].Current, g.Members[0].Locks, x.Members[0].From = "b3", nil, "b2"
+			}},
 		{why: "the group of an open execution is gone, and this host has seen everything", fault: "starts b2, which is neither current nor locked by R/prod/1",
 			edit: func(_ *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) { g.ID = "R/prod/2" }},
 		{why: "another host has seen the execution end, closed the next group, and stopped before it saved the end",
