@@ -89,7 +89,7 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 			if g.rollouts[k] = w.begun[key]; g.rollouts[k] == nil {
 				base := g.base
 				if _, kept := w.rollouts[key]; !kept {
-					base = w.baseOf(key, rule, t, g.version)
+					base = w.baseOf(key, rule, g, t)
 				}
 				g.rollouts[k], g.failed[k] = begin(base, true)
 				w.begun[key] = g.rollouts[k]
@@ -104,18 +104,23 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 // baseOf is when a rollout that has no record begins: when the gates of its version open for the first of those that are ranked together; zero while they are
 // shut for all. Targets under other policies may have other gates, and the first plan may come late, and find those of everybody open. What an override opened for
 // a resource alone does not count.
-func (w *work) baseOf(key rolloutKey, rule *compiledRule, t *target, version int32) time.Time {
+func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) time.Time {
 	first, known := w.bases[key]
 	if known {
 		return first
 	}
+	first = g.base
 	unseen := w.rulesIn(rule) // views
+	unseen[g.view] = false
 	for _, i := range w.pairs[w.pairOf(t)].targets {
-		if view := w.view[i]; unseen[view] && w.inScope(i, version) {
-			unseen[view] = false
-			if base := w.gateOf(i, version).base; first.IsZero() || !base.IsZero() && base.Before(first) {
-				first = base
-			}
+		view := w.view[i]
+		if !unseen[view] {
+			continue
+		}
+		if base := w.gateOf(i, g.version).base; base.IsZero() || !first.IsZero() && !base.Before(first) {
+			unseen[view] = false // whoever it is for
+		} else if w.inScope(i, g.version) {
+			first, unseen[view] = base, false
 		}
 	}
 	w.bases[key] = first
@@ -131,7 +136,7 @@ func (w *work) placeOf(g *gate, k int, rule *compiledRule, i int32) (due time.Ti
 	}
 	t := &w.targets[i]
 	key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: g.created.ID}
-	if _, started := w.rollouts[key]; !started && w.baseOf(key, rule, t, g.version).IsZero() {
+	if _, started := w.rollouts[key]; !started && w.baseOf(key, rule, g.whole, t).IsZero() {
 		return w.placeIn(g, k, rule, i)
 	}
 	due, position, r, err = w.placeIn(g.whole, k, rule, i)

@@ -1,0 +1,57 @@
+package rollout_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestLatePlanEqualsTimely: outside brackets, a host that was away while versions were published and approved, and gates and windows opened, plans what it would have planned had it
+// looked at every Next. Overrides are another matter: one that has expired meanwhile was never seen.
+func TestLatePlanEqualsTimely(t *testing.T) {
+	env, seen := newEnv(t), testseed.Tally{}
+	checkWorlds(t, env, seen, 0, nil, func(t *rapid.T, w *world) {
+		w.s.Overrides, w.s.State = nil, rollout.State{}
+		first, last := minute(0), minute(between(t, "late", 1, 30))
+		timely := w.s
+		looks := 0
+		for now := first; now.Before(last); looks++ {
+			plan, err := w.set.Plan(timely, now)
+			if err != nil {
+				seen["contradiction"]++
+				return
+			}
+			timely.State = plan.State
+			if now = plan.Next; now.IsZero() || looks > 200 {
+				break
+			}
+		}
+		want, err := w.set.Plan(timely, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.set.Plan(w.s, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, record := range got.State.Rollouts { // there may be more of what was overtaken on the way
+			if !slices.Contains(want.State.Rollouts, record) {
+				t.Fatalf("after %d plans %+v, as the first %+v\n%v", looks, want.State.Rollouts, record, w)
+			}
+		}
+		seen["rollouts"] += len(got.State.Rollouts)
+		want.State, got.State = rollout.State{}, rollout.State{}
+		if diff := cmp.Diff(text(t, want), text(t, got)); diff != "" {
+			t.Fatalf("after %d plans (-) and as the first (+), at %v:\n%s\n%v", looks, last, diff, w)
+		}
+		if looks > 1 {
+			seen["after a while"]++
+		}
+		count(seen, got)
+	}, "after a while", "rollouts", "rollout_not_due", "slot_full", "start alone")
+}
