@@ -87,11 +87,7 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 		if g.whole == nil {
 			// Targets under other policies may have begun it: there may be many such policies, and everybody is ranked together, from one start.
 			if g.rollouts[k] = w.begun[key]; g.rollouts[k] == nil {
-				base := g.base
-				if _, kept := w.rollouts[key]; !kept {
-					base = w.baseOf(key, rule, g, t)
-				}
-				g.rollouts[k], g.failed[k] = begin(base, true)
+				g.rollouts[k], g.failed[k] = begin(w.baseOf(key, rule, g, t), true)
 				w.begun[key] = g.rollouts[k]
 			}
 		} else {
@@ -101,7 +97,7 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollou
 	return g.rollouts[k], g.failed[k]
 }
 
-// baseOf is when a rollout that has no record begins: when the gates of its version open for the first of those that are ranked together; zero while they are
+// baseOf is when a rollout begins that has no record: when the gates of its version open for the first of those that are ranked together; zero while they are
 // shut for all. Targets under other policies may have other gates, and the first plan may come late, and find those of everybody open. What an override opened for
 // a resource alone does not count.
 func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) time.Time {
@@ -136,7 +132,8 @@ func (w *work) placeOf(g *gate, k int, rule *compiledRule, i int32) (due time.Ti
 	}
 	t := &w.targets[i]
 	key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: g.created.ID}
-	if _, started := w.rollouts[key]; !started && w.baseOf(key, rule, g.whole, t).IsZero() {
+	base := w.baseOf(key, rule, g.whole, t)
+	if _, started := w.rollouts[key]; !started && base.IsZero() {
 		return w.placeIn(g, k, rule, i)
 	}
 	due, position, r, err = w.placeIn(g.whole, k, rule, i)

@@ -789,7 +789,9 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 		}
 		later := slices.DeleteFunc(again.Start, func(start rollout.Start) bool {
 			// Who is down already lets others follow on its resource. Where an override alone took it down they wait for that to be saved: it might have been left out.
-			return start.Reason == "slot_already_down" && slices.ContainsFunc(w.plan.Start, func(x rollout.Start) bool { return x.Resource == start.Resource && x.Reason == rollout.ReasonOverridden })
+			return start.Reason == "slot_already_down" && slices.ContainsFunc(w.plan.Start, func(x rollout.Start) bool {
+				return x.Resource == start.Resource && x.Reason == rollout.ReasonOverridden
+			})
 		})
 		if all && len(later) > 0 {
 			t.Fatalf("the whole plan %q was carried out, and %q start\n%v", started(w.plan), started(again), w)
