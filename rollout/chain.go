@@ -298,6 +298,9 @@ func (w *work) memberRules(p *Plan, b *bracketWork, i, n int32, starts bool) ([]
 			own.Verdict = Verdict{Status: Allowed, Reason: ReasonNotApplicable, Rule: own.Rule}
 		}
 	}
+	if len(listed) == 0 && !starts && t.running(v.ID) { // a job of the host's own may be
+		return append(rules, RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonStarted}}), ProspectKept
+	}
 	if len(listed) == 0 && !starts {
 		listed = []Verdict{w.verdict(b, t.Resource, b.plan.Evaluate(b.state, t.Resource, t.Deployment, v.ID, w.now), nil)}
 	}

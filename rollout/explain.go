@@ -103,11 +103,8 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 			if chosen && own.Prospect == ProspectWaits && !own.blocked() {
 				own.Prospect = ProspectSuperseded
 			}
-		case n == floor:
+		case n == floor && (n == t.current || t.running(v.ID)):
 			own.Rules, own.Prospect = w.memberRules(p, b, i, n, starts)
-			if !starts && !own.blocked() {
-				own.Prospect = ProspectKept
-			}
 		case b != nil && (starts || own.Listed): // whatever is said below: a group that is locked runs its versions
 			own.Rules, own.Prospect = w.memberRules(p, b, i, n, starts)
 		case v.CreatedAt.After(w.now):
@@ -124,6 +121,9 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 				own.Rules = append(own.Rules, w.slotRules(p, i, v.ID)...)
 				chosen = len(e.Held) == 0
 			}
+		}
+		if b != nil && own.Prospect == ProspectWaits && !own.blocked() {
+			own.Prospect = ProspectKept
 		}
 		e.Versions = append(e.Versions, own)
 	}
