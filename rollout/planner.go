@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
@@ -105,6 +107,8 @@ func (p *Planner) load(ctx context.Context) (stored, error) {
 			s.revisions[entry.Key] = entry.Revision
 		}
 	}
+	// The store lists them by other texts: see [PoolRecordKey].
+	slices.SortFunc(s.state.Pools, func(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) })
 	return s, nil
 }
 

@@ -117,6 +117,24 @@ func TestPlannerSavesPools(t *testing.T) {
 	}
 }
 
+// TestPlannerReadsPoolsInOrder: the store lists the records by the texts of their keys, in which P-x comes after P/east. A record that did not change is found
+// all the same, and not written.
+func TestPlannerReadsPoolsInOrder(t *testing.T) {
+	store := &recordingStore{Store: &bracket.MemoryStore{}}
+	planner := rollout.Planner{Store: store, Clock: clock.NewFake(t0), Policies: compile(t, policy(`{"id":"P-x","resourceConcurrency":{"groupSelector":"true","limit":1}},
+		{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['cluster']"}}`))}
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	plan, err := planner.Plan(t.Context(), s)
+	if want := []string{"save pool/P-x", "save pool/P%2Feast"}; err != nil || !slices.Equal(store.writes, want) {
+		t.Fatalf("writes %q, want %q, %v", store.writes, want, err)
+	}
+	add(&s, plan.Start[0], job(plan.Start[0], t0, rollout.JobInProgress))
+	store.writes = nil
+	if _, err := planner.Plan(t.Context(), s); err != nil || len(store.writes) > 0 {
+		t.Errorf("nothing changed: writes %q, %v", store.writes, err)
+	}
+}
+
 // TestPlannerWithoutAPlan: whatever write fails, and whatever is wrong with what is to be planned, there is an error and no plan. A record that somebody else has
 // deleted is gone.
 func TestPlannerWithoutAPlan(t *testing.T) {
