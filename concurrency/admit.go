@@ -22,8 +22,8 @@ func (l *ledger) free(who int32, c *Candidate) Reason {
 		if at == none || !l.places[at].down {
 			return ""
 		}
-		if !l.places[at].counting && l.pools[pool].family != none {
-			return "" // it needs no place but, since it will count from now on, perhaps a key
+		if !l.places[at].keyed && l.pools[pool].family != none {
+			return "" // it needs no place but, since it will make the key active from now on, perhaps a key
 		}
 	}
 	return l.reason(who, c)
@@ -78,7 +78,7 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 		own, reason := false, Reason("")
 		at := l.placeIn(who, pool)
 		if at != none {
-			if l.places[at].counting {
+			if l.places[at].keyed || l.places[at].counting && p.family == none {
 				continue
 			}
 			own = l.places[at].reserved
@@ -86,8 +86,8 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 		if at == none || !l.places[at].down {
 			reason = p.refusal(own)
 		}
-		if reason == "" && p.family != none && p.active == 0 {
-			reason = l.keyRefusal(p, needs[:k]) // also for a resource that is down without counting: from now on it counts
+		if reason == "" && p.family != none && p.keyed == 0 {
+			reason = l.keyRefusal(p, needs[:k]) // also for a resource that is down without a key: from now on it needs one
 		}
 		if reason != "" {
 			refusals = append(refusals, Refusal{Pool: pool, Reason: reason})
@@ -98,7 +98,7 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 
 // open reports whether the pool has a place and a key for everybody.
 func (p *poolState) open() bool {
-	return p.active+p.reserved < p.max && (p.family == none || p.active > 0)
+	return p.active+p.reserved < p.max && (p.family == none || p.keyed > 0)
 }
 
 // refusal returns why the pool has no place for one more resource; own: a place is reserved for this very resource.
@@ -122,7 +122,7 @@ func (l *ledger) keyRefusal(p *poolState, before []int32) Reason {
 	f := &l.families[p.family]
 	keys := f.active
 	for _, other := range before {
-		if o := &l.pools[other]; o.family == p.family && o.active == 0 {
+		if o := &l.pools[other]; o.family == p.family && o.keyed == 0 {
 			keys++
 		}
 	}
@@ -137,7 +137,7 @@ func (l *ledger) keyRefusal(p *poolState, before []int32) Reason {
 
 // hasRoom reports whether the pool has a place, and a key, that is neither taken nor reserved.
 func (l *ledger) hasRoom(p *poolState) bool {
-	return p.refusal(false) == "" && (p.family == none || p.active > 0 || l.keyRefusal(p, nil) == "")
+	return p.refusal(false) == "" && (p.family == none || p.keyed > 0 || l.keyRefusal(p, nil) == "")
 }
 
 // reserve keeps for a refused candidate, if one of its pools is strict, the places that it would have taken.
@@ -170,7 +170,7 @@ func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
 		at := l.place(who, pool)
 		l.places[at].reserved = true
 		l.reservations = append(l.reservations, at)
-		if p.family != none && p.active == 0 && p.reserved == 0 {
+		if p.family != none && p.keyed == 0 && p.reserved == 0 {
 			l.families[p.family].reserved++
 		}
 		p.reserved++
@@ -184,21 +184,19 @@ func (l *ledger) takeNew(claims []Claim, c *Candidate) []Claim {
 		p := &l.pools[pool]
 		claims = append(claims, l.issue(pool))
 		p.active++
-		if p.active == 1 {
-			l.key(p, 1)
-		}
+		l.unlock(p)
 	}
 	return claims
 }
 
-// takeDown is take for a resource that is down and counts in all pools it needs, if they are such: not even new leases are entered, and the caller
+// takeDown is take for a resource that is down and keyed in all pools it needs, if they are such: not even new leases are entered, and the caller
 // must be able to do so when the resource comes up again.
 func (l *ledger) takeDown(claims []Claim, who int32, c *Candidate) (_ []Claim, ok, added bool) {
 	before := len(claims)
 	for _, pool := range l.ordered(c.Needs) {
 		claim := Claim{Pool: pool}
 		at := l.placeIn(who, pool)
-		if at == none || !l.places[at].counting || l.places[at].departed {
+		if at == none || !l.places[at].keyed || l.places[at].departed {
 			return claims[:before], false, false
 		}
 		if h := l.heldBy(at, c.Group); h != none {
@@ -233,7 +231,7 @@ func (l *ledger) enter(who int32, group string, claims []Claim) {
 		at := l.place(who, claim.Pool)
 		if l.heldBy(at, group) == none {
 			l.hold(at, group, claim.Token)
-			l.places[at].down, l.places[at].counting = true, true
+			l.places[at].down, l.places[at].counting, l.places[at].keyed = true, true, true
 		}
 	}
 }
@@ -255,6 +253,7 @@ func (l *ledger) take(claims []Claim, who int32, c *Candidate) []Claim {
 			h = l.hold(at, c.Group, 0)
 			l.added = append(l.added, h)
 		}
+		l.holds[h].keyless = false
 		claim := Claim{Pool: pool, Revision: p.revision, Token: l.holds[h].token}
 		if claim.Token == 0 {
 			claim = l.issue(pool)
@@ -276,7 +275,7 @@ func (l *ledger) unreserve(at int32) {
 	l.places[at].reserved = false
 	p := &l.pools[l.places[at].pool]
 	p.reserved--
-	if p.family != none && p.active == 0 && p.reserved == 0 {
+	if p.family != none && p.keyed == 0 && p.reserved == 0 {
 		l.families[p.family].reserved--
 	}
 }

@@ -62,6 +62,30 @@ type Record struct {
 	NextToken uint64 `json:"nextToken"`
 	// Leases are in ascending order of (resource, group), one per holder.
 	Leases []Lease `json:"leases"`
+	// Confirmed are, in the record under the key of a Family, the leases of its pools that somebody began under, in ascending order. Whoever begins adds its
+	// own after the records of the pools, and dispatches only then: who holds a lease that is not listed came no further than to claim it. Nil: nobody keeps
+	// the list, and it says nothing.
+	Confirmed []Confirmation `json:"confirmed,omitzero"`
+}
+
+// Confirmation names a lease: no other one of the pool ever has its token.
+type Confirmation struct {
+	Pool  string `json:"pool"` // key
+	Token uint64 `json:"token"`
+}
+
+// Compare is the order of confirmations: by pool, then by token.
+func (c Confirmation) Compare(o Confirmation) int {
+	return cmp.Or(cmp.Compare(c.Pool, o.Pool), cmp.Compare(c.Token, o.Token))
+}
+
+// Confirms reports whether a lease is listed, or nobody keeps a list.
+func (r Record) Confirms(l Lease) bool {
+	if r.Confirmed == nil {
+		return true
+	}
+	_, listed := slices.BinarySearchFunc(r.Confirmed, Confirmation{l.Pool, l.Token}, Confirmation.Compare)
+	return listed
 }
 
 // NewRecord returns the record of a pool that nobody ever used, at revision 0.
@@ -118,6 +142,14 @@ func (r Record) Validate() error {
 		}
 		if i > 0 && r.Leases[i-1].Holder.compare(l.Holder) >= 0 {
 			f.add(fmt.Sprintf("leases[%d]", i), CodeConflict, nil, "%s %s: leases must be in ascending order of resource and group, one per holder", l.Resource, l.Group)
+		}
+	}
+	for i, c := range r.Confirmed {
+		if c.Pool == "" || c.Token == 0 {
+			f.add(fmt.Sprintf("confirmed[%d]", i), CodeRequired, nil, "must name a pool and a token from 1 on")
+		}
+		if i > 0 && r.Confirmed[i-1].Compare(c) >= 0 {
+			f.add(fmt.Sprintf("confirmed[%d]", i), CodeConflict, nil, "%s %d: leases must be in ascending order of pool and token, each once", c.Pool, c.Token)
 		}
 	}
 	return f.err()

@@ -195,6 +195,40 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
+// TestConfirms: a list that nobody keeps says nothing of a lease; an empty one says that nobody began under it, and is stored as one.
+func TestConfirms(t *testing.T) {
+	h := Holder{"n1", "a"}
+	first := issue(t, NewRecord("p/a"), h, epoch)
+	again, err := first.Release(h, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again = issue(t, again, h, epoch)
+	for _, row := range []struct {
+		list          []Confirmation
+		first, second bool
+		text          string
+		why           string
+	}{
+		{nil, true, true, "", "nobody keeps it"},
+		{[]Confirmation{}, false, false, `,"confirmed":[]`, "nobody began"},
+		{[]Confirmation{{"p/a", 1}, {"p/b", 2}}, true, false, `,"confirmed":[{"pool":"p/a","token":1},{"pool":"p/b","token":2}]`, "a lease that was given back and taken again is another one"},
+	} {
+		family := NewRecord("p")
+		family.Confirmed = row.list
+		if family.Confirms(first.Leases[0]) != row.first || family.Confirms(again.Leases[0]) != row.second {
+			t.Errorf("%s: %v and %v", row.why, family.Confirms(first.Leases[0]), family.Confirms(again.Leases[0]))
+		}
+		text, err := json.Marshal(family)
+		if want := `{"schema":1,"key":"p","revision":0,"nextToken":1,"leases":[]` + row.text + `}`; err != nil || string(text) != want {
+			t.Errorf("%s: %s, %v", row.why, text, err)
+		}
+		if back, err := ParseRecord(text); err != nil || cmp.Diff(family, back) != "" {
+			t.Errorf("%s: %+v, %v", row.why, back, err)
+		}
+	}
+}
+
 func TestRecordJSON(t *testing.T) {
 	r := issue(t, NewRecord("zone/a"), Holder{"n1", "g/7"}, epoch.Add(123456789))
 	r, _ = r.Quarantine(Holder{"n1", "g/7"}, 1, "stuck")
@@ -217,6 +251,9 @@ func TestRecordJSON(t *testing.T) {
 	lease := func(fields string) string {
 		return `{"schema":1,"key":"p","revision":0,"nextToken":9,"leases":[` + fields + `]}`
 	}
+	confirmed := func(list string) string {
+		return `{"schema":1,"key":"p","revision":0,"nextToken":1,"leases":[],"confirmed":[` + list + `]}`
+	}
 	const good = `{"pool":"p","resource":"n1","group":"a","token":1,"state":"active","since":"2026-03-10T09:00:00Z","progressAt":"2026-03-10T09:00:00Z"}`
 	for _, c := range []struct {
 		text string
@@ -234,6 +271,9 @@ func TestRecordJSON(t *testing.T) {
 		{lease(good + "," + strings.Replace(good, `"n1"`, `"n2"`, 1)), []string{"duplicate leases[1].token: 1: is also"}, "one token twice"},
 		{lease(good + "," + strings.Replace(good, `"token":1`, `"token":2`, 1)), []string{"conflict leases[1]: n1 a"}, "one holder twice"},
 		{lease(good + "," + strings.Replace(strings.Replace(good, `"token":1`, `"token":2`, 1), `"n1"`, `"n0"`, 1)), []string{"conflict leases[1]: n0 a"}, "out of order"},
+		{confirmed(`{"pool":"p/a","token":0},{"token":1}`), []string{"required confirmed[0]", "required confirmed[1]", "conflict confirmed[1]:  1"}, "leases of nobody"},
+		{confirmed(`{"pool":"p/a","token":2},{"pool":"p/a","token":2}`), []string{"conflict confirmed[1]: p/a 2"}, "a lease twice"},
+		{confirmed(`{"pool":"p/b","token":1},{"pool":"p/a","token":2}`), []string{"conflict confirmed[1]: p/a 2"}, "pools out of order"},
 		{``, []string{"syntax the document is empty"}, "nothing"},
 	} {
 		got, err := ParseRecord([]byte(c.text))

@@ -42,6 +42,7 @@ type poolState struct {
 	starts   int
 	order    int32 // place in the ascending order of keys
 	family   int32 // none: no limit on keys
+	keyed    int32 // resources with a keyed place: with one the pool is among the active ones of its family
 	unknown  bool
 	strict   bool
 }
@@ -55,8 +56,8 @@ type quarantine struct {
 // family counts the pools of one rule that have an active member.
 type family struct {
 	max      int
-	active   int // pools with active > 0
-	reserved int // pools with active = 0 and reserved > 0
+	active   int // pools with keyed > 0
+	reserved int // pools with keyed = 0 and reserved > 0
 }
 
 // place is one resource in one pool.
@@ -68,6 +69,7 @@ type place struct {
 	departed    bool // no member: its leases do not count
 	down        bool // unavailable, or a member with a lease, counting or not
 	counting    bool // it is in the pool's active
+	keyed       bool // it counts, by more than leases of holders who are keyless
 	reserved    bool // it is in the pool's reserved
 }
 
@@ -78,6 +80,7 @@ type hold struct {
 	token    uint64 // 0: an active job alone
 	stored   bool   // known before this batch: only such a lease makes a holder
 	forgiven bool   // quarantined, and covered by the allowance
+	keyless  bool   // its holder came no further than to claim it
 }
 
 // quarantined is a quarantined lease of a member.
@@ -195,12 +198,16 @@ func (l *ledger) countHolders(i int32, p *Pool, running map[Holder]bool, now tim
 	summary, stalled := &l.summaries[i], &l.stalled[i]
 	summary.Holders = make([]Holder, 0, len(p.Record.Leases)+len(p.Jobs))
 	stalled.allowance = p.QuarantineAllowance.Of(p.Total, Floor)
+	keyless := make(map[Holder]bool, len(p.Keyless))
+	for _, holder := range p.Keyless {
+		keyless[holder] = true
+	}
 	for _, lease := range p.Record.Leases {
 		holder := lease.Holder
 		summary.Holders = append(summary.Holders, holder)
 		at := l.place(l.resource(lease.Resource), i)
 		h := l.hold(at, lease.Group, lease.Token)
-		l.holds[h].stored = true
+		l.holds[h].stored, l.holds[h].keyless = true, keyless[holder]
 		if l.isQuarantined(i, p, lease, running, now) {
 			summary.Quarantined = append(summary.Quarantined, holder)
 			if !l.places[at].departed {
@@ -215,11 +222,14 @@ func (l *ledger) countHolders(i int32, p *Pool, running map[Holder]bool, now tim
 	l.forgive(stalled)
 	for _, h := range p.Jobs {
 		at := l.place(l.resource(h.Resource), i)
-		if l.heldBy(at, h.Group) == none {
+		held := l.heldBy(at, h.Group)
+		if held == none {
 			summary.Holders = append(summary.Holders, h)
-			l.holds[l.hold(at, h.Group, 0)].stored = true
-			l.recount(at)
+			held = l.hold(at, h.Group, 0)
+			l.holds[held].stored = true
 		}
+		l.holds[held].keyless = false
+		l.recount(at)
 	}
 	if len(p.Jobs) > 0 {
 		slices.SortFunc(summary.Holders, Holder.compare)
@@ -253,29 +263,40 @@ func (l *ledger) forgive(q *quarantine) {
 	}
 }
 
-// recount derives from a place's leases whether it is down and whether it counts.
+// recount derives from a place's leases whether it is down, whether it counts, and whether it makes a key active.
 func (l *ledger) recount(at int32) {
 	place := &l.places[at]
-	counting := place.unavailable
+	counting, keyed := place.unavailable, place.unavailable
 	place.down = counting || place.holds != none && !place.departed
-	for h := place.holds; h != none && place.down && !counting; h = l.holds[h].next {
-		counting = !l.holds[h].forgiven
+	for h := place.holds; h != none && place.down && !keyed; h = l.holds[h].next {
+		counting = counting || !l.holds[h].forgiven
+		keyed = counting && !l.holds[h].forgiven && !l.holds[h].keyless
 	}
-	if counting == place.counting {
-		return
-	}
-	place.counting = counting
 	p := &l.pools[place.pool]
-	if counting {
-		p.active++
-		if p.active == 1 {
-			l.key(p, 1)
+	if counting != place.counting {
+		place.counting = counting
+		if counting {
+			p.active++
+		} else {
+			p.active--
 		}
-		return
 	}
-	p.active--
-	if p.active == 0 {
-		l.key(p, -1)
+	switch {
+	case keyed == place.keyed:
+	case keyed:
+		l.unlock(p)
+	default:
+		if p.keyed--; p.keyed == 0 {
+			l.key(p, -1)
+		}
+	}
+	place.keyed = keyed
+}
+
+// unlock counts one more keyed place.
+func (l *ledger) unlock(p *poolState) {
+	if p.keyed++; p.keyed == 1 {
+		l.key(p, 1)
 	}
 }
 
@@ -374,6 +395,7 @@ func (l *ledger) release(pool int32, holder Holder) bool {
 func (l *ledger) summarize() []Summary {
 	for i := range l.pools {
 		l.summaries[i].Active, l.summaries[i].Starts = l.pools[i].active, l.pools[i].starts
+		l.summaries[i].KeyActive = l.pools[i].family != none && l.pools[i].keyed > 0
 	}
 	return l.summaries
 }

@@ -72,6 +72,23 @@ func (s *scene) running(resource, group string) *scene {
 	return s
 }
 
+func (s *scene) jobs(pool, resource string) *scene {
+	s.pool(pool).Jobs = append(s.pool(pool).Jobs, Holder{resource, "g"})
+	return s
+}
+
+func (s *scene) keyless(pool, resource string) *scene {
+	s.pool(pool).Keyless = append(s.pool(pool).Keyless, Holder{resource, "g"})
+	return s
+}
+
+// begins adds a candidate that only begins.
+func (s *scene) begins(resource, group string, pools ...string) *scene {
+	s.ask(resource, group, pools...)
+	s.candidates[len(s.candidates)-1].Begins = true
+	return s
+}
+
 // ask adds a candidate, ranked after those before.
 func (s *scene) ask(resource, group string, pools ...string) *scene {
 	c := Candidate{Resource: resource, Group: group, Rank: len(s.candidates)}
@@ -197,6 +214,16 @@ func TestPlanRows(t *testing.T) {
 			[]string{"b1 slot_free", "a1 a:pool_unknown", "c1 c:slot_keys_full"}, "of an unknown pool nothing but the key is looked at, the number of keys included"},
 		{"zones, unavailable", zones(1).unavailable("c", "c9").ask("a1", "g", "a").ask("c9", "g", "c"),
 			[]string{"c9 slot_already_down", "a1 a:slot_keys_full"}, "a zone with a dead node is an active one"},
+		{"zones, claimed", zones(1).lease("a", "a1", "g", 0).lease("b", "b1", "g", 0).keyless("a", "a1").keyless("b", "b1").begins("b1", "g", "b").begins("a1", "g", "a").ask("b2", "g", "b"),
+			[]string{"b1 slot_held", "a1 a:slot_keys_full", "b2 b:slot_full"}, "a claim without a key makes no zone active, and keeps its place"},
+		{"zones, claimed and unavailable", zones(1).lease("a", "a1", "g", 0).keyless("a", "a1").unavailable("a", "a1").ask("b1", "g", "b"),
+			[]string{"b1 b:slot_keys_full"}, "a dead node is one, whoever claims it"},
+		{"zones, claimed by two", zones(1).lease("a", "a1", "g", 0).lease("a", "a1", "h", 0).keyless("a", "a1").begins("a1", "g", "a").ask("b1", "g", "b"),
+			[]string{"a1 slot_held", "b1 b:slot_keys_full"}, "another group is at work on the resource, so the zone is active"},
+		{"zones, claimed by who is at work", zones(1).lease("a", "a1", "g", 0).keyless("a", "a1").jobs("a", "a1").ask("b1", "g", "b"),
+			[]string{"b1 b:slot_keys_full"}, "an active job says more than a list of the idle"},
+		{"claimed", newScene(ten(Count(1))).lease("nodes", "n1", "g", 0).keyless("nodes", "n1").begins("n1", "g", "nodes"),
+			[]string{"n1 slot_held"}, "without a family there are no keys"},
 		{"rollback", newScene(ten(Count(1))).lease("nodes", "n1", "g", 0).ask("n1", "g", "nodes"),
 			[]string{"n1 slot_held"}, "a rollback runs in the slot that the group holds"},
 		{"new pool for a holder", newScene(ten(Count(2)), Pool{Key: "zone", Limit: Count(1), Total: 3}).lease("nodes", "n1", "g", 0).lease("zone", "n9", "x", 0).ask("n1", "g", "nodes", "zone"),

@@ -31,6 +31,10 @@ type Pool struct {
 	Unknown bool
 	// Record is the stored record. The zero value stands for a pool that nobody ever used.
 	Record Record
+	// Keyless are holders with a lease in Record who claimed it and came no further: nobody is at work under it, nor will be by that claim. Their places count,
+	// and do not make the pool one of the active ones of its Family. They begin like a holder, but for the key, which they need like everybody. Who is
+	// among Jobs as well is at work. Without a Family it says nothing.
+	Keyless []Holder
 	// Jobs are holders known by their active jobs, as a [JobCounter] reports them. Those with a lease in Record are
 	// counted once; the others hold without a token. Like Unavailable they are read after Record, not before: who is down lets everybody start on
 	// its resource without a further place, and the place of who is not down any more may be another one's by then.
@@ -150,10 +154,12 @@ func (s Snapshot) validate() error {
 // ascending and distinct; Active counts the plan's admissions too. They are to be read only: Unavailable is the snapshot's own list if
 // that is ascending and distinct.
 type Summary struct {
-	Active int // distinct members that hold a counting lease or are unavailable, after the plan's admissions
-	Starts int // leases that the plan's admissions add
-	Total  int // members
-	Max    int // no start that consumes is admitted while Active has reached it
+	Active    int  // distinct members that hold a counting lease or are unavailable, after the plan's admissions
+	Starts    int  // leases that the plan's admissions add
+	KeyActive bool // the pool is among the active ones of its Family, after the plan's admissions
+
+	Total int // members
+	Max   int // no start that consumes is admitted while Active has reached it
 
 	Holders     []Holder // with a lease, or with an active job alone
 	Quarantined []Holder // those of Holders whose lease is quarantined, whether it counts or not

@@ -60,6 +60,11 @@ func drawSnapshot(t *rapid.T, now time.Time) Snapshot {
 		if small("jobs", 6) == 3 {
 			p.Jobs = append(p.Jobs, Holder{resource.Draw(t, "worker"), group.Draw(t, "group")})
 		}
+		for _, l := range p.Record.Leases {
+			if small("keyless", 3) == 3 {
+				p.Keyless = append(p.Keyless, l.Holder)
+			}
+		}
 		if small("unavailable", 5) == 3 {
 			p.Unavailable = append(p.Unavailable, resource.Draw(t, "down"))
 		}
@@ -100,6 +105,17 @@ func mustPlan(t *rapid.T, s Snapshot, candidates []Candidate) Result {
 	return r
 }
 
+// begun takes those who start off the lists of the keyless.
+func begun(s Snapshot, candidates []Candidate, starts []Admitted) {
+	for _, a := range starts {
+		c := &candidates[a.Candidate]
+		for _, claim := range a.Claims {
+			p := &s.Pools[claim.Pool]
+			p.Keyless = slices.DeleteFunc(slices.Clone(p.Keyless), func(h Holder) bool { return h == Holder{c.Resource, c.Group} })
+		}
+	}
+}
+
 // apply carries out starts and returns the snapshot afterwards.
 func apply(t *rapid.T, s Snapshot, candidates []Candidate, starts []Admitted) Snapshot {
 	records, err := Apply(s, candidates, starts, epoch)
@@ -107,6 +123,7 @@ func apply(t *rapid.T, s Snapshot, candidates []Candidate, starts []Admitted) Sn
 		t.Fatal(err)
 	}
 	s.Pools = slices.Clone(s.Pools)
+	begun(s, candidates, starts)
 	for _, r := range records {
 		for i := range s.Pools {
 			if s.Pools[i].Key == r.Key {
@@ -215,10 +232,11 @@ func TestI4(t *testing.T) {
 		other := Snapshot{Pools: make([]Pool, len(s.Pools)), Running: slices.Clone(s.Running)}
 		slices.Reverse(other.Running)
 		for i, p := range s.Pools {
-			p.Jobs, p.Unavailable, p.Departed = slices.Clone(p.Jobs), slices.Clone(p.Unavailable), slices.Clone(p.Departed)
+			p.Jobs, p.Unavailable, p.Departed, p.Keyless = slices.Clone(p.Jobs), slices.Clone(p.Unavailable), slices.Clone(p.Departed), slices.Clone(p.Keyless)
 			slices.Reverse(p.Jobs)
 			slices.Reverse(p.Unavailable)
 			slices.Reverse(p.Departed)
+			slices.Reverse(p.Keyless)
 			other.Pools[place[i]] = p
 		}
 		moved := make([]Candidate, len(candidates))
@@ -234,11 +252,11 @@ func TestI4(t *testing.T) {
 		}
 		got := say(other, moved, mustPlan(t, other, moved))
 		for i := range s.Pools {
-			if got.active[place[i]] != want.active[i] {
-				t.Fatalf("I4: active %v, want %v", got.active, want.active)
+			if got.active[place[i]] != want.active[i] || got.keys[place[i]] != want.keys[i] {
+				t.Fatalf("I4: active %v %v, want %v %v", got.active, got.keys, want.active, want.keys)
 			}
 		}
-		got.active, want.active = nil, nil
+		got.active, want.active, got.keys, want.keys = nil, nil, nil, nil
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(verdicts{})); diff != "" {
 			t.Fatal("I4: ", diff)
 		}

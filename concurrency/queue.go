@@ -103,13 +103,13 @@ func (q *Queue) Release(pool int, h Holder, revision uint64) error {
 		return fmt.Errorf("concurrency: no pool %d of %d", pool, len(q.ledger.pools))
 	}
 	p := &q.ledger.pools[pool]
-	before := p.active
+	active, keyed := p.active, p.keyed
 	if !q.ledger.release(int32(pool), h) {
 		return fmt.Errorf("%w: %s %s holds nothing in pool %s", ErrFenced, h.Resource, h.Group, q.keys[pool])
 	}
 	p.revision = revision
-	if p.active < before {
-		q.wake(pool, p.active == 0)
+	if p.active < active || p.keyed < keyed {
+		q.wake(pool, p.keyed == 0)
 	}
 	q.sort(h.Resource, none)
 	if q.ledger.stalled != nil {

@@ -76,6 +76,7 @@ func (m *queueModel) release(t *rapid.T) {
 		p.Record = record
 	}
 	p.Jobs = slices.DeleteFunc(slices.Clone(p.Jobs), func(j Holder) bool { return j == h })
+	p.Keyless = slices.DeleteFunc(slices.Clone(p.Keyless), func(j Holder) bool { return j == h })
 	if err := m.queue.Release(pool, h, p.Record.Revision); err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +122,7 @@ func (m *queueModel) admit(t *rapid.T) {
 		t.Fatal(err)
 	}
 	m.store(t, records)
+	begun(m.snapshot, candidates, plan.Admitted)
 	if m.queue.Len() != len(m.waiting) {
 		t.Fatalf("%d wait, want %d", m.queue.Len(), len(m.waiting))
 	}
@@ -302,6 +304,15 @@ func TestQueueKeys(t *testing.T) {
 	})
 	runQueue(t, families(), []queueStep{waiting,
 		{add: []Candidate{ask("p1", 8, 5, 3)}, want: []string{"p1", "d1"}, why: "the holder makes its zone active without asking for a key, and leaves one place"},
+	})
+	begin := func(resource string, rank int, needs ...int32) Candidate {
+		return Candidate{resource, "g", rank, needs, true}
+	}
+	claimed := zones(1).lease("a", "a1", "g", 0).lease("b", "b1", "g", 0).keyless("a", "a1").keyless("b", "b1")
+	runQueue(t, claimed, []queueStep{
+		{add: []Candidate{begin("a1", 2, 0), begin("b1", 1, 1), ask("b2", 3, 1)}, want: []string{"b1"}, why: "two claims, and one key"},
+		{release: []string{"b b1"}, want: []string{"a1"}, why: "it goes to the other one"},
+		{release: []string{"a a1"}, want: []string{"b2"}, why: "and is there for everybody"},
 	})
 	zone := func(key string, limit int) Pool {
 		return Pool{Key: key, Limit: Count(limit), Total: 3, Family: "F", MaxActiveKeys: 1, StuckAfter: time.Hour, OnStuck: Quarantine, QuarantineAllowance: Count(1)}

@@ -16,6 +16,7 @@ type reference struct {
 	leases   []map[Holder]Lease      // per pool; State is the effective one; token 0: job alone
 	before   []map[Holder]Lease      // leases when first asked
 	reserved map[int]map[string]bool // per pool: resources
+	begun    []map[Holder]bool       // per pool: those of the batch
 	tokens   []uint64
 	stuck    []string
 	next     time.Time
@@ -51,6 +52,7 @@ func newReference(s Snapshot, now time.Time) *reference {
 		r.leases = append(r.leases, leases)
 		r.tokens = append(r.tokens, token)
 		r.reserved[i] = map[string]bool{}
+		r.begun = append(r.begun, map[Holder]bool{})
 	}
 	slices.Sort(r.stuck)
 	return r
@@ -96,6 +98,23 @@ func (r *reference) activeIn(pool int) map[string]bool {
 	return active
 }
 
+// keyedIn are those that make the key of the pool active.
+func (r *reference) keyedIn(pool int) map[string]bool {
+	p := r.snapshot.Pools[pool]
+	keyed := map[string]bool{}
+	for resource := range r.activeIn(pool) {
+		keyed[resource] = slices.Contains(p.Unavailable, resource)
+	}
+	forgiven := r.forgiven(pool)
+	for h := range r.leases[pool] {
+		if r.activeIn(pool)[h.Resource] && !forgiven[h] && (!slices.Contains(p.Keyless, h) || slices.Contains(p.Jobs, h) || r.begun[pool][h]) {
+			keyed[h.Resource] = true
+		}
+	}
+	maps.DeleteFunc(keyed, func(_ string, is bool) bool { return !is })
+	return keyed
+}
+
 func (r *reference) downIn(pool int, resource string) bool {
 	p := r.snapshot.Pools[pool]
 	if p.Unknown {
@@ -137,7 +156,7 @@ func (r *reference) free(c Candidate) Reason {
 		return SlotHeld
 	}
 	for _, pool := range c.Needs {
-		if !r.downIn(int(pool), c.Resource) || !r.activeIn(int(pool))[c.Resource] && r.snapshot.Pools[pool].Family != "" {
+		if !r.downIn(int(pool), c.Resource) || !r.keyedIn(int(pool))[c.Resource] && r.snapshot.Pools[pool].Family != "" {
 			return ""
 		}
 	}
@@ -161,7 +180,7 @@ func (r *reference) reason(c Candidate) Reason {
 func (r *reference) keys(family string, alsoReserved bool) int {
 	n := 0
 	for i, p := range r.snapshot.Pools {
-		if p.Family == family && !p.Unknown && (len(r.activeIn(i)) > 0 || alsoReserved && len(r.reserved[i]) > 0) {
+		if p.Family == family && !p.Unknown && (len(r.keyedIn(i)) > 0 || alsoReserved && len(r.reserved[i]) > 0) {
 			n++
 		}
 	}
@@ -174,7 +193,7 @@ func (r *reference) refusal(pool int, resource string, before []int32) Reason {
 	active, reserved, own := len(r.activeIn(pool)), len(r.reserved[pool]), r.reserved[pool][resource]
 	fresh := 0
 	for _, b := range before {
-		if r.snapshot.Pools[b].Family == p.Family && !r.snapshot.Pools[b].Unknown && len(r.activeIn(int(b))) == 0 {
+		if r.snapshot.Pools[b].Family == p.Family && !r.snapshot.Pools[b].Unknown && len(r.keyedIn(int(b))) == 0 {
 			fresh++
 		}
 	}
@@ -187,7 +206,7 @@ func (r *reference) refusal(pool int, resource string, before []int32) Reason {
 		return SlotFull
 	case active+reserved >= r.max(pool) && !own && !r.downIn(pool, resource):
 		return SlotReserved
-	case p.Family == "" || active > 0:
+	case p.Family == "" || len(r.keyedIn(pool)) > 0:
 		return ""
 	case r.keys(p.Family, false)+fresh >= p.MaxActiveKeys:
 		return SlotKeysFull
@@ -202,6 +221,7 @@ type verdicts struct {
 	admitted []string // candidate reason claims
 	refused  []string // candidate pool=reason …
 	active   []int
+	keys     []bool
 	stuck    []string
 	next     time.Time
 }
@@ -230,6 +250,7 @@ func (r *reference) admit(v *verdicts, c Candidate, reason Reason) {
 			r.leases[pool][h] = l
 		}
 		delete(r.reserved[pool], c.Resource)
+		r.begun[pool][h] = true
 		text += fmt.Sprintf(" %s@%d", r.snapshot.Pools[pool].Key, l.Token)
 	}
 	v.admitted = append(v.admitted, text)
@@ -264,7 +285,7 @@ func (r *reference) plan(candidates []Candidate) verdicts {
 		for i, n := range r.byKey(c.Needs) {
 			pool := int(n)
 			strict = strict || r.snapshot.Pools[pool].Strict && !r.snapshot.Pools[pool].Unknown
-			if r.activeIn(pool)[c.Resource] {
+			if r.activeIn(pool)[c.Resource] && (r.snapshot.Pools[pool].Family == "" || r.keyedIn(pool)[c.Resource]) {
 				continue
 			}
 			if reason := r.refusal(pool, c.Resource, r.byKey(c.Needs)[:i]); reason != "" {
@@ -289,6 +310,7 @@ func (r *reference) plan(candidates []Candidate) verdicts {
 	}
 	for i := range r.snapshot.Pools {
 		v.active = append(v.active, len(r.activeIn(i)))
+		v.keys = append(v.keys, r.snapshot.Pools[i].Family != "" && !r.snapshot.Pools[i].Unknown && len(r.keyedIn(i)) > 0)
 	}
 	return v
 }
@@ -314,6 +336,7 @@ func say(s Snapshot, candidates []Candidate, r Result) verdicts {
 	}
 	for _, p := range r.Pools {
 		v.active = append(v.active, p.Active)
+		v.keys = append(v.keys, p.KeyActive)
 	}
 	for _, stuck := range r.Stuck {
 		v.stuck = append(v.stuck, s.Pools[stuck.Pool].Key+" "+stuck.Lease.Resource+" "+stuck.Lease.Group)

@@ -33,7 +33,9 @@ type Rule struct {
 	// own with this limit. Resources without it share one pool, whose value is empty. Empty: one pool for all members.
 	GroupBy string `json:"groupBy,omitempty"`
 	// MaxActiveKeys is how many values of GroupBy may have an active member at once: a count of at least 1. Unset: any number.
-	// A member that is merely unavailable makes its value active, too: a broken node in another zone keeps new starts within that zone.
+	// A member that is merely unavailable makes its value active, too: a broken node in another zone keeps new starts within that zone. A lease that was claimed
+	// and under which nobody began does not. The record under the rule's own key tells them apart, see [Record]: whoever begins lists its leases there, after
+	// the records of the pools and before it dispatches.
 	MaxActiveKeys Limit `json:"maxActiveKeys,omitzero"`
 	// SharedPool names a pool that all rules with this name share: members are united, leases counted together. Empty: the
 	// rule has a pool of its own. The name must not be the id of a rule without one, since both make the key.

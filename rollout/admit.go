@@ -270,10 +270,7 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 		return func() {}, nil
 	}
 	pools := w.capacity.snapshot.Pools
-	before := make([]concurrency.Record, len(pools))
-	for k := range pools {
-		before[k] = pools[k].Record
-	}
+	before := slices.Clone(pools)
 	counted = map[poolPlace]bool{}
 	jobs := map[poolPlace]bool{}
 	for k := range pools {
@@ -294,7 +291,9 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 			record := &pools[pool].Record
 			first, _ := slices.BinarySearchFunc(record.Leases, at.resource, func(l concurrency.Lease, id string) int { return strings.Compare(l.Resource, id) })
 			if first < len(record.Leases) && record.Leases[first].Resource == at.resource || jobs[at] || counted[at] {
-				continue // held already, by this group or another: nobody is refused
+				// Held already, by this group or another: nobody is refused, also not for the key.
+				pools[pool].Keyless = slices.DeleteFunc(slices.Clone(pools[pool].Keyless), func(h concurrency.Holder) bool { return h.Resource == at.resource })
+				continue
 			}
 			counted[at] = true
 			lease := concurrency.Lease{
@@ -311,11 +310,7 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 			return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
 		})
 	}
-	return func() {
-		for k := range pools {
-			pools[k].Record = before[k]
-		}
-	}, counted
+	return func() { copy(pools, before) }, counted
 }
 
 // borrowed reports whether a candidate was admitted on a place that counts only because another start is forced there.

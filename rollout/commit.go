@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -121,33 +119,6 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 	}
 	p.again(records, own, candidates, admitted, chosen)
 	return p.activate(records, candidates, admitted), nil
-}
-
-// activate notes in a record of the family that somebody begins in pools of which only so many may be active at once. Each of them has a record of its own,
-// so two planners that make different ones active would not notice one another: whoever begins writes this one, last of all, under the condition
-// that nobody else did since it was read.
-func (p *Plan) activate(records []concurrency.Record, candidates []concurrency.Candidate, admitted []concurrency.Admitted) []concurrency.Record {
-	touched := map[string]bool{}
-	for _, start := range admitted {
-		c := &candidates[start.Candidate]
-		for _, claim := range start.Claims {
-			index, known := p.work.capacity.keys[p.State.Pools[claim.Pool].Key]
-			if !known || p.work.capacity.snapshot.Pools[index].Family == "" || p.executes(c) {
-				continue
-			}
-			touched[p.work.capacity.snapshot.Pools[index].Family] = true
-		}
-	}
-	for _, family := range slices.Sorted(maps.Keys(touched)) {
-		k, known := slices.BinarySearchFunc(records, family, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
-		if !known {
-			records = slices.Insert(records, k, concurrency.NewRecord(family))
-		}
-		if records[k].NextToken < math.MaxUint64 {
-			records[k].NextToken++
-		}
-	}
-	return records
 }
 
 // executes reports whether a start is of an execution that was open before it.

@@ -148,7 +148,7 @@ func (w *work) unproved(result concurrency.Result) bool {
 		return false
 	}
 	return w.doubt(result, func(c *candidate, admitted concurrency.Admitted, pool int32) concurrency.Reason {
-		if admitted.Reason == concurrency.SlotHeld {
+		if c.forced || admitted.Reason == concurrency.SlotHeld {
 			return ""
 		}
 		return places[poolPlace{pool, c.resource}]
@@ -160,9 +160,6 @@ func (w *work) doubt(result concurrency.Result, why func(c *candidate, admitted 
 	for _, admitted := range result.Admitted {
 		k := w.turns[admitted.Candidate]
 		c := &w.candidates[k]
-		if c.forced {
-			continue
-		}
 		for _, claim := range admitted.Claims {
 			if reason := why(c, admitted, claim.Pool); reason != "" {
 				if w.doubted == nil {
@@ -195,11 +192,11 @@ func (w *work) overfull(result concurrency.Result) []concurrency.Reason {
 	return reasons
 }
 
-// activeKeys counts the pools of each family that have an active member.
+// activeKeys counts the pools of each family that are among the active ones.
 func (w *work) activeKeys(result concurrency.Result) map[string]int {
 	keys := map[string]int{}
 	for k, p := range w.capacity.snapshot.Pools {
-		if result.Pools[k].Active > 0 {
+		if result.Pools[k].KeyActive {
 			keys[p.Family]++
 		}
 	}
@@ -270,63 +267,4 @@ func (w *work) allOf(refusals []concurrency.Refusal, k int32, c *concurrency.Can
 	key := func(r concurrency.Refusal) string { return w.capacity.snapshot.Pools[r.Pool].Key }
 	slices.SortStableFunc(all, func(a, b concurrency.Refusal) int { return strings.Compare(key(a), key(b)) })
 	return all, true
-}
-
-// keyless doubts whoever begins in a pool that counts as active for nothing but claims and jobs that nobody is seen to use any more, while more
-// pools of its family are active than may be: two planners claimed in different ones at the same time, and one of them noticed too late. It reports
-// whether there was anybody.
-func (w *work) keyless(result concurrency.Result) bool {
-	pools := w.capacity.snapshot.Pools
-	keys := w.activeKeys(result)
-	if !slices.ContainsFunc(pools, func(p concurrency.Pool) bool { return p.Family != "" && keys[p.Family] > p.MaxActiveKeys }) {
-		return false
-	}
-	idle := map[poolHolder]bool{}
-	for _, lease := range w.idle {
-		idle[poolHolder{lease.Pool, lease.Holder}] = true
-	}
-	return w.doubt(result, func(c *candidate, admitted concurrency.Admitted, pool int32) concurrency.Reason {
-		p := &pools[pool] // an execution that is open uses its own
-		if p.Family != "" && keys[p.Family] > p.MaxActiveKeys && !w.inUse(pool, idle) && !w.usedIn(c, p.Record) {
-			return concurrency.SlotKeysFull
-		}
-		return ""
-	})
-}
-
-type poolHolder struct {
-	pool string
-	concurrency.Holder
-}
-
-// inUse reports whether somebody is at work in a pool, by more than a job that the snapshot shows.
-func (w *work) inUse(pool int32, idle map[poolHolder]bool) bool {
-	p := &w.capacity.snapshot.Pools[pool]
-	observed := 0
-	for _, at := range w.capacity.observed {
-		if at.pool == pool {
-			observed++
-		}
-	}
-	return len(p.Unavailable) > 0 || len(p.Jobs) > observed ||
-		slices.ContainsFunc(p.Record.Leases, func(l concurrency.Lease) bool { return !idle[poolHolder{p.Key, l.Holder}] })
-}
-
-// usedIn reports whether a target outside brackets had a job under the lease that it has in a pool, as it is: a job that was seen before the last start under it says
-// nothing, whatever instant it was created at, for the clocks of planners differ. In doubt it has not: then all wait until the leases are given back.
-func (w *work) usedIn(c *candidate, record concurrency.Record) bool {
-	if c.member != nil {
-		return false
-	}
-	lease, held := record.Lease(concurrency.Holder{Resource: c.resource, Group: w.group(c)})
-	if !held {
-		return false
-	}
-	jobs := w.targets[c.target].Jobs
-	for k := range jobs {
-		if !jobs[k].CreatedAt.Before(lease.Since) && proves(jobs, k, lease.ProgressAt) {
-			return true
-		}
-	}
-	return false
 }

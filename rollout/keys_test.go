@@ -2,9 +2,11 @@ package rollout_test
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/bracket/brackettest"
@@ -64,6 +66,74 @@ func TestPlannersShareKeys(t *testing.T) {
 	}
 }
 
+// TestPlannersStopBetweenKeys: two planners claim in different zones, where one zone may be active, and each stops after some of its writes, the second one
+// between two of the first. Whatever they leave, the fleet goes on: one zone after the other, and nobody has to give anything back.
+func TestPlannersStopBetweenKeys(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`))
+	both := false // zones were left with claims that nobody had confirmed
+	for _, used := range []bool{false, true} {
+		for at := range 6 * 6 * 6 {
+			between, first, second := at%6, at/6%6, at/36 // writes of the first before the turn of the second, and of each before it stops
+			inner, now := &bracket.MemoryStore{}, clock.NewFake(t0)
+			s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+			for k := range s.Resources {
+				s.Resources[k].Metadata = map[string]string{"zone": s.Resources[k].ID}
+			}
+			turn := func(store bracket.Store, s rollout.Snapshot) []rollout.Start {
+				plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: now}).Plan(t.Context(), s)
+				if err != nil && !errors.Is(err, brackettest.ErrCrashed) {
+					t.Fatal(err)
+				}
+				return plan.Start
+			}
+			only := func(resource string) rollout.Snapshot {
+				own := s
+				own.Targets = slices.Clone(s.Targets)
+				for k := range own.Targets {
+					if own.Targets[k].Resource != resource {
+						own.Targets[k].Current = "v2"
+					}
+				}
+				return own
+			}
+			if used { // somebody was here before
+				start := turn(inner, only("r3"))[0]
+				add(&s, start, job(start, t0, rollout.JobSuccessful))
+			}
+			var confirmed []rollout.Start
+			now.Advance(time.Minute)
+			confirmed = append(turn(brackettest.NewFaultStore(inner, func(c brackettest.Call) brackettest.Fault {
+				if c.Method == "Save" && c.Write == between {
+					confirmed = turn(brackettest.NewFaultStore(inner, brackettest.CrashAfter(second)), only("r2"))
+				}
+				return brackettest.CrashAfter(first)(c)
+			}), only("r1")), confirmed...)
+			if len(confirmed) > 1 {
+				t.Fatalf("writes %d, %d, %d, somebody before %v: both begin", between, first, second, used)
+			}
+			idle := 0
+			for _, zone := range []string{"r1", "r2"} {
+				value, _, err := inner.Load(t.Context(), rollout.PoolRecordKey("P/"+zone))
+				if err == nil && strings.Contains(string(value), `"resource"`) && !slices.ContainsFunc(storedPool(t, inner, "P").Confirmed, func(c concurrency.Confirmation) bool { return c.Pool == "P/"+zone }) {
+					idle++
+				}
+			}
+			both = both || idle == 2
+			for round := 0; len(s.Targets[0].Jobs)+len(s.Targets[1].Jobs)+len(s.Targets[2].Jobs) < 3; round++ {
+				now.Advance(time.Minute)
+				list := turn(inner, s)
+				if len(list) != 1 || round == 0 && len(confirmed) > 0 && list[0].Run != confirmed[0].Run {
+					t.Fatalf("writes %d, %d, %d, somebody before %v: round %d starts %+v, beside %+v", between, first, second, used, round, list, confirmed)
+				}
+				add(&s, list[0], job(list[0], now.Now(), rollout.JobSuccessful))
+			}
+		}
+	}
+	if !both {
+		t.Error("they never stopped both between their claims and the record of the family")
+	}
+}
+
 // TestKeysActiveBeyondLimit: two planners have claimed in two zones, where one may be active. Whoever would begin on a claim alone waits; who is at work, or was
 // under the claim that it has, goes on.
 func TestKeysActiveBeyondLimit(t *testing.T) {
@@ -73,6 +143,23 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		return func(s *rollout.Snapshot) {
 			start := rollout.Start{TargetID: rollout.TargetID{Resource: resource, Environment: "prod", Deployment: "a"}, Run: resource + "/prod/a/v2/1", Version: "v2"}
 			add(s, start, job(start, minute(at), status))
+		}
+	}
+	confirm := func(zones ...string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			family := concurrency.NewRecord("P")
+			family.Confirmed = []concurrency.Confirmation{}
+			for _, zone := range zones {
+				family.Confirmed = append(family.Confirmed, concurrency.Confirmation{Pool: "P/" + zone, Token: 1})
+			}
+			s.State.Pools = append(s.State.Pools, family)
+		}
+	}
+	both := func(edits ...func(*rollout.Snapshot)) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			for _, edit := range edits {
+				edit(s)
+			}
 		}
 	}
 	for _, row := range []struct {
@@ -98,6 +185,18 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		{why: "an override", want: "r2 overridden, r1 slot_keys_full P/r1", edit: func(s *rollout.Snapshot) {
 			s.Overrides = []rollout.Override{{ID: "o", Rule: "P", Version: "v2", Resource: "r2", CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
 		}},
+		{why: "nobody has confirmed a claim", edit: confirm(), want: "r1 slot_held, r2 slot_keys_full P/r2"},
+		{why: "one has", edit: confirm("r2"), want: "r2 slot_held, r1 slot_keys_full P/r1"},
+		{why: "both have, when two could be active", edit: confirm("r1", "r2"), want: "r1 slot_held, r2 slot_held"},
+		{why: "one that had a job under it needs no confirmation", edit: both(confirm(), jobOf("r2", rollout.JobFailure, 1)), want: "r2 slot_held, r1 slot_keys_full P/r1"},
+		{why: "nor does one that is at work", edit: both(confirm(), jobOf("r2", rollout.JobInProgress, 1)), want: "r1 slot_keys_full P/r1"},
+		{why: "one that was given up counts", edit: both(confirm(), func(s *rollout.Snapshot) {
+			s.State.Pools[1].Leases[0].State, s.State.Pools[1].Leases[0].Reason = concurrency.Quarantined, "abandoned"
+		}), want: "r2 slot_held, r1 slot_keys_full P/r1"},
+		{why: "an override confirms it", edit: both(confirm(), func(s *rollout.Snapshot) {
+			s.Overrides = []rollout.Override{{ID: "o", Rule: "P", Version: "v2", Resource: "r2", CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
+		}), want: "r2 overridden, r1 slot_keys_full P/r1"},
+		{why: "executions that have not begun, nor been confirmed", group: "B/prod/1", edit: confirm(), want: "r1 slot_held, r2 slot_keys_full P/r2", rules: `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`},
 		{why: "executions that have not begun", group: "B/prod/1", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`},
 		{why: "a job by hand is none of theirs", group: "B/prod/1", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, edit: jobOf("r2", rollout.JobFailure, 1)},
 		{why: "another pool", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":2}}`},

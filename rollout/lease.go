@@ -24,6 +24,12 @@ const (
 // reasonStuck is why a lease is quarantined that a rule calls stuck. Progress takes it back.
 const reasonStuck = "stuck"
 
+// idleLease is a lease that nobody is seen to use.
+type idleLease struct {
+	concurrency.Lease
+	used bool // a job was started under it, as it is
+}
+
 // settle ends the leases whose groups have ended, moves the progress of those whose holders are at work, and lists those that nobody answers
 // for. Only what is proved is released: the end of an execution, an ended job that is younger than the lease and the last
 // start under it, a deleted resource. A lease that was taken a moment ago by another planner has no job yet, and must survive.
@@ -63,11 +69,14 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 		own := ended[lease.Holder]
 		single := strings.HasPrefix(lease.Group, reservedID+"/")
 		closed := !single && !w.open(lease.Holder)
-		idle := false // nobody is seen to use it, nor will be
+		idle, used := false, false // nobody is seen to use it, nor will be; somebody did
 		if deleted[lease.Resource] {
 			own = release
 		} else if own == quarantine || own == keep && (timed || single || closed) {
-			proved, progress, running := w.progress(lease)
+			var proved fate
+			var progress time.Time
+			var running bool
+			proved, progress, running, used = w.progress(lease)
 			became.ProgressAt = progress
 			if running && timed {
 				w.capacity.snapshot.Running = append(w.capacity.snapshot.Running, lease.Holder)
@@ -87,7 +96,7 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 			became.State, became.Reason = concurrency.Quarantined, "abandoned"
 		}
 		if idle && own != release {
-			w.idle = append(w.idle, became)
+			w.idle = append(w.idle, idleLease{became, used})
 		}
 		if own == release || became != lease {
 			if !changed {
@@ -116,7 +125,7 @@ func (w *work) listOrphans() {
 	}
 	for _, lease := range w.idle {
 		if holder := lease.Holder; !starts[holder] && !w.repeats(holder.Resource, holder.Group) {
-			w.plan.Orphans = append(w.plan.Orphans, lease)
+			w.plan.Orphans = append(w.plan.Orphans, lease.Lease)
 		}
 	}
 	slices.SortFunc(w.plan.Orphans, func(a, b concurrency.Lease) int {
@@ -207,12 +216,13 @@ func groupNumber(id string) (rule, environment string, number int, ok bool) {
 	return parts[0], parts[1], number, err == nil
 }
 
-// progress reads the jobs of a lease's holder: whether it is at work, its newest progress, and whether its group has ended.
-func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, running bool) {
+// progress reads the jobs of a lease's holder: whether its group has ended, its newest progress, whether it is at work, and whether it was since the last
+// start under the lease.
+func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, running, used bool) {
 	progress = lease.ProgressAt
 	resource, known := w.resource(lease.Resource)
 	if !known {
-		return keep, progress, false
+		return keep, progress, false, false
 	}
 	group, single := strings.CutPrefix(lease.Group, reservedID+"/")
 	for e := range w.environments {
@@ -223,7 +233,6 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 				continue
 			}
 			prefix := textkey.Join(lease.Group) + "/"
-			fresh := false
 			for k := range t.Jobs {
 				job := &t.Jobs[k]
 				if !single && !strings.HasPrefix(job.Run, prefix) {
@@ -233,7 +242,7 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 				if job.CreatedAt.Before(lease.Since) {
 					continue
 				}
-				fresh = fresh || proves(t.Jobs, k, lease.ProgressAt)
+				used = used || proves(t.Jobs, k, lease.ProgressAt)
 				for _, at := range [...]time.Time{job.CreatedAt, job.CompletedAt} {
 					if at.After(w.now) {
 						w.wake(at)
@@ -243,14 +252,14 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 				}
 			}
 			if single {
-				if fresh && !t.busy && w.finished(i) {
+				if used && !t.busy && w.finished(i) {
 					own = release
 				}
-				return own, progress, running
+				return own, progress, running, used
 			}
 		}
 	}
-	return own, progress, running
+	return own, progress, running, used
 }
 
 // proves reports whether the end of a target's job is not older than the last that was known of a lease. Of a job that ended at once, or nobody knows when,

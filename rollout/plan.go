@@ -149,6 +149,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 	}
 	w.settle(&snapshot)
 	w.incumbents()
+	w.unconfirmed()
 	w.reportBrackets()
 	w.choose()
 	if err := w.admit(); err != nil {
@@ -284,7 +285,7 @@ type work struct {
 	turns       []int32                         // of the candidates: their indices, the first to ask for capacity first
 	doubted     map[int32][]concurrency.Refusal // candidates that the pools would admit, by index, and why they are refused all the same
 	slotless    map[int32]bool                  // targets outside brackets that wait for a slot
-	idle        []concurrency.Lease             // that nobody is seen to use
+	idle        []idleLease                     // that nobody is seen to use
 	holding     holding
 	leaving     []*bracketWork   // brackets with open executions whose rule is gone, or on targets of another bracket
 	closing     map[int32]string // resources on which such an execution is open → the rule

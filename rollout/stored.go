@@ -87,7 +87,8 @@ type write struct {
 // ended, leases, executions that began or go on. A lease is given back only after the end of its execution was saved: another planner may have merged a
 // newer group into it meanwhile, and then that save conflicts and the lease stays. A lease is taken before the execution that needs it is saved. What is
 // interrupted is repaired by the next plan: what was claimed and never started is offered again, if the pools that were not reached still have a place for
-// it, and a lease of what has ended is found and released.
+// it, and a lease of what has ended is found and released. The record of a family comes after the pools of which it confirms leases, and for the first time
+// before them as well.
 func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	var list []write
 	var failed error
@@ -121,6 +122,13 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	for _, ended := range s.replaced(changed) {
 		put(bracket.ExecutionKey(ended.Rule, ended.Resource), ended)
 	}
+	for _, record := range next.Pools {
+		if families[record.Key] {
+			if first, is := s.first(record); is {
+				put(PoolRecordKey(first.Key), first)
+			}
+		}
+	}
 	for _, family := range [...]bool{false, true} { // whoever reads the record of a family sees the leases that it stands for
 		for _, record := range next.Pools {
 			if families[record.Key] == family && recordChanged(record, s.state.Pools) {
@@ -134,6 +142,26 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 		}
 	}
 	return append(list, s.forgotten(next)...), failed
+}
+
+// first is the record of a family before the first that begins, with the leases that there are by then: what is claimed from then on, and never confirmed,
+// is told from what was claimed before anybody kept the list.
+func (s *stored) first(record concurrency.Record) (first concurrency.Record, is bool) {
+	find := func(key string) (concurrency.Record, bool) {
+		k, known := slices.BinarySearchFunc(s.state.Pools, key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+		if !known {
+			return concurrency.NewRecord(key), false
+		}
+		return s.state.Pools[k], true
+	}
+	if first, _ = find(record.Key); first.Confirmed != nil || record.Confirmed == nil {
+		return first, false
+	}
+	first.Confirmed = slices.DeleteFunc(slices.Clone(record.Confirmed), func(c concurrency.Confirmation) bool {
+		pool, _ := find(c.Pool)
+		return !slices.ContainsFunc(pool.Leases, func(l concurrency.Lease) bool { return l.Token == c.Token })
+	})
+	return first, true
 }
 
 // changedExecutions compares by identity: records are immutable.

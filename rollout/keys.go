@@ -1,0 +1,164 @@
+package rollout
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// Of the pools of a rule with maxActiveKeys only so many may be active at once, and each of them has a record of its own: two planners that make different
+// ones active would not notice one another. So there is one more record, of the family. Whoever begins writes it, last of all, under the condition
+// that nobody else did since it was read, and lists there the leases under which it begins. A planner that meets a conflict there, or stops before it,
+// leaves leases that are not listed. Nothing is dispatched under them, and nothing will be: their planner, if it is only slow, meets the conflict as soon as
+// anybody else begins. They keep their places, and make no pool active; their holders ask for a key like everybody.
+//
+// To take them for active as well would be simpler, but two planners that stop so at the same time would leave more active pools than there may be,
+// and nobody could ever begin. To give them back would be tempting, but the planner may be slow, and confirm them a moment later.
+
+// family is the record that relates the pools of one family, as it was read.
+func (w *work) family(key string) concurrency.Record {
+	if index, known := w.capacity.keys[key]; known {
+		return w.capacity.snapshot.Pools[index].Record
+	}
+	for _, record := range w.capacity.foreign {
+		if record.Key == key {
+			return record
+		}
+	}
+	return concurrency.Record{}
+}
+
+// unconfirmed finds the leases that give their holders no key.
+func (w *work) unconfirmed() {
+	families := map[string]concurrency.Record{}
+	for _, lease := range w.idle {
+		index, known := w.capacity.keys[lease.Pool]
+		if !known || lease.used || lease.State != concurrency.Active {
+			continue
+		}
+		p := &w.capacity.snapshot.Pools[index]
+		if p.Family == "" {
+			continue
+		}
+		family, read := families[p.Family]
+		if !read {
+			family = w.family(p.Family)
+			families[p.Family] = family
+		}
+		if !family.Confirms(lease.Lease) {
+			p.Keyless = append(p.Keyless, lease.Holder)
+		}
+	}
+}
+
+// keyless doubts whoever begins in a pool that counts as active for nothing but claims and jobs that nobody is seen to use any more, while more
+// pools of its family are active than may be, unless it has confirmed its own claim: then there was a key for it. It reports whether there was anybody.
+func (w *work) keyless(result concurrency.Result) bool {
+	pools := w.capacity.snapshot.Pools
+	keys := w.activeKeys(result)
+	if !slices.ContainsFunc(pools, func(p concurrency.Pool) bool { return p.Family != "" && keys[p.Family] > p.MaxActiveKeys }) {
+		return false
+	}
+	idle := map[poolHolder]bool{}
+	for _, lease := range w.idle {
+		idle[poolHolder{lease.Pool, lease.Holder}] = true
+	}
+	return w.doubt(result, func(c *candidate, admitted concurrency.Admitted, pool int32) concurrency.Reason {
+		p := &pools[pool] // an execution that is open uses its own
+		if !c.forced && p.Family != "" && keys[p.Family] > p.MaxActiveKeys && !w.inUse(pool, idle) && !w.keyHeld(c, p) {
+			return concurrency.SlotKeysFull
+		}
+		return ""
+	})
+}
+
+type poolHolder struct {
+	pool string
+	concurrency.Holder
+}
+
+// inUse reports whether somebody is at work in a pool, by more than a job that the snapshot shows.
+func (w *work) inUse(pool int32, idle map[poolHolder]bool) bool {
+	p := &w.capacity.snapshot.Pools[pool]
+	observed := 0
+	for _, at := range w.capacity.observed {
+		if at.pool == pool {
+			observed++
+		}
+	}
+	return len(p.Unavailable) > 0 || len(p.Jobs) > observed ||
+		slices.ContainsFunc(p.Record.Leases, func(l concurrency.Lease) bool { return !idle[poolHolder{p.Key, l.Holder}] })
+}
+
+// keyHeld reports whether a candidate has had a key by the lease that it has in a pool: it was confirmed when there was one, or a target outside brackets
+// had a job under it, as it is. A job that was seen before the last start under it says nothing, whatever instant it was created at, for the clocks of
+// planners differ. In doubt it has not: then all wait until the leases are given back.
+func (w *work) keyHeld(c *candidate, p *concurrency.Pool) bool {
+	lease, held := p.Record.Lease(concurrency.Holder{Resource: c.resource, Group: w.group(c)})
+	if !held {
+		return false
+	}
+	if family := w.family(p.Family); family.Confirmed != nil && family.Confirms(lease) {
+		return true
+	}
+	if c.member != nil {
+		return false
+	}
+	jobs := w.targets[c.target].Jobs
+	for k := range jobs {
+		if !jobs[k].CreatedAt.Before(lease.Since) && proves(jobs, k, lease.ProgressAt) {
+			return true
+		}
+	}
+	return false
+}
+
+// activate confirms, in the records of the families, the leases under which somebody begins.
+func (p *Plan) activate(records []concurrency.Record, candidates []concurrency.Candidate, admitted []concurrency.Admitted) []concurrency.Record {
+	begun := map[string][]concurrency.Confirmation{} // by family
+	for _, start := range admitted {
+		c := &candidates[start.Candidate]
+		for _, claim := range start.Claims {
+			key := p.State.Pools[claim.Pool].Key
+			index, known := p.work.capacity.keys[key]
+			if !known || p.work.capacity.snapshot.Pools[index].Family == "" || p.executes(c) {
+				continue
+			}
+			family := p.work.capacity.snapshot.Pools[index].Family
+			begun[family] = append(begun[family], concurrency.Confirmation{Pool: key, Token: claim.Token})
+		}
+	}
+	for _, family := range slices.Sorted(maps.Keys(begun)) {
+		k, known := slices.BinarySearchFunc(records, family, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+		if !known {
+			records = slices.Insert(records, k, concurrency.NewRecord(family))
+		}
+		if records[k].NextToken < math.MaxUint64 {
+			records[k].NextToken++
+		}
+		records[k].Confirmed = p.confirm(records[k], begun[family])
+	}
+	return records
+}
+
+// confirm lists what was confirmed in the record of a family and has not been given back since, with what begins now. If nobody kept the list so far,
+// whoever holds a lease may have begun under it.
+func (p *Plan) confirm(family concurrency.Record, begun []concurrency.Confirmation) []concurrency.Confirmation {
+	list := []concurrency.Confirmation{}
+	for _, record := range p.State.Pools {
+		if !strings.HasPrefix(record.Key, family.Key+"/") {
+			continue
+		}
+		for _, lease := range record.Leases {
+			if family.Confirms(lease) {
+				list = append(list, concurrency.Confirmation{Pool: lease.Pool, Token: lease.Token})
+			}
+		}
+	}
+	list = append(list, begun...)
+	slices.SortFunc(list, concurrency.Confirmation.Compare)
+	return slices.Compact(list)
+}
