@@ -34,7 +34,7 @@ type Lease struct {
 	Since time.Time `json:"since"`
 	// ProgressAt is the newest observed event (start, heartbeat, end) of the holder's runs.
 	ProgressAt time.Time `json:"progressAt"`
-	// Reason says why the lease is quarantined; empty while it is active.
+	// Reason says why the lease is quarantined. While it is active it is empty, or says why it was given although the pool was full.
 	Reason string `json:"reason,omitempty"`
 }
 

@@ -128,7 +128,7 @@ func (w *work) compareIDs(a, b *candidate) int {
 func (w *work) admit() error {
 	w.takeTurns()
 	asked, result, counted, err := w.ask()
-	for err == nil && (w.onePerResource(result) || w.unproved(result) || w.keyless(result)) {
+	for err == nil && (w.onePerResource(result) || w.unproved(result) || w.unused(result) || w.keyless(result)) {
 		asked, result, counted, err = w.ask()
 	}
 	if err != nil {
@@ -347,6 +347,7 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 		claims += len(admitted.Claims)
 	}
 	slab := make([]Claim, 0, claims)
+	w.goPast(result, counted)
 	pools := w.capacity.snapshot.Pools
 	for _, admitted := range result.Admitted {
 		c := &w.candidates[w.turns[admitted.Candidate]]
@@ -394,10 +395,16 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 // refused lists who waits for a slot. A refused first start of a bracket keeps all members of its resource waiting.
 func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result) {
 	shared := make([][]Verdict, len(result.Refusals))
-	unproved := w.unprovedPlaces(result)
+	places := w.unprovedPlaces(result)
+	for at, reason := range w.unusedPlaces(result) {
+		if places == nil {
+			places = map[poolPlace]concurrency.Reason{}
+		}
+		places[at] = reason
+	}
 	for _, refused := range result.Refused {
 		c := &w.candidates[w.turns[refused.Candidate]]
-		refusals, own := w.allOf(result.Refusals[refused.Why], w.turns[refused.Candidate], &asked[refused.Candidate], unproved)
+		refusals, own := w.allOf(result.Refusals[refused.Why], w.turns[refused.Candidate], &asked[refused.Candidate], places)
 		alike := len(w.overrides) == 0 && !own
 		var blockers []Verdict
 		if alike {

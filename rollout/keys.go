@@ -101,7 +101,7 @@ func (w *work) keyHeld(c *candidate, p *concurrency.Pool) bool {
 	if !held {
 		return false
 	}
-	if family := w.family(p.Family); family.Confirmed != nil && family.Confirms(lease) {
+	if family := w.family(p.Family); family.Confirmed != nil && family.Confirms(lease) && lease.Reason != reasonOverridden {
 		return true
 	}
 	if c.member != nil {

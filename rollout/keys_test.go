@@ -196,6 +196,9 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		{why: "an override confirms it", edit: both(confirm(), func(s *rollout.Snapshot) {
 			s.Overrides = []rollout.Override{{ID: "o", Rule: "P", Version: "v2", Resource: "r2", CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
 		}), want: "r2 overridden, r1 slot_keys_full P/r1"},
+		{why: "a key that an override took is one more: who has confirmed goes on, and who was let past waits once the override is over", edit: both(confirm("r1", "r2"), func(s *rollout.Snapshot) {
+			s.State.Pools[1].Leases[0].Reason = "overridden"
+		}), want: "r1 slot_held, r2 slot_keys_full P/r2"},
 		{why: "executions that have not begun, nor been confirmed", group: "B/prod/1", edit: confirm(), want: "r1 slot_held, r2 slot_keys_full P/r2", rules: `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`},
 		{why: "executions that have not begun", group: "B/prod/1", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`},
 		{why: "a job by hand is none of theirs", group: "B/prod/1", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, edit: jobOf("r2", rollout.JobFailure, 1)},

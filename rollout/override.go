@@ -13,8 +13,9 @@ import (
 // override. What was started under an override stays when it expires. (Policy skips of ctrlplane.)
 //
 // An override of a deployment window that allows stands for that window being open, so other allowing windows of the policy are not in the
-// way either. An override of a concurrency rule starts the target although the pool is full; its lease counts all the same. Its resource is down then, so from
-// the next plan on others may start there as well, and nowhere else. One of a retry rule makes it forget the attempts before CreatedAt. One of a bracket rule has no effect and is a diagnostic: letting a member out of its
+// way either. An override of a concurrency rule starts the target although the pool is full; its lease counts all the same. Its resource is down once that
+// start is seen at work, so from then on others may start there as well, and nowhere else. If it was saved and not dispatched, its lease lets in no other version
+// without an override, nor this one when the override has expired: they wait for room in the pool, and the lease is one of [Plan.Orphans]. One of a retry rule makes it forget the attempts before CreatedAt. One of a bracket rule has no effect and is a diagnostic: letting a member out of its
 // bracket would drain the resource once more.
 type Override struct {
 	ID      string `json:"id"`        // required and unique

@@ -655,7 +655,7 @@ func TestOverrideKeepsItsTurn(t *testing.T) {
 	}
 }
 
-// TestOthersFollowAForcedStart: whoever is let past a full pool takes its resource down. Others on it follow once that start is saved, and not in the plan that
+// TestOthersFollowAForcedStart: whoever is let past a full pool takes its resource down. Others on it follow once that start is at work, and not in the plan that
 // offers it, for the host may leave it out; nobody starts elsewhere.
 func TestOthersFollowAForcedStart(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))

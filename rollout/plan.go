@@ -286,6 +286,7 @@ type work struct {
 	doubted     map[int32][]concurrency.Refusal // candidates that the pools would admit, by index, and why they are refused all the same
 	slotless    map[int32]bool                  // targets outside brackets that wait for a slot
 	idle        []idleLease                     // that nobody is seen to use
+	past        map[poolPlace]bool              // places beyond the limit that the plan gives, because an override says so
 	holding     holding
 	leaving     []*bracketWork   // brackets with open executions whose rule is gone, or on targets of another bracket
 	closing     map[int32]string // resources on which such an execution is open → the rule

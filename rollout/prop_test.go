@@ -788,7 +788,7 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 			seen["more later"]++
 		}
 		later := slices.DeleteFunc(again.Start, func(start rollout.Start) bool {
-			// Who is down already lets others follow on its resource. Where an override alone took it down they wait for that to be saved: it might have been left out.
+			// Who is down already lets others follow on its resource. Where an override alone took it down they wait until that is at work: it might have been left out.
 			return start.Reason == "slot_already_down" && slices.ContainsFunc(w.plan.Start, func(x rollout.Start) bool {
 				return x.Resource == start.Resource && x.Reason == rollout.ReasonOverridden
 			})

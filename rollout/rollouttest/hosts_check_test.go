@@ -24,6 +24,9 @@ func (m *truth) check(l lateStart) {
 		grown := len(r.Open.Merged) > 0 || m.edited["members"]
 		return grown && r.Resource == start.Resource && r.Open.Group == start.Group
 	})
+	if start.Reason == rollout.ReasonOverridden {
+		m.free[start.Resource] = true
+	}
 	if start.Reason == "slot_already_down" {
 		m.seen["already down"]++
 	}

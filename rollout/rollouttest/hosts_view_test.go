@@ -139,13 +139,10 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 	}
 	for _, start := range plan.Start {
 		m.locked(h, plan, start)
-		if start.Reason == rollout.ReasonOverridden {
-			m.free[start.Resource] = true
-		}
 		for _, claim := range start.Claims {
 			name := fmt.Sprint(claim.Pool, claim.Token)
 			if _, known := m.limits[name]; !known {
-				if m.limits[name] = max(limits[claim.Pool], m.place(plan, claim.Pool, start.Resource)); start.Reason == rollout.ReasonOverridden || start.Reason == "slot_held" && m.edited["let past"] {
+				if m.limits[name] = max(limits[claim.Pool], m.place(plan, claim.Pool, start.Resource)); start.Reason == rollout.ReasonOverridden {
 					m.limits[name] = 1000
 				}
 			}

@@ -1,0 +1,139 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// An override of a concurrency rule lets a version past a full pool, and that version only. The lease that its start takes belongs to the target, or to
+// the group of a bracket, whatever it runs: if the start is never dispatched, a later version would begin under it, and others would begin on the
+// resource because of it, above the limit and without anybody's leave. So such a lease is marked when it is given, and until somebody is at work under it
+// only those begin on its place whom an override lets past. The others wait for room in the pool like everybody; once there is, the place is as good
+// as any.
+
+// reasonOverridden is why a lease was given beyond the limit.
+const reasonOverridden = "overridden"
+
+// goPast notes the places beyond a limit that the plan gives because an override says so.
+func (w *work) goPast(result concurrency.Result, counted map[poolPlace]bool) {
+	if len(counted) == 0 {
+		return
+	}
+	overfull := w.overfull(result)
+	w.past = map[poolPlace]bool{}
+	for at := range counted {
+		if overfull[at.pool] != "" {
+			w.past[at] = true
+		}
+	}
+}
+
+// mark marks the new leases of forced starts in the places that the plan noted.
+func (p *Plan) mark(records []concurrency.Record, candidates []concurrency.Candidate, admitted []concurrency.Admitted, starts []*Start) {
+	if len(p.work.past) == 0 {
+		return
+	}
+	for n, start := range admitted {
+		holder := concurrency.Holder{Resource: candidates[start.Candidate].Resource, Group: candidates[start.Candidate].Group}
+		for _, claim := range start.Claims {
+			k := claim.Pool
+			index, known := p.work.capacity.keys[records[k].Key]
+			_, held := p.State.Pools[k].Lease(holder)
+			if starts[n].Reason != ReasonOverridden || !known || held || !p.work.past[poolPlace{index, holder.Resource}] {
+				continue
+			}
+			for at := range records[k].Leases { // they belong to this call, since one of them is new
+				if lease := &records[k].Leases[at]; lease.Holder == holder {
+					lease.Reason = reasonOverridden
+				}
+			}
+		}
+	}
+}
+
+// unused doubts whoever begins, without an override of its own, on a place that was given beyond the limit and that nobody is seen to use. It reports
+// whether there was anybody: then the slots have to be given anew.
+func (w *work) unused(result concurrency.Result) bool {
+	places := w.unusedPlaces(result)
+	if len(places) == 0 {
+		return false
+	}
+	return w.doubt(result, func(c *candidate, _ concurrency.Admitted, pool int32) concurrency.Reason {
+		reason := places[poolPlace{pool, c.resource}]
+		if reason == "" || c.member != nil && c.member.pending == nil || w.forced(c, pool) {
+			return ""
+		}
+		return reason
+	})
+}
+
+// unusedPlaces are the places for which a pool has no room, that were given all the same, and that nobody is seen to use, with what the pool says. Those
+// that were given first get the room that there is: two of them must not wait for one another.
+func (w *work) unusedPlaces(result concurrency.Result) map[poolPlace]concurrency.Reason {
+	c := &w.capacity
+	given := map[poolPlace]uint64{} // when, by the first token
+	marked := map[poolHolder]bool{}
+	for _, lease := range w.idle {
+		index, known := c.keys[lease.Pool]
+		if !known || lease.used || lease.State != concurrency.Active || lease.Reason != reasonOverridden {
+			continue
+		}
+		marked[poolHolder{lease.Pool, lease.Holder}] = true
+		at := poolPlace{index, lease.Resource}
+		if token, is := given[at]; !is || lease.Token < token {
+			given[at] = lease.Token
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	beyond := map[poolPlace]concurrency.Reason{}
+	for k := range c.snapshot.Pools {
+		summary := &result.Pools[k]
+		for _, at := range w.inUseBesides(int32(k), marked) {
+			delete(given, at)
+		}
+		var places []poolPlace
+		for at := range given {
+			if at.pool == int32(k) {
+				places = append(places, at)
+			}
+		}
+		slices.SortFunc(places, func(a, b poolPlace) int { return cmp.Compare(given[a], given[b]) })
+		room := min(len(places), max(0, summary.Max-(summary.Active-len(places))))
+		for _, at := range places[room:] {
+			beyond[at] = concurrency.SlotFull
+			if summary.Max == 0 {
+				beyond[at] = concurrency.SlotPaused
+			}
+		}
+	}
+	return beyond
+}
+
+// inUseBesides are the places of a pool that count for more than marked leases and jobs that the snapshot shows.
+func (w *work) inUseBesides(pool int32, marked map[poolHolder]bool) (places []poolPlace) {
+	p := &w.capacity.snapshot.Pools[pool]
+	observed := map[string]int{}
+	for _, at := range w.capacity.observed {
+		if at.pool == pool {
+			observed[at.resource]++
+		}
+	}
+	for _, lease := range p.Record.Leases {
+		if !marked[poolHolder{p.Key, lease.Holder}] {
+			places = append(places, poolPlace{pool, lease.Resource})
+		}
+	}
+	for _, holder := range p.Jobs {
+		if observed[holder.Resource]--; observed[holder.Resource] < 0 {
+			places = append(places, poolPlace{pool, holder.Resource})
+		}
+	}
+	for _, resource := range p.Unavailable {
+		places = append(places, poolPlace{pool, resource})
+	}
+	return places
+}

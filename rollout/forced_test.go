@@ -1,0 +1,159 @@
+package rollout_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestForcedLeaseThatNobodyUses: r1 is at work, and v2 of a was let past the limit on r2. Its lease is saved, and it has not been dispatched. Under that lease,
+// and on that resource, nobody begins above the limit whom no override names.
+func TestForcedLeaseThatNobodyUses(t *testing.T) {
+	t.Parallel()
+	release := func(deployment string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			s.Versions = append(slices.Clip(s.Versions), rollout.Version{ID: "v3", Tag: "v3", Deployment: deployment, Status: rollout.VersionReady, CreatedAt: t0})
+		}
+	}
+	jobOf := func(resource string, status rollout.JobStatus) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			start := rollout.Start{TargetID: rollout.TargetID{Resource: resource, Environment: "prod", Deployment: "a"}, Run: resource + "/prod/a/v2/1", Version: "v2"}
+			add(s, start, job(start, minute(1), status))
+		}
+	}
+	ended := func(s *rollout.Snapshot) {
+		s.Targets[0].Jobs = slices.Clone(s.Targets[0].Jobs)
+		s.Targets[0].Jobs[0].Status, s.Targets[0].Jobs[0].CompletedAt = rollout.JobSuccessful, minute(1)
+	}
+	expired := func(s *rollout.Snapshot) { s.Overrides = nil }
+	own := func(s *rollout.Snapshot) {
+		s.Overrides = append(s.Overrides, override("P", only("r2"), func(o *rollout.Override) { o.ID, o.Version = "own", "v3" }))
+	}
+	for _, row := range []struct {
+		why    string
+		forced []string // resources; empty: r2
+		limit  string   // in the end; empty: 1
+		edits  []func(*rollout.Snapshot)
+		starts string // elsewhere than on r1, as waits
+		waits  string
+	}{
+		{why: "the version that was let past goes on", starts: "r2/a@v2 overridden"},
+		{why: "a newer one was not", edits: []func(*rollout.Snapshot){release("a")}, waits: "r2/a@v3: slot_full"},
+		{why: "it has an override of its own", edits: []func(*rollout.Snapshot){release("a"), own}, starts: "r2/a@v3 overridden"},
+		{why: "the override has expired before anything began", edits: []func(*rollout.Snapshot){expired}, waits: "r2/a@v2: slot_full"},
+		{why: "there is room by now", edits: []func(*rollout.Snapshot){release("a"), expired, ended}, starts: "r2/a@v3 slot_held"},
+		{why: "a pool that is paused has none", limit: "0", edits: []func(*rollout.Snapshot){release("a"), ended}, waits: "r2/a@v3: slot_paused"},
+		{why: "it has begun and failed, and is repeated after the override", edits: []func(*rollout.Snapshot){jobOf("r2", rollout.JobFailure), expired}, starts: "r2/a@v2 slot_held"},
+		{why: "or replaced: the resource is down already", edits: []func(*rollout.Snapshot){jobOf("r2", rollout.JobFailure), release("a")}, starts: "r2/a@v3 slot_held"},
+		{why: "a job that was seen before the start under it says nothing, whatever its clock", edits: []func(*rollout.Snapshot){jobOf("r2", rollout.JobFailure), expired, func(s *rollout.Snapshot) {
+			for k := range s.State.Pools[0].Leases {
+				s.State.Pools[0].Leases[k].ProgressAt = minute(1).Add(2)
+			}
+		}}, waits: "r2/a@v2: slot_full"},
+		{why: "others on the resource wait until it begins", edits: []func(*rollout.Snapshot){release("b")}, starts: "r2/a@v2 overridden", waits: "r2/b@v3: slot_full"},
+		{why: "and no longer", edits: []func(*rollout.Snapshot){release("b"), jobOf("r2", rollout.JobInProgress)}, starts: "r2/b@v3 slot_already_down"},
+		{why: "a job that is seen on another target there may be over", edits: []func(*rollout.Snapshot){release("a"), func(s *rollout.Snapshot) {
+			s.Targets[3].Jobs = []rollout.Job{{Run: "by hand", Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
+		}}, waits: "r2/a@v3: slot_full"},
+		{why: "the node is down whoever works on it", edits: []func(*rollout.Snapshot){release("a"), func(s *rollout.Snapshot) { s.Unavailable = []string{"r2"} }}, starts: "r2/a@v3 slot_held"},
+		{why: "of two the first has the room that there is", forced: []string{"r2", "r3"}, edits: []func(*rollout.Snapshot){release("a"), expired, ended}, starts: "r2/a@v3 slot_held", waits: "r3/a@v3: slot_full"},
+	} {
+		pool := func(limit string) *rollout.PolicySet {
+			return compile(t, policy(`{"id":"R","retry":{"maxRetries":1}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":`+limit+`}}`))
+		}
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
+		set := pool("1")
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+		if row.forced == nil {
+			row.forced = []string{"r2"}
+		}
+		for _, resource := range row.forced {
+			s.Overrides = append(s.Overrides, override("P", only(resource), func(o *rollout.Override) { o.ID = resource }))
+		}
+		plan := mustPlan(t, set, s, minute(1))
+		if len(plan.Start) != len(row.forced) {
+			t.Fatalf("starts %q, waits %q", started(plan), blockers(plan))
+		}
+		var err error
+		if s.State, err = plan.Commit(plan.Start, minute(1)); err != nil {
+			t.Fatal(err)
+		}
+		for _, edit := range row.edits {
+			edit(&s)
+		}
+		if row.limit != "" {
+			set = pool(row.limit)
+		}
+		plan = mustPlan(t, set, s, minute(3))
+		var starts []string
+		for k, text := range started(plan) {
+			if plan.Start[k].Resource != "r1" {
+				starts = append(starts, text+" "+string(plan.Start[k].Reason))
+			}
+		}
+		waits := slices.DeleteFunc(blockers(plan), func(line string) bool {
+			return !slices.ContainsFunc(row.forced, func(id string) bool { return strings.HasPrefix(line, id) })
+		})
+		if got := strings.Join(starts, ", "); got != row.starts || strings.Join(waits, ", ") != row.waits {
+			t.Errorf("%s: starts %q, waits %q", row.why, got, waits)
+		}
+	}
+}
+
+// TestForcedWithinTheLimit: r2 was let past a limit that it did not reach, and r3 past it. Neither has been dispatched, and a newer version needs no override on r2.
+func TestForcedWithinTheLimit(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+	for _, resource := range []string{"r2", "r3"} {
+		s.Overrides = []rollout.Override{override("P", only(resource))}
+		plan := mustPlan(t, set, s, t0)
+		if !slices.Equal(started(plan), []string{resource + "/a@v2"}) && resource == "r2" {
+			t.Fatalf("starts %q", started(plan))
+		}
+		at := slices.IndexFunc(plan.Start, func(s rollout.Start) bool { return s.Resource == resource })
+		var err error
+		if s.State, err = plan.Commit(plan.Start[at:at+1], t0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Overrides = nil
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: t0})
+	plan := mustPlan(t, set, s, minute(1))
+	if got := started(plan); !slices.Equal(got, []string{"r2/a@v3"}) || !slices.Contains(blockers(plan), "r3/a@v3: slot_full") {
+		t.Errorf("starts %q, waits %q", got, blockers(plan))
+	}
+	if got := orphans(plan); !slices.Equal(got, []string{"r3"}) {
+		t.Errorf("nobody is about to use the leases of %q", got)
+	}
+}
+
+// TestForcedExecution: a bracket is let past the limit for one version, and its planner stops before it saves the execution. The lease is the group's; whoever
+// begins under it needs the override, too.
+func TestForcedExecution(t *testing.T) {
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
+	first := mustPlan(t, set, s, t0)
+	carryOut(t, &s, first, t0, rollout.JobInProgress)
+	s.Overrides = []rollout.Override{override("P", only("r2"))}
+	forced := mustPlan(t, set, s, minute(1))
+	next, err := forced.Commit(forced.Start, minute(1))
+	if err != nil || len(forced.Start) != 2 {
+		t.Fatalf("starts %q, %v", started(forced), err)
+	}
+	s.State.Pools = next.Pools
+	for _, row := range []struct {
+		why       string
+		overrides []rollout.Override
+		starts    []string
+	}{
+		{"the override holds", s.Overrides, []string{"r2/a@v2", "r2/b@v3"}},
+		{"it has expired", nil, nil},
+	} {
+		s.Overrides = row.overrides
+		if plan := mustPlan(t, set, s, minute(2)); !slices.Equal(started(plan), row.starts) || len(row.starts) == 0 && !slices.Contains(blockers(plan), "r2/a@v2: slot_full") {
+			t.Errorf("%s: starts %q, waits %q", row.why, started(plan), blockers(plan))
+		}
+	}
+}
