@@ -298,7 +298,8 @@ func (m *machine) judge(s State, start Start, fail func(string, ...any)) {
 	}
 	switch {
 	case member.Role == Main && run.Purpose == Deploy:
-		if !succeeded("drain") || run.Deployment != "os" && !succeeded("os") {
+		// Of those that have targets roles are derived: drain may be a main, and needs nobody.
+		if first := run.Deployment == "drain"; !first && !succeeded("drain") || !first && run.Deployment != "os" && !succeeded("os") {
 			fail("I3: %s before its needs", run)
 		}
 	case member.Role == Post && (m.outcomes == 0 || m.rule.OnMemberFailure == Hold):
