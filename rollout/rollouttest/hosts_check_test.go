@@ -106,6 +106,9 @@ func (m *truth) member(start rollout.Start, open *bracket.Execution) {
 	if own < 0 {
 		m.fail("%s is no member", start.Run)
 	}
+	if open.Members[own].Generation != 0 { // the run began before a merge, and comes before what that has added
+		return
+	}
 	for _, other := range open.Members {
 		before := other.Role == bracket.Pre && open.Members[own].Role != bracket.Pre || other.Role == bracket.Main && open.Members[own].Role == bracket.Post
 		if !before || other.Status == bracket.MemberSkipped || other.Status == bracket.MemberCancelled || other.Status == bracket.MemberRolledBack {

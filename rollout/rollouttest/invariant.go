@@ -278,6 +278,9 @@ func checkOrder(s Step) error {
 		if e.Recovery != "" {
 			return nil // after a failure the members that react to it run, whatever the others did
 		}
+		if m.Generation != 0 {
+			return nil // a run that began before the last merge, and that nobody has seen dispatched yet: what the merge has added comes after it
+		}
 		for k := range e.Members {
 			other := &e.Members[k]
 			before := other.Role == bracket.Pre && m.Role != bracket.Pre || other.Role == bracket.Main && m.Role == bracket.Post

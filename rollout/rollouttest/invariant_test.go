@@ -156,3 +156,32 @@ func TestLockedIsExact(t *testing.T) {
 		}
 	}
 }
+
+// TestOrderIsExact: b starts in an execution of which the pre a waits.
+func TestOrderIsExact(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why   string
+		edit  func(execution *bracket.Execution)
+		fault bool
+	}{
+		{why: "a main before its pre", edit: func(*bracket.Execution) {}, fault: true},
+		{why: "a merge has added the pre, and the run began before that", edit: func(x *bracket.Execution) { x.Generation, x.Members[1].Generation = 2, 1 }},
+		{why: "it begins after the merge", edit: func(x *bracket.Execution) { x.Generation = 2 }, fault: true},
+	} {
+		id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "b"}
+		execution := &bracket.Execution{Group: "R/prod/1", Environment: "prod", Generation: 1, Members: []bracket.ExecutionMember{
+			{Deployment: "a", Role: bracket.Pre, Action: bracket.ActionRun, Version: "a1", Status: bracket.MemberWaiting},
+			{Deployment: "b", Role: bracket.Main, Action: bracket.ActionDeploy, Version: "b2", Status: bracket.MemberRunning, Needs: []string{"a"}},
+		}}
+		row.edit(execution)
+		s := rollouttest.Step{Snapshot: rollout.Snapshot{Targets: []rollout.Target{{TargetID: id, Current: "b1"}}}}
+		s.Plan.Start = []rollout.Start{{TargetID: id, Version: "b2", Group: "R/prod/1", Run: "R%2Fprod%2F1/r1/b/1/1/deploy", Purpose: rollout.PurposeDeploy}}
+		s.Plan.State.Executions = []*bracket.ExecutionRecord{{Rule: "R", Resource: "r1", Open: execution}}
+		for _, i := range rollouttest.Invariants() {
+			if err := i.Check(s); i.Name == "order" && (err != nil) != row.fault {
+				t.Errorf("%s: %v", row.why, err)
+			}
+		}
+	}
+}
