@@ -176,10 +176,10 @@ func (m *truth) place(plan rollout.Plan, pool, resource string) (limit int) {
 	return limit
 }
 
-// lagged: what the invariants look for in a view, and the view is of several times.
+// lagged: an execution is finished as it began, and under other policies somebody may have deployed a newer version there that this host has seen by now.
 func (m *truth) lagged(err error) bool {
 	for _, line := range strings.Split(err.Error(), "\n") {
-		if strings.Contains(line, "invariant ") && !strings.Contains(line, "invariant order") && !strings.Contains(line, "invariant forward") {
+		if strings.Contains(line, "invariant ") && !(m.edited["policies"] && strings.Contains(line, "invariant forward")) {
 			return false
 		}
 	}
