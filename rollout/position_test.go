@@ -80,6 +80,29 @@ func TestGoldenEncoding(t *testing.T) {
 	}
 }
 
+// TestHashesOneByOne: four neighbours whose ids are of one length are hashed at once, and every key is what it is alone, wherever in a list a shorter or a
+// longer id stands.
+func TestHashesOneByOne(t *testing.T) {
+	alike := []string{"r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9"}
+	for _, hash := range []orderHash{
+		{key: OrderByTarget, salt: "v1"}, {key: OrderByResource}, {key: OrderByBracket, rule: "nodes"},
+		{key: OrderByTarget, salt: "v1", legacy: true}, {key: OrderByBracket, salt: "v1", rule: "nodes", legacy: true},
+	} {
+		for at := range alike {
+			for _, other := range []string{"", "r", "r10"} {
+				ids := slices.Clone(alike)
+				ids[at] = other
+				keys := hash.of(len(ids), func(i int) string { return ids[i] }, "prod", "api")
+				for i, id := range ids {
+					if alone := hash.of(1, func(int) string { return id }, "prod", "api"); keys[i] != alone[0] {
+						t.Errorf("%+v: %q in %q has the key %d, and %d alone", hash, id, ids, keys[i], alone[0])
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestFieldBoundaries(t *testing.T) {
 	a, b := TargetID{"x-y", "z", "d"}, TargetID{"x", "y-z", "d"}
 	if keysOf(orderHash{key: OrderByTarget}, []TargetID{a})[0] == keysOf(orderHash{key: OrderByTarget}, []TargetID{b})[0] {

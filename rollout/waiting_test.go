@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,15 +18,15 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// waitingFleet waits for turns that come later, in two environments, but for one target that is busy besides and one that is done.
+// waitingFleet waits for turns that come later, in two environments, but for a target of each that is busy besides and one that is done.
 func waitingFleet(t *testing.T) (*rollout.PolicySet, rollout.Snapshot) {
 	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v2"}})
+	s.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}} // in both: the first target of the plan waits
 	s.Environments = append(s.Environments, rollout.Environment{ID: "beta"})
 	for _, target := range slices.Clone(s.Targets) {
 		target.Environment = "beta"
 		s.Targets = append(s.Targets, target)
 	}
-	s.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
 	s.Targets[1].Current = "v2"
 	return compile(t, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`)), s
 }
@@ -118,6 +119,31 @@ func TestWaitingListEmpty(t *testing.T) {
 	}
 }
 
+// TestWaitingListOfWrongTypes: two targets that cannot be read are not one that is listed twice.
+func TestWaitingListOfWrongTypes(t *testing.T) {
+	var list rollout.WaitingList
+	err := json.Unmarshal([]byte(`[{"resource":1},{"resource":2}]`), &list)
+	if err == nil || strings.Contains(err.Error(), "twice") {
+		t.Error(err)
+	}
+}
+
+// TestWaitingListOfNeighbours: one approval is missing for everybody, and one target is busy besides. Its list begins with the verdict that all share, and is
+// not that of its neighbours.
+func TestWaitingListOfNeighbours(t *testing.T) {
+	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
+	var got []string
+	for w := range mustPlan(t, compile(t, policy(`{"anyApproval":{"minApprovals":1}}`)), s, t0).Waiting.All() {
+		for _, b := range w.Blockers {
+			got = append(got, w.Resource+" "+string(b.Reason))
+		}
+	}
+	if want := []string{"r1 approval_missing", "r2 approval_missing", "r2 target_busy", "r3 approval_missing"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestWaitingListCopies: a list that is made from a slice does not see what becomes of the slice.
 func TestWaitingListCopies(t *testing.T) {
 	own := []rollout.Waiting{{Version: "v2"}, {Version: "v1"}}
@@ -178,29 +204,37 @@ func TestWaitingListOfAHostsTurn(t *testing.T) {
 	}
 }
 
-// TestWaitingIsSmall: what a plan keeps of a target that waits for its turn does not depend on how much there is to say about it.
+// TestWaitingIsSmall: what a plan keeps of a target that waits for its turn does not depend on how much there is to say about it, nor on who asked: most
+// turns are kept as they are found, but where there are overrides they come as verdicts.
 func TestWaitingIsSmall(t *testing.T) {
 	const n = 50_000
-	set, s := compile(t, policy(curveAlone)), clusters(n)
-	plan := mustPlan(t, set, s, day1)
-	turns := make([]bool, n)
-	for w := range plan.Waiting.All() {
-		own := w.Blockers[0]
-		if turns[own.Data.Position] || own.Data.Population != n || !own.Until.Equal(day1.Add(time.Duration(own.Data.Position)*time.Second)) {
-			t.Fatalf("%v: %v", w.TargetID, own)
-		}
-		turns[own.Data.Position] = true
+	for name, overrides := range map[string][]rollout.Override{
+		"turns": nil, "verdicts": {{ID: "o", Rule: "another", Version: "v2", CreatedAt: day1, CreatedBy: "ann", Reason: "of no rule that governs them"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, s := compile(t, policy(curveAlone)), clusters(n)
+			s.Overrides = overrides
+			plan := mustPlan(t, set, s, day1)
+			turns := make([]bool, n)
+			for w := range plan.Waiting.All() {
+				own := w.Blockers[0]
+				if turns[own.Data.Position] || own.Data.Population != n || !own.Until.Equal(day1.Add(time.Duration(own.Data.Position)*time.Second)) {
+					t.Fatalf("%v: %v", w.TargetID, own)
+				}
+				turns[own.Data.Position] = true
+			}
+			if plan.Waiting.Len() != n-1 || turns[0] || slices.Contains(turns[1:], false) {
+				t.Fatalf("%d of %d wait", plan.Waiting.Len(), n)
+			}
+			held := heap()
+			runtime.KeepAlive(&plan)
+			plan = rollout.Plan{}
+			if kept := (held - heap()) / n; kept > 150 {
+				t.Errorf("%d bytes are kept of each target", kept)
+			}
+			runtime.KeepAlive(s)
+		})
 	}
-	if plan.Waiting.Len() != n-1 || turns[0] || slices.Contains(turns[1:], false) {
-		t.Fatalf("%d of %d wait", plan.Waiting.Len(), n)
-	}
-	held := heap()
-	runtime.KeepAlive(&plan)
-	plan = rollout.Plan{}
-	if kept := (held - heap()) / n; kept > 150 {
-		t.Errorf("%d bytes are kept of each target", kept)
-	}
-	runtime.KeepAlive(s)
 }
 
 // TestWaitingListSideBySide: several goroutines may read one list. The race detector looks on.
