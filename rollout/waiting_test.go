@@ -190,15 +190,38 @@ func TestWaitingListTurns(t *testing.T) {
 	}
 }
 
-// TestWaitingListOfAHostsTurn: a rule of the host may say of a turn what it likes.
+// TestWaitingListOfAHostsTurn: a rule of the host may say of a turn what it likes, and all of it is listed.
 func TestWaitingListOfAHostsTurn(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
-	for _, position := range []int{0, 7, math.MaxInt32, math.MaxInt, -1} {
-		own := rollout.Verdict{Status: rollout.Pending, Reason: "queue", Until: t0.Add(time.Minute), Data: &rollout.Data{Position: position, Population: math.MaxInt}}
-		set := compileWith(t, "[]", rollout.WithRule(hostRule{"x", func(rollout.Candidate) rollout.Verdict { return own }}))
-		for wait := range mustPlan(t, set, s, t0).Waiting.All() {
-			if len(wait.Blockers) != 1 || !cmp.Equal(wait.Blockers[0].Data, own.Data) || wait.Blockers[0].Reason != own.Reason || !wait.Blockers[0].Until.Equal(own.Until) {
-				t.Errorf("position %d: %+v %+v", position, wait.Blockers, wait.Blockers[0].Data)
+	pending, until := rollout.Pending, t0.Add(time.Minute)
+	event := []rollout.Condition{{Kind: rollout.OnOperator}}
+	for _, row := range []struct {
+		why string
+		own rollout.Verdict
+	}{
+		{"the first", rollout.Verdict{Status: pending, Until: until, Data: &rollout.Data{Population: math.MaxInt}}},
+		{"another", rollout.Verdict{Status: pending, Until: until, Data: &rollout.Data{Position: 7, Population: math.MaxInt}}},
+		{"the last of 32 bits", rollout.Verdict{Status: pending, Until: until, Data: &rollout.Data{Position: math.MaxInt32}}},
+		{"more than 32 bits where an int has 64", rollout.Verdict{Status: pending, Until: until, Data: &rollout.Data{Position: math.MaxInt}}},
+		{"negative", rollout.Verdict{Status: pending, Until: until, Data: &rollout.Data{Position: -1}}},
+		{"no data", rollout.Verdict{Status: pending, Until: until}},
+		{"denied until then", rollout.Verdict{Status: rollout.Denied, Until: until, Data: &rollout.Data{Position: 7}}},
+		{"an event, and no instant", rollout.Verdict{Status: pending, On: event, Data: &rollout.Data{Position: 7}}},
+		{"an event besides", rollout.Verdict{Status: pending, Until: until, On: event, Data: &rollout.Data{Position: 7}}},
+		{"an attempt", rollout.Verdict{Status: pending, Until: until, Data: &rollout.Data{Position: 7, Attempt: 1}}},
+		{"a bound", rollout.Verdict{Status: pending, Until: until, Data: &rollout.Data{Position: 7, Allowed: 1}}},
+		{"names", rollout.Verdict{Status: pending, Until: until, Data: &rollout.Data{Position: 7, Names: []string{"ann"}}}},
+		{"a text", rollout.Verdict{Status: pending, Until: until, Data: &rollout.Data{Position: 7, Detail: "queue"}}},
+	} {
+		row.own.Reason, row.own.Rule = "queue", "x"
+		set := compileWith(t, "[]", rollout.WithRule(hostRule{"x", func(rollout.Candidate) rollout.Verdict { return row.own }}))
+		plan := mustPlan(t, set, s, t0)
+		if plan.Waiting.Len() != 2 {
+			t.Errorf("%s: %d wait", row.why, plan.Waiting.Len())
+		}
+		for wait := range plan.Waiting.All() {
+			if diff := cmp.Diff([]rollout.Verdict{row.own}, wait.Blockers); diff != "" {
+				t.Errorf("%s: %s", row.why, diff)
 			}
 		}
 	}
