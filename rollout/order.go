@@ -141,7 +141,6 @@ func locate[T any](f *faults, field, id string, list []T, last int32, idOf func(
 	i, ok := search(id)
 	if !ok {
 		f.add("targets", CodeUnknownValue, id, "is not the id of a listed %s", field)
-		return last
 	}
 	return i
 }
