@@ -180,6 +180,9 @@ func TestWaitingListTurns(t *testing.T) {
 			t.Errorf("%v: %s", w.TargetID, diff)
 		}
 		if len(w.Blockers) == 1 && w.Blockers[0].Reason == rollout.ReasonRolloutNotDue {
+			if w.Blockers[0].Until.Location() != time.UTC {
+				t.Errorf("%v: a turn in the zone of the machine: %v", w.TargetID, w.Blockers[0].Until)
+			}
 			turns++
 		} else {
 			others++
@@ -232,10 +235,10 @@ func TestWaitingListOfAHostsTurn(t *testing.T) {
 func TestWaitingIsSmall(t *testing.T) {
 	const n = 50_000
 	for name, overrides := range map[string][]rollout.Override{
-		"turns": nil, "verdicts": {{ID: "o", Rule: "another", Version: "v2", CreatedAt: day1, CreatedBy: "ann", Reason: "of no rule that governs them"}},
+		"turns": nil, "verdicts": {{ID: "o", Rule: "g", Version: "v1", CreatedAt: day1, CreatedBy: "ann", Reason: "of what they have"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set, s := compile(t, policy(curveAlone)), clusters(n)
+			set, s := compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":1}}`)), clusters(n)
 			s.Overrides = overrides
 			plan := mustPlan(t, set, s, day1)
 			turns := make([]bool, n)

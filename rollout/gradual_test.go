@@ -1,0 +1,163 @@
+package rollout_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestRolloutBegins: a rollout begins when the gates of its version open for the first of those that are ranked together. Whoever the rule does not govern, or
+// the version is not for, has gates that open nothing.
+func TestRolloutBegins(t *testing.T) {
+	const curve = `{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`
+	governed := func(selector, rules string) string {
+		return fmt.Sprintf(`{"name":%q,"selector":%q,"rules":[%s]}`, selector, selector, rules)
+	}
+	for _, row := range []struct {
+		why      string
+		policies string
+		scope    string // of the version
+		start    int    // minute; -1: not at all
+	}{
+		{"one gate for all", `[` + governed("true", curve+`,{"id":"one","anyApproval":{"minApprovals":1}}`) + `]`, "", 10},
+		{"the first of two policies", `[` + governed("true", curve) + `,` + governed("resource.name != 'r3'", `{"id":"one","anyApproval":{"minApprovals":1}}`) + `,` +
+			governed("resource.name == 'r3'", `{"id":"two","anyApproval":{"minApprovals":2}}`) + `]`, "", 10},
+		{"the last of two policies, in the order of the targets", `[` + governed("true", curve) + `,` + governed("resource.name != 'r3'", `{"id":"two","anyApproval":{"minApprovals":2}}`) + `,` +
+			governed("resource.name == 'r3'", `{"id":"one","anyApproval":{"minApprovals":1}}`) + `]`, "", 10},
+		{"one gate stays shut: it does not hide when the other opened", `[` + governed("true", curve) + `,` + governed("resource.name == 'r1'", `{"id":"one","anyApproval":{"minApprovals":1}}`) + `,` +
+			governed("resource.name != 'r1'", `{"id":"three","anyApproval":{"minApprovals":3}}`) + `]`, "", 10},
+		{"all gates stay shut", `[` + governed("true", curve+`,{"id":"three","anyApproval":{"minApprovals":3}}`) + `]`, "", -1},
+		{"the rule does not govern the one that has no gate", `[` + governed("resource.name != 'r1'", curve+`,{"id":"one","anyApproval":{"minApprovals":1}}`) + `]`, "", 10},
+		{"the version is not for the one that has no gate", `[` + governed("true", curve) + `,` + governed("resource.name != 'r1'", `{"id":"one","anyApproval":{"minApprovals":1}}`) + `]`, "resource.name != 'r1'", 10},
+	} {
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Versions[1].TargetSelector = row.scope
+		for k, by := range []string{"ann", "bob"} {
+			s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: "api", Environment: "prod", By: by, Status: rollout.Approved, At: minute(10 * (k + 1))})
+		}
+		got := mustPlan(t, compile(t, row.policies), s, minute(30)).State.Rollouts
+		if row.start < 0 && len(got) > 0 || row.start >= 0 && (len(got) != 1 || !got[0].StartAt.Equal(minute(row.start))) {
+			t.Errorf("%s: %+v", row.why, got)
+		}
+	}
+}
+
+// TestTurnsBeyondTime: the last instant that there is comes; a turn behind it never does, nor one that lies more than 292 years after the first.
+func TestTurnsBeyondTime(t *testing.T) {
+	last := time.Unix(0, math.MaxInt64).UTC()
+	interval := int64(last.Sub(t0)/time.Second) + 3600
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Versions[0].CreatedAt, s.Versions[1].CreatedAt = t0.AddDate(-1, 0, 0), last.Add(-time.Duration(interval)*time.Second)
+	for _, row := range []struct {
+		interval int64
+		want     rollout.Reason
+		until    time.Time
+	}{{interval, rollout.ReasonRolloutNotDue, last}, {interval + 1, rollout.ReasonRolloutOverflow, time.Time{}}} {
+		set := compile(t, policy(fmt.Sprintf(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":%d}}`, row.interval)))
+		waits := waitingOf(mustPlan(t, set, s, t0))
+		if len(waits) != 1 || waits[0].Blockers[0].Reason != row.want || !waits[0].Blockers[0].Until.Equal(row.until) {
+			t.Errorf("%d seconds: %+v", row.interval, waits)
+		}
+	}
+	set := compile(t, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":9223372036}}`))
+	plan := mustPlan(t, set, fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
+	overflown := 0
+	for _, wait := range waitingOf(plan) {
+		if wait.Blockers[0].Reason == rollout.ReasonRolloutOverflow {
+			overflown++
+		}
+	}
+	if len(plan.Start) != 1 || overflown != 2 {
+		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+	}
+}
+
+// TestRolloutsOfScopedVersions: whom a version is for is counted for its own rollout; everybody has a place in that of the version before.
+func TestRolloutsOfScopedVersions(t *testing.T) {
+	s := fleet(4, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
+	s.Versions[2].TargetSelector = "resource.name == 'r1' || resource.name == 'r3'"
+	plan := mustPlan(t, compile(t, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":36000}}`)), s, t0)
+	founders := map[string]int{}
+	for _, record := range plan.State.Rollouts {
+		founders[record.Version] = record.Founders
+	}
+	taken := map[int]bool{} // of the two that v3 is not for, in the rollout of v2
+	for _, resource := range []string{"r2", "r4"} {
+		wait, waits := plan.Waiting.Of(rollout.TargetID{Resource: resource, Environment: "prod", Deployment: "api"})
+		if !waits {
+			taken[0] = true // it starts
+			continue
+		}
+		if data := wait.Blockers[0].Data; wait.Version != "v2" || data.Population != 4 {
+			t.Errorf("%+v", wait)
+		}
+		taken[wait.Blockers[0].Data.Position] = true
+	}
+	if founders["v2"] != 4 || founders["v3"] != 2 || len(taken) != 2 {
+		t.Errorf("%v: starts %q, waits %q, places %v", founders, started(plan), blockers(plan), taken)
+	}
+}
+
+// TestTurnOfAnOverride: a target for which an override opened the gate has a turn in a rollout of its own that begins with the override, and one in that of the
+// others. Ten minutes lie between two turns; the order is that of the places without joiners.
+func TestTurnOfAnOverride(t *testing.T) {
+	const curve = `{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":%d,"orderSalt":"none"}}`
+	set := compile(t, policy(`{"id":"x","anyApproval":{"minApprovals":1}},`+fmt.Sprintf(curve, 600)))
+	world := func() rollout.Snapshot { return fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}}) }
+	order := orderOf(t, mustPlan(t, compile(t, policy(fmt.Sprintf(curve, 600))), world(), t0), 3)
+	record := rollout.RolloutRecord{Schema: 1, Rule: "g", Environment: "prod", Deployment: "api", Version: "v2", StartAt: t0, Founders: 3}
+	type opened struct{ place, at int }
+	for _, row := range []struct {
+		why       string
+		overrides []opened
+		joined    int // when the first in the order came; 0: it was there
+		approved  int // for everybody; 0: not at all
+		started   bool
+		now       int
+		want      map[int]int // by place: the minute of its turn, which has come if it is not after now
+	}{
+		{why: "each begins with its own override", overrides: []opened{{1, 0}, {2, 5}}, now: 6, want: map[int]int{1: 10, 2: 25}},
+		{why: "whoever came between them is a joiner in the one and a founder in the other", overrides: []opened{{1, 0}, {2, 5}}, joined: 3, now: 6, want: map[int]int{1: 0, 2: 25}},
+		{why: "so it is the other way round", overrides: []opened{{2, 0}, {1, 5}}, joined: 3, now: 6, want: map[int]int{2: 10, 1: 15}},
+		{why: "the others' has started, and goes on though their gate is shut again", overrides: []opened{{2, 5}}, started: true, now: 6, want: map[int]int{2: 20}},
+		{why: "one that came after the start of the others' is the last there, whatever an override does later", overrides: []opened{{0, 5}}, joined: 3, approved: 1, now: 6, want: map[int]int{0: 21}},
+		{why: "one that was there when the others' began has an earlier turn in it than alone", overrides: []opened{{0, 1}}, joined: 3, approved: 5, now: 6, want: map[int]int{0: 5}},
+		{why: "the others' begins later: alone the turn is earlier", overrides: []opened{{1, 0}}, approved: 5, now: 6, want: map[int]int{1: 10}},
+	} {
+		s := world()
+		for k := range s.Targets {
+			if row.joined != 0 && s.Targets[k].Resource == order[0] {
+				s.Targets[k].JoinedAt = minute(row.joined)
+			}
+		}
+		for k, o := range row.overrides {
+			s.Overrides = append(s.Overrides, override("x", only(order[o.place]), func(own *rollout.Override) { own.ID, own.CreatedAt = fmt.Sprint(k), minute(o.at) }))
+		}
+		if row.approved != 0 {
+			s.Versions[0].CreatedAt, s.Versions[1].CreatedAt = minute(-200), minute(-100)
+			s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(row.approved)}}
+		}
+		if row.started {
+			s.State.Rollouts = []rollout.RolloutRecord{record}
+		}
+		plan := mustPlan(t, set, s, minute(row.now))
+		for place, want := range row.want {
+			wait, waits := plan.Waiting.Of(rollout.TargetID{Resource: order[place], Environment: "prod", Deployment: "api"})
+			starts := slices.ContainsFunc(plan.Start, func(start rollout.Start) bool { return start.Resource == order[place] })
+			if starts != (want <= row.now) || waits == starts || waits && !wait.Blockers[0].Until.Equal(minute(want)) {
+				t.Errorf("%s: place %d is not due in minute %d: %+v, starts %q", row.why, place, want, wait, started(plan))
+			}
+		}
+	}
+	// A turn that never comes in the rollout of the others is no turn at once.
+	set = compile(t, policy(`{"id":"x","anyApproval":{"minApprovals":1}},`+fmt.Sprintf(curve, 9223372036)))
+	s := world()
+	s.State.Rollouts, s.Overrides = []rollout.RolloutRecord{record}, []rollout.Override{override("x", only(order[2]))}
+	if plan := mustPlan(t, set, s, minute(1)); len(plan.Start) != 0 {
+		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+	}
+}
