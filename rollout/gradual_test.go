@@ -124,7 +124,7 @@ func TestTurnOfAnOverride(t *testing.T) {
 		{why: "whoever came between them is a joiner in the one and a founder in the other", overrides: []opened{{1, 0}, {2, 5}}, joined: 3, now: 6, want: map[int]int{1: 0, 2: 25}},
 		{why: "so it is the other way round", overrides: []opened{{2, 0}, {1, 5}}, joined: 3, now: 6, want: map[int]int{2: 10, 1: 15}},
 		{why: "the others' has started, and goes on though their gate is shut again", overrides: []opened{{2, 5}}, started: true, now: 6, want: map[int]int{2: 20}},
-		{why: "one that came after the start of the others' is the last there, whatever an override does later", overrides: []opened{{0, 5}}, joined: 3, approved: 1, now: 6, want: map[int]int{0: 21}},
+		{why: "one that came after the start of the others' is the last there, and an override that is later moves it before nobody", overrides: []opened{{0, 5}}, joined: 3, started: true, now: 6, want: map[int]int{0: 20}},
 		{why: "one that was there when the others' began has an earlier turn in it than alone", overrides: []opened{{0, 1}}, joined: 3, approved: 5, now: 6, want: map[int]int{0: 5}},
 		{why: "the others' begins later: alone the turn is earlier", overrides: []opened{{1, 0}}, approved: 5, now: 6, want: map[int]int{1: 10}},
 	} {
