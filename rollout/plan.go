@@ -26,9 +26,9 @@ type Plan struct {
 	Pools []Pool  `json:"pools,omitempty"` // by key
 	Stuck []Stuck `json:"stuck,omitempty"` // runs and leases without progress for too long
 
-	// Orphans are leases whose holder is not at work, by pool, resource and group. They go on counting: no plan gives them back, for it cannot know
-	// whether somebody is about to dispatch. The host releases one by its token, with [concurrency.Record.Release], once it knows better:
-	// a job on a target that the snapshot does not list is seen by nobody.
+	// Orphans are leases whose holder is not at work, by pool, resource and group. They go on counting, and so may keep everybody else waiting for ever: no plan
+	// gives them back, for it cannot know whether somebody is about to dispatch. The host does so with [Planner.Release], or in a state of its own with
+	// [concurrency.Record.Release], once nobody can be: a job on a target that the snapshot does not list is seen by nobody.
 	Orphans []concurrency.Lease `json:"orphans,omitempty"`
 
 	Events      []Event      `json:"events,omitempty"`      // what changed in the brackets since the state that went in

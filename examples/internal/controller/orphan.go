@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -41,38 +40,14 @@ func (c *Controller) release(ctx context.Context, turn *Turn, now time.Time) err
 			suspects[name] = since
 			continue
 		}
-		switch err := c.give(ctx, orphan); {
+		switch err := (&rollout.Planner{Store: c.Store}).Release(ctx, orphan); {
 		case errors.Is(err, bracket.ErrConflict), errors.Is(err, concurrency.ErrFenced), errors.Is(err, bracket.ErrNotFound): // somebody else took care of it, or the next turn does
 		case err != nil:
-			return fmt.Errorf("controller: release the orphaned lease of %s in pool %s: %w", orphan.Resource, orphan.Pool, err)
+			return fmt.Errorf("controller: %w", err)
 		default:
 			turn.Released = append(turn.Released, fmt.Sprintf("%s %s %s with token %d", orphan.Pool, orphan.Resource, orphan.Group, orphan.Token))
 		}
 	}
 	c.suspects = suspects
 	return nil
-}
-
-// give returns one lease, if it is still the same one and nobody started under it since the plan was made.
-func (c *Controller) give(ctx context.Context, orphan concurrency.Lease) error {
-	key := rollout.PoolRecordKey(orphan.Pool)
-	value, revision, err := c.Store.Load(ctx, key)
-	if err != nil {
-		return err
-	}
-	record, err := concurrency.ParseRecord(value)
-	if err != nil {
-		return err
-	}
-	if lease, held := record.Lease(orphan.Holder); held && lease.ProgressAt.After(orphan.ProgressAt) {
-		return fmt.Errorf("controller: it is used since %s: %w", lease.ProgressAt.Format(time.RFC3339Nano), bracket.ErrConflict)
-	}
-	if record, err = record.Release(orphan.Holder, orphan.Token); err != nil {
-		return err
-	}
-	if value, err = json.Marshal(record); err != nil {
-		return err
-	}
-	_, err = c.Store.Save(ctx, key, value, revision)
-	return err
 }

@@ -1,0 +1,48 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// Release gives back a lease that a plan listed among its [Plan.Orphans]: that of a planner that stopped between saving and dispatching, for example. Until
+// then the slot counts. No plan gives it back by itself, because it cannot know whether somebody is about to dispatch. The host can: it calls Release once the
+// lease has been an orphan for longer than a dispatch may take, and refuses a dispatch whose claims have gone, see [PoolRecordKey].
+//
+// It changes nothing and returns [bracket.ErrConflict] if somebody started under the lease since the plan was made, or saved the record in between;
+// [concurrency.ErrFenced] if the lease is held under another token by now; and [bracket.ErrNotFound] if the pool has no record. In these cases the next plan
+// says how things are. Any other error is that of the store.
+func (p *Planner) Release(ctx context.Context, orphan concurrency.Lease) error {
+	if err := p.release(ctx, orphan); err != nil {
+		return fmt.Errorf("rollout: release the slot of %s in pool %s: %w", orphan.Resource, orphan.Pool, err)
+	}
+	return nil
+}
+
+func (p *Planner) release(ctx context.Context, orphan concurrency.Lease) error {
+	key := PoolRecordKey(orphan.Pool)
+	value, revision, err := p.Store.Load(ctx, key)
+	if err != nil {
+		return err
+	}
+	record, err := concurrency.ParseRecord(value)
+	if err != nil {
+		return fmt.Errorf("%s: %v", key, err) // not wrapped: a FieldError is a fault of what the host was given
+	}
+	if lease, held := record.Lease(orphan.Holder); held && lease.ProgressAt.After(orphan.ProgressAt) {
+		return fmt.Errorf("it is used since %s: %w", lease.ProgressAt.Format(time.RFC3339Nano), bracket.ErrConflict)
+	}
+	if record, err = record.Release(orphan.Holder, orphan.Token); err != nil {
+		return err
+	}
+	if value, err = json.Marshal(record); err != nil {
+		return err
+	}
+	_, err = p.Store.Save(ctx, key, value, revision)
+	return err
+}
