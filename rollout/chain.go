@@ -13,6 +13,7 @@ import (
 // What is asked although no rule of a policy says so.
 const (
 	kindStatus       RuleKind = "version"
+	kindPolicy       RuleKind = "policy"
 	kindDependencies RuleKind = "versionDependencies"
 	kindTarget       RuleKind = "target"
 	kindCustom       RuleKind = "custom"
@@ -228,6 +229,8 @@ func (w *work) kindOf(verdict Verdict) RuleKind {
 		return KindRetry
 	case verdict.Reason == ReasonVersionNotDeployable:
 		return kindStatus
+	case verdict.Reason == ReasonNotGoverned:
+		return kindPolicy
 	case verdict.Rule != "":
 		return KindBracket // one that no policy has any more
 	}
@@ -319,7 +322,7 @@ func (w *work) memberRules(p *Plan, b *bracketWork, i, n int32, starts bool) ([]
 
 func chainOrder(kind RuleKind) int {
 	return slices.Index([]RuleKind{
-		kindStatus, KindVersionSelector, KindApproval, KindProgression, KindBracket, KindDependency, kindDependencies, KindCooldown, KindWindow,
+		kindStatus, kindPolicy, KindVersionSelector, KindApproval, KindProgression, KindBracket, KindDependency, kindDependencies, KindCooldown, KindWindow,
 		KindGradualRollout, KindRollback, KindRetry, kindCustom, kindTarget, KindConcurrency,
 	}, kind)
 }

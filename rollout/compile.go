@@ -46,6 +46,7 @@ type PolicySet struct {
 	zones       map[string]*time.Location // loaded ones
 	scopeErrors ScopeErrors
 	maxScope    func(Version, TargetID) bool
+	governed    bool // targets that no policy governs get nothing
 	customs     []CustomRule
 }
 
@@ -67,6 +68,13 @@ func WithScopeErrors(errors ScopeErrors) Option {
 // It must be a pure function. Who may publish for whom is the host's business; this is where it says so.
 func WithMaxScope(within func(version Version, target TargetID) bool) Option {
 	return func(s *PolicySet) { s.maxScope = within }
+}
+
+// WithUngovernedHeld lets nothing new start on targets that no policy governs; they wait with [ReasonNotGoverned]. Without it such a target is limited by
+// the status of the version, by its attempts and by its own jobs alone: a typo in the selector of a policy, a label that is lost or an empty list of policies
+// then lets everybody start at once. A host whose policies are meant to cover the fleet asks for it.
+func WithUngovernedHeld() Option {
+	return func(s *PolicySet) { s.governed = true }
 }
 
 // WithRule adds a rule of the host's own, which governs every target. Several are asked in the order in which they are given.

@@ -21,13 +21,13 @@ func newEnv(t testing.TB) *selector.Env {
 	return env
 }
 
-func compile(t testing.TB, policies string) *rollout.PolicySet {
+func compile(t testing.TB, policies string, options ...rollout.Option) *rollout.PolicySet {
 	t.Helper()
 	parsed, err := rollout.ParsePolicies([]byte(policies))
 	if err != nil {
 		t.Fatalf("parse: %v", err)
 	}
-	set, err := rollout.Compile(parsed, newEnv(t))
+	set, err := rollout.Compile(parsed, newEnv(t), options...)
 	if err != nil {
 		t.Fatalf("compile: %v", err)
 	}

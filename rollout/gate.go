@@ -59,6 +59,9 @@ func (w *work) gateOf(i, n int32) *gate {
 			Data: &Data{Detail: string(v.Status)},
 		}})
 	}
+	if w.set.governed && len(view.policies) == 0 {
+		g.asked = append(g.asked, asked{kind: kindPolicy, verdict: Verdict{Status: Denied, Reason: ReasonNotGoverned, On: onConfig("")}})
+	}
 	for _, rule := range view.selectors {
 		if rule.readsResource {
 			g.perResource = append(g.perResource, rule)

@@ -71,3 +71,38 @@ func TestNoAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestUngoverned: without a policy nothing but its status limits a version, unless the host asks for the contrary. Then nothing new starts where no policy governs;
+// what runs stays.
+func TestUngoverned(t *testing.T) {
+	held := []rollout.Option{rollout.WithUngovernedHeld()}
+	for _, row := range []struct {
+		why, policies string
+		options       []rollout.Option
+		starts        []string
+		waits         []string
+	}{
+		{"no policy at all", `[]`, nil, []string{"r1/api@v2", "r2/api@v2"}, nil},
+		{"it is held", `[]`, held, nil, []string{"r1/api@v2: not_governed", "r2/api@v2: not_governed"}},
+		{"a typo in the selector of a policy", `{"name":"p","selector":"resource.name == 'R1'","rules":[{"retry":{"maxRetries":1}}]}`, held, nil, []string{"r1/api@v2: not_governed", "r2/api@v2: not_governed"}},
+		{"a policy for one of two", `{"name":"p","selector":"resource.name == 'r1'","rules":[{"retry":{"maxRetries":1}}]}`, held, []string{"r1/api@v2"}, []string{"r2/api@v2: not_governed"}},
+		{"a policy that is disabled governs nobody", `{"name":"p","enabled":false,"selector":"true","rules":[{"retry":{"maxRetries":1}}]}`, held, nil, []string{"r1/api@v2: not_governed", "r2/api@v2: not_governed"}},
+	} {
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Targets[2].Current = "v2"
+		plan := mustPlan(t, compile(t, row.policies, row.options...), s, t0)
+		if got, waits := started(plan), blockers(plan); !slices.Equal(got, row.starts) || !slices.Equal(waits, row.waits) || plan.Keep.Current != 1 {
+			t.Errorf("%s: starts %q, waits %q, keeps %+v", row.why, got, waits, plan.Keep)
+		}
+		if len(row.waits) == 0 {
+			continue
+		}
+		e, err := plan.Explain(s.Targets[1].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "- policy                 not_governed, waits for a change of the policy  <- policy owner"; !strings.Contains(e.String(), want) {
+			t.Errorf("%s: explained as\n%s", row.why, e)
+		}
+	}
+}

@@ -48,6 +48,7 @@ const (
 	ReasonRetryExhausted           Reason = "retry_exhausted"            // denied: no attempt is left
 	ReasonTargetBusy               Reason = "target_busy"                // denied: a job is active on the target
 	ReasonCustomInvalid            Reason = "custom_invalid"             // denied: a rule of the host gave no valid verdict
+	ReasonNotGoverned              Reason = "not_governed"               // denied: no policy governs the target, see [WithUngovernedHeld]
 	ReasonVersionUnknown           Reason = "version_unknown"            // denied: the target runs, or its bracket locked, a version that the snapshot does not hold
 )
 
