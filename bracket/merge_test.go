@@ -609,6 +609,27 @@ func TestMerge(t *testing.T) {
 				h.t.Errorf("%+v", v)
 			}
 		}, "superseded where it was merged, executed where it was not"},
+		{"into an execution that ends at once", func(h *host) {
+			merging(h)
+			h.rule.MemberRoles = &MemberRoles{}
+			h.members = []Member{{Deployment: "os"}}
+			h.step(60)
+			h.start()
+			old := h.state.Executions // read once more below, after all that follows
+			h.next("os@v3")
+			h.step(160) // merges
+			h.succeeds("os", 161)
+			h.start()
+			h.succeeds("os", 162)
+			h.publish("os", "v4", 200)
+			h.step(260)
+			h.want("n1/os@v4")
+			h.state.Executions = old
+			plan := h.step(261)
+			if got := h.record("n1").Last["prod"]; len(plan.Start) != 0 || !got.includes(h.state.Group.Closed[0].ID) {
+				h.t.Errorf("%s %+v", describeStarts(plan), got)
+			}
+		}, "the runs of the second generation are taken for those of the group that is merged now: it has ended there, and is not offered; the save will fail"},
 	})
 }
 

@@ -83,8 +83,9 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 	return s.state, s.plan, nil
 }
 
-// succeeded reports whether an execution ended on a resource on which runs of the latest group are known already: the state is older than they are, and
-// the next Step would adopt them. I6 wants that in this one.
+// succeeded reports whether the end of an execution changes more than itself, because the state is older than what is known of the runs. The latest group was
+// still to run on the resource, and was merged into the execution before that ended: then it has ended there, too. Or runs of the latest group are known there,
+// and the next Step would adopt them. I6 wants that in this one.
 func (s *step) succeeded() bool {
 	v := s.view
 	for _, e := range s.plan.Events {
@@ -92,6 +93,9 @@ func (s *step) succeeded() bool {
 			continue
 		}
 		at, _ := slices.BinarySearchFunc(s.state.Executions, e.Resource, byResource)
+		if _, pending := slices.BinarySearch(v.pending, v.locate(e.Resource)); pending && s.state.Executions[at].Last[v.environment].includes(v.latest.ID) {
+			return true
+		}
 		fresh := s.unopened(s.state.Executions[at], e.Resource)
 		if fresh < 0 {
 			continue
