@@ -15,7 +15,7 @@ const (
 const (
 	SlotFull     Reason = "slot_full"      // as many members are active as may be
 	SlotPaused   Reason = "slot_paused"    // the pool's limit is 0, or comes to 0 of its members
-	SlotKeysFull Reason = "slot_keys_full" // as many values of groupBy are active as may be, and this pool's is none of them
+	SlotKeysFull Reason = "slot_keys_full" // maxActiveKeys values of groupBy are active already, and that of this pool is none of them
 	SlotReserved Reason = "slot_reserved"  // the places left are reserved for earlier candidates (strict)
 	PoolUnknown  Reason = "pool_unknown"   // the snapshot has no record of the pool
 )

@@ -22,7 +22,7 @@ func (h hostRule) Judge(c rollout.Candidate) rollout.Verdict { return h.judge(c)
 func TestCustomRuleInTheChain(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
-	set := compileWith(t, policy(weekly("w", "09:00", "17:00", "")+`,{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}`), rollout.WithRule(hostRule{"x", frozenUntil(minute(7))}))
+	set := compile(t, policy(weekly("w", "09:00", "17:00", "")+`,{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}`), rollout.WithRule(hostRule{"x", frozenUntil(minute(7))}))
 	if got, want := waits(mustPlan(t, set, s, t0)), "window_closed w 01 09:00:00; rollout_not_due g 01 09:00:00; change_freeze x 01 00:07:00; target_busy"; got != want {
 		t.Errorf("waits for %q, want %q", got, want)
 	}
@@ -72,13 +72,13 @@ func TestCustomRule(t *testing.T) {
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
-			plan := mustPlan(t, compileWith(t, "[]", rollout.WithRule(hostRule{"x", row.judge})), s, t0)
+			plan := mustPlan(t, compile(t, "[]", rollout.WithRule(hostRule{"x", row.judge})), s, t0)
 			if got := waits(plan); got != row.waits || (len(plan.Start) == 1) != (row.waits == "") || !plan.Next.Equal(row.next) {
 				t.Errorf("starts %q, waits for %q, next %v; want %q, %v", started(plan), got, plan.Next, row.waits, row.next)
 			}
 			// An override lets a version past the host's rule too.
 			s.Overrides = []rollout.Override{override("x")}
-			if plan = mustPlan(t, compileWith(t, "[]", rollout.WithRule(hostRule{"x", row.judge})), s, t0); len(plan.Start) != 1 || len(plan.Diagnostics) != 0 {
+			if plan = mustPlan(t, compile(t, "[]", rollout.WithRule(hostRule{"x", row.judge})), s, t0); len(plan.Start) != 1 || len(plan.Diagnostics) != 0 {
 				t.Errorf("with an override it starts %q, waits for %q, tells %+v", started(plan), waits(plan), plan.Diagnostics)
 			}
 		})
@@ -89,7 +89,7 @@ func TestCustomRule(t *testing.T) {
 func TestCustomRuleSeesTheCandidate(t *testing.T) {
 	var asked []string
 	s := fleet(2, "v1", map[string][]string{"api": {"v0", "v1", "v2", "v3"}})
-	set := compileWith(t, "[]", rollout.WithRule(hostRule{"x", func(c rollout.Candidate) rollout.Verdict {
+	set := compile(t, "[]", rollout.WithRule(hostRule{"x", func(c rollout.Candidate) rollout.Verdict {
 		if c.Resource.Kind != "Node" || c.Environment.ID != "prod" || c.Target.Current != "v1" || !c.Now.Equal(t0) || c.Target.Resource != c.Resource.ID {
 			t.Errorf("asked about %+v", c)
 		}
@@ -119,7 +119,7 @@ func TestCustomRuleInBracket(t *testing.T) {
 		}
 		return rollout.Verdict{Status: rollout.Allowed}
 	}}
-	set := compileWith(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`), rollout.WithRule(rule))
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`), rollout.WithRule(rule))
 	plan := mustPlan(t, set, s, t0)
 	if got := waits(plan); len(plan.Start) != 0 || !strings.Contains(got, "change_freeze x 01 00:05:00") || !plan.Next.Equal(minute(5)) {
 		t.Fatalf("starts %q, waits for %q, next %v", started(plan), got, plan.Next)

@@ -172,14 +172,14 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 			`v1 kept: + version; + deploymentBracket K bracket_current`,
 		}},
 		{why: "there is nothing to go back to", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, 1)}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_triggered: failure, waits for an operator or a version of api`,
+			`v2 waits: - rollback B rollback_triggered (nothing to go back to): failure, waits for an operator or a version of api`,
 		}},
 	} {
 		s := inEnvironments(fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}}), "qa")
 		for _, f := range row.play {
 			f(&s)
 		}
-		plan := mustPlan(t, compileWith(t, policy(row.rules), rollout.WithRule(hostRule{"host", frozenUntil(minute(row.host))})), s, minute(row.at))
+		plan := mustPlan(t, compile(t, policy(row.rules), rollout.WithRule(hostRule{"host", frozenUntil(minute(row.host))})), s, minute(row.at))
 		e, err := plan.Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"})
 		if err != nil {
 			t.Fatal(err)

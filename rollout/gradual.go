@@ -9,7 +9,8 @@ import (
 
 // RolloutRecord is what a rollout keeps from its first plan on, so that nothing which happens later moves a target that has its place:
 // when it started and how many it then counted. One record exists per rule and version, or per rule and bracket group; where the group's targets are
-// ranked on their own, per deployment, and per version for those that it has locked besides the newest.
+// ranked on their own, per deployment, and per version for those that it has locked besides the newest. It is dropped once the snapshot no longer holds the
+// version, or the state the group.
 type RolloutRecord struct {
 	Schema      int       `json:"schema"` // 1
 	Rule        string    `json:"rule"`

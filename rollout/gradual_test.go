@@ -154,7 +154,7 @@ func TestTurnOfAnOverride(t *testing.T) {
 		}
 	}
 	// A turn that never comes in the rollout of the others is no turn at once.
-	set = compile(t, policy(`{"id":"x","anyApproval":{"minApprovals":1}},`+fmt.Sprintf(curve, 9223372036)))
+	set = compile(t, policy(`{"id":"x","anyApproval":{"minApprovals":1}},`+fmt.Sprintf(curve, int64(9223372036))))
 	s := world()
 	s.State.Rollouts, s.Overrides = []rollout.RolloutRecord{record}, []rollout.Override{override("x", only(order[2]))}
 	if plan := mustPlan(t, set, s, minute(1)); len(plan.Start) != 0 {

@@ -45,13 +45,15 @@ type Plan struct {
 	State State `json:"state,omitzero"`
 }
 
-// Start is a job to dispatch. Where several controllers plan outside brackets from observations of different age, two of them may offer
-// different versions for one target, and the one that comes late may be of the older: such a host creates the job only if no job, be it active or over
-// by now, has come to the target that the snapshot did not have, and plans again otherwise.
+// Start is a job to dispatch. Where several controllers plan outside brackets from observations of different age, two of them may offer different versions for
+// one target, and the one that comes late may be of the older. Such a host creates the job in a transaction that reads the jobs of the target again: if there
+// is one, active or over, that the snapshot lacks, it drops the start and plans again.
 type Start struct {
 	TargetID
-	Version string  `json:"version"`
-	Run     string  `json:"run"` // identity of the job; dispatch is create-if-absent by it, and by more with several planners: see [Start]
+	Version string `json:"version"`
+	// Run is the identity of the job. Dispatch is create-if-absent by it, and by more with several planners: see above. It is made of ids, joined by
+	// slashes and escaped where they contain any, so it is as long as they are together, and of the same characters and %: hash it where names are restricted.
+	Run     string  `json:"run"`
 	Purpose Purpose `json:"purpose"`
 
 	// Group holds the slot together with the resource: a bracket's version group, or the release target.
@@ -82,7 +84,7 @@ type Claim struct {
 
 // Keep counts targets that need nothing now.
 type Keep struct {
-	Current int `json:"current"` // run the newest version they may have
+	Current int `json:"current"` // run the newest version they may have, be it that their last job is still being verified: their slot is kept until then
 	Started int `json:"started"` // have a job in progress
 }
 

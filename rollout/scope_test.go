@@ -52,7 +52,7 @@ func TestScope(t *testing.T) {
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			s := scoped(row.scope)
-			plan := mustPlan(t, compileWith(t, "[]", row.options...), s, t0)
+			plan := mustPlan(t, compile(t, "[]", row.options...), s, t0)
 			var got []string
 			for _, start := range plan.Start {
 				got = append(got, start.Resource)

@@ -30,8 +30,8 @@ type Snapshot struct {
 	Unavailable []string `json:"unavailable,omitempty"`
 
 	// Active lists, per pool key, who else is being disrupted: by jobs of the host that are on no target. They count besides the leases of State, open
-	// executions, and the active jobs of Targets in the pools that these would need to start. They must not have been observed before the pools of State
-	// were read: whoever counts as down lets others start on the same resource without a further place.
+	// executions, and the active jobs of Targets in the pools that these would need to start. Read them after the pools of State: whoever counts as down lets
+	// others start on the same resource without a further place, so a job that is over by then would let in one too many.
 	Active map[string][]concurrency.Holder `json:"active,omitempty"`
 
 	// DeletedResources lists the ids of resources that are proved gone: what they held is released, and where they are still listed, they and the targets on
@@ -118,7 +118,7 @@ type Target struct {
 
 	// Current is the version last deployed successfully. Empty means: see Jobs, the newest successful one of them names it. A host that
 	// prunes its jobs sets it. It says that a version succeeded and not when: environmentProgression, whose soak and whose curves count from that
-	// instant, and versionCooldown ask Jobs alone.
+	// instant, and versionCooldown ask Jobs alone; see [Rollback] for the way back.
 	Current string `json:"current,omitempty"`
 
 	// Jobs are the executions on this target, in any order; they are put in order by CreatedAt, then by Run. Those of the newest version, and of

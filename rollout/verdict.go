@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
@@ -167,6 +168,9 @@ func (v Verdict) String() string {
 	if v.Data != nil {
 		b.WriteString(v.Data.about(v.Reason))
 	}
+	if v.Reason == Reason(concurrency.SlotKeysFull) {
+		b.WriteString(" (other values of groupBy are active)") // the pool itself may well be empty
+	}
 	if v.Reason == Reason(bracket.ReasonWaitsForMembers) && !v.Until.IsZero() {
 		b.WriteString(" (its next attempt)") // the member it waits for is itself
 	}
@@ -221,7 +225,11 @@ func (d *Data) about(reason Reason) string {
 			text, names = fmt.Sprintf(" (%d of %d: %s)", d.Attempt, d.Allowed, names), ""
 		}
 	case ReasonProgressionWaiting:
-		text, names = fmt.Sprintf(" (%d of %d succeeded in %s)", d.Attempt, d.Allowed, strings.Join(d.Names, " or ")), ""
+		soaking := ""
+		if d.Attempt >= d.Allowed {
+			soaking = ", soaking"
+		}
+		text, names = fmt.Sprintf(" (%d of %d succeeded in %s%s)", d.Attempt, d.Allowed, strings.Join(d.Names, " or "), soaking), ""
 	case ReasonCooldown:
 		text, names = " after "+names, ""
 	case ReasonOverridden:
@@ -231,6 +239,7 @@ func (d *Data) about(reason Reason) string {
 			text, names = fmt.Sprintf(" (%s failed)", names), ""
 		}
 	case ReasonRollbackTriggered, ReasonRollbackFailed:
+		text = " (nothing to go back to)"
 		if names != "" {
 			text, names = fmt.Sprintf(" (back to %s)", names), ""
 		}

@@ -150,7 +150,7 @@ func TestVerdictsInFull(t *testing.T) {
 		if row.rules != "" {
 			policies = policy(row.rules)
 		}
-		plan := mustPlan(t, compileWith(t, policies, row.options...), s, minute(5))
+		plan := mustPlan(t, compile(t, policies, row.options...), s, minute(5))
 		wait, _ := plan.Waiting.Of(s.Targets[0].TargetID)
 		text, err := json.Marshal(wait.Blockers)
 		if err != nil {

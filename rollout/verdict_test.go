@@ -35,7 +35,7 @@ func TestVerdictReads(t *testing.T) {
 		}, "progression_waiting (1 of 2 succeeded in qa or staging), waits for successes of web v2 in staging"},
 		{"only the soak is left: further successes are not what it waits for", rollout.Verdict{
 			Reason: rollout.ReasonProgressionWaiting, Until: noon, On: []rollout.Condition{staging}, Data: &rollout.Data{Attempt: 2, Allowed: 2, Names: []string{"staging"}},
-		}, "progression_waiting (2 of 2 succeeded in staging) until 2026-03-10T12:00:00Z"},
+		}, "progression_waiting (2 of 2 succeeded in staging, soaking) until 2026-03-10T12:00:00Z"},
 		{"a rollout starts when all its gates are open, not one of them", rollout.Verdict{
 			Reason: rollout.ReasonRolloutNotStarted, On: []rollout.Condition{approval, staging},
 		}, "rollout_not_started, waits for an approval of v2 in prod and successes of web v2 in staging"},
@@ -78,7 +78,7 @@ func TestVerdictReads(t *testing.T) {
 		}, "dependency_unmet db, waits for db on r1 in prod or db on r1 in staging or a change of the policy"},
 		{"nowhere to go back to", rollout.Verdict{
 			Reason: rollout.ReasonRollbackTriggered, Data: &rollout.Data{Detail: "failure"},
-		}, "rollback_triggered: failure"},
+		}, "rollback_triggered (nothing to go back to): failure"},
 	} {
 		if got := row.in.String(); got != row.want {
 			t.Errorf("%s: got %q, want %q", row.why, got, row.want)

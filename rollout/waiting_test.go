@@ -217,7 +217,7 @@ func TestWaitingListOfAHostsTurn(t *testing.T) {
 		{"a text", rollout.Verdict{Status: pending, Until: until, Data: &rollout.Data{Position: 7, Detail: "queue"}}},
 	} {
 		row.own.Reason, row.own.Rule = "queue", "x"
-		set := compileWith(t, "[]", rollout.WithRule(hostRule{"x", func(rollout.Candidate) rollout.Verdict { return row.own }}))
+		set := compile(t, "[]", rollout.WithRule(hostRule{"x", func(rollout.Candidate) rollout.Verdict { return row.own }}))
 		plan := mustPlan(t, set, s, t0)
 		if plan.Waiting.Len() != 2 {
 			t.Errorf("%s: %d wait", row.why, plan.Waiting.Len())

@@ -13,19 +13,6 @@ import (
 // zones are loaded from the machine that runs the tests.
 func withZones() rollout.Option { return rollout.WithZones(time.LoadLocation) }
 
-func compileWith(t testing.TB, policies string, options ...rollout.Option) *rollout.PolicySet {
-	t.Helper()
-	parsed, err := rollout.ParsePolicies([]byte(policies))
-	if err != nil {
-		t.Fatalf("parse: %v", err)
-	}
-	set, err := rollout.Compile(parsed, newEnv(t), options...)
-	if err != nil {
-		t.Fatalf("compile: %v", err)
-	}
-	return set
-}
-
 // weekly is a window on every day, in UTC unless more says otherwise.
 func weekly(id, start, end, more string) string {
 	if more != "" {
@@ -131,7 +118,7 @@ func TestWindow(t *testing.T) {
 			if row.first {
 				s.Targets[0].Current = ""
 			}
-			plan := mustPlan(t, compileWith(t, row.policies, withZones()), s, now)
+			plan := mustPlan(t, compile(t, row.policies, withZones()), s, now)
 			next := ""
 			if !plan.Next.IsZero() {
 				next = plan.Next.Format(time.RFC3339Nano)

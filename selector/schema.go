@@ -55,7 +55,13 @@ type Variable struct {
 //	schema := append(selector.DefaultSchema(), selector.Variable{Name: "resource.zone", Type: selector.String})
 type Schema []Variable
 
-// DefaultSchema returns the variables that rollout policies speak of; the slice is the caller's.
+// DefaultSchema returns the variables that rollout policies speak of; the slice is the caller's. All are texts but metadata, maps from text to text, and
+// createdAt, an instant. A name that the host leaves empty is the empty text, so that no comparison with it holds.
+//
+//	resource.     id, name, kind, identifier, version, metadata
+//	environment.  id, name, metadata
+//	deployment.   id, name, slug, metadata
+//	version.      id, name, tag, status, createdAt, metadata
 func DefaultSchema() Schema {
 	return Schema{
 		{"resource.id", String}, {"resource.name", String}, {"resource.kind", String},
