@@ -25,6 +25,59 @@ func exampleSet(policies string) *rollout.PolicySet {
 	return set
 }
 
+// ExampleParsePolicies has every kind of rule once, with the fields that are needed most. Each has an id of its own, for stored state hangs on it.
+func ExampleParsePolicies() {
+	policies, err := rollout.ParsePolicies([]byte(`[
+		{"name": "nodes", "selector": "deployment.metadata['layer'] == 'node'", "rules": [
+			{"id": "together", "deploymentBracket": {
+				"deploymentSelector": "true", "readinessMode": "collection_window", "readinessWindowSeconds": 86400,
+				"memberRoles": {"pre": "deployment.name == 'drain'", "post": "deployment.name == 'uncordon'"},
+				"overlapStrategy": "queue", "onMemberFailure": "hold"}},
+			{"id": "one-fifth", "resourceConcurrency": {"groupSelector": "resource.kind == 'Node'", "limit": "20%"}},
+			{"id": "one-by-one", "gradualRollout": {"rolloutType": "linear", "timeScaleInterval": 300, "orderKey": "resource_bracket"}},
+			{"id": "os-first", "deploymentDependency": {"appliesTo": "deployment.name == 'kubelet'", "dependsOn": "deployment.name == 'os'"}}
+		]},
+		{"name": "services", "selector": "deployment.metadata['layer'] == 'service'", "rules": [
+			{"id": "stable", "versionSelector": {"selector": "version.metadata['channel'] == 'stable'", "description": "nothing but stable releases"}},
+			{"id": "four-eyes", "anyApproval": {"minApprovals": 2}},
+			{"id": "staging-first", "environmentProgression": {
+				"dependsOnEnvironmentSelector": "environment.name == 'staging'", "minimumSuccessPercentage": 90, "minimumSoakTimeMinutes": 60}},
+			{"id": "once-a-day", "versionCooldown": {"intervalSeconds": 86400}},
+			{"id": "office-hours", "deploymentWindow": {
+				"weekly": {"days": ["mon", "tue", "wed", "thu"], "start": "09:00", "end": "16:00"}, "timezone": "Europe/Berlin"}},
+			{"id": "again", "retry": {"maxRetries": 2, "backoffSeconds": 60, "backoffStrategy": "exponential", "maxBackoffSeconds": 3600}},
+			{"id": "back", "rollback": {"onVerificationFailure": true}}
+		]}
+	]`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := rollout.Compile(policies, env, rollout.WithZones(time.LoadLocation)); err != nil {
+		log.Fatal(err)
+	}
+	for _, policy := range policies {
+		for _, rule := range policy.Rules {
+			fmt.Println(policy.Name, rule.ID, rule.Kind())
+		}
+	}
+	// Output:
+	// nodes together deploymentBracket
+	// nodes one-fifth resourceConcurrency
+	// nodes one-by-one gradualRollout
+	// nodes os-first deploymentDependency
+	// services stable versionSelector
+	// services four-eyes anyApproval
+	// services staging-first environmentProgression
+	// services once-a-day versionCooldown
+	// services office-hours deploymentWindow
+	// services again retry
+	// services back rollback
+}
+
 // exampleFleet is two nodes that run v1 of web, of which v2 has just been released.
 func exampleFleet() rollout.Snapshot {
 	s := rollout.Snapshot{
