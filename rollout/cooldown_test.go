@@ -95,7 +95,6 @@ func TestCooldownBatchesReleases(t *testing.T) {
 	}
 }
 
-// TestCooldownInBracket: an execution waits until the cooldowns of all its members are over.
 // TestCooldownOfTheSameVersion: what a target runs already is not kept apart from itself, when a bracket runs it once more with a new version of another member.
 func TestCooldownOfTheSameVersion(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1"}, "b": {"v1", "v2"}})

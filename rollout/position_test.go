@@ -3,6 +3,7 @@ package rollout
 import (
 	"encoding/hex"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"testing"
 	"time"
@@ -99,6 +100,18 @@ func TestHashesOneByOne(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestLegacyIsFNV: the old order is that of the plain FNV-1a hash of ids one behind the other, which any other program can compute.
+func TestLegacyIsFNV(t *testing.T) {
+	for key, rest := range map[OrderKey]string{OrderByTarget: "-prod-apiv1", OrderByResource: "", OrderByBracket: "nodes"} {
+		hash := orderHash{key: key, salt: "v1", rule: "nodes", legacy: true}
+		sum := fnv.New64a()
+		sum.Write([]byte("r1" + rest))
+		if got := hash.of(1, func(int) string { return "r1" }, "prod", "api"); got[0] != sum.Sum64() {
+			t.Errorf("%s: %d, want %d", key, got[0], sum.Sum64())
 		}
 	}
 }
