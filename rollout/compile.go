@@ -165,11 +165,16 @@ type compiledRule struct {
 // of all policies at once; an expression that does not compile has the compiler's error, with its position, as cause. Nothing is
 // planned on a policy that was not accepted whole. The policies are not retained.
 func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySet, error) {
+	return compile(policies, len(policies) > 1, nil, compiler, options)
+}
+
+// compile is Compile for policies of a list or for one alone, of which the faults were refused already. What follows from them is not reported again.
+func compile(policies []Policy, listed bool, refused []error, compiler Compiler, options []Option) (*PolicySet, error) {
 	set := &PolicySet{compiler: compiler, scopeErrors: ScopeExclude}
 	for _, option := range options {
 		option(set)
 	}
-	c := compilation{compiler: compiler, load: set.load, zones: map[string]*time.Location{}, ruleIDs: map[string]string{}}
+	c := compilation{compiler: compiler, load: set.load, zones: map[string]*time.Location{}, ruleIDs: map[string]string{}, refused: newRefusals(refused)}
 	if compiler == nil {
 		c.add("", CodeRequired, nil, "a compiler is needed: pass the *selector.Env of package selector")
 		return nil, c.err()
@@ -177,7 +182,7 @@ func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySe
 	policyIDs := map[string]string{}
 	for i, p := range policies {
 		path := ""
-		if len(policies) > 1 {
+		if listed {
 			path = fmt.Sprintf("[%d]", i)
 		}
 		p.validate(path, &c.faults)
@@ -198,7 +203,7 @@ func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySe
 	slices.SortStableFunc(set.disabled, byID)
 	c.sharedPools(set)
 	c.customs(set)
-	if err := c.err(); err != nil {
+	if err := errors.Join(append(slices.Clip(refused), c.refused.others(c.list)...)...); err != nil {
 		return nil, err
 	}
 	set.zones = c.zones
@@ -219,6 +224,7 @@ type compilation struct {
 	load     func(name string) (*time.Location, error)
 	zones    map[string]*time.Location
 	ruleIDs  map[string]string // id → path of the rule that has it
+	refused  refusals
 }
 
 // The variables that an expression may read, by the place where it stands.
@@ -269,7 +275,7 @@ func (c *compilation) policy(path, id string, p Policy) *compiledPolicy {
 		ordinals[kind]++
 		if first, taken := c.ruleIDs[r.id]; taken && rule.ID != "" && !strings.HasPrefix(first, join(path, "rules[")) {
 			c.add(join(at, "id"), CodeDuplicate, r.id, "is the id of %s too: ids are unique among all policies", first)
-		} else if taken && rule.ID == "" {
+		} else if taken && rule.ID == "" && id != "" { // a policy without a name is a fault already
 			c.add(at, CodeDuplicate, r.id, "is derived as its id, and is the id of %s: give it an id of its own", first)
 		}
 		c.ruleIDs[r.id] = at
@@ -430,10 +436,13 @@ func (c *compilation) sharedPools(set *PolicySet) {
 			if name == "" {
 				continue
 			}
-			if of, taken := first[name]; taken {
-				c.under(r.path, r.pool.ValidateShared(*of.pool))
-			} else {
-				first[name] = r
+			// Where a rule has a fault of its own, nobody can say what it meant the pool to be.
+			if of, taken := first[name]; r.pool.Validate() == nil && !c.refused.within(r.path) {
+				if taken {
+					c.under(r.path, r.pool.ValidateShared(*of.pool))
+				} else {
+					first[name] = r
+				}
 			}
 			if at, taken := c.ruleIDs[name]; taken {
 				c.add(join(r.path, "sharedPool"), CodeDuplicate, name, "is the id of %s, whose own pool has this name: choose another one", at)

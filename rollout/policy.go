@@ -100,21 +100,28 @@ func (r Rule) Kind() RuleKind {
 }
 
 // ParsePolicies decodes one policy or a list of policies. Unknown fields, fields given twice and values of the wrong type are errors.
-// All faults are reported,
-// joined, each a *[FieldError]. It does not validate: [Compile] does.
+// All such faults are reported, joined, each a *[FieldError], and then there are no policies. It does not validate: [Compile] does. [Load] does
+// both, and reports the faults of both.
 func ParsePolicies(data []byte) ([]Policy, error) {
+	policies, _, err := decodePolicies(data, func(data []byte, into any) (bool, error) {
+		err := strictjson.Unmarshal(data, into)
+		return err == nil, err
+	})
+	return policies, fieldErrors(err)
+}
+
+// decodePolicies also says whether the document is a list. What decode does not fill is in no policy.
+func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool, err error)) (policies []Policy, listed bool, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("[")) {
-		var list []Policy
-		if err := strictjson.Unmarshal(data, &list); err != nil {
-			return nil, fieldErrors(err)
-		}
-		return list, nil
+		_, err = decode(data, &policies)
+		return policies, true, err
 	}
 	var one Policy
-	if err := strictjson.Unmarshal(data, &one); err != nil {
-		return nil, fieldErrors(err)
+	filled, err := decode(data, &one)
+	if !filled {
+		return nil, false, err
 	}
-	return []Policy{one}, nil
+	return []Policy{one}, false, err
 }
 
 // Validate reports every fault of the policy that can be seen without compiling its expressions; [Compile] reports those as well.
@@ -207,6 +214,10 @@ const (
 	Waves            RolloutType = "waves"             // one wave per interval
 )
 
+func (t RolloutType) known() bool {
+	return t == Linear || t == LinearNormalized || t == Exponential || t == Waves
+}
+
 // OrderKey says what is ranked, and so which targets share a turn.
 type OrderKey string
 
@@ -268,18 +279,19 @@ func (g GradualRollout) Validate() error {
 	} else {
 		f.within("timeScaleInterval", *i, 0, maxSeconds, "seconds")
 	}
+	known := g.RolloutType.known() // else nobody can say which fields belong to it
 	switch growth := g.PositionGrowthFactor; {
 	case g.RolloutType == Exponential && growth == 0:
 		f.add("positionGrowthFactor", CodeRequired, nil, "is required with rolloutType %s: at least 1", Exponential)
 	case g.RolloutType == Exponential && growth < 1:
 		f.add("positionGrowthFactor", CodeOutOfRange, growth, "must be at least 1")
-	case g.RolloutType != Exponential && growth != 0:
+	case known && g.RolloutType != Exponential && growth != 0:
 		f.add("positionGrowthFactor", CodeConflict, growth, "must be left out unless rolloutType is %s", Exponential)
 	}
 	switch {
 	case g.RolloutType == Waves && len(g.Waves) == 0:
 		f.add("waves", CodeRequired, nil, "is required with rolloutType %s: at least one size", Waves)
-	case g.RolloutType != Waves && len(g.Waves) != 0:
+	case known && g.RolloutType != Waves && len(g.Waves) != 0:
 		f.add("waves", CodeConflict, nil, "must be left out unless rolloutType is %s", Waves)
 	}
 	for i, size := range g.Waves {

@@ -31,11 +31,7 @@ func Policies(file []byte) (*rollout.PolicySet, error) {
 	if err != nil {
 		return nil, err
 	}
-	policies, err := rollout.ParsePolicies(file)
-	if err != nil {
-		return nil, err
-	}
-	return rollout.Compile(policies, env, rollout.WithZones(time.LoadLocation))
+	return rollout.Load(file, env, rollout.WithZones(time.LoadLocation))
 }
 
 // Turn is one round of the loop. Take the next one at the instant that it returns, or as soon as something happens. After an error, start over.

@@ -75,11 +75,10 @@ func compile(items []v1alpha1.RolloutPolicy) (*rollout.PolicySet, map[string]err
 	faults := map[string]error{}
 	var all []rollout.Policy
 	for i := range items {
-		list, err := rollout.ParsePolicies(items[i].Spec.Raw)
-		if err == nil && len(list) != 1 {
+		_, err := rollout.Load(items[i].Spec.Raw, env, zones)
+		list, unread := rollout.ParsePolicies(items[i].Spec.Raw)
+		if unread == nil && len(list) != 1 {
 			err = fmt.Errorf("spec: a list of %d: must be one policy, each has an object of its own", len(list))
-		} else if err == nil {
-			_, err = rollout.Compile(list, env, zones)
 		}
 		if err != nil {
 			faults[items[i].Name] = err

@@ -20,15 +20,11 @@ func readPolicies(named string) (set *rollout.PolicySet, name string, err error)
 	if err != nil {
 		return nil, name, err
 	}
-	policies, err := rollout.ParsePolicies(data)
-	if err != nil {
-		return nil, name, &program.InputError{Source: name, Err: err}
-	}
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
 		return nil, name, err
 	}
-	set, err = rollout.Compile(policies, env, rollout.WithZones(time.LoadLocation))
+	set, err = rollout.Load(data, env, rollout.WithZones(time.LoadLocation))
 	if err != nil {
 		return nil, name, &program.InputError{Source: name, Err: err}
 	}

@@ -59,14 +59,14 @@ func load(o options) (input, error) {
 	if err != nil {
 		return in, err
 	}
-	if in.policies, err = rollout.ParsePolicies(data); err != nil {
-		return in, &program.InputError{Source: policyName, Err: err}
-	}
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
 		return in, err
 	}
-	in.set, err = rollout.Compile(in.policies, env, rollout.WithZones(time.LoadLocation), rollout.WithScopeErrors(rollout.ScopeErrors(o.scopeErrors)))
+	in.set, err = rollout.Load(data, env, rollout.WithZones(time.LoadLocation), rollout.WithScopeErrors(rollout.ScopeErrors(o.scopeErrors)))
+	if err == nil {
+		in.policies, err = rollout.ParsePolicies(data)
+	}
 	if err != nil {
 		return in, &program.InputError{Source: policyName, Err: err}
 	}

@@ -147,18 +147,20 @@ func readPolicies(o options) (policies, error) {
 	if err != nil {
 		return policies{}, err
 	}
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		return policies{}, err
+	}
+	zones := rollout.WithZones(time.LoadLocation)
 	list, err := rollout.ParsePolicies(data)
 	if err != nil {
+		_, err = rollout.Load(data, env, zones) // to report the other faults, too
 		return policies{}, &program.InputError{Source: name, Err: err}
 	}
 	if o.overlap != "" && !overlap(list, bracket.OverlapStrategy(o.overlap)) {
 		return policies{}, program.Wrong("-overlap", "%s has no deploymentBracket rule that it could change", name)
 	}
-	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
-	if err != nil {
-		return policies{}, err
-	}
-	set, err := rollout.Compile(list, env, rollout.WithZones(time.LoadLocation))
+	set, err := rollout.Compile(list, env, zones)
 	if err != nil {
 		return policies{}, &program.InputError{Source: name, Err: err}
 	}

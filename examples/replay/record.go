@@ -114,11 +114,15 @@ func policies(named string) (*rollout.PolicySet, []rollout.Policy, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := rollout.ParsePolicies(data)
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
-		return nil, nil, &program.InputError{Source: file, Err: err}
+		return nil, nil, err
 	}
-	set, err := compile(list)
+	set, err := rollout.Load(data, env, rollout.WithZones(time.LoadLocation))
+	var list []rollout.Policy
+	if err == nil {
+		list, err = rollout.ParsePolicies(data)
+	}
 	if err != nil {
 		return nil, nil, &program.InputError{Source: file, Err: err}
 	}

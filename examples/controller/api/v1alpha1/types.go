@@ -37,7 +37,7 @@ type RolloutPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the policy's JSON as [rollout.ParsePolicies] reads it. It is kept as it was written, fields that the library does not know included, so
+	// Spec is the policy's JSON as [rollout.Load] reads it. It is kept as it was written, fields that the library does not know included, so
 	// that a misspelt limit is refused and not dropped.
 	Spec   runtime.RawExtension `json:"spec"`
 	Status RolloutPolicyStatus  `json:"status,omitempty"`

@@ -42,15 +42,11 @@ const policies = `[
 func compiled() (*rollout.PolicySet, error) { return compile(policies) }
 
 func compile(policies string) (*rollout.PolicySet, error) {
-	list, err := rollout.ParsePolicies([]byte(policies))
-	if err != nil {
-		return nil, err
-	}
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
 		return nil, err
 	}
-	return rollout.Compile(list, env)
+	return rollout.Load([]byte(policies), env)
 }
 
 // disagreeing is the fleet of n nodes at an instant: what will be released later is not there yet. The first releases come within the window

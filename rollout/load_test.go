@@ -1,0 +1,102 @@
+package rollout_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestLoad: the faults of reading and those of compiling come at once, and none that only follows from another one.
+func TestLoad(t *testing.T) {
+	head := `{"name":"p","selector":"true","rules":[`
+	for _, row := range []struct {
+		why, in string
+		want    []string // code, path and the beginning of the text, in order
+	}{
+		{"what is read and what is compiled, in one list of two policies", `[{"name":"p","selector":"resource.knd == 'x'","rules":[{"retry":{"maxRetries":1,"backoffs":5}}]},
+			{"id":"p","name":"q","selector":"true","enabeld":true,"rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":"x"}},{"anyApproval":{"minApprovals":-1}},
+			{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"10:00"},"timezone":"Mars/Olympus"}}]}]`,
+			[]string{"unknown_field [0].rules[0].retry.backoffs: ", "unknown_field [1].enabeld: ", "type [1].rules[0].gradualRollout.timeScaleInterval: ",
+				"expression [0].selector: ", "out_of_range [1].rules[1].anyApproval.minApprovals: ", `duplicate [1].id: "p"`, "timezone_unknown [1].rules[2].deploymentWindow.timezone: "}},
+		{"a list of one is a list", `[` + policy(`{"retry":{"maxRetries":-1,"x":1}}`) + `]`, []string{"unknown_field [0].rules[0].retry.x: ", "out_of_range [0].rules[0].retry.maxRetries: "}},
+		{"of a broken text nothing can be said", head + `{"retry":{}}`, []string{"syntax line 1"}},
+		{"nor of what is no policy", `5`, []string{"type must be an object"}},
+		{"an entry that is no policy, beside one that has a fault", `[5,` + policy(`{"retry":{}}`) + `]`, []string{"type [0]: must be an object", "required [1].rules[0].retry.maxRetries: "}},
+		{"a refused value is not missing", policy(`{"retry":{"maxRetries":"one","backoffSeconds":-1}}`), []string{"type rules[0].retry.maxRetries: ", "out_of_range rules[0].retry.backoffSeconds: "}},
+		{"a refused rule is one, whatever it says", policy(`{"retry":5},null,{"deploymentBracket":"node"},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":1,"orderKey":"resource_bracket"}}`),
+			[]string{"type rules[0].retry: ", "type rules[1]: ", "type rules[2].deploymentBracket: "}},
+		{"a kind that there is not is missed by nobody", policy(`{"deploymentFreeze":{}},{"id":"x"}`), []string{"unknown_field rules[0].deploymentFreeze: ", "required rules[1]: "}},
+		{"whether it is required depends on a refused field", policy(`{"deploymentBracket":{"deploymentSelector":"tru","readinessMode":1}}`),
+			[]string{"type rules[0].deploymentBracket.readinessMode: ", "expression rules[0].deploymentBracket.deploymentSelector: "}},
+		{"as does whether it may be there", policy(`{"gradualRollout":{"rolloutType":5,"timeScaleInterval":1,"waves":[0]}}`),
+			[]string{"type rules[0].gradualRollout.rolloutType: ", "out_of_range rules[0].gradualRollout.waves[0]: "}},
+		{"a limit that was refused is a limit", policy(`{"resourceConcurrency":{"groupSelector":"1","limitValue":"x"}},{"resourceConcurrency":{"groupSelector":"true","limit":"x"}}`),
+			[]string{"type rules[0].resourceConcurrency.limitValue: ", "type rules[1].resourceConcurrency.limit: ", "expression rules[0].resourceConcurrency.groupSelector: "}},
+		{"and contradicts no other one of the same pool", policy(`{"resourceConcurrency":{"groupSelector":"true","limit":"x","sharedPool":"s"}},{"resourceConcurrency":{"groupSelector":"true","limit":2,"sharedPool":"s"}}`),
+			[]string{"type rules[0].resourceConcurrency.limit: "}},
+		{"an entry of a list keeps its place", policy(`{"gradualRollout":{"rolloutType":"waves","timeScaleInterval":1,"waves":["x",0]}}`),
+			[]string{"type rules[0].gradualRollout.waves[0]: ", "out_of_range rules[0].gradualRollout.waves[1]: "}},
+		{"of two values the first is looked at", policy(`{"retry":{"maxRetries":-1,"maxRetries":1,"backoffStrategy":"cubic"}}`),
+			[]string{"duplicate rules[0].retry.maxRetries: ", `unknown_value rules[0].retry.backoffStrategy: "cubic"`}},
+		{"policies without a readable name have no ids in common", `[{"name":1,"selector":"true","rules":[{"retry":{"maxRetries":1}}]},{"name":2,"selector":"true","rules":[{"retry":{"maxRetries":1}}]}]`,
+			[]string{"type [0].name: ", "type [1].name: "}},
+		{"a field that is mistyped is not missing", policy(`{"retry":{"maxRetrys":1}}`), []string{"unknown_field rules[0].retry.maxRetrys: "}},
+		{"one beside a field that nobody knows is", policy(`{"retry":{"colour":1}}`), []string{"unknown_field rules[0].retry.colour: ", "required rules[0].retry.maxRetries: "}},
+		{"a rule with a decoder of its own", policy(`{"deploymentBracket":{"deploymentSelector":"resource.name == 'x'","readinessWindowSeconds":-1,"overlap":"queue"}}`),
+			[]string{"unknown_field rules[0].deploymentBracket.overlap: ", "out_of_range rules[0].deploymentBracket.readinessWindowSeconds: ", "expression rules[0].deploymentBracket.deploymentSelector: "}},
+		{"an instant that is none", `{"name":"p","selector":"true","rules":[{"createdAt":"today","retry":{}}]}`, []string{"type rules[0].createdAt: ", "required rules[0].retry.maxRetries: "}},
+	} {
+		set, err := rollout.Load([]byte(row.in), newEnv(t))
+		got := coded(err)
+		if len(got) != len(row.want) || set != nil {
+			t.Errorf("%s: got\n\t%s\nwant\n\t%s", row.why, strings.Join(got, "\n\t"), strings.Join(row.want, "\n\t"))
+			continue
+		}
+		for i, want := range row.want {
+			if !strings.HasPrefix(got[i], want) {
+				t.Errorf("%s: got %q, want %q …", row.why, got[i], want)
+			}
+		}
+	}
+}
+
+// TestLoadSound: without a fault Load is Compile of what ParsePolicies reads.
+func TestLoadSound(t *testing.T) {
+	set, err := rollout.Load([]byte(nodeLifecycle(t)), newEnv(t))
+	if err != nil || set == nil {
+		t.Error(err)
+	}
+	if _, err := rollout.Load([]byte(nodeLifecycle(t)), nil); err == nil {
+		t.Error("loaded without a compiler")
+	}
+}
+
+// FuzzLoad: it accepts what ParsePolicies and Compile accept, it reports all that ParsePolicies does, and what Compile does if that reports nothing.
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(nodeLifecycle(f)))
+	f.Add([]byte(`[5,{"name":"p","selector":"true","rules":[{"retry":{"maxRetries":"1","x":{}}},null]}]`))
+	f.Add([]byte(policy(`{"gradualRollout":{"rolloutType":"waves","timeScaleInterval":1,"waves":["x",2]}},{"deploymentBracket":{"readinessMode":[]}}`)))
+	env := newEnv(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, err := rollout.Load(data, env)
+		policies, parsed := rollout.ParsePolicies(data)
+		want := joined(parsed)
+		if parsed == nil {
+			_, compiled := rollout.Compile(policies, env)
+			if want = joined(compiled); len(want) != len(joined(err)) {
+				t.Fatalf("Load says %v, Compile %v: %s", err, compiled, data)
+			}
+			return
+		}
+		got := joined(err)
+		if len(got) < len(want) {
+			t.Fatalf("Load says %v, ParsePolicies %v: %s", err, parsed, data)
+		}
+		for i := range want {
+			if got[i].Error() != want[i].Error() {
+				t.Fatalf("Load says %v, ParsePolicies %v: %s", got[i], want[i], data)
+			}
+		}
+	})
+}
