@@ -92,7 +92,11 @@ func (m *Minutes) UnmarshalJSON(data []byte) error {
 	var f faults
 	n, ok := count(data)
 	if !ok || Minutes(n) > maxMinutes {
-		f.add("", CodeDurationInvalid, plain(data), "must be a whole number of minutes from 1 to %d", maxMinutes)
+		instead := ""
+		if n, ok := strictjson.Whole(data, time.Minute); ok && n >= 1 {
+			instead = fmt.Sprintf(": write %d", n)
+		}
+		f.add("", CodeDurationInvalid, plain(data), "must be a whole number of minutes from 1 to %d%s", maxMinutes, instead)
 		return f.err()
 	}
 	*m = Minutes(n)

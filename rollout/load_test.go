@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -58,6 +59,30 @@ func TestLoad(t *testing.T) {
 				t.Errorf("%s: got %q, want %q …", row.why, got[i], want)
 			}
 		}
+	}
+}
+
+// TestRemedies: a fault says what to write instead, and it is right.
+func TestRemedies(t *testing.T) {
+	window := policy(`{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"10:00"},"timezone":"Europe/Berlin"}}`)
+	for _, row := range []struct{ why, in, want string }{
+		{"seconds, which the name does not say", policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":"1h"}}`), "rules[0].gradualRollout.timeScaleInterval: must be a whole number of seconds, not a string: write 3600"},
+		{"seconds", policy(`{"retry":{"maxRetries":1,"backoffSeconds":"5m"}}`), "rules[0].retry.backoffSeconds: must be a whole number of seconds, not a string: write 300"},
+		{"seconds of a bracket", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":"5m"}}`), "rules[0].deploymentBracket.readinessWindowSeconds: must be a whole number of seconds, not a string: write 300"},
+		{"minutes of a window", policy(`{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00"},"durationMinutes":"2h"}}`), `rules[0].deploymentWindow.durationMinutes: "2h": must be a whole number of minutes from 1 to 153722867: write 120`},
+		{"hours", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"true","maximumAgeHours":"48h"}}`), "rules[0].environmentProgression.maximumAgeHours: must be a whole number of hours, not a string: write 48"},
+		{"a percentage is a limit", policy(`{"resourceConcurrency":{"groupSelector":"true","limitType":"percentage","limitValue":"20%"}}`), `rules[0].resourceConcurrency.limitValue: must be a whole number, not a string: write "limit": "20%" instead of limitType and limitValue`},
+		{"the same in another unit", policy(`{"retry":{"maxRetries":1,"backoffMinutes":5}}`), `rules[0].retry.backoffMinutes: unknown field; did you mean "backoffSeconds"?`},
+		{"no zones were given, so nobody knows whether it is one", window, `rules[0].deploymentWindow.timezone: "Europe/Berlin": cannot be looked up: Compile and Load know UTC alone, unless they are given WithZones(time.LoadLocation)`},
+		{"no id is the text true", `{"name":"p","selector":"environment.id","rules":[{"retry":{"maxRetries":1}}]}`, "selector: 1:1: the result is not a bool (compare it, as in environment.id == '…')"},
+	} {
+		_, err := rollout.Load([]byte(row.in), newEnv(t))
+		if err == nil || err.Error() != row.want {
+			t.Errorf("%s: got\n%v\nwant\n%s", row.why, err, row.want)
+		}
+	}
+	if _, err := rollout.Load([]byte(window), newEnv(t), rollout.WithZones(time.LoadLocation)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -253,7 +253,7 @@ type GradualRollout struct {
 	RolloutType RolloutType `json:"rolloutType"`
 
 	// TimeScaleInterval is the unit of the curve in seconds, at least 0; required. 0 makes every target due at once.
-	TimeScaleInterval *int64 `json:"timeScaleInterval"`
+	TimeScaleInterval *int64 `json:"timeScaleInterval" unit:"seconds"`
 
 	// PositionGrowthFactor is how many positions it takes until 1/e of the interval is left; required for exponential, at least 1.
 	PositionGrowthFactor int64 `json:"positionGrowthFactor,omitempty"`

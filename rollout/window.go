@@ -105,7 +105,11 @@ func (c *compilation) window(path string, r *compiledRule, own DeploymentWindow)
 			continue
 		}
 		if field := strings.TrimPrefix(strings.TrimPrefix(fault.Path, "windows[0]"), "."); !known[place{field, fault.Hint}] {
-			c.list = append(c.list, &FieldError{Path: join(path, field), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint, Err: fault})
+			hint := fault.Hint
+			if c.load == nil && fault.Code == clock.CodeTimezoneUnknown { // it may well be one
+				hint = "cannot be looked up: Compile and Load know UTC alone, unless they are given WithZones(time.LoadLocation)"
+			}
+			c.list = append(c.list, &FieldError{Path: join(path, field), Code: Code(fault.Code), Value: fault.Value, Hint: hint, Err: fault})
 		}
 	}
 	r.calendar = calendar
@@ -114,7 +118,7 @@ func (c *compilation) window(path string, r *compiledRule, own DeploymentWindow)
 // zone loads a zone once, so that all windows, and those that are put together anew later, have the same.
 func (c *compilation) zone(name string) (*time.Location, error) {
 	if c.load == nil {
-		return nil, errors.New("only UTC is known: compile with WithZones(time.LoadLocation)")
+		return nil, errors.New("no zones were given")
 	}
 	if known, ok := c.zones[name]; ok {
 		return known, nil

@@ -121,12 +121,28 @@ func (e *Env) rules(tree *expr) *fault {
 	}
 	if tree.typ != typeBool {
 		hint := "a selector must say yes or no, as in a comparison"
-		if name, ok := e.layout.variable(tree, String); ok {
-			hint = "compare it, as in " + name + " == 'true'"
+		if comparison := e.layout.compared(tree); comparison != "" {
+			hint = "compare it, as in " + comparison
 		}
 		return &fault{at: tree, msg: "the result is not a bool", hint: hint}
 	}
 	return nil
+}
+
+// compared is a condition of a variable, or of one key of a map, or empty.
+func (l *layout) compared(n *expr) string {
+	if n.call(opIndex, 2) {
+		name, isMap := l.variable(n.args[0], StringMap)
+		if key, ok := n.args[1].text(); ok && isMap {
+			return name + "[" + quote(key) + "] == '…'"
+		}
+	}
+	for typ, format := range map[Type]string{String: "%s == '…'", Int: "%s > 0", Timestamp: "%s < timestamp('2026-01-31T09:00:00Z')", StringList: "'…' in %s", StringMap: "%s['…'] == '…'"} {
+		if name, ok := l.variable(n, typ); ok {
+			return fmt.Sprintf(format, name)
+		}
+	}
+	return ""
 }
 
 func (e *Env) ruled(n *expr, nesting int) *fault {

@@ -64,7 +64,7 @@ func ExampleEnv_Compile_errors() {
 	// Output:
 	// selector: 1:40: syntax error at AND (write && for AND)
 	// selector: 1:1: resource.knd is not declared (did you mean resource.kind?)
-	// selector: 1:1: the result is not a bool (compare it, as in resource.name == 'true')
+	// selector: 1:1: the result is not a bool (compare it, as in resource.name == '…')
 	// selector: 1:1: has() takes a selection such as m.key (write has(m.key) or 'key' in m)
 	// selector: 1:1: resource.metadata can only be asked for keys (use resource.metadata['key'], 'key' in resource.metadata or has(resource.metadata.key))
 	// selector: 1:23: invalid regular expression: missing closing ): `web-(` (the syntax is that of RE2)

@@ -42,8 +42,8 @@ func slip(data []byte, offset int) string {
 }
 
 // instead says what to write for a value of the wrong type where that is plain: what stands in quotes without them, or the other way round, a whole
-// number without its fraction, and a duration in the unit that the name of its field ends with.
-func instead(path string, raw json.RawMessage, typ reflect.Type) string {
+// number without its fraction, a duration in the unit of its field, and a text that a neighbour takes: "20%" is no limitValue, but a limit.
+func (w *walk) instead(path string, raw json.RawMessage, typ reflect.Type) string {
 	fits := func(text string) bool { return json.Unmarshal([]byte(text), reflect.New(typ).Interface()) == nil }
 	if kind := kindOf(raw); typ.Kind() == reflect.String {
 		if kind == "a number" || kind == "a boolean" {
@@ -65,13 +65,73 @@ func instead(path string, raw json.RawMessage, typ reflect.Type) string {
 	if fits(text) && text != "null" {
 		return ": leave the quotes out"
 	}
-	duration, err := time.ParseDuration(text)
-	for suffix, unit := range map[string]time.Duration{"Seconds": time.Second, "Minutes": time.Minute, "Hours": time.Hour} {
-		if n := strconv.FormatInt(int64(duration/unit), 10); err == nil && strings.HasSuffix(path, suffix) && duration%unit == 0 && fits(n) {
-			return ": write " + n
+	if _, unit := w.unit(path); unit > 0 {
+		if n, ok := Whole(raw, unit); ok && fits(strconv.FormatInt(n, 10)) {
+			return ": write " + strconv.FormatInt(n, 10)
 		}
 	}
+	return w.neighbour(path, raw)
+}
+
+// neighbour names the field that takes the text for which it stands beside its own parts: limit beside limitType and limitValue.
+func (w *walk) neighbour(path string, raw json.RawMessage) string {
+	s := w.scope(path)
+	for i := range len(s.inside) {
+		typ, known := s.fields[s.inside[:i]]
+		if !known || !decodes(typ) || json.Unmarshal(raw, reflect.New(typ).Interface()) != nil {
+			continue
+		}
+		var parts []string
+		for name := range s.fields {
+			if strings.HasPrefix(name, s.inside[:i]) && len(name) > i {
+				parts = append(parts, name)
+			}
+		}
+		slices.Sort(parts)
+		return fmt.Sprintf(": write %q: %s instead of %s", s.inside[:i], raw, strings.Join(parts, " and "))
+	}
 	return ""
+}
+
+// scope is the struct of which the path is a field; none if it is no field.
+func (w *walk) scope(path string) scope {
+	if n := len(w.around); n > 0 && strings.HasSuffix("."+path, "."+w.around[n-1].inside) {
+		return w.around[n-1]
+	}
+	return scope{}
+}
+
+// unit is the unit of a field that holds a duration as a number: the name of the field ends with it, or the field has it as its tag unit.
+func (w *walk) unit(path string) (name string, length time.Duration) {
+	s := w.scope(path)
+	if s.typ == nil {
+		return "", 0
+	}
+	tag := ""
+	for _, field := range reflect.VisibleFields(s.typ) {
+		if own, _, _ := strings.Cut(field.Tag.Get("json"), ","); own == s.inside {
+			tag = field.Tag.Get("unit")
+		}
+	}
+	for _, unit := range [...]struct {
+		name, suffix string
+		length       time.Duration
+	}{{"seconds", "Seconds", time.Second}, {"minutes", "Minutes", time.Minute}, {"hours", "Hours", time.Hour}} {
+		if tag == unit.name || strings.HasSuffix(s.inside, unit.suffix) {
+			return unit.name, unit.length
+		}
+	}
+	return "", 0
+}
+
+// Whole reads a duration in quotes, such as "5m", as a whole number of a unit.
+func Whole(raw json.RawMessage, unit time.Duration) (n int64, ok bool) {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return 0, false
+	}
+	duration, err := time.ParseDuration(text)
+	return int64(duration / unit), err == nil && duration%unit == 0
 }
 
 // remedy says where a field belongs that the struct does not have: into a struct around it or just inside it, as when the indentation of YAML
@@ -103,7 +163,7 @@ func (w *walk) remedy(name string, fields map[string]reflect.Type) string {
 }
 
 // nearest is the known name that a mistyped one probably stands for, or empty: the only one that begins with it, or else the one with the fewest
-// edits, at most a third of its length.
+// edits, at most a third of its length. Before these comes the one that differs in its unit of time alone.
 func nearest(name string, fields map[string]reflect.Type) string {
 	known := make([]string, 0, len(fields))
 	for field := range fields {
@@ -114,6 +174,13 @@ func nearest(name string, fields map[string]reflect.Type) string {
 	if at := slices.IndexFunc(known, longer); at >= 0 && len(name) > 2 && !slices.ContainsFunc(known[at+1:], longer) {
 		return known[at]
 	}
+	if stem, timed := untimed(name); timed {
+		for _, field := range known {
+			if own, also := untimed(field); also && own == stem {
+				return field
+			}
+		}
+	}
 	best, bestEdits := "", len(name)/3+1
 	for _, field := range known {
 		if edits := Distance(strings.ToLower(name), strings.ToLower(field)); edits < bestEdits {
@@ -121,6 +188,16 @@ func nearest(name string, fields map[string]reflect.Type) string {
 		}
 	}
 	return best
+}
+
+// untimed is a name without the unit of time that it ends with.
+func untimed(name string) (stem string, timed bool) {
+	for _, suffix := range [...]string{"Milliseconds", "Millis", "Ms", "Seconds", "Secs", "Sec", "Minutes", "Mins", "Min", "Hours", "Days", "Weeks"} {
+		if stem, timed = strings.CutSuffix(name, suffix); timed && stem != "" {
+			return stem, true
+		}
+	}
+	return name, false
 }
 
 // Distance is the number of bytes to insert, delete or replace, or of neighbours to exchange, to make one text of the other. No byte is changed twice.

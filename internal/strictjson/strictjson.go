@@ -107,6 +107,7 @@ type walk struct {
 
 // scope is a struct that the walk is inside of, and the name of its field through which the walk went.
 type scope struct {
+	typ    reflect.Type
 	fields map[string]reflect.Type
 	inside string
 }
@@ -204,9 +205,12 @@ func decodes(typ reflect.Type) bool {
 func (w *walk) whole(path string, raw json.RawMessage, typ reflect.Type, want string, bits int) {
 	if kindOf(raw) == "a number" && !bytes.ContainsAny(raw, ".eE") {
 		w.scalar(path, raw, typ, fmt.Sprintf("%s of at most %d bits", want, bits))
-	} else {
-		w.scalar(path, raw, typ, strings.TrimSuffix(want, ","))
+		return
 	}
+	if unit, _ := w.unit(path); unit != "" {
+		want = strings.Replace(want, "number", "number of "+unit, 1)
+	}
+	w.scalar(path, raw, typ, strings.TrimSuffix(want, ","))
 }
 
 // scalar leaves the decision to encoding/json, so that the two never disagree, and the wording to the caller.
@@ -218,7 +222,7 @@ func (w *walk) scalar(path string, raw json.RawMessage, typ reflect.Type, want s
 		if got == "a number" {
 			got = string(raw)
 		}
-		w.fault(path, CodeType, "must be %s, not %s%s", want, got, instead(path, raw, typ))
+		w.fault(path, CodeType, "must be %s, not %s%s", want, got, w.instead(path, raw, typ))
 	}
 }
 
@@ -250,7 +254,7 @@ func (w *walk) object(path string, raw json.RawMessage, typ reflect.Type) {
 	fields := fieldsOf(typ)
 	w.members(path, raw, func(at, name string, value json.RawMessage) {
 		if field, ok := fields[name]; ok {
-			w.around = append(w.around, scope{fields, name})
+			w.around = append(w.around, scope{typ, fields, name})
 			w.value(at, value, field)
 			w.around = w.around[:len(w.around)-1]
 			return

@@ -68,7 +68,24 @@ type rule struct {
 	Seconds int               `json:"waitSeconds"`
 	Minutes int               `json:"waitMinutes"`
 	Hours   int               `json:"waitHours"`
+	Sleep   uint              `json:"sleepSeconds"`
+	Pace    int               `json:"pace" unit:"minutes"`
+	Delay   int               `json:"delay"`
+	Quota   quota             `json:"quota"`
+	Kind    string            `json:"quotaType"`
+	Value   *int              `json:"quotaValue"`
 	Plain   string
+}
+
+// quota is a text that ends in a percent sign.
+type quota string
+
+func (q *quota) UnmarshalText(text []byte) error {
+	if !strings.HasSuffix(string(text), "%") {
+		return fmt.Errorf("no quota: %q", text)
+	}
+	*q = quota(text)
+	return nil
 }
 
 type extra struct {
@@ -99,7 +116,11 @@ func TestFaults(t *testing.T) {
 		{`{"enabled":"false","ratio":"0.5"}`, []string{`enabled: must be true or false, not a string: leave the quotes out`, `ratio: must be a number, not a string: leave the quotes out`}, "a truth value and a number in quotes"},
 		{`{"limitValue":300.0,"share":3e2}`, []string{`limitValue: must be a whole number, not 300.0: write 300`, `share: must be a whole number, not negative, not 3e2`}, "a whole number with a fraction, and one that does not fit either"},
 		{`{"id":7,"Plain":true}`, []string{`id: must be a string, not 7: put it in quotes`, `Plain: must be a string, not a boolean: put it in quotes`}, "scalars for a text"},
-		{`{"waitSeconds":"5m","waitHours":"90m","waitMinutes":"1h30m"}`, []string{`waitSeconds: must be a whole number, not a string: write 300`, `waitHours: must be a whole number, not a string`, `waitMinutes: must be a whole number, not a string: write 90`}, "durations, in the unit of the field"},
+		{`{"waitSeconds":"5m","waitHours":"90m","waitMinutes":"1h30m"}`, []string{`waitSeconds: must be a whole number of seconds, not a string: write 300`, `waitHours: must be a whole number of hours, not a string`, `waitMinutes: must be a whole number of minutes, not a string: write 90`}, "durations, in the unit of the field"},
+		{`{"pace":"1h","sleepSeconds":-1.5,"delay":"1h"}`, []string{`pace: must be a whole number of minutes, not a string: write 60`, `sleepSeconds: must be a whole number of seconds, not negative, not -1.5`, `delay: must be a whole number, not a string`}, "the unit may be a tag, and no field has one by chance"},
+		{`{"quotaValue":"20%"}`, []string{`quotaValue: must be a whole number, not a string: write "quota": "20%" instead of quotaType and quotaValue`}, "a neighbour takes it"},
+		{`{"quotaValue":"many"}`, []string{`quotaValue: must be a whole number, not a string`}, "no neighbour takes it"},
+		{`{"waitDays":1,"sleepMs":5,"restSeconds":1}`, []string{`waitDays: unknown field; did you mean "waitHours"?`, `sleepMs: unknown field; did you mean "sleepSeconds"?`, `restSeconds: unknown field`}, "known in another unit"},
 		{`{"colo":"red","lmit":1,"waitSec":1}`, []string{`colo: unknown field; did you mean "colour"?`, `lmit: unknown field`, `waitSec: unknown field; did you mean "waitSeconds"?`}, "the beginning of one name"},
 		{`{"wait":1,"co":1}`, []string{`wait: unknown field`, `co: unknown field`}, "the beginning of several, and one that is too short to say"},
 		{`{"nxet":{}}`, []string{`nxet: unknown field; did you mean "next"?`}, "two letters exchanged"},
