@@ -46,11 +46,59 @@ const (
 
 // faults collects the errors of one validation, each under a path.
 type faults struct {
-	list []error
+	list    []error
+	targets []targetFault // of those that few tells
+}
+
+// targetFault is a fault of a target of which the place in the host's list is not known yet.
+type targetFault struct {
+	number int // in the list of faults
+	target *Target
+	field  string // empty: the target itself
 }
 
 func (f *faults) add(path string, code Code, value any, format string, args ...any) {
 	f.list = append(f.list, &FieldError{Path: path, Code: code, Value: strictjson.Value(value), Hint: fmt.Sprintf(format, args...)})
+}
+
+// addOf is add for a field of a target, or for the target itself. [faults.place] finds out which one of the host's list it is.
+func (f *faults) addOf(t *Target, field string, code Code, value any, format string, args ...any) {
+	if len(f.list) < maxFaults {
+		f.targets = append(f.targets, targetFault{len(f.list), t, field})
+	}
+	f.add("targets", code, value, format, args...)
+}
+
+// forget takes back the faults but the first n.
+func (f *faults) forget(n int) {
+	f.list = f.list[:n]
+	f.targets = slices.DeleteFunc(f.targets, func(fault targetFault) bool { return fault.number >= n })
+}
+
+// place gives the faults of targets their paths. The targets are in order of the host's list, from which some are left out. Of a million of them, each with a fault,
+// those few are looked for that anybody is told of.
+func (f *faults) place(targets []Target, left func(t *Target) bool, host []Target) {
+	if len(f.targets) == 0 {
+		return
+	}
+	at := make(map[*Target]int, len(f.targets)) // index in the host's list
+	for _, fault := range f.targets {
+		at[fault.target] = 0
+	}
+	k := 0
+	for i := range host {
+		if left(&host[i]) {
+			continue
+		}
+		if _, wanted := at[&targets[k]]; wanted {
+			at[&targets[k]] = i
+		}
+		k++
+	}
+	for _, fault := range f.targets {
+		own := f.list[fault.number].(*FieldError)
+		own.Path = join(fmt.Sprintf("targets[%d]", at[fault.target]), fault.field)
+	}
 }
 
 // under adds every single error of err below path. An error that knows its own path continues it.

@@ -55,8 +55,9 @@ const (
 func newIndex(s *Snapshot) (*index, error) {
 	var f faults
 	resources, targets := s.Resources, s.Targets
+	var gone map[string]bool
 	if len(s.DeletedResources) > 0 { // they are nobody's targets, and members of no pool
-		gone := make(map[string]bool, len(s.DeletedResources))
+		gone = make(map[string]bool, len(s.DeletedResources))
 		for _, id := range s.DeletedResources {
 			gone[id] = true
 		}
@@ -70,6 +71,7 @@ func newIndex(s *Snapshot) (*index, error) {
 	}
 	x.versions = x.indexVersions(&f, s.Versions)
 	x.indexTargets(&f, targets)
+	f.place(targets, func(t *Target) bool { return gone[t.Resource] }, s.Targets)
 	for i := range s.Approvals {
 		s.Approvals[i].validate(i, &f)
 	}

@@ -54,12 +54,17 @@ func (x *index) indexTargets(f *faults, list []Target) {
 	if x.locateAll(f, list) || x.sortTargets(f, list) {
 		return
 	}
-	for i := range list { // one is of an entity that has no number
-		x.targets[i] = target{Target: &list[i]}
+	order := make([]int, len(list)) // one is of an entity that has no number
+	for i := range order {
+		order[i] = i
 	}
-	slices.SortFunc(x.targets, func(a, b target) int {
-		return cmp.Or(strings.Compare(a.Environment, b.Environment), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Deployment, b.Deployment))
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &list[i].TargetID, &list[j].TargetID
+		return cmp.Or(strings.Compare(a.Environment, b.Environment), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Deployment, b.Deployment), i-j)
 	})
+	for k, i := range order {
+		x.targets[k] = target{Target: &list[i]}
+	}
 	x.locateAll(f, nil)
 }
 
@@ -86,11 +91,11 @@ func (x *index) locateAll(f *faults, list []Target) (ordered bool) {
 				same, order = 2, strings.Compare(before.Deployment, t.Deployment)
 			}
 			if order > 0 {
-				f.list = f.list[:known]
+				f.forget(known)
 				return false
 			}
 			if order == 0 {
-				f.twice(t.TargetID)
+				f.twice(t.Target)
 			}
 		}
 		cursor.find(x, f, t, same)
@@ -101,8 +106,9 @@ func (x *index) locateAll(f *faults, list []Target) (ordered bool) {
 	return true
 }
 
-func (f *faults) twice(id TargetID) {
-	f.add("targets", CodeDuplicate, nil, "%s occurs twice: one entry per release target", id)
+// twice reports a target that has the id of one before it in the host's list.
+func (f *faults) twice(t *Target) {
+	f.addOf(t, "", CodeDuplicate, nil, "%s occurs twice: one entry per release target", t.TargetID)
 }
 
 // cursor remembers where the last target was found: neighbours in the order mostly share their entities or have the next ones.
@@ -118,12 +124,12 @@ func (c *cursor) find(x *index, f *faults, t *target, same int) {
 	}
 	known := len(f.list)
 	if same < 1 {
-		c.environment = locate(f, "environment", t.Environment, x.environments, c.environment, (*Environment).id, x.environment)
+		c.environment = locate(f, t, "environment", t.Environment, x.environments, c.environment, (*Environment).id, x.environment)
 	}
 	if same < 2 {
-		c.resource = locate(f, "resource", t.Resource, x.resources, c.resource, (*Resource).id, x.resource)
+		c.resource = locate(f, t, "resource", t.Resource, x.resources, c.resource, (*Resource).id, x.resource)
 	}
-	c.deployment = locate(f, "deployment", t.Deployment, x.deployments, c.deployment, (*Deployment).id, x.deployment)
+	c.deployment = locate(f, t, "deployment", t.Deployment, x.deployments, c.deployment, (*Deployment).id, x.deployment)
 	t.environment, t.resource, t.deployment = c.environment, c.resource, c.deployment
 	c.lost = len(f.list) > known
 }
@@ -132,7 +138,7 @@ func (e *Environment) id() string { return e.ID }
 func (r *Resource) id() string    { return r.ID }
 func (d *Deployment) id() string  { return d.ID }
 
-func locate[T any](f *faults, field, id string, list []T, last int32, idOf func(*T) string, search func(string) (int32, bool)) int32 {
+func locate[T any](f *faults, t *target, field, id string, list []T, last int32, idOf func(*T) string, search func(string) (int32, bool)) int32 {
 	for _, guess := range [...]int32{last + 1, last, 0} {
 		if int(guess) < len(list) && idOf(&list[guess]) == id {
 			return guess
@@ -140,7 +146,7 @@ func locate[T any](f *faults, field, id string, list []T, last int32, idOf func(
 	}
 	i, ok := search(id)
 	if !ok {
-		f.add("targets", CodeUnknownValue, id, "is not the id of a listed %s", field)
+		f.addOf(t.Target, field, CodeUnknownValue, id, "is not the id of a listed %s", field)
 	}
 	return i
 }
@@ -168,7 +174,7 @@ func (x *index) sortTargets(f *faults, list []Target) bool {
 		t := &x.targets[i]
 		if i > 0 {
 			if before := &x.targets[i-1]; before.environment == t.environment && before.resource == t.resource && before.deployment == t.deployment {
-				f.twice(t.TargetID)
+				f.twice(t.Target)
 			}
 		}
 		x.observe(f, t)

@@ -1,7 +1,11 @@
 package rollout_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/tranche-dev/tranche/rollout"
@@ -20,20 +24,20 @@ func TestTargetsInAnyOrder(t *testing.T) {
 	}{
 		{"all are known", []rollout.TargetID{at("r2", "beta", "api"), at("r1", "prod", "api"), at("r1", "prod", "web"), at("r2", "prod", "api")}, nil},
 		{"one occurs twice", []rollout.TargetID{at("r1", "prod", "api"), at("r2", "beta", "web"), at("r2", "beta", "web")},
-			[]string{"duplicate targets: r2 / beta / web occurs twice: one entry per release target"}},
+			[]string{"duplicate targets[r2 / beta / web]: r2 / beta / web occurs twice: one entry per release target"}},
 		{"one occurs three times: two are too many", []rollout.TargetID{at("r1", "prod", "api"), at("r1", "prod", "api"), at("r1", "prod", "api"), at("r1", "prod", "web")},
-			[]string{"duplicate targets: r1 / prod / api occurs twice: one entry per release target", "duplicate targets: r1 / prod / api occurs twice: one entry per release target"}},
+			[]string{"duplicate targets[r1 / prod / api]: r1 / prod / api occurs twice: one entry per release target", "duplicate targets[r1 / prod / api]: r1 / prod / api occurs twice: one entry per release target"}},
 		{"an environment is in no list", []rollout.TargetID{at("r1", "beta", "api"), at("r1", "qa", "api"), at("r2", "beta", "api")},
-			[]string{`unknown_value targets: "qa": is not the id of a listed environment`}},
+			[]string{`unknown_value targets[r1 / qa / api].environment: "qa": is not the id of a listed environment`}},
 		{"a resource is in no list", []rollout.TargetID{at("r1", "beta", "api"), at("r3", "beta", "api"), at("r1", "prod", "api")},
-			[]string{`unknown_value targets: "r3": is not the id of a listed resource`}},
+			[]string{`unknown_value targets[r3 / beta / api].resource: "r3": is not the id of a listed resource`}},
 		{"a deployment is in no list", []rollout.TargetID{at("r1", "beta", "api"), at("r1", "beta", "db"), at("r1", "prod", "api")},
-			[]string{`unknown_value targets: "db": is not the id of a listed deployment`}},
+			[]string{`unknown_value targets[r1 / beta / db].deployment: "db": is not the id of a listed deployment`}},
 		{"one that is in no list occurs twice", []rollout.TargetID{at("r1", "prod", "api"), at("r3", "beta", "api"), at("r3", "beta", "api"), at("r1", "beta", "web")}, []string{
-			`unknown_value targets: "r3": is not the id of a listed resource`,
-			"duplicate targets: r3 / beta / api occurs twice: one entry per release target", `unknown_value targets: "r3": is not the id of a listed resource`}},
+			`unknown_value targets[r3 / beta / api].resource: "r3": is not the id of a listed resource`,
+			"duplicate targets[r3 / beta / api]: r3 / beta / api occurs twice: one entry per release target", `unknown_value targets[r3 / beta / api].resource: "r3": is not the id of a listed resource`}},
 		{"one of a known id follows, and is not taken for it", []rollout.TargetID{at("r1", "prod", "api"), at("r1", "prod", "db"), at("r1", "prod", "web"), at("r2", "beta", "api")},
-			[]string{`unknown_value targets: "db": is not the id of a listed deployment`}},
+			[]string{`unknown_value targets[r1 / prod / db].deployment: "db": is not the id of a listed deployment`}},
 	} {
 		var first *rollout.Plan
 		permute(row.targets, func(order []rollout.TargetID) {
@@ -53,10 +57,69 @@ func TestTargetsInAnyOrder(t *testing.T) {
 			if err != nil {
 				got = coded(err)
 			}
+			for k, line := range got { // the index of the target stands for the target
+				head, rest, _ := strings.Cut(line, "[")
+				number, rest, _ := strings.Cut(rest, "]")
+				i, err := strconv.Atoi(number)
+				if err != nil || i >= len(order) {
+					t.Fatalf("%s: %v: %s is not about a target", row.why, order, line)
+				}
+				if strings.HasPrefix(line, "duplicate ") && slices.Index(order, order[i]) == i {
+					t.Errorf("%s: %v: %s, which is the first", row.why, order, line)
+				}
+				got[k] = head + "[" + order[i].String() + "]" + rest
+			}
 			if !slices.Equal(got, row.want) {
 				t.Errorf("%s: %v: faults %q, want %q", row.why, order, got, row.want)
 			}
 		})
+	}
+}
+
+// TestTargetPaths: a fault of a target is told with the index that the target has in the host's list, whatever is left out of it and however it is sorted, and
+// however many others there are.
+func TestTargetPaths(t *testing.T) {
+	paths := func(s rollout.Snapshot) []string {
+		_, err := compile(t, policy(`{"retry":{"maxRetries":1}}`)).Plan(s, t0)
+		var list []string
+		for _, one := range joined(err) {
+			if fault := (*rollout.FieldError)(nil); errors.As(one, &fault) {
+				list = append(list, fault.Path)
+			} else {
+				list = append(list, one.Error())
+			}
+		}
+		return list
+	}
+	at := func(resource, environment string) rollout.Target {
+		return rollout.Target{TargetID: rollout.TargetID{Resource: resource, Environment: environment, Deployment: "a"}}
+	}
+	var many []rollout.Target
+	var first []string
+	for i := range 30 {
+		many = append(many, at(fmt.Sprintf("x%02d", 29-i), "prod"))
+	}
+	for i := range 20 {
+		first = append(first, fmt.Sprintf("targets[%d].resource", 29-i))
+	}
+	for _, row := range []struct {
+		why     string
+		targets []rollout.Target
+		deleted []string
+		want    []string
+	}{
+		{"in order", []rollout.Target{at("r1", "prod"), at("r2", "prd")}, nil, []string{"targets[1].environment"}},
+		{"in another order, and two fields of one target", []rollout.Target{at("r2", "prod"), at("r1", "prod"), at("r9", "prd")}, nil, []string{"targets[2].environment", "targets[2].resource"}},
+		{"targets of deleted resources are passed over, and counted", []rollout.Target{at("r2", "prod"), at("gone", "prod"), at("r1", "prd"), at("gone", "prd")}, []string{"gone"}, []string{"targets[2].environment"}},
+		{"the second and the third of three", []rollout.Target{at("r1", "prod"), at("r2", "prod"), at("r1", "prod"), at("r1", "prod")}, nil, []string{"targets[2]", "targets[3]"}},
+		{"the second, beside one that is in no list", []rollout.Target{at("r1", "prod"), at("r0", "prod"), at("r1", "prod")}, nil, []string{"targets[1].resource", "targets[2]"}},
+		{"of many the first in order of the ids", many, nil, append(first, "and 10 more faults")},
+	} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1"}})
+		s.Targets, s.DeletedResources = row.targets, row.deleted
+		if got := paths(s); !slices.Equal(got, row.want) {
+			t.Errorf("%s: faults at %q, want %q", row.why, got, row.want)
+		}
 	}
 }
 

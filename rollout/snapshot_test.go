@@ -28,16 +28,16 @@ func TestSnapshotFaults(t *testing.T) {
 		{"neighbours on a resource that there is not are reported each", func(s *rollout.Snapshot) {
 			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "x", Environment: "prod", Deployment: "api"}},
 				rollout.Target{TargetID: rollout.TargetID{Resource: "x", Environment: "prod", Deployment: "web"}})
-		}, 2, `unknown_value targets: "x": is not the id of a listed resource`},
+		}, 2, `unknown_value targets[3].resource: "x": is not the id of a listed resource`},
 		{"so are those in an environment that there is not", func(s *rollout.Snapshot) {
 			for k := range s.Targets {
 				s.Targets[k].Environment = "qa"
 			}
-		}, 2, `unknown_value targets: "qa": is not the id of a listed environment`},
-		{"a target of a deployment where there is none", func(s *rollout.Snapshot) { s.Deployments, s.Versions = nil, nil }, 2, `unknown_value targets: "web": is not the id of a listed deployment`},
-		{"twenty are listed", ghosts(20), 20, `unknown_value targets: "x019": is not the id of a listed resource`},
+		}, 2, `unknown_value targets[1].environment: "qa": is not the id of a listed environment`},
+		{"a target of a deployment where there is none", func(s *rollout.Snapshot) { s.Deployments, s.Versions = nil, nil }, 2, `unknown_value targets[1].deployment: "web": is not the id of a listed deployment`},
+		{"twenty are listed", ghosts(20), 20, `unknown_value targets[21].resource: "x019": is not the id of a listed resource`},
 		{"of more than twenty the rest is counted", ghosts(23), 21, "and 3 more faults"},
-		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "duplicate targets: r1 / prod / api occurs twice: one entry per release target"},
+		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "duplicate targets[2]: r1 / prod / api occurs twice: one entry per release target"},
 		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "required resources: an entry has no id: every one needs its own"},
 		{"a resource occurs twice", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }, 1, `duplicate resources: "r1": is the id of two entries: ids are unique`},
 		{"a version has no id", func(s *rollout.Snapshot) {

@@ -69,7 +69,7 @@ func TestWrongInput(t *testing.T) {
 		{Why: "all faults of a log, with their lines", Args: []string{"-log", "testdata/wrong.jsonl"}, Faults: []string{
 			`^testdata/wrong\.jsonl: line 1: schema: 2: must be 1`, `^testdata/wrong\.jsonl: line 3: plan\.now: is required`,
 			`^testdata/wrong\.jsonl: line 4: snapshot\.target: .*targets`, `^testdata/wrong\.jsonl: line 5: line 1, column \d+: unexpected EOF`,
-			`^testdata/wrong\.jsonl: line 6: targets: "r": is not the id of a listed resource`, `^testdata/wrong\.jsonl: line 7: rules: .*required`,
+			`^testdata/wrong\.jsonl: line 6: targets\[0\].resource: "r": is not the id of a listed resource`, `^testdata/wrong\.jsonl: line 7: rules: .*required`,
 		}},
 		{Why: "a log of nothing", Args: []string{"-log", os.DevNull}, Faults: []string{`no recording is in it`}},
 		{Why: "a file that is not there", Args: []string{"-log", "testdata/none.jsonl"}, Faults: []string{`testdata/none\.jsonl: no such file`}},
@@ -79,7 +79,7 @@ func TestWrongInput(t *testing.T) {
 		{Why: "all faults of a day", Args: []string{"-record", "-fleet", "testdata/wrong-fleet.yaml"}, Faults: []string{
 			`^testdata/wrong-fleet\.yaml: start, end: `, `durations\.web: required`, `failures\[0\]: us-1 does not run web`, `failures\[1\]\.version: web has no version "9"`,
 		}},
-		{Why: "a fleet that contradicts itself", Args: []string{"-record", "-fleet", "testdata/ghosts.yaml"}, Faults: []string{`^testdata/ghosts\.yaml: targets: "b": is not the id of a listed resource`}},
+		{Why: "a fleet that contradicts itself", Args: []string{"-record", "-fleet", "testdata/ghosts.yaml"}, Faults: []string{`^testdata/ghosts\.yaml: targets\[\d+\].resource: "b": is not the id of a listed resource`}},
 		{Why: "a log is read or written", Args: []string{"-record", "-log", "x"}, Faults: []string{`^-log: "x": with -record`}},
 		{Why: "a log is JSON", Args: []string{"-record", "-json"}, Faults: []string{`^-json: `}},
 		{Why: "a log has its fleets in it", Args: []string{"-fleet", "x"}, Faults: []string{`^-fleet: "x": only with -record`}},
