@@ -37,7 +37,7 @@ type Compiler interface {
 }
 
 // PolicySet is a list of policies, checked and compiled, ready for any number of plans. It is immutable and safe for concurrent use if
-// its compiler is. Build it with [Compile]; its one verb is [PolicySet.Plan].
+// its compiler is. Build it with [Load] or [Compile]; its one verb is [PolicySet.Plan].
 type PolicySet struct {
 	policies    []*compiledPolicy // enabled ones, by id
 	disabled    []*compiledPolicy // by id; they govern nothing, Lint tells what is left of them
