@@ -84,17 +84,16 @@ func decodeErrors(err error) error {
 	return f.err()
 }
 
-// oneOf passes an absent value: it stands for the default.
-func oneOf[T ~string](f *faults, path string, value T, known ...T) {
-	if value != "" {
-		enum(f, path, value, known...)
-	}
+// oneOf passes an absent value: it stands for the default. It reports whether the value is known.
+func oneOf[T ~string](f *faults, path string, value T, known ...T) (ok bool) {
+	return value == "" || enum(f, path, value, known...)
 }
 
-func enum[T ~string](f *faults, path string, value T, known ...T) {
-	if !slices.Contains(known, value) {
+func enum[T ~string](f *faults, path string, value T, known ...T) (ok bool) {
+	if ok = slices.Contains(known, value); !ok {
 		f.add(path, CodeUnknownValue, value, "must be %s", strictjson.Choice(known...))
 	}
+	return ok
 }
 
 func (f *faults) seconds(path string, value int64) {

@@ -156,33 +156,34 @@ func (r Rule) Validate() error {
 	if r.DeploymentSelector == "" {
 		f.add("deploymentSelector", CodeRequired, nil, `is required: an expression that selects the members; "true" selects every deployment of the policy`)
 	}
-	oneOf(&f, "readinessMode", r.ReadinessMode, CollectionWindow, WaitForAll, Immediate)
+	// Of a value that there is not, nobody can say which other fields belong to it.
+	modeKnown := oneOf(&f, "readinessMode", r.ReadinessMode, CollectionWindow, WaitForAll, Immediate)
 	window := r.ReadinessWindowSeconds
 	switch {
-	case window == nil && r.ReadinessMode != Immediate:
+	case window == nil && modeKnown && r.ReadinessMode != Immediate:
 		f.add("readinessWindowSeconds", CodeRequired, nil, "is required unless readinessMode is immediate; 0 closes the window at once")
 	case window != nil && (*window < 0 || *window > maxSeconds):
 		f.seconds("readinessWindowSeconds", *window)
 	case window != nil && *window > 0 && r.ReadinessMode == Immediate:
 		f.add("readinessWindowSeconds", CodeConflict, *window, "must be absent or 0 with readinessMode immediate, which has no window")
 	}
-	oneOf(&f, "unchangedMemberStrategy", r.UnchangedMemberStrategy, SkipUnchanged, RedeployCurrent, RequireAll)
+	unchangedKnown := oneOf(&f, "unchangedMemberStrategy", r.UnchangedMemberStrategy, SkipUnchanged, RedeployCurrent, RequireAll)
 	if r.ReadinessMode == Immediate && r.UnchangedMemberStrategy == RequireAll {
 		f.add("unchangedMemberStrategy", CodeConflict, RequireAll, "contradicts readinessMode immediate: use wait_for_all with a window")
 	}
-	oneOf(&f, "overlapStrategy", r.OverlapStrategy, Queue, Merge)
+	overlapKnown := oneOf(&f, "overlapStrategy", r.OverlapStrategy, Queue, Merge)
 	oneOf(&f, "triggerOn", r.TriggerOn, Eligible, Published)
 	f.seconds("requireAllTimeoutSeconds", r.RequireAllTimeoutSeconds)
 	collects := r.ReadinessMode == "" || r.ReadinessMode == CollectionWindow
-	if timeout := r.RequireAllTimeoutSeconds; timeout != 0 && !(collects && r.UnchangedMemberStrategy == RequireAll) {
+	if timeout := r.RequireAllTimeoutSeconds; timeout != 0 && modeKnown && unchangedKnown && !(collects && r.UnchangedMemberStrategy == RequireAll) {
 		f.add("requireAllTimeoutSeconds", CodeConflict, timeout, "must be 0 unless readinessMode is collection_window and unchangedMemberStrategy is require_all")
 	}
-	oneOf(&f, "onMemberFailure", r.OnMemberFailure, Hold, RunPost, RollbackMember, RollbackAll)
-	oneOf(&f, "rollbackStrategy", r.RollbackStrategy, HaltAndNotify, Individual, AllMembers)
+	failureKnown := oneOf(&f, "onMemberFailure", r.OnMemberFailure, Hold, RunPost, RollbackMember, RollbackAll)
+	strategyKnown := oneOf(&f, "rollbackStrategy", r.RollbackStrategy, HaltAndNotify, Individual, AllMembers)
 	if r.OnMemberFailure != "" && r.RollbackStrategy != "" {
 		f.add("rollbackStrategy", CodeConflict, r.RollbackStrategy, "must be absent beside onMemberFailure, which it is another name for")
 	}
-	if r.AllowMixedPost && r.OnMemberFailure != RollbackMember && r.RollbackStrategy != Individual {
+	if r.AllowMixedPost && failureKnown && strategyKnown && r.OnMemberFailure != RollbackMember && r.RollbackStrategy != Individual {
 		f.add("allowMixedPost", CodeConflict, true, "must be false unless onMemberFailure is rollback_member")
 	}
 	f.seconds("stuckAfterSeconds", r.StuckAfterSeconds)
@@ -191,7 +192,7 @@ func (r Rule) Validate() error {
 	}
 	switch {
 	case r.MaxMerges == nil:
-	case r.OverlapStrategy != Merge:
+	case overlapKnown && r.OverlapStrategy != Merge:
 		f.add("maxMerges", CodeConflict, *r.MaxMerges, "must be absent unless overlapStrategy is merge")
 	case *r.MaxMerges < 1:
 		f.add("maxMerges", CodeOutOfRange, *r.MaxMerges, "must be at least 1; use overlapStrategy queue to merge nothing")

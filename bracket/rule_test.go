@@ -55,6 +55,12 @@ func TestRuleValidate(t *testing.T) {
 			r.ReadinessMode, r.UnchangedMemberStrategy, r.OverlapStrategy, r.TriggerOn, r.OnMemberFailure, r.RollbackStrategy = "a", "b", "c", "d", "e", "f"
 		}, "unknown_value readinessMode, unknown_value unchangedMemberStrategy, unknown_value overlapStrategy, unknown_value triggerOn, " +
 			"unknown_value onMemberFailure, unknown_value rollbackStrategy, conflict rollbackStrategy", "all faults at once"},
+		{"enums, and what depends on them", func(r *Rule) {
+			r.ReadinessMode, r.ReadinessWindowSeconds, r.RequireAllTimeoutSeconds = "a", nil, 5
+			r.OverlapStrategy, r.MaxMerges, r.OnMemberFailure, r.AllowMixedPost = "c", ptr(1), "e", true
+		}, "unknown_value readinessMode, unknown_value overlapStrategy, unknown_value onMemberFailure", "which fields belong to a value that there is not, nobody can say"},
+		{"timeout, unknown strategy", func(r *Rule) { r.UnchangedMemberStrategy, r.RequireAllTimeoutSeconds = "b", 5 }, "unknown_value unchangedMemberStrategy", "require_all may be meant"},
+		{"mixed post, unknown alias", func(r *Rule) { r.RollbackStrategy, r.AllowMixedPost = "f", true }, "unknown_value rollbackStrategy", "individual may be meant"},
 	}
 	names := make(map[string]bool)
 	for _, row := range rows {
