@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +79,10 @@ func TestGoldenEncoding(t *testing.T) {
 	got := keysOf(orderHash{key: OrderByTarget, salt: "v1"}, []TargetID{{"r1", "prod", "api"}})
 	if got[0] != byHand.sum() {
 		t.Errorf("hash of the fields = %d, of their encoding %s = %d", got[0], want, byHand.sum())
+	}
+	long := strings.Repeat("r", 0x10203) // each of the four bytes of a length counts
+	if got := fnvOffset.field(long); got != fnvOffset.raw("\x00\x01\x02\x03"+long) {
+		t.Errorf("a field of %d bytes has the hash %d", len(long), got)
 	}
 }
 

@@ -187,7 +187,7 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 		case wait.Deployment != "":
 			if i := walk.find(wait.Resource, wait.Deployment); i != none && !settled.has(i) {
 				settled.add(i)
-				verdict := w.verdict(b, wait.Resource, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, nil)
+				verdict := w.verdict(b, wait.Resource, bracket.Verdict{Reason: wait.Reason, Until: wait.Until, On: wait.On}, nil)
 				w.wait(i, frozen(walk.open(wait.Resource), wait.Deployment), w.also(nil, verdict))
 			}
 		default:
@@ -198,7 +198,7 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 				continue
 			}
 			p := &b.pending[next]
-			own := w.verdict(b, wait.Resource, bracket.Verdict{Reason: wait.Reason, Group: wait.Group, Until: wait.Until, On: wait.On}, p)
+			own := w.verdict(b, wait.Resource, bracket.Verdict{Reason: wait.Reason, Until: wait.Until, On: wait.On}, p)
 			if wait.Reason == bracket.ReasonNotDue && wait.Until.IsZero() {
 				if until, on := opener(p.blockers); len(on) > 0 || !until.IsZero() {
 					own.Until, own.On = until, on
