@@ -37,3 +37,19 @@ func TestForeignJobInsideAnExecution(t *testing.T) {
 		}
 	}
 }
+
+// TestStuckRunOfABracket: a run that has had no outcome for too long is listed, and says whose it is and since when; not a moment earlier.
+func TestStuckRunOfABracket(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","stuckAfterSeconds":60,"memberRoles":{}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	plan := mustPlan(t, set, s, t0)
+	start := plan.Start[0]
+	carryOut(t, &s, plan, t0, rollout.JobInProgress)
+	if got := mustPlan(t, set, s, t0.Add(time.Minute-1)).Stuck; len(got) != 0 {
+		t.Errorf("early: %+v", got)
+	}
+	want := []rollout.Stuck{{Resource: "r1", Group: start.Group, Run: start.Run, Since: t0.Add(time.Minute)}}
+	if got := mustPlan(t, set, s, t0.Add(time.Minute)).Stuck; !slices.Equal(got, want) || start.Group == "" || start.Run == "" {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
