@@ -6,8 +6,9 @@ import "context"
 // store one record per (rule, environment) and one per (rule, resource), see [GroupKey] and [ExecutionKey]; pools and rollouts use the
 // same store. [MemoryStore] is the reference, brackettest.Run the conformance test.
 //
-// Keys are any UTF-8 text of 1 to 1024 bytes; every other key is an error, so that nothing is saved that cannot be found again. Values are any bytes. Implementations must be safe for concurrent use, must answer a
-// cancelled context with its error without writing, and must let a client read its own writes.
+// Keys are any UTF-8 text of 1 to 1024 bytes; every other key is an error, so that nothing is saved that cannot be found again. Values are any bytes.
+// Implementations must be safe for concurrent use, must answer a cancelled context with its error without writing, and must let a client read its own
+// writes.
 type Store interface {
 	// Load returns the value of a key and its revision, which is at least 1. A key without value is [ErrNotFound] with revision 0.
 	// The caller owns the returned slice.

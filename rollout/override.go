@@ -12,11 +12,14 @@ import (
 // ExpiresAt; the rule then counts as satisfied at CreatedAt, or when the version was created if that is later, or as soon as it was without the
 // override. What was started under an override stays when it expires. (Policy skips of ctrlplane.)
 //
-// An override of a deployment window that allows stands for that window being open, so other allowing windows of the policy are not in the
-// way either. An override of a concurrency rule starts the target although the pool is full; its lease counts all the same. Its resource is down once that
-// start is seen at work, so from then on others may start there as well, and nowhere else. If it was saved and not dispatched, its lease lets in no other version
-// without an override, nor this one when the override has expired: they wait for room in the pool, and the lease is one of [Plan.Orphans]. One of a retry rule makes it forget the attempts before CreatedAt. One of a bracket rule has no effect and is a diagnostic: letting a member out of its
-// bracket would drain the resource once more.
+// What it does depends on the rule:
+//
+//   - A deployment window that allows counts as open, so other allowing windows of the policy are not in the way either.
+//   - A concurrency rule lets the target start although the pool is full; its lease counts all the same. Once that start is seen at work its resource is
+//     down, so others may start there as well, and nowhere else. A start that was saved and not dispatched leaves a lease that lets in no other version
+//     without an override, nor this one after ExpiresAt: they wait for room in the pool, and the lease is one of [Plan.Orphans].
+//   - A retry rule forgets the attempts before CreatedAt.
+//   - For a bracket rule it has no effect and is a diagnostic: letting a member out of its bracket would drain the resource once more.
 type Override struct {
 	ID      string `json:"id"`        // required and unique
 	Rule    string `json:"ruleId"`    // required
