@@ -301,7 +301,7 @@ func (w *work) memberRules(p *Plan, b *bracketWork, i, n int32, starts bool) ([]
 			own.Verdict = Verdict{Status: Allowed, Reason: ReasonNotApplicable, Rule: own.Rule}
 		}
 	}
-	if len(listed) == 0 && !starts && t.running(v.ID) { // a job of the host's own may be
+	if len(listed) == 0 && !starts && t.running(v.ID) { // be it a job of the host's own, of which the bracket knows nothing
 		return append(rules, RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonStarted}}), ProspectKept
 	}
 	if len(listed) == 0 && !starts {
