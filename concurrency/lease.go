@@ -110,6 +110,11 @@ func ParseRecord(data []byte) (Record, error) {
 // something else.
 func (r Record) Validate() error {
 	var f faults
+	r.check(&f)
+	return f.err()
+}
+
+func (r *Record) check(f *faults) {
 	if r.Schema != schema {
 		f.add("schema", CodeUnknownValue, r.Schema, "must be %d: written by another release of the library", schema)
 	}
@@ -152,7 +157,6 @@ func (r Record) Validate() error {
 			f.add(fmt.Sprintf("confirmed[%d]", i), CodeConflict, nil, "%s %d: leases must be in ascending order of pool and token, each once", c.Pool, c.Token)
 		}
 	}
-	return f.err()
 }
 
 // Lease returns the holder's lease, and whether there is one. It is a binary search.

@@ -123,22 +123,34 @@ func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
 		running[h] = true
 	}
 	families := make(map[string]int32)
-	byKey := make([]int32, len(s.Pools))
+	ascending := true // the keys, as they usually are
 	for i := range s.Pools {
-		byKey[i] = int32(i)
+		ascending = ascending && (i == 0 || s.Pools[i-1].Key < s.Pools[i].Key)
+		l.pools[i].order = int32(i)
 		l.open(int32(i), &s.Pools[i], families)
 		if !s.Pools[i].Unknown {
 			l.count(int32(i), &s.Pools[i], running, now)
 		}
 	}
-	slices.SortFunc(byKey, func(a, b int32) int { return cmp.Compare(s.Pools[a].Key, s.Pools[b].Key) })
-	for order, i := range byKey {
-		l.pools[i].order = int32(order)
+	if !ascending {
+		l.orderByKey(s.Pools)
 	}
 	slices.SortFunc(l.stuck, func(a, b Stuck) int {
 		return cmp.Or(cmp.Compare(l.pools[a.Pool].order, l.pools[b.Pool].order), a.Lease.Holder.compare(b.Lease.Holder))
 	})
 	return l
+}
+
+// orderByKey numbers the pools in the ascending order of their keys.
+func (l *ledger) orderByKey(pools []Pool) {
+	byKey := make([]int32, len(pools))
+	for i := range byKey {
+		byKey[i] = int32(i)
+	}
+	slices.SortFunc(byKey, func(a, b int32) int { return cmp.Compare(pools[a].Key, pools[b].Key) })
+	for order, i := range byKey {
+		l.pools[i].order = int32(order)
+	}
 }
 
 // width is the mean number of pools that the candidates need, of which some are looked at; at least 1, and at most all there are.

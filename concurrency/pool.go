@@ -143,8 +143,9 @@ func (s Snapshot) validate() error {
 		if p.Record.Key != p.Key {
 			f.add(at("record.key"), CodeConflict, p.Record.Key, "must be the pool's key %q", p.Key)
 		}
-		if err := p.Record.Validate(); err != nil {
-			f.under(at("record"), err)
+		var record faults
+		if p.Record.check(&record); len(record) > 0 {
+			f.under(at("record"), record.err())
 		}
 	}
 	return f.err()
