@@ -305,6 +305,17 @@ func TestDefects(t *testing.T) {
 			h.succeeds("drain", 101)
 			h.want("n1/os@v2")
 		}, "a gate that opens later is shut until then, whatever it said before; what an execution has frozen it keeps"},
+		{"a clock behind the one that closed the group", func(h *host) {
+			h.publish("kubelet", "v3", 60)
+			h.due["n1"] = at(0)
+			h.step(60)
+			h.step(59)
+			h.want("n1/drain@v1")
+			h.start()
+			if m := h.open("n1").Members[2]; m.Deployment != "kubelet" || m.Version != "v3" || m.Status != MemberWaiting {
+				h.t.Errorf("%+v", m)
+			}
+		}, "a now before instants in the state undoes nothing: v3 was eligible at the close, and the execution would have left it out for good"},
 		{"outdated after the close, before the start", func(h *host) {
 			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "kubelet" && v.ID == "v2" })
 			h.due["n1"] = at(70)

@@ -38,13 +38,15 @@ func (v *view) viewGroup(g *Group) *groupView {
 	for i := range gv.slot {
 		gv.slot[i] = -1
 	}
+	// What was eligible at the close has not ceased to be for a planner whose clock has not come that far.
+	now := maxTime(v.now, g.ReadyAt)
 	for i, m := range g.Members {
 		at := v.find(m.Deployment) // the view has all members of closed groups
 		gv.slot[at] = int32(i)
 		gv.members[i].deployment = at
 		d := &v.deployments[at]
 		for _, l := range m.Locks {
-			if r := d.rankOf(l.ID); r >= 0 && d.versions[r].eligible(v.now) {
+			if r := d.rankOf(l.ID); r >= 0 && d.versions[r].eligible(now) {
 				gv.members[i].locks = append(gv.members[i].locks, lock{l.ID, r})
 			}
 		}
