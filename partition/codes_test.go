@@ -17,7 +17,7 @@ import (
 // TestEveryReasonIsGiven: each reason and each kind of event that the package names is given to some cluster, in the mode that knows it; each
 // warning, each cause of being NotReady and each class occurs. What Count and Limit say is true of the plan that they are in.
 func TestEveryReasonIsGiven(t *testing.T) {
-	wanted := append(testseed.Constants(t, ".", "Reason", "ConditionKind"), "gate_without_effect", "no_criterion", "ignored_field",
+	wanted := append(testseed.Constants(t, ".", "Reason", "ConditionKind"), "gate_without_effect", "no_criterion", "no_member", "ignored_field",
 		"why not_applied", "why not_ready", "why offline", "why paused", "class done", "class held", "class updating", "class blocked", "class broken", "class pending", "class outOfSync",
 		"denied", "a budget that this step used up", "a budget of nothing", "open", "closed")
 	seen := testseed.Tally{}

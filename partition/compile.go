@@ -296,9 +296,13 @@ func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 		}
 	}
 	for i := range strategy.Partitions {
-		if strategy.Partitions[i].empty() {
-			list = append(list, Warning{"no_criterion", fmt.Sprintf("partitions[%d]", i),
+		path := fmt.Sprintf("partitions[%d]", i)
+		switch {
+		case strategy.Partitions[i].empty():
+			list = append(list, Warning{"no_criterion", path,
 				"a partition without criterion has no members: write clusterSelector: {} for all clusters"})
+		case c.partitions[i].count == 0 && len(c.names) > 0:
+			list = append(list, Warning{"no_member", path, "no cluster matches, so the rollout passes this partition at once: check its criteria"})
 		}
 	}
 	if len(strategy.Partitions) > 0 && options.Leftovers != AppendLeftovers {

@@ -81,7 +81,7 @@ func (c *Compiled) id(cluster uint32) ID {
 
 func (c *Compiled) check(cluster int) error {
 	if cluster < 0 || cluster >= len(c.names) {
-		return fmt.Errorf("partition: cluster %d: the plan has clusters 0 to %d: Find gives the number of a name", cluster, len(c.names)-1)
+		return fmt.Errorf("partition: cluster %d: the plan has %s, numbered from 0: Find gives the number of a name", cluster, counted(len(c.names), "cluster", "clusters"))
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (c *Compiled) order(a, b name) int {
 // Members returns the clusters of a partition in cluster order. The slice is the caller's.
 func (c *Compiled) Members(partition int) ([]ID, error) {
 	if partition < 0 || partition >= len(c.partitions) {
-		return nil, fmt.Errorf("partition: partition %d: the plan has partitions 0 to %d", partition, len(c.partitions)-1)
+		return nil, fmt.Errorf("partition: partition %d: the plan has %s, numbered from 0", partition, counted(len(c.partitions), "partition", "partitions"))
 	}
 	p := &c.partitions[partition]
 	list := make([]ID, p.count)

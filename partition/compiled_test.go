@@ -18,7 +18,7 @@ func TestWrongNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int{-1, 2} {
-		if changed, err := compiled.Update(n, healthy(newVersion)); err == nil || changed || !strings.Contains(err.Error(), "clusters 0 to 1:") {
+		if changed, err := compiled.Update(n, healthy(newVersion)); err == nil || changed || !strings.Contains(err.Error(), "has 2 clusters, numbered from 0:") {
 			t.Errorf("Update(%d): %v, %v", n, changed, err)
 		}
 		if _, err := compiled.ID(n); err == nil {
@@ -32,7 +32,7 @@ func TestWrongNumbers(t *testing.T) {
 		}
 	}
 	for _, n := range []int{-1, 1} {
-		if _, err := compiled.Members(n); err == nil || !strings.HasSuffix(err.Error(), "partitions 0 to 0") {
+		if _, err := compiled.Members(n); err == nil || !strings.HasSuffix(err.Error(), "has 1 partition, numbered from 0") {
 			t.Errorf("Members(%d): %v", n, err)
 		}
 	}

@@ -18,6 +18,8 @@
 //     partitions are added from outside, see the example of Plan about soaking.
 //  4. Compile again when clusters come and go, labels change, or another version is wanted. As in Fleet, this moves the borders of
 //     automatic partitions.
+//  5. Show Warnings and Unmatched before the first release. A selector with a typo matches nobody: its partition is empty and passed at
+//     once, and its clusters are in later partitions or in none.
 //
 // # One step of the default mode
 //

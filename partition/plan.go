@@ -159,7 +159,7 @@ type Result struct {
 
 // Warning is a legal configuration that its author may not have meant. It is never a reason to refuse.
 type Warning struct {
-	Code string `json:"code"` // stable: gate_without_effect, no_criterion, ignored_field
+	Code string `json:"code"` // stable: gate_without_effect, no_criterion, no_member, ignored_field
 	Path string `json:"path"` // the field to look at
 	Text string `json:"text"` // for people
 }

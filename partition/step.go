@@ -61,20 +61,13 @@ type turn struct {
 
 // run decides the step and leaves the clusters as they are after it, until revert.
 func (c *Compiled) run(step *Step, explain bool) {
-	step.Releases = step.Releases[:0]
-	step.Partitions = slices.Grow(step.Partitions[:0], len(c.partitions))[:len(c.partitions)]
-	step.NotReadyPartitions, step.MaxNotReadyPartitions, step.ClosedBy, step.More = 0, c.maxParts, -1, false
+	c.begin(step)
 	if c.mode == FleetController {
-		if step.Controller == nil {
-			step.Controller = new(Controller)
-		}
-		step.Controller.Created, step.Controller.Staged = step.Controller.Created[:0], step.Controller.Staged[:0]
 		c.reconcile(step, false, explain)
 		byID := func(a, b ID) int { return cmp.Compare(a.Index, b.Index) }
 		slices.SortFunc(step.Controller.Created, byID)
 		slices.SortFunc(step.Controller.Staged, byID)
 	} else {
-		step.Controller = nil
 		c.documented(step, c.maxPerStep, explain)
 	}
 	slices.SortFunc(step.Releases, func(a, b Release) int { return cmp.Compare(a.Index, b.Index) })
@@ -83,16 +76,30 @@ func (c *Compiled) run(step *Step, explain bool) {
 	}
 }
 
+// begin empties a step for what is decided now, and keeps its slices.
+func (c *Compiled) begin(step *Step) {
+	*step = Step{
+		Releases:              step.Releases[:0],
+		Partitions:            slices.Grow(step.Partitions[:0], len(c.partitions))[:len(c.partitions)],
+		MaxNotReadyPartitions: c.maxParts,
+		ClosedBy:              -1,
+		Controller:            step.Controller,
+	}
+	if c.mode != FleetController {
+		step.Controller = nil
+		return
+	}
+	if step.Controller == nil {
+		step.Controller = new(Controller)
+	}
+	step.Controller.Created, step.Controller.Staged = step.Controller.Created[:0], step.Controller.Staged[:0]
+}
+
 // settle finds out whether another step would do more, and takes everything back.
 func (c *Compiled) settle(step *Step) {
 	p := &c.probe
-	p.Releases = p.Releases[:0]
-	p.Partitions = slices.Grow(p.Partitions[:0], len(c.partitions))[:len(c.partitions)]
+	c.begin(p)
 	if c.mode == FleetController {
-		if p.Controller == nil {
-			p.Controller = new(Controller)
-		}
-		p.Controller.Created, p.Controller.Staged = p.Controller.Created[:0], p.Controller.Staged[:0]
 		step.More = c.reconcile(p, true, false)
 	} else {
 		// The step took for granted that what it releases is NotReady. Now only what the host stores has changed, so that a cluster

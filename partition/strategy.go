@@ -56,7 +56,14 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	type plain Strategy
 	var decoded plain
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return fieldErrors(err)
+		var all []error
+		for _, fault := range strictjson.Faults(err) {
+			if fault.Path == "rolloutStrategy" { // a whole fleet.yaml
+				fault.Hint = "unknown field: decode what is below it"
+			}
+			all = append(all, &fault)
+		}
+		return fieldErrors(errors.Join(all...))
 	}
 	*s = Strategy(decoded)
 	return nil

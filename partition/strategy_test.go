@@ -93,6 +93,15 @@ func TestReferenceOfFleetYAML(t *testing.T) {
 	}
 }
 
+// TestWholeFleetYAML: somebody who decodes a whole fleet.yaml is told where the strategy begins.
+func TestWholeFleetYAML(t *testing.T) {
+	var s partition.Strategy
+	err := json.Unmarshal([]byte(`{"defaultNamespace": "app", "rolloutStrategy": {"maxUnavailable": 1}}`), &s)
+	if err == nil || !strings.Contains(err.Error(), "rolloutStrategy: unknown field: decode what is below it") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestDecodeFields: every field of fleet.yaml arrives, and is written as it was.
 func TestDecodeFields(t *testing.T) {
 	const text = `{"maxUnavailable":"10%","maxUnavailablePartitions":1,"autoPartitionSize":"25%","autoPartitionThreshold":0,"maxNew":7,"partitions":[` +
@@ -193,12 +202,15 @@ func TestBadInput(t *testing.T) {
 		{why: "then it has a meaning", strategy: partition.Strategy{AutoPartitionSize: text("10%"), AutoPartitionThreshold: count(5), Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{}}}},
 			options: partition.Options{Leftovers: partition.AppendLeftovers}, clusters: 1},
 		{why: "a partition without criterion", strategy: def(partition.Definition{Name: "typo"}), clusters: 1, warnings: []string{"no_criterion partitions[1]"}},
-		{why: "a group is a criterion", strategy: def(partition.Definition{ClusterGroup: "g"}), clusters: 1},
-		{why: "so are the labels of one", strategy: def(partition.Definition{ClusterGroupSelector: &selector.LabelSelector{}}), clusters: 1},
+		{why: "a group is a criterion", strategy: def(partition.Definition{ClusterGroup: "g"}), clusters: 1, warnings: []string{"no_member partitions[1]"}},
+		{why: "so are the labels of one", strategy: def(partition.Definition{ClusterGroupSelector: &selector.LabelSelector{}}), clusters: 1, warnings: []string{"no_member partitions[1]"}},
+		{why: "a misspelt label leaves its clusters to the partitions behind", strategy: def(partition.Definition{ClusterSelector: &selector.LabelSelector{MatchLabels: map[string]string{"env": "canray"}}}), clusters: 1,
+			warnings: []string{"no_member partitions[1]"}},
+		{why: "a group is a criterion, and of no clusters nobody can be a member", strategy: def(partition.Definition{ClusterGroup: "g"})},
 		{why: "a gate that nothing can close", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0)}, clusters: 1, warnings: []string{"gate_without_effect maxUnavailablePartitions"}},
 		{why: "no gate has an effect on no clusters", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0)}},
 		{why: "a gate that something can close", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0), MaxUnavailable: partition.FromInt(0)}, clusters: 1},
-		{why: "names of partitions may be repeated", strategy: partition.Strategy{Partitions: []partition.Definition{{Name: "p", ClusterSelector: &selector.LabelSelector{}}, {Name: "p", ClusterName: "x"}}}, clusters: 1},
+		{why: "names of partitions may be repeated", strategy: partition.Strategy{Partitions: []partition.Definition{{Name: "p", ClusterSelector: &selector.LabelSelector{}}, {Name: "p", ClusterName: "c000000"}}}, clusters: 1},
 	} {
 		for _, mode := range modes() {
 			want, options := row.fallback, row.options
