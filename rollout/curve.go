@@ -26,14 +26,13 @@ func (g GradualRollout) Offset(position, n int) (time.Duration, error) {
 	if position < 0 || n < 0 {
 		return 0, fmt.Errorf("rollout: offset of position %d of %d: both must be at least 0", position, n)
 	}
-	c, err := g.curve(n)
-	if err != nil {
+	if err := g.Validate(); err != nil {
 		return 0, err
 	}
-	return c.offset(position)
+	return g.curve(n).offset(position)
 }
 
-// curve is a rule made ready for one rollout of n founders.
+// curve is a valid rule made ready for one rollout of n founders.
 type curve struct {
 	kind     RolloutType
 	interval int64 // nanoseconds
@@ -43,10 +42,7 @@ type curve struct {
 	repeat   int    // waves: size of the wave that repeats
 }
 
-func (g GradualRollout) curve(n int) (curve, error) {
-	if err := g.Validate(); err != nil {
-		return curve{}, err
-	}
+func (g GradualRollout) curve(n int) curve {
 	c := curve{kind: g.RolloutType, interval: *g.TimeScaleInterval * int64(time.Second), n: n}
 	switch g.RolloutType {
 	case Exponential:
@@ -59,7 +55,7 @@ func (g GradualRollout) curve(n int) (curve, error) {
 			c.ends = append(c.ends, end)
 		}
 	}
-	return c, nil
+	return c
 }
 
 // offset is monotone in position.

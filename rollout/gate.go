@@ -18,7 +18,6 @@ type gate struct {
 	asked         []asked            // every rule's answer, for targets that an override lets past one of them
 	perResource   []*compiledRule    // version selectors that read the resource: asked per target
 	rollouts      []*rollout         // per gradual rule of the view, made when first needed
-	failed        []error            // per gradual rule: why there is no rollout
 	whole         *gate              // it is of one target, for which an override opened this one: the others' rollout has not started by that
 	aside         map[aside]*rollout // that such gates have, each made once
 }
@@ -48,7 +47,7 @@ func (w *work) gateOf(i, n int32) *gate {
 	}
 	view := w.views.list[w.view[i]]
 	v := w.versions[t.deployment].list[n]
-	g := &gate{view: w.view[i], version: n, created: v, rollouts: make([]*rollout, len(view.gradual)), failed: make([]error, len(view.gradual))}
+	g := &gate{view: w.view[i], version: n, created: v, rollouts: make([]*rollout, len(view.gradual))}
 	pair.gates = append(pair.gates, g)
 	if v.Status == VersionReady {
 		g.asked = append(g.asked, asked{kind: kindStatus, since: v.CreatedAt})
@@ -146,7 +145,7 @@ func (w *work) gateAt(i, n int32) *gate {
 	}
 	own := *g
 	own.whole = g
-	own.rollouts, own.failed = make([]*rollout, len(g.rollouts)), make([]error, len(g.failed))
+	own.rollouts = make([]*rollout, len(g.rollouts))
 	w.sum(&own, t.Environment, t.Resource)
 	return &own
 }

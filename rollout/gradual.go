@@ -78,24 +78,24 @@ func (w *work) element(rule *compiledRule, i int32) int32 {
 }
 
 // rolloutOf is the rollout of the gate's version under the k-th gradual rule of its view.
-func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) (*rollout, error) {
-	if g.rollouts[k] == nil && g.failed[k] == nil {
+func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) *rollout {
+	if g.rollouts[k] == nil {
 		version := w.versions[t.deployment].list[g.version].ID
 		key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: version}
-		begin := func(base time.Time, store bool) (*rollout, error) {
+		begin := func(base time.Time, store bool) *rollout {
 			return w.begin(rule, key, rule.hash(version, ""), base, w.population(rule, w.pairOf(t), g.version), store)
 		}
 		if g.whole == nil {
 			// Targets under other policies may have begun it: there may be many such policies, and everybody is ranked together, from one start.
 			if g.rollouts[k] = w.begun[key]; g.rollouts[k] == nil {
-				g.rollouts[k], g.failed[k] = begin(w.baseOf(key, rule, g, t), true)
+				g.rollouts[k] = begin(w.baseOf(key, rule, g, t), true)
 				w.begun[key] = g.rollouts[k]
 			}
 		} else {
-			g.rollouts[k], g.failed[k] = g.whole.begunAside(k, g.base.UTC(), begin)
+			g.rollouts[k] = g.whole.begunAside(k, g.base.UTC(), begin)
 		}
 	}
-	return g.rollouts[k], g.failed[k]
+	return g.rollouts[k]
 }
 
 // baseOf is when a rollout begins that has no record: when the gates of its version open for the first of those that are ranked together; zero while they are
@@ -149,10 +149,9 @@ func (w *work) placeOf(g *gate, k int, rule *compiledRule, i int32) (due time.Ti
 
 // placeIn is placeOf in the rollout of one gate.
 func (w *work) placeIn(g *gate, k int, rule *compiledRule, i int32) (due time.Time, position int32, r *rollout, err error) {
-	if r, err = w.rolloutOf(g, k, rule, &w.targets[i]); err == nil {
-		position = r.positions[w.element(rule, i)]
-		due, err = r.due(position, w.hoursOf(i, g.version))
-	}
+	r = w.rolloutOf(g, k, rule, &w.targets[i])
+	position = r.positions[w.element(rule, i)]
+	due, err = r.due(position, w.hoursOf(i, g.version))
 	return due, position, r, err
 }
 
@@ -164,26 +163,23 @@ type aside struct {
 
 // begunAside is the rollout of targets for which an override opened the gate at base. There may be as many of them as targets, each with an instant of
 // its own; who is ranked where depends on it only where targets joined later.
-func (g *gate) begunAside(k int, base time.Time, begin func(base time.Time, store bool) (*rollout, error)) (*rollout, error) {
+func (g *gate) begunAside(k int, base time.Time, begin func(base time.Time, store bool) *rollout) *rollout {
 	if r, known := g.aside[aside{k, base}]; known {
-		return r, nil
+		return r
 	}
 	first := g.aside[aside{rule: k}]
 	if first == nil || first.dated {
-		r, err := begin(base, false)
-		if err != nil {
-			return nil, err
-		}
+		r := begin(base, false)
 		if g.aside == nil {
 			g.aside = map[aside]*rollout{}
 		}
 		g.aside[aside{k, base}], g.aside[aside{rule: k}] = r, r
-		return r, nil
+		return r
 	}
 	own := *first
 	own.record.StartAt, own.room, own.timetables = base, lastInstant().Sub(base), nil
 	g.aside[aside{k, base}] = &own
-	return &own, nil
+	return &own
 }
 
 // hash is how a gradual rule orders one rollout of a version or of a bracket group.
@@ -235,7 +231,7 @@ func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
 
 // begin ranks a population of targets, given in order of their ids; targets of one resource are one element unless targets are ranked on
 // their own. A rollout that started before keeps its record; otherwise, from base on, a record is made if it is to be stored.
-func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, population []int32, store bool) (*rollout, error) {
+func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, population []int32, store bool) *rollout {
 	byTarget := hash.key == OrderByTarget
 	heads := population // the first target of each element
 	placed := slices.ContainsFunc(population, func(i int32) bool { return w.targets[i].placed })
@@ -252,10 +248,6 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 			w.rollouts[key] = record
 		}
 	}
-	curve, err := rule.gradual.curve(record.Founders)
-	if err != nil {
-		return nil, err
-	}
 	var places []place // nil: nobody has one of their own
 	if placed {
 		places = w.places(population, heads, byTarget)
@@ -267,9 +259,9 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 	}
 	ranks := rank(keys, places, record.StartAt)
 	dated := slices.ContainsFunc(places, func(p place) bool { return !p.joined.IsZero() })
-	r := &rollout{record: record, positions: ranks, curve: curve, room: lastInstant().Sub(record.StartAt), dated: dated}
+	r := &rollout{record: record, positions: ranks, curve: rule.gradual.curve(record.Founders), room: lastInstant().Sub(record.StartAt), dated: dated}
 	if byTarget && len(ranks) == len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets) {
-		return r, nil
+		return r
 	}
 	size := len(w.resources)
 	if byTarget {
@@ -279,7 +271,7 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 	for k, i := range heads {
 		r.positions[w.element(rule, i)] = ranks[k]
 	}
-	return r, nil
+	return r
 }
 
 // heads lists the first target of each resource.

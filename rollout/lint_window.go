@@ -207,14 +207,11 @@ func curveLength(rule *compiledRule, founders int) time.Duration {
 	if founders == 0 {
 		return 0
 	}
-	curve, err := rule.gradual.curve(founders)
-	if err == nil {
-		var length time.Duration
-		if length, err = curve.offset(founders - 1); err == nil {
-			return length
-		}
+	length, err := rule.gradual.curve(founders).offset(founders - 1)
+	if err != nil {
+		return math.MaxInt64
 	}
-	return math.MaxInt64
+	return length
 }
 
 const (

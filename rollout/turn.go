@@ -156,20 +156,18 @@ func (w *work) lacks(i int32, m *bracket.GroupMember, runs []pendingRun) (Verdic
 	chosen := t.current
 	for _, run := range runs {
 		if run.target == i {
-			chosen = max(chosen, run.version)
+			chosen = run.version // never older than what the target runs
 		}
 	}
-	for _, lock := range m.Locks {
-		switch n := w.versions[t.deployment].number(lock.ID); {
-		case n == missing:
-			return Verdict{
-				Status: Denied, Reason: ReasonVersionUnknown, On: []Condition{{Kind: OnVersion, Deployment: m.Deployment}}, Data: &Data{Detail: lock.ID},
-			}, true
-		case n <= chosen:
-			return Verdict{}, false
-		}
+	number := w.versions[t.deployment].number
+	k := slices.IndexFunc(m.Locks, func(v bracket.VersionMark) bool { return number(v.ID) == missing || number(v.ID) <= chosen })
+	lock := m.Locks[k].ID // one is missing, so there is one
+	if number(lock) != missing {
+		return Verdict{}, false
 	}
-	return Verdict{}, false
+	return Verdict{
+		Status: Denied, Reason: ReasonVersionUnknown, On: []Condition{{Kind: OnVersion, Deployment: m.Deployment}}, Data: &Data{Detail: lock},
+	}, true
 }
 
 // opening moves the instant at which an execution is due to the first one from then on, and from now on, at which the windows of all its
@@ -182,7 +180,7 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 			pending.timed = append(pending.timed, w.hoursNow(h).blockers...)
 		}
 	}
-	if len(all) == 0 || !due.After(w.now) && len(pending.timed) == 0 {
+	if !due.After(w.now) && len(pending.timed) == 0 {
 		return due
 	}
 	at := due
@@ -197,7 +195,6 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 		pending.blockers = w.also(pending.blockers, Verdict{
 			Status: Pending, Reason: ReasonWindowClosed, Rule: shut.rules[0].id, On: onConfig(shut.rules[0].id), Data: &Data{Detail: neverOpens(shut.longest)},
 		})
-		return due
 	}
 	return at
 }
@@ -258,7 +255,6 @@ type schedule struct {
 type scheduledRule struct {
 	rule     *compiledRule
 	rollouts map[released]*rollout // by what is ranked on its own; where resources are ranked, one under everything
-	err      error
 }
 
 // everything stands for all members of a group and all their versions, where these have one rollout.
@@ -301,14 +297,14 @@ func (w *work) scheduleRule(b *bracketWork, rule *compiledRule, group *bracket.G
 		population = w.population(rule, b.environment*int32(len(w.deployments)), none)
 	}
 	key := rolloutKey{rule: rule.id, environment: w.environments[b.environment].ID, group: group.ID}
-	s.rollouts[everything()], s.err = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, population, true)
+	s.rollouts[everything()] = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, population, true)
 	return s
 }
 
-// lockedNumber is the newest version that a group has locked for a member; none if it has locked none.
+// lockedNumber is the newest version that a group has locked for one of its members; none if it has locked none.
 func (w *work) lockedNumber(group *bracket.Group, d int32) int32 {
 	k := slices.IndexFunc(group.Members, func(m bracket.GroupMember) bool { return m.Deployment == w.deployments[d].ID })
-	if k < 0 || len(group.Members[k].Locks) == 0 {
+	if len(group.Members[k].Locks) == 0 {
 		return none
 	}
 	return w.versions[d].number(group.Members[k].Locks[0].ID)
@@ -328,17 +324,14 @@ func (s *scheduledRule) rank(w *work, b *bracketWork, group *bracket.Group, at r
 			})
 		}
 	}
-	if s.rollouts[at] = nil; len(population) == 0 {
+	if len(population) == 0 { // the version is for none of them, so none of them runs it
 		return nil
 	}
 	key := rolloutKey{rule: s.rule.id, environment: w.environments[b.environment].ID, deployment: w.deployments[at.deployment].ID, group: group.ID}
 	if at.version != w.lockedNumber(group, at.deployment) {
 		key.version = version
 	}
-	r, err := w.begin(s.rule, key, s.rule.hash(version, group.ID), group.ReadyAt, population, true)
-	if err != nil {
-		s.err = err
-	}
+	r := w.begin(s.rule, key, s.rule.hash(version, group.ID), group.ReadyAt, population, true)
 	s.rollouts[at] = r
 	return r
 }
@@ -372,20 +365,12 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 		if o := w.overriddenAt(r.rule.id, i, run.version); o != nil {
 			continue
 		}
-		if r.err != nil {
-			return due, position, founders, r.err
-		}
 		rollout := r.rollouts[everything()]
 		if r.rule.gradual.OrderKey == OrderByTarget {
-			at, known := released{w.targets[i].deployment, run.version}, false
-			if rollout, known = r.rollouts[at]; !known {
-				if rollout = r.rank(w, s.bracket, s.group, at); r.err != nil {
-					return due, position, founders, r.err
-				}
+			at := released{w.targets[i].deployment, run.version}
+			if rollout = r.rollouts[at]; rollout == nil {
+				rollout = r.rank(w, s.bracket, s.group, at)
 			}
-		}
-		if rollout == nil {
-			continue
 		}
 		p := rollout.positions[w.element(r.rule, i)]
 		at, err := rollout.due(p, w.hoursOf(i, run.version))
