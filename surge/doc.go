@@ -1,6 +1,7 @@
 // Package surge plans rolling updates over numbered replicas: which indices may be created and which may be deleted now. Call
 // [Plan] with a [Spec] and what exists, one [Slot] per index; carry out the actions that it returns, and plan again, until the result
-// is Converged. [PlanSet] does the same for a Grove PodCliqueSet: its replicas, their scaling groups and their pods.
+// is Converged. [PlanSet] does the same for a Grove PodCliqueSet: its replicas, their scaling groups and their pods. [ParsePodCliqueSet]
+// reads the manifest of one.
 //
 // It performs no I/O, starts no goroutine, reads no clock and remembers nothing between calls.
 //
@@ -16,7 +17,8 @@
 //     just failed is a deletion with the reason [OutdatedUnavailable] that is not executed yet.
 //  3. Plan again whenever something changed. If the observation may be older than the calls made since, plan on [Apply] of them.
 //  4. If a plan is empty and stays so for too long, ask [Diagnose] what it waits for. A surge that is stuck and deleted by hand is
-//     created again while it is needed; maxSurge 0 with maxUnavailable 1 frees the update.
+//     created again while it is needed; maxSurge 0 with maxUnavailable 1 frees the update. In a set, ask about the components of the
+//     current replica, see [Component.Flat].
 //  5. Enumerate gangs by [Gangs], up to the highest index in use, and suspend gang termination where [Spec.Warnings] says
 //     BelowMinAvailable.
 //

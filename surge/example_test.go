@@ -388,6 +388,36 @@ func ExampleArrange() {
 	// replicas[1].index: 3: given twice, first by replicas[0]: an index has one occupant
 }
 
+// A set that does not get on: what each component of the current replica waits for, and what its status shows.
+func ExampleComponent_Flat() {
+	spec := surge.SetSpec{Replicas: 2, Components: []surge.Component{
+		{Name: "frontend", Replicas: 2},
+		{Name: "decode", Kind: surge.PodCliqueScalingGroup, Replicas: 2,
+			UpdateStrategy: &surge.UpdateStrategy{MaxUnavailable: concurrency.Count(0), MaxSurge: concurrency.Count(1)}},
+	}}
+	units := func(text string) surge.Units {
+		slots, _ := surge.ParseSlots(text)
+		return surge.Units{Slots: slots}
+	}
+	state := surge.SetState{{units("NN"), units("OOn")}, {units("OO"), units("OO")}}
+	plan, err := surge.PlanSet(spec, state)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(plan)
+	for i, component := range spec.Components {
+		flat, slots := component.Flat(), state[plan.Current][i].Slots
+		progress := surge.Project(flat, slots, plan.Replicas[plan.Current].Components[i])
+		fmt.Println(component.Name, progress.UpdatedReplicas, "updated:", surge.Diagnose(flat, slots, nil))
+	}
+	// Output:
+	// current: 0
+	// blocked: BudgetExhausted WaitingForSurge WaitingForReplica
+	// frontend 2 updated: not stuck
+	// decode 0 updated: SurgeNotReady [2]: make the surge available, publish a working revision, or give the surge up with maxSurge 0 and maxUnavailable 1; if it is only deleted, it is created again
+}
+
 // The status of Grove: two replicas in replacement, none finished, and since when.
 func ExampleProgress() {
 	spec := surge.Spec{Replicas: 5, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(2)}

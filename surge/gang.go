@@ -71,13 +71,13 @@ type GangMember struct {
 // above, what exists.
 func SetGangs(spec SetSpec, state SetState) []PodGang {
 	var list []PodGang
-	desired := spec.flat().Resolve().Replicas
+	desired := spec.Flat().Resolve().Replicas
 	for r := range max(desired, len(state)) {
 		base := PodGang{Replica: r, Component: -1}
 		var scaled []PodGang
 		exists := r < desired
 		for c, component := range spec.Components {
-			flat, slots := component.flat(), state.units(r, c).Slots
+			flat, slots := component.Flat(), state.units(r, c).Slots
 			if r >= desired {
 				flat.Replicas, flat.MinAvailable = 0, 0 // nothing is desired here, only what exists counts
 			}

@@ -42,11 +42,11 @@ func ParsePodCliqueSet(data []byte) (SetSpec, error) {
 }
 
 type manifest struct {
-	APIVersion any         `json:"apiVersion"`
-	Kind       string      `json:"kind"`
-	Metadata   any         `json:"metadata"`
-	Status     any         `json:"status"`
-	Spec       manifestSet `json:"spec"`
+	APIVersion any          `json:"apiVersion"`
+	Kind       string       `json:"kind"`
+	Metadata   any          `json:"metadata"`
+	Status     any          `json:"status"`
+	Spec       *manifestSet `json:"spec"`
 }
 
 type manifestSet struct {
@@ -120,6 +120,11 @@ func (m manifest) spec() (SetSpec, error) {
 	var faults faults
 	if m.Kind != "" && m.Kind != "PodCliqueSet" {
 		faults.add("kind", CodeUnknownValue, strconv.Quote(m.Kind), `must be "PodCliqueSet"`)
+	}
+	if m.Spec == nil {
+		// Without it there would be no replicas, and a plan for that deletes everything.
+		faults.add("spec", CodeRequired, "", "must be given: it holds the replicas and the template")
+		return SetSpec{}, faults.err()
 	}
 	template, released := m.Spec.Template, m.Spec.UpdateStrategy.Type
 	if released == rollingRecreate {

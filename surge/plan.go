@@ -47,10 +47,15 @@ func (r Result) String() string {
 	for _, action := range r.Actions {
 		lines = append(lines, action.String())
 	}
-	if r.Blocked != 0 {
-		lines = append(lines, "blocked: "+r.Blocked.String())
+	return described(lines, r.Blocked, r.Converged)
+}
+
+// described is a plan in words, its actions first.
+func described(lines []string, blocked Blocked, converged bool) string {
+	if blocked != 0 {
+		lines = append(lines, "blocked: "+blocked.String())
 	}
-	if r.Converged {
+	if converged {
 		lines = append(lines, "converged")
 	}
 	if len(lines) == 0 {

@@ -102,16 +102,18 @@ func (s *SetSpec) UnmarshalJSON(data []byte) error {
 // recreate reports whether whole replicas are recreated.
 func (s SetSpec) recreate() bool { return s.UpdateStrategy.Type == ReplicaRecreate }
 
-// flat is the set as a flat set of whole replicas, for ReplicaRecreate.
-func (s SetSpec) flat() Spec {
+// Flat is the set as a flat set of whole replicas, as ReplicaRecreate plans it. With the slots of [SetResult.Replicas], [Diagnose] says
+// which replica such an update is stuck at.
+func (s SetSpec) Flat() Spec {
 	return Spec{
 		Replicas: s.Replicas, Partition: s.Partition, Paused: s.Paused,
 		MaxSurge: s.UpdateStrategy.RollingUpdate.MaxSurge, MaxUnavailable: s.UpdateStrategy.RollingUpdate.MaxUnavailable,
 	}
 }
 
-// flat is the component as a flat set of its units.
-func (c Component) flat() Spec {
+// Flat is the component as a flat set of its units, as it is planned in the replica that is updated. With the units of the component there,
+// [Diagnose] says what the update is stuck at, and [Project] what a status shows of it.
+func (c Component) Flat() Spec {
 	spec := Spec{Replicas: c.Replicas, MinAvailable: c.MinAvailable}
 	if c.UpdateStrategy != nil {
 		spec.MaxSurge, spec.MaxUnavailable = c.UpdateStrategy.MaxSurge, c.UpdateStrategy.MaxUnavailable
@@ -160,7 +162,7 @@ func (s SetSpec) validate(faults *faults, at paths) {
 	for i, c := range s.Components {
 		path, counts := at.component(i)
 		name(path, c.Name)
-		c.flat().validate(faults, counts, path+".updateStrategy.")
+		c.Flat().validate(faults, counts, path+".updateStrategy.")
 		if s.recreate() && c.UpdateStrategy != nil {
 			faults.add(path+".updateStrategy", CodeConflict, "", "must be left out under ReplicaRecreate, which recreates all components together")
 		}
@@ -185,7 +187,7 @@ func (s SetSpec) validate(faults *faults, at paths) {
 
 // validateStrategy appends the faults of the level of the set.
 func (s SetSpec) validateStrategy(faults *faults, set string) {
-	strategy, flat := s.UpdateStrategy, s.flat()
+	strategy, flat := s.UpdateStrategy, s.Flat()
 	budgets := set + "updateStrategy.rollingUpdate."
 	if strategy.Type == ReplicaRecreate {
 		flat.validate(faults, set, budgets)
@@ -220,11 +222,11 @@ func (s SetSpec) validateStrategy(faults *faults, set string) {
 func (s SetSpec) Warnings() []Warning {
 	var list []Warning
 	if s.recreate() {
-		return s.flat().warnings("", "updateStrategy.rollingUpdate.")
+		return s.Flat().warnings("", "updateStrategy.rollingUpdate.")
 	}
 	for i, c := range s.Components {
 		path := "components[" + strconv.Itoa(i) + "]."
-		for _, w := range c.flat().warnings(path, path+"updateStrategy.") {
+		for _, w := range c.Flat().warnings(path, path+"updateStrategy.") {
 			w.Text = c.Name + ": " + w.Text // the order of the components need not be that of a manifest
 			list = append(list, w)
 		}

@@ -421,6 +421,10 @@ func TestParsePodCliqueSet(t *testing.T) {
 		why, doc string
 		want     []string
 	}{
+		{"no spec, which is not a set of no replicas", `{"kind":"PodCliqueSet","metadata":{"name":"a"}}`, []string{
+			"required spec: must be given: it holds the replicas and the template"}},
+		{"nothing at all, and another kind", `{"kind":"PodClique","spec":null}`, []string{
+			`unknown_value kind: "PodClique": must be "PodCliqueSet"`, "required spec: must be given: it holds the replicas and the template"}},
 		{"wrong forms, all at once", `{"spec":{"replicas":"2","template":{"cliques":[{"name":"a","updateStrategy":{"maxSurge":"5","maxUnavailable":-1}},{"nam":"b"}]}}}`, []string{
 			"type spec.replicas: must be a whole number, not a string: leave the quotes out",
 			`type spec.template.cliques[0].updateStrategy.maxSurge: "5": must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,

@@ -43,7 +43,7 @@ type setPlan struct {
 }
 
 func newSetPlan(spec SetSpec, state SetState) *setPlan {
-	r := spec.flat().Resolve()
+	r := spec.Flat().Resolve()
 	p := &setPlan{spec: spec, state: state, replicas: r.Replicas, partition: r.Partition}
 	p.result.Current = -1
 	p.grow(max(p.replicas, len(state)))
@@ -157,7 +157,7 @@ func (p *setPlan) roll() {
 			replica.Role = RoleTarget
 			p.toTarget(i)
 		default:
-			p.hold(i, Component.flat)
+			p.hold(i, Component.Flat)
 			if i >= p.partition && p.spec.Paused {
 				replica.Blocked |= BlockedPaused
 			} else if i >= p.partition {
@@ -187,7 +187,7 @@ func (p *setPlan) roll() {
 			available--
 			p.removeAll(i, RoleCondemned, Condemned)
 		default:
-			p.hold(i, Component.flat)
+			p.hold(i, Component.Flat)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (p *setPlan) recreate() {
 	for i := range p.facts {
 		slots[i] = p.facts[i].slot()
 	}
-	flat := p.spec.flat()
+	flat := p.spec.Flat()
 	if p.hollow() {
 		flat = Spec{Paused: p.spec.Paused}
 	}
@@ -263,7 +263,7 @@ func gone(Component) Spec { return Spec{} }
 func (p *setPlan) toTarget(i int) {
 	replica := &p.result.Replicas[i]
 	for c, component := range p.spec.Components {
-		replica.Components[c] = Plan(component.flat(), p.state.units(i, c).Slots)
+		replica.Components[c] = Plan(component.Flat(), p.state.units(i, c).Slots)
 		replica.Blocked |= replica.Components[c].Blocked
 	}
 }

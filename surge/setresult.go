@@ -84,16 +84,7 @@ func (r SetResult) String() string {
 	if r.Current >= 0 {
 		lines = append(lines, fmt.Sprintf("current: %d", r.Current))
 	}
-	if r.Blocked != 0 {
-		lines = append(lines, "blocked: "+r.Blocked.String())
-	}
-	if r.Converged {
-		lines = append(lines, "converged")
-	}
-	if len(lines) == 0 {
-		return "nothing"
-	}
-	return strings.Join(lines, "\n")
+	return described(lines, r.Blocked, r.Converged)
 }
 
 // Progress returns what a status shows of the update of a set: under RollingUpdate the current replica is updating, under
@@ -103,7 +94,7 @@ func (r SetResult) Progress(spec SetSpec) Progress {
 	for i, replica := range r.Replicas {
 		slots[i] = replica.Slot
 	}
-	p := Project(spec.flat(), slots, r.Whole)
+	p := Project(spec.Flat(), slots, r.Whole)
 	p.UpdatedReplicas, p.Updated = 0, nil
 	for i, replica := range r.Replicas[:min(max(spec.Replicas, 0), len(r.Replicas))] {
 		if replica.Complete {
