@@ -52,7 +52,7 @@ func (s *step) adopt() {
 				})
 			}
 			if !f.StartedAt.IsZero() {
-				open.StartedAt = minTime(open.StartedAt, utc(f.StartedAt))
+				earlier(&open.StartedAt, utc(f.StartedAt))
 			}
 		}
 		if open == nil {

@@ -56,7 +56,7 @@ func (r *GroupRecord) UnmarshalJSON(data []byte) error {
 func (g *Group) check(f *faults, path string) {
 	f.instant(path+".openedAt", g.OpenedAt, true)
 	f.instant(path+".readyAt", g.ReadyAt, true)
-	f.status(path+".status", g.Status, StatusReady, StatusExecuting, StatusCompleted, StatusFailed, StatusCancelled)
+	enum(f, path+".status", g.Status, StatusReady, StatusExecuting, StatusCompleted, StatusFailed, StatusCancelled)
 	enum(f, path+".strategy", g.Strategy, SkipUnchanged, RedeployCurrent, RequireAll)
 	g.Rule = g.Rule.WithDefaults()
 	f.under(path+".rule", g.Rule.Validate())
@@ -88,7 +88,7 @@ func (r *ExecutionRecord) UnmarshalJSON(data []byte) error {
 	for environment, last := range e.Last {
 		path := "last." + environment
 		f.text(path+".group", last.Group)
-		f.status(path+".status", last.Status, StatusCompleted, StatusFailed, StatusCancelled)
+		enum(&f, path+".status", last.Status, StatusCompleted, StatusFailed, StatusCancelled)
 		f.instant(path+".endedAt", last.EndedAt, true)
 	}
 	if e.Open != nil {
@@ -103,7 +103,7 @@ func (r *ExecutionRecord) UnmarshalJSON(data []byte) error {
 
 func (x *Execution) check(f *faults) {
 	f.text("open.group", x.Group)
-	f.status("open.status", x.Status, StatusExecuting, StatusFailed)
+	enum(f, "open.status", x.Status, StatusExecuting, StatusFailed)
 	f.instant("open.startedAt", x.StartedAt, true)
 	if x.Rule != nil {
 		rule := x.Rule.WithDefaults()
@@ -158,8 +158,6 @@ func (f *faults) mark(path string, m VersionMark) {
 	f.text(path+".id", m.ID)
 	f.instant(path+".createdAt", m.CreatedAt, true)
 }
-
-func (f *faults) status(path string, s Status, known ...Status) { enum(f, path, s, known...) }
 
 // group checks a group id of the record and returns its number; want is the number it must have, 0 for any.
 func (f *faults) group(path, id string, g *GroupRecord, want int) int {

@@ -48,9 +48,7 @@ func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
 	}
 	state.Executions = withRecords(state.Executions, changed)
 	if opened {
-		s := step{state: state}
-		s.setStatus(len(state.Group.Closed)-1, StatusExecuting)
-		state = s.state
+		state.Group = state.Group.withStatus(len(state.Group.Closed)-1, StatusExecuting)
 	}
 	return state, nil
 }

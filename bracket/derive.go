@@ -36,7 +36,7 @@ func (s *step) derive() {
 		if len(records) > 0 && records[0].Resource == resource {
 			record := records[0]
 			if record.Open != nil {
-				if !record.Open.includes(v, v.latest.ID) {
+				if !record.Open.includes(v.environment, v.latest.ID) {
 					s.deriveQueued(v.dueAt(i), resource, open)
 				}
 				continue
@@ -177,7 +177,7 @@ func (s *step) deriveOpen(w *work) {
 	}
 	v := s.view
 	resource := s.state.Executions[w.record].Resource
-	s.level = w.levels(s.level[:0])
+	s.level = w.levels(s.level)
 	level, order := s.level, s.order[:0]
 	for k := range w.Members {
 		order = append(order, k)
@@ -244,19 +244,10 @@ func (x *Execution) onMember(i int, resource string) Condition {
 	return Condition{Kind: OnMember, Group: x.Group, Resource: resource, Deployment: x.Members[i].Deployment}
 }
 
-// levels appends the topological level of each member of the execution to level: 0 without needs, else one more than the highest it needs.
-func (x *Execution) levels(level []int) []int {
-	level = append(level, make([]int, len(x.Members))...)
-	for round, changed := 0, true; changed && round < len(x.Members); round++ {
-		changed = false
-		for k := range x.Members {
-			for _, need := range x.Members[k].Needs {
-				if i := x.member(need); i >= 0 && level[i] >= level[k] {
-					level[k], changed = level[i]+1, true
-				}
-			}
-		}
-	}
+// levels returns the topological level of each member of the execution, in the memory of scratch.
+func (x *Execution) levels(scratch []int) []int {
+	level := slices.Grow(scratch[:0], len(x.Members))[:len(x.Members)]
+	levels(level, func(k int) []string { return x.Members[k].Needs }, x.member)
 	return level
 }
 

@@ -69,12 +69,8 @@ func (f faults) err() error { return errors.Join(f...) }
 
 // sorted joins the faults in an order that does not depend on maps.
 func (f faults) sorted() error {
-	sortErrors(f)
-	return errors.Join(f...)
-}
-
-func sortErrors(list []error) {
-	slices.SortStableFunc(list, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	slices.SortStableFunc(f, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return f.err()
 }
 
 // decodeErrors turns what the strict decoder reports into FieldErrors.

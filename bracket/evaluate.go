@@ -93,7 +93,7 @@ func (q *question) answer() Verdict {
 	if q.candidate != "" && q.candidate == q.currentOf(q.target) {
 		return Verdict{Reason: ReasonCurrent, Group: q.groupID()}
 	}
-	if q.record != nil && q.record.Open != nil && (q.latest == nil || !q.record.Open.includes(q.view, q.latest.ID)) {
+	if q.record != nil && q.record.Open != nil && (q.latest == nil || !q.record.Open.includes(q.environment, q.latest.ID)) {
 		verdict := Verdict{Reason: ReasonQueued, Group: q.groupID(), On: []Condition{{Kind: OnExecutionEnd, Rule: q.id, Resource: q.name}}}
 		if due, needed := q.dueHere(); needed && open != nil && q.overlap(open, due, q.now) == exhausts {
 			verdict.Reason = ReasonMergeBudget

@@ -41,7 +41,7 @@ func (m *ExecutionMember) running() bool {
 	return m.Status == MemberRunning || m.Status == MemberRollingBack
 }
 
-// satisfied reports whether dependants of the member may start. A member that rolled back satisfies post members, see startable.
+// satisfied reports whether dependants of the member may start. A member that rolled back satisfies post members as well, see blockers.
 func (m *ExecutionMember) satisfied() bool {
 	return m.Status == MemberSucceeded || m.Status == MemberSkipped || m.Status == MemberCancelled
 }
@@ -305,7 +305,7 @@ func (s *step) end(w *work, status Status, at time.Time, quarantine bool) {
 	s.event(Event{Kind: ExecutionEnded, Group: w.Group, Resource: s.state.Executions[w.record].Resource, At: at, Status: status, Quarantine: quarantine})
 	s.uses[w.Group]--
 	s.ends[w.Group] = maxTime(s.ends[w.Group], at)
-	if s.counted && w.includes(s.view, s.view.latest.ID) {
+	if s.counted && w.includes(s.view.environment, s.view.latest.ID) {
 		s.ended++
 		if status == StatusFailed {
 			s.endedFailed++
@@ -325,7 +325,7 @@ func (s *step) end(w *work, status Status, at time.Time, quarantine bool) {
 func (w *work) lastEnd(now time.Time) time.Time {
 	var at time.Time
 	for k := range w.Members {
-		later(&at, w.Members[k].EndedAt)
+		at = maxTime(at, w.Members[k].EndedAt)
 	}
 	if at.IsZero() {
 		at = utc(now)

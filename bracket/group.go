@@ -65,11 +65,7 @@ func (v *view) viewGroup(g *Group) *groupView {
 			add(need.Deployment, append([]string{}, need.Versions...)) // never nil
 		}
 	}
-	levels(gv.level, func(i int, yield func(int)) {
-		for _, need := range gv.needs[i] {
-			yield(int(need.member))
-		}
-	})
+	levels(gv.level, func(i int) []groupNeed { return gv.needs[i] }, func(need groupNeed) int { return int(need.member) })
 	slices.SortStableFunc(gv.order, func(a, b int32) int { return gv.level[a] - gv.level[b] })
 	return gv
 }
@@ -187,7 +183,7 @@ func (v *view) window(g *GroupRecord) window {
 			continue
 		}
 		earlier(&w.earliest, eligible)
-		later(&w.all, eligible)
+		w.all = maxTime(w.all, eligible)
 	}
 	if !complete {
 		w.all = time.Time{}
@@ -198,13 +194,6 @@ func (v *view) window(g *GroupRecord) window {
 // earlier lowers *t to at; a zero *t is unset.
 func earlier(t *time.Time, at time.Time) {
 	if t.IsZero() || at.Before(*t) {
-		*t = at
-	}
-}
-
-// later raises *t to at.
-func later(t *time.Time, at time.Time) {
-	if at.After(*t) {
 		*t = at
 	}
 }
@@ -260,8 +249,7 @@ func closing(rule *Rule, t time.Time, w window) (at time.Time, timedOut bool, st
 	return maxTime(end, earliest), true, strategy, true
 }
 
-// groups closes and opens groups until nothing more is due, however much time has passed: collecting never waits for executions. inUse are the
-// groups that open executions refer to.
+// groups closes and opens groups until nothing more is due, however much time has passed: collecting never waits for executions.
 func (s *step) groups() {
 	v := s.view
 	if s.ruleDeleted {
@@ -401,7 +389,7 @@ func (s *step) retire() {
 	closed := s.state.Group.Closed
 	kept := make([]*Group, 0, len(closed))
 	for i, g := range closed {
-		if i == len(closed)-1 || s.inUse(g.ID) {
+		if i == len(closed)-1 || s.uses[g.ID] > 0 {
 			kept = append(kept, g)
 		} else if g.Status != StatusCompleted && g.Status != StatusFailed && g.Status != StatusCancelled {
 			s.event(Event{Kind: GroupSuperseded, Group: g.ID, At: maxTime(closed[len(closed)-1].ReadyAt, s.ends[g.ID]), Status: StatusSuperseded})
@@ -422,22 +410,22 @@ func (s *step) cancelGroups() {
 		switch latest := s.state.Group.Closed[n-1]; latest.Status {
 		case StatusCompleted, StatusFailed, StatusCancelled:
 		default:
-			s.setStatus(n-1, StatusCancelled)
+			s.state.Group = s.state.Group.withStatus(n-1, StatusCancelled)
 			s.event(Event{Kind: GroupCancelled, Group: latest.ID, At: utc(s.view.now), Status: StatusCancelled})
 		}
 	}
 }
 
-// setStatus changes the status of the i-th closed group.
-func (s *step) setStatus(i int, status Status) {
-	if s.state.Group.Closed[i].Status == status {
-		return
+// withStatus returns the record with another status of its i-th closed group: itself if that has it already, else a copy.
+func (g *GroupRecord) withStatus(i int, status Status) *GroupRecord {
+	if g.Closed[i].Status == status {
+		return g
 	}
-	g := s.changeGroup()
-	changed := *g.Closed[i]
-	changed.Status = status
-	g.Closed = slices.Clone(g.Closed)
-	g.Closed[i] = &changed
+	record, group := *g, *g.Closed[i]
+	group.Status = status
+	record.Closed = slices.Clone(g.Closed)
+	record.Closed[i] = &group
+	return &record
 }
 
 // changeGroup returns a group record that may be changed: a copy, made once per step.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -83,7 +84,7 @@ func checkMembers(id string, members []Member, declared bool) error {
 		}
 	}
 	for i, m := range members {
-		for need := range needsOf(m) {
+		for need := range needsOf(m.Needs, m.NeedsIf) {
 			j, known := at[need]
 			switch {
 			case !known:
@@ -109,14 +110,15 @@ func inBracket(id, field string) string {
 	return fmt.Sprintf("brackets[%q].%s", id, field)
 }
 
-func needsOf(m Member) func(yield func(string) bool) {
+// needsOf yields the deployments of needs and conditional needs alike.
+func needsOf(needs []string, needsIf []ConditionalNeed) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, need := range m.Needs {
+		for _, need := range needs {
 			if !yield(need) {
 				return
 			}
 		}
-		for _, need := range m.NeedsIf {
+		for _, need := range needsIf {
 			if !yield(need.Deployment) {
 				return
 			}
@@ -156,7 +158,7 @@ func findCycle(members []Member, at map[string]int) []string {
 	visit = func(i int) []string {
 		mark[i] = open
 		path = append(path, members[i].Deployment)
-		for _, need := range slices.Sorted(needsOf(members[i])) {
+		for _, need := range slices.Sorted(needsOf(members[i].Needs, members[i].NeedsIf)) {
 			j, known := at[need]
 			if !known {
 				continue
@@ -234,7 +236,7 @@ func deriveRoles(members []GroupMember) {
 		m := &members[i]
 		m.Role = Main
 		needs := 0
-		for need := range needsOf(Member{Needs: m.Needs, NeedsIf: m.NeedsIf}) {
+		for need := range needsOf(m.Needs, m.NeedsIf) {
 			if _, member := slices.BinarySearchFunc(members, need, byDeployment); member {
 				needed[need] = true
 				needs++
@@ -258,25 +260,29 @@ func byDeployment(m GroupMember, deployment string) int {
 	return strings.Compare(m.Deployment, deployment)
 }
 
-// levels computes the topological level of each of n members: 0 without needs, else one more than the highest level it needs. needs
-// yields indices; the graph is acyclic. The result is written to level, which has length n.
-func levels(level []int, needs func(i int, yield func(j int))) {
+// levels writes to level the topological level of each member: 0 without needs, else one more than the highest that it needs. needs returns the needs
+// of the i-th member, and index the member that a need names, -1 if there is none.
+func levels[N any](level []int, needs func(i int) []N, index func(need N) int) {
 	for i := range level {
 		level[i] = -1
 	}
-	var visit func(i int) int
-	visit = func(i int) int {
-		if level[i] < 0 {
-			level[i] = 0 // also ends the recursion on a graph that is no DAG, which stored records cannot rule out
-			highest := 0
-			needs(i, func(j int) { highest = max(highest, visit(j)+1) })
-			level[i] = highest
-		}
-		return level[i]
-	}
 	for i := range level {
-		visit(i)
+		levelOf(i, level, needs, index)
 	}
+}
+
+func levelOf[N any](i int, level []int, needs func(i int) []N, index func(need N) int) int {
+	if level[i] < 0 {
+		level[i] = 0 // also ends the recursion on a cycle, which a stored record may have
+		highest := 0
+		for _, need := range needs(i) {
+			if j := index(need); j >= 0 {
+				highest = max(highest, levelOf(j, level, needs, index)+1)
+			}
+		}
+		level[i] = highest
+	}
+	return level[i]
 }
 
 func compareTargets(a, b Target) int {

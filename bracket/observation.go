@@ -1,6 +1,7 @@
 package bracket
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/textkey"
@@ -101,7 +102,7 @@ type Run struct {
 // String returns the six parts joined by "/", with "%" and "/" inside a part written "%25" and "%2F". It is unique per run and is what
 // dispatch must be idempotent by.
 func (r Run) String() string {
-	return textkey.Join(r.Group, r.Resource, r.Deployment, itoa(r.Generation), itoa(r.Attempt), string(r.Purpose))
+	return textkey.Join(r.Group, r.Resource, r.Deployment, strconv.Itoa(r.Generation), strconv.Itoa(r.Attempt), string(r.Purpose))
 }
 
 // Purpose says in which direction a run moves its target.

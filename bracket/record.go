@@ -1,6 +1,7 @@
 package bracket
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/textkey"
@@ -197,7 +198,7 @@ func NewState(rule, environment string) State {
 
 // GroupID is the text form of a group's identity: rule, environment and number joined like [Run.String].
 func GroupID(rule, environment string, number int) string {
-	return textkey.Join(rule, environment, itoa(number))
+	return textkey.Join(rule, environment, strconv.Itoa(number))
 }
 
 // GroupKey is the store key of the group record of a rule in an environment.

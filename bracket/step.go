@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // step is one call of Step in progress: the state as far as it has been changed, and the plan as far as it is known.
 type step struct {
@@ -70,7 +67,7 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 	s.setStatuses()
 	s.retire()
 	s.viewLatest()
-	if s.succeeded() {
+	if s.changesMore() {
 		next, plan, err := Step(rule, s.state, observation, now)
 		if err != nil {
 			return fail(err)
@@ -83,10 +80,10 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 	return s.state, s.plan, nil
 }
 
-// succeeded reports whether the end of an execution changes more than itself, because the state is older than what is known of the runs. The latest group was
-// still to run on the resource, and was merged into the execution before that ended: then it has ended there, too. Or runs of the latest group are known there,
-// and the next Step would adopt them. I6 wants that in this one.
-func (s *step) succeeded() bool {
+// changesMore reports whether another step with the same input would change the state once more; I6 wants that in this one. It happens where an execution
+// has ended and the state is older than what is known of the runs: the latest group was merged into the execution before that ended, so that the group has
+// ended there, too; or runs of the latest group are known there, and are to be adopted.
+func (s *step) changesMore() bool {
 	v := s.view
 	for _, e := range s.plan.Events {
 		if e.Kind != ExecutionEnded {
@@ -182,8 +179,6 @@ func (v *view) ruleOf(x *Execution) *Rule {
 	return &v.rule // a record that was written by hand
 }
 
-func (s *step) inUse(group string) bool { return s.uses[group] > 0 }
-
 // foldAll applies commands, facts and vanished targets to every open execution.
 func (s *step) foldAll() {
 	v := s.view
@@ -266,7 +261,7 @@ func (s *step) findPending(due func(Pending) []time.Time) error {
 		if len(records) > 0 && records[0].Resource == resource {
 			record := records[0]
 			records = records[1:]
-			if s.count(record) || record.Open != nil && record.Open.includes(v, g.ID) {
+			if s.count(record) || record.Open != nil && record.Open.includes(v.environment, g.ID) {
 				continue
 			}
 		}
@@ -315,8 +310,8 @@ func (s *step) count(record *ExecutionRecord) bool {
 }
 
 // includes reports whether an open execution of the environment runs a group, itself or merged.
-func (x *Execution) includes(v *view, group string) bool {
-	return x.Environment == v.environment && (x.Group == group || slices.Contains(x.Merged, group))
+func (x *Execution) includes(environment, group string) bool {
+	return x.Environment == environment && (x.Group == group || slices.Contains(x.Merged, group))
 }
 
 // pendingRuns lists the members that the group would run on the targets of one resource.
@@ -395,7 +390,7 @@ func (s *step) setStatuses() {
 	v := s.view
 	open, waiting := 0, len(v.pending) // where the group was merged in this step it is counted twice, and open
 	for i := range s.works {
-		if w := &s.works[i]; !w.ended && w.includes(v, v.latest.ID) {
+		if w := &s.works[i]; !w.ended && w.includes(v.environment, v.latest.ID) {
 			open++
 		}
 	}
@@ -409,7 +404,7 @@ func (s *step) setStatuses() {
 	default:
 		status = StatusCompleted
 	}
-	s.setStatus(len(s.state.Group.Closed)-1, status)
+	s.state.Group = s.state.Group.withStatus(len(s.state.Group.Closed)-1, status)
 }
 
 func (s *step) event(e Event) {
@@ -421,11 +416,4 @@ func (s *step) wake(at time.Time) {
 	if at.After(s.view.now) && (s.plan.Next.IsZero() || at.Before(s.plan.Next)) {
 		s.plan.Next = at
 	}
-}
-
-func minTime(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -167,7 +168,7 @@ func (w *traceWorld) observation() Observation {
 		at := make([]time.Time, len(p.Resources))
 		for i, r := range p.Resources {
 			at[i] = p.Group.ReadyAt
-			if due, ok := w.in.DueAt[itoa(number(p.Group.ID))][r]; ok {
+			if due, ok := w.in.DueAt[strconv.Itoa(number(p.Group.ID))][r]; ok {
 				at[i] = due
 			}
 			if c := w.in.Curve; c != nil {
@@ -237,7 +238,7 @@ func (w *traceWorld) run() {
 						open = r.Open.Group
 					}
 				}
-				w.orders = append(w.orders, Command{ID: itoa(i), Kind: CommandKind(c.Kind), Group: open, Resource: c.Resource, Deployment: c.Deployment, At: c.At})
+				w.orders = append(w.orders, Command{ID: strconv.Itoa(i), Kind: CommandKind(c.Kind), Group: open, Resource: c.Resource, Deployment: c.Deployment, At: c.At})
 			}
 		}
 		for range 100 {
