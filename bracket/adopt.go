@@ -78,13 +78,6 @@ func (s *step) unopened(record *ExecutionRecord, resource string) int32 {
 	return s.view.locate(resource)
 }
 
-// firstRun reports whether a run is the first of a member of the group that has a target on the resource.
-func (g *groupView) firstRun(r Run, v *view, resource int32) bool {
-	targets := v.span(resource)
-	i, _ := g.target(v, targets, r.Deployment)
-	return i >= 0 && r.Generation == 1 && r.Attempt == 1 && r.Purpose == Deploy
-}
-
 // knownGroup reports whether a text is the id of a group that this rule has closed in this environment.
 func (s *step) knownGroup(id string) bool {
 	g := s.state.Group

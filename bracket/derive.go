@@ -123,51 +123,26 @@ func (s *step) derivePending(at int32, due time.Time, resource string) {
 	targets := v.span(at)
 	first := len(s.plan.Start)
 	for _, i := range g.order {
-		k := g.index(targets, i)
-		if k < 0 {
+		t := g.targetOf(targets, i)
+		if t == nil {
 			continue
 		}
-		action, version := g.plan(v, i, &targets[k])
+		action, version := g.plan(v, t)
 		if action == ActionRun && version == "" {
 			s.plan.Start = s.plan.Start[:first]
 			wait.Reason = ReasonHookWithoutVersion
-			wait.On = s.on(Condition{Kind: OnVersion, Deployment: v.deploymentOf(&targets[k])})
+			wait.On = s.on(Condition{Kind: OnVersion, Deployment: v.deploymentOf(t)})
 			s.plan.Wait = append(s.plan.Wait, wait)
 			return
 		}
-		if action == ActionSkip || !g.unneeded(v, i, targets) {
+		if action == ActionSkip || !g.startsFirst(v, i, targets) {
 			continue
 		}
 		s.plan.Start = append(s.plan.Start, Start{
-			Run:     Run{Group: g.ID, Resource: resource, Deployment: v.deploymentOf(&targets[k]), Generation: 1, Attempt: 1, Purpose: Deploy},
+			Run:     Run{Group: g.ID, Resource: resource, Deployment: v.deploymentOf(t), Generation: 1, Attempt: 1, Purpose: Deploy},
 			Version: version, Role: g.Members[i].Role, First: true, DueAt: due,
 		})
 	}
-}
-
-// index returns the position of the i-th member's target among those of a resource, -1 if it has none.
-func (g *groupView) index(targets []target, i int32) int {
-	d := g.members[i].deployment
-	for k := range targets {
-		if targets[k].deployment == d {
-			return k
-		}
-	}
-	return -1
-}
-
-// unneeded reports whether nothing that runs on the resource must run before the i-th member.
-func (g *groupView) unneeded(v *view, i int32, targets []target) bool {
-	for _, n := range g.needs[i] {
-		k := g.index(targets, n.member)
-		if k < 0 {
-			continue
-		}
-		if action, version := g.plan(v, n.member, &targets[k]); action != ActionSkip && (n.versions == nil || slices.Contains(n.versions, version)) {
-			return false
-		}
-	}
-	return true
 }
 
 // deriveOpen lists the next runs of an open execution, and why its waiting members do not start.

@@ -106,7 +106,7 @@ func (q *question) answer() Verdict {
 	}
 	locked, lockRank := false, int32(-1)
 	if q.member >= 0 && q.candidate != "" {
-		if l, ok := q.latest.lockFor(q.view, q.member, q.target); ok {
+		if l, ok := q.latest.lockFor(q.view, q.target); ok {
 			locked, lockRank = l.id == q.candidate, l.rank
 		}
 	}
@@ -212,9 +212,9 @@ func (q *question) hook() string {
 	}
 	targets := q.span(q.resource)
 	for _, i := range q.latest.order {
-		if k := q.latest.index(targets, i); k >= 0 {
-			if action, version := q.latest.plan(q.view, i, &targets[k]); action == ActionRun && version == "" {
-				return q.deploymentOf(&targets[k])
+		if t := q.latest.targetOf(targets, i); t != nil {
+			if action, version := q.latest.plan(q.view, t); action == ActionRun && version == "" {
+				return q.deploymentOf(t)
 			}
 		}
 	}

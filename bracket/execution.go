@@ -103,10 +103,10 @@ func (v *view) freeze(g *groupView, i int32, at time.Time, forced func(deploymen
 	x := &Execution{Group: g.ID, Environment: v.environment, Status: StatusExecuting, Generation: 1, Merged: []string{}, StartedAt: at, Rule: &g.Rule, Commands: []string{}}
 	targets := v.span(i)
 	for k := range targets {
-		if targets[k].deployment < 0 || g.slot[targets[k].deployment] < 0 {
+		if g.memberOf(&targets[k]) < 0 {
 			continue
 		}
-		m := g.freezeMember(v, g.slot[targets[k].deployment], &targets[k])
+		m := g.freezeMember(v, &targets[k])
 		if m.Action == ActionSkip && forced != nil && forced(m.Deployment) {
 			m.Action, m.Status = ActionDeploy, MemberWaiting
 			m.Attempt = 1
@@ -119,10 +119,10 @@ func (v *view) freeze(g *groupView, i int32, at time.Time, forced func(deploymen
 	return x
 }
 
-// freezeMember is the member as an execution starts with it, without its needs.
-func (g *groupView) freezeMember(v *view, i int32, t *target) ExecutionMember {
-	m := ExecutionMember{Deployment: v.deploymentOf(t), Role: g.Members[i].Role, From: v.currentOf(t), Status: MemberWaiting, Attempt: 1}
-	m.Action, m.Version = g.plan(v, i, t)
+// freezeMember is the member of a target as an execution starts with it, without its needs.
+func (g *groupView) freezeMember(v *view, t *target) ExecutionMember {
+	m := ExecutionMember{Deployment: v.deploymentOf(t), Role: g.Members[g.memberOf(t)].Role, From: v.currentOf(t), Status: MemberWaiting, Attempt: 1}
+	m.Action, m.Version = g.plan(v, t)
 	if m.Action == ActionSkip {
 		m.Status, m.Attempt = MemberSkipped, 0
 	}

@@ -31,22 +31,22 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 		case m.Role == Post && !m.StartedAt.IsZero():
 			return queues // I13
 		case m.Role == Main && (m.running() || m.Status == MemberSucceeded):
-			if i, _ := b.target(v, targets, m.Deployment); i >= 0 && v.deployments[b.members[i].deployment].rankOf(m.Version) < 0 {
+			if t := b.targetNamed(v, targets, m.Deployment); t != nil && v.deployments[t.deployment].rankOf(m.Version) < 0 {
 				return queues // a host that has not read the version yet cannot tell whether what the group has locked is older
 			}
 		case m.Status == MemberFailed:
-			i, t := b.target(v, targets, m.Deployment)
-			if i < 0 || !b.changes(v, i, t, m) {
+			if t := b.targetNamed(v, targets, m.Deployment); t == nil || !b.changes(v, t, m) {
 				return queues
 			}
 		}
 	}
 	for k := range targets {
-		if targets[k].deployment < 0 || b.slot[targets[k].deployment] < 0 {
+		t := &targets[k]
+		i := b.memberOf(t)
+		if i < 0 {
 			continue
 		}
-		i, t := b.slot[targets[k].deployment], &targets[k]
-		action, version := b.plan(v, i, t)
+		action, version := b.plan(v, t)
 		a := w.member(v.deploymentOf(t))
 		switch {
 		case a < 0 && action == ActionRun && version == "":
@@ -56,7 +56,7 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 		case w.Members[a].Role != b.Members[i].Role:
 			return queues // the phases of the two groups do not fit together
 		default:
-			different = different || b.changes(v, i, t, &w.Members[a])
+			different = different || b.changes(v, t, &w.Members[a])
 		}
 	}
 	switch {
@@ -68,21 +68,10 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 	return merges
 }
 
-// target returns the member of the group for a deployment and its target among those of a resource, -1 if either is missing.
-func (g *groupView) target(v *view, targets []target, deployment string) (int32, *target) {
-	for k := range targets {
-		if targets[k].deployment >= 0 && v.deploymentOf(&targets[k]) == deployment {
-			return g.slot[targets[k].deployment], &targets[k]
-		}
-	}
-	return -1, nil
-}
-
 // changes reports whether the group, in a merge, gives a main another target version than the execution has for it. Null locks change nothing, and neither
 // does a version older than what the target runs or is about to run.
-func (g *groupView) changes(v *view, i int32, t *target, m *ExecutionMember) bool {
-	l, locked := g.lockFor(v, i, t)
-	d := &v.deployments[g.members[i].deployment]
+func (g *groupView) changes(v *view, t *target, m *ExecutionMember) bool {
+	l, locked := g.lockFor(v, t)
 	switch {
 	case m.Role != Main || !locked || t.rank() > l.rank:
 		return false
@@ -90,7 +79,7 @@ func (g *groupView) changes(v *view, i int32, t *target, m *ExecutionMember) boo
 		// the same version, but a run that began before the target became outdated does not count
 		return g.outdates(v, t) && m.Status != MemberWaiting && m.StartedAt.Before(v.outdatedAt(t))
 	case m.running() || m.Status == MemberSucceeded:
-		return d.rankOf(m.Version) < l.rank
+		return v.deployments[t.deployment].rankOf(m.Version) < l.rank
 	}
 	return true
 }
@@ -106,24 +95,24 @@ func (s *step) merge(w *work) {
 
 	kept := w.Members[:0]
 	for _, m := range w.Members {
-		i, t := b.target(v, targets, m.Deployment)
-		if i < 0 && m.Role == Main && m.Status == MemberWaiting {
+		t := b.targetNamed(v, targets, m.Deployment)
+		if t == nil && m.Role == Main && m.Status == MemberWaiting {
 			continue // the newer group does not want it, and it never started in this generation
 		}
-		changes := i >= 0 && b.changes(v, i, t, &m)
+		changes := t != nil && b.changes(v, t, &m)
 		if m.Status != MemberWaiting && m.Generation == 0 && !m.StartedAt.IsZero() {
 			m.Generation = before
 		}
 		switch {
 		case !changes && m.Status == MemberWaiting:
 			m.Attempt = 1
-			if i >= 0 && m.Role == Post {
-				if _, version := b.plan(v, i, t); version != "" { // the hook of the newer group, but for one that has none
+			if t != nil && m.Role == Post {
+				if _, version := b.plan(v, t); version != "" { // the hook of the newer group, but for one that has none
 					m.Version = version
 				}
 			}
 		case changes:
-			l, _ := b.lockFor(v, i, t)
+			l, _ := b.lockFor(v, t)
 			if m.running() {
 				if m.RunVersion == "" {
 					m.RunVersion = m.Version
@@ -140,11 +129,12 @@ func (s *step) merge(w *work) {
 	}
 	w.Members = kept
 	for k := range targets {
-		if targets[k].deployment < 0 || b.slot[targets[k].deployment] < 0 || w.member(v.deploymentOf(&targets[k])) >= 0 {
+		t := &targets[k]
+		if b.memberOf(t) < 0 || w.member(v.deploymentOf(t)) >= 0 {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(w.Members, v.deploymentOf(&targets[k]), func(m ExecutionMember, d string) int { return strings.Compare(m.Deployment, d) })
-		w.Members = slices.Insert(w.Members, at, b.freezeMember(v, b.slot[targets[k].deployment], &targets[k]))
+		at, _ := slices.BinarySearchFunc(w.Members, v.deploymentOf(t), func(m ExecutionMember, d string) int { return strings.Compare(m.Deployment, d) })
+		w.Members = slices.Insert(w.Members, at, b.freezeMember(v, t))
 	}
 	for k := range w.Members {
 		w.Members[k].Needs = w.mergedNeeds(b, &w.Members[k])

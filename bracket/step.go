@@ -314,22 +314,6 @@ func (x *Execution) includes(environment, group string) bool {
 	return x.Environment == environment && (x.Group == group || slices.Contains(x.Merged, group))
 }
 
-// pendingRuns lists the members that the group would run on the targets of one resource.
-func (g *groupView) pendingRuns(v *view, targets []target) []PendingRun {
-	var runs []PendingRun
-	for _, i := range g.order {
-		k := g.index(targets, i)
-		if k < 0 {
-			continue
-		}
-		if action, version := g.plan(v, i, &targets[k]); action != ActionSkip {
-			m := &g.Members[i]
-			runs = append(runs, PendingRun{Deployment: m.Deployment, Version: version, Role: m.Role, Action: action})
-		}
-	}
-	return runs
-}
-
 // settleAll reacts to failures until nothing that is known follows: where the state is older than the runs, those with which the execution reacted have
 // ended already, too.
 func (s *step) settleAll(w *work) {

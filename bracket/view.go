@@ -254,3 +254,17 @@ func (v *view) dueAt(i int) time.Time {
 
 // utc is the form in which instants are stored: UTC, without a monotonic reading.
 func utc(t time.Time) time.Time { return t.UTC().Round(0) }
+
+// earlier lowers *t to at; a zero *t is unset.
+func earlier(t *time.Time, at time.Time) {
+	if t.IsZero() || at.Before(*t) {
+		*t = at
+	}
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
