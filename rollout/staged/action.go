@@ -28,7 +28,7 @@ type ActionKind string
 // The kinds of actions.
 const (
 	Start           ActionKind = "start"           // point Target at Version
-	Remove          ActionKind = "remove"          // remove Target
+	Remove          ActionKind = "remove"          // remove Target, and observe that it is Gone
 	RequestApproval ActionKind = "requestApproval" // make the request visible if it is not
 )
 

@@ -335,7 +335,7 @@ func caseCompile(t *testing.T, c *kubeCase, want kubeExpect) {
 	run, err := compileCase(t, &c.Input, staged.Options{})
 	if want.Run == "rejected" {
 		wantRule(t, err, want.Rule)
-		if want.Rule == "targets.unmatched" && !strings.Contains(err.Error(), "12: c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 and 2 more") {
+		if want.Rule == "targets.unmatched" && !strings.Contains(err.Error(), "12: in no stage: c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 and 2 more") {
 			t.Errorf("must give the total and the first ten, sorted: %v", err)
 		}
 		return

@@ -57,7 +57,7 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 	spec.ID, spec.State = cmp.Or(spec.ID, spec.Name), spec.State.or(StateInitialize)
 	p, err := newPlan(strategy.clone(), spec, version, options)
 	if err != nil {
-		return nil, errorsOf(list, err)
+		return nil, append(list, parts(err)...).err()
 	}
 	members := p.assign(&list, fleet.Targets)
 	members = append(members, slices.Sorted(slices.Values(fleet.Leaving)))
@@ -67,9 +67,7 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 	return p.assemble(members), nil
 }
 
-func errorsOf(list faults, err error) error { return append(list, parts(err)...).err() }
-
-// checkNames finds bad and repeated names, each with its total.
+// checkNames finds bad names, and each that is there more than once.
 func checkNames(list *faults, fleet *Fleet) {
 	n := len(fleet.Targets) + len(fleet.Leaving)
 	if n == 0 {
@@ -222,8 +220,8 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 	for k := range disordered {
 		p.sortFaults(list, k, disordered[k])
 	}
-	several(list, CodeTargetOverlap, overlapping, `are in more than one stage: change the selectors, or choose overlap "first"`)
-	several(list, CodeTargetUnmatched, unmatched, `are in no stage: change the selectors, or choose unmatched "ignore" or "last"`)
+	several(list, CodeTargetOverlap, overlapping, "in more than one stage", `change the selectors, or choose overlap "first"`)
+	several(list, CodeTargetUnmatched, unmatched, "in no stage", `change the selectors, or choose unmatched "ignore" or "last"`)
 	names := make([][]string, stages)
 	for k, list := range members {
 		slices.SortFunc(list, func(a, b keyed) int {
@@ -272,7 +270,7 @@ func (p *plan) sortFaults(list *faults, stage int, targets []*Target) {
 }
 
 // several reports names as one fault: how many there are, and the first ten.
-func several(list *faults, code Code, names []string, hint string) {
+func several(list *faults, code Code, names []string, what, remedy string) {
 	if len(names) == 0 {
 		return
 	}
@@ -281,7 +279,7 @@ func several(list *faults, code Code, names []string, hint string) {
 	if n := len(names) - 10; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	list.add(code, "targets", strconv.Itoa(len(names)), fmt.Sprintf("%s%s %s", shown, more, hint))
+	list.add(code, "targets", strconv.Itoa(len(names)), fmt.Sprintf("%s: %s%s: %s", what, shown, more, remedy))
 }
 
 // assemble makes a run of which nothing has begun. The names become parts of one text: a fleet of single strings is what the garbage collector

@@ -15,13 +15,19 @@
 //
 //  1. Decide which targets are ready, and tell which version they point at.
 //  2. Store the run that a step returned, with compare-and-swap, before carrying out its actions. A run that could not be stored is
-//     forgotten, actions and all: the same step gives the same tokens again.
+//     forgotten, actions and all: the same step gives the same tokens again. Keep its input for that step: commands and changes of the
+//     fleet are heard once.
 //  3. Carry out the actions, in any order. They are repeated until they are acknowledged by an observation with their token, or at their
-//     version, so that each token must take effect at most once: point a target with a compare-and-swap, or keep the token beside it.
+//     version, so that each token must take effect at most once: point a target with a compare-and-swap, or keep the token beside it. A
+//     removal is done when the target is observed to be gone, or listed as removed.
 //  4. Attach the token of the last action on a target to what is observed after it. Without tokens, an observation from a stale cache can
 //     be taken for another run's version.
 //  5. Step again on every observation, command and change of the fleet, and no later than Next. There is no polling.
-//  6. Give every run an id of its own, and ask [Conflicts] before a second run of one placement starts.
+//  6. Give every run an id of its own, such as the uid of its object, and ask [Conflicts] before a second run of one placement starts.
+//
+// Strategies and runs are decoded from JSON; sigs.k8s.io/yaml, or any converter that goes by json tags, makes that of YAML. A stage that
+// may only begin in working hours is an approval that the host gives while a calendar of package clock is open, see the examples of
+// [Step].
 //
 // # One step
 //

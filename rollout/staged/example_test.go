@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -74,6 +75,50 @@ func ExampleStep() {
 	// 09:00 Progressing: slot
 	//    start canary-1, attempt 1
 	// 09:00 Succeeded: ended
+}
+
+// A stage that begins in working hours only. The gate is an approval, and the calendar answers it: the host approves while it is open, and
+// looks again when it opens.
+func ExampleStep_calendar() {
+	hours, err := clock.ParseWindow([]byte(`{"weekly": {"days": ["mon", "tue", "wed", "thu", "fri"], "start": "09:00", "end": "17:00"}}`))
+	if err != nil {
+		panic(err)
+	}
+	calendar, err := clock.NewCalendar([]clock.Window{hours}, time.LoadLocation)
+	if err != nil {
+		panic(err)
+	}
+	run, err := staged.Compile(
+		staged.Strategy{Stages: []staged.Stage{{Name: "prod", Targets: []string{"prod-1"}, BeforeStageTasks: []staged.Task{{Type: staged.Approval}}}}},
+		staged.Spec{Name: "example-run", PlacementName: "p", StagedRolloutStrategyName: "s", State: staged.StateRun},
+		staged.Fleet{Version: "5", Targets: []staged.Target{{Name: "prod-1"}}}, staged.Options{})
+	if err != nil {
+		panic(err)
+	}
+	now := time.Date(2026, 3, 13, 18, 0, 0, 0, time.UTC) // a Friday
+	var input staged.Input
+	for range 3 {
+		var result staged.Result
+		if run, result, err = staged.Step(run, input, now); err != nil {
+			panic(err)
+		}
+		input = staged.Input{}
+		for _, a := range result.Actions {
+			fmt.Println(now.Format("Mon 15:04"), a)
+			if a.Kind != staged.RequestApproval {
+				continue
+			}
+			if calendar.Open(now) {
+				input.Commands = append(input.Commands, staged.Command{Kind: staged.CommandApprove, Run: a.Run, Stage: a.Stage, Side: a.Side})
+			} else if now, err = calendar.NextOpen(now); err != nil { // or result.Next, if that is sooner
+				panic(err)
+			}
+		}
+	}
+	// Output:
+	// Fri 18:00 request approval example-run-before-prod
+	// Mon 09:00 request approval example-run-before-prod
+	// Mon 09:00 start prod-1, attempt 1
 }
 
 // What a target waits for, until when, and who can change it.

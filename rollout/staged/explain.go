@@ -1,7 +1,6 @@
 package staged
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -352,8 +351,8 @@ func Conflicts(a, b *Run) ([]string, error) {
 	slices.Sort(both)
 	both = slices.Compact(both)
 	if a.plan.hash != b.plan.hash {
-		return both, errors.Join(&FieldError{Code: CodeConflict, Path: "placementName", Value: quoted(s.PlacementName),
-			Hint: fmt.Sprintf("runs %s and %s have different strategies: let one end first", s.Name, t.Name)})
+		return both, &FieldError{Code: CodeConflict, Path: "placementName", Value: quoted(s.PlacementName),
+			Hint: fmt.Sprintf("runs %s and %s have different strategies: let one end first", s.Name, t.Name)}
 	}
 	return both, nil
 }

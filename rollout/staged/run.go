@@ -149,7 +149,7 @@ type StageStatus struct {
 	Waited    bool          `json:"waited,omitempty"` // the wait is over
 }
 
-// Counts are numbers of members. Members is the sum of the states and grows only; Current, Regressed and Stuck are marks.
+// Counts are numbers of members. Members is the sum of the states and never falls; Regressed and Stuck are marks of some of them.
 type Counts struct {
 	Members   int `json:"members"`
 	Waiting   int `json:"waiting,omitempty"`

@@ -16,8 +16,8 @@ type Spec struct {
 	// empty for a cluster-scoped run, and valid UTF-8.
 	Name      string `json:"-"`
 	Namespace string `json:"-"`
-	// ID is part of every token and should be unique for ever, such as the object's uid. Empty means Name: then a second run of the
-	// same name issues the same tokens. It must be valid UTF-8.
+	// ID is part of every token and should be unique for ever. It is not read from a document: set it to the object's metadata.uid. Empty
+	// means Name: then a second run of the same name issues the same tokens, and a host takes its actions for done. It must be valid UTF-8.
 	ID string `json:"-"`
 
 	PlacementName             string `json:"placementName"`                   // not empty, at most 255 characters

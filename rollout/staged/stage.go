@@ -53,9 +53,9 @@ type stage struct {
 	begun     bool  // it has begun to update, so that start is set
 	start     int64 // when it did
 	end       int64 // when it was closed or failed; valid if it ended
-	isSettled bool  // all members are, and were when or after it began to update
+	isSettled bool  // it has begun to update and no member is open, so that settled is set
 	elapsed   bool  // the wait is over, for good
-	settled   int64 // when they were: the wait counts from here
+	settled   int64 // when the last member was settled, or when the stage began if that was later: the wait counts from here
 	paused    int64 // how much stops have added to the wait
 	number    [targetStates]int
 	regressed int

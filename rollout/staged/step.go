@@ -302,7 +302,7 @@ func (e *edit) settleTarget(k, i int, r record, state TargetState, why cause) {
 func (e *edit) decide() {
 	r := e.run
 	o := &e.plan.options
-	over, rejected := e.overBudget(), e.rejected()
+	over, rejected := r.overBudget(), r.rejected()
 	switch {
 	case r.cancel:
 		e.halt(PhaseCancelling)
@@ -327,14 +327,10 @@ func (e *edit) halt(phase Phase) {
 	}
 }
 
-func (e *edit) overBudget() bool { return e.run.overBudget() }
-
 func (r *Run) overBudget() bool {
 	budget := r.plan.budget
 	return r.totals.over > 0 || !budget.IsZero() && r.totals.failures > r.plan.budgetOf(budget, r.totals.members)
 }
-
-func (e *edit) rejected() bool { return e.run.rejected() }
 
 // rejected looks at the current stage only: no stage closes with a rejected approval.
 func (r *Run) rejected() bool {

@@ -133,10 +133,10 @@ type object struct {
 	name, namespace string
 }
 
-// objectOf takes a document apart. It is a whole object if it has a field spec, which no spec here has.
+// objectOf takes a document apart. It is a whole object if it has a field that every object has and no spec here.
 func objectOf(data []byte, kinds ...string) (object, error) {
 	var whole map[string]json.RawMessage
-	if json.Unmarshal(data, &whole) != nil || whole["spec"] == nil {
+	if json.Unmarshal(data, &whole) != nil || whole["spec"] == nil && whole["kind"] == nil && whole["apiVersion"] == nil && whole["metadata"] == nil {
 		return object{spec: data}, nil // what is wrong with it, the strict decoder says
 	}
 	if err := strictjson.Unmarshal(data, &whole); err != nil {
@@ -149,6 +149,9 @@ func objectOf(data []byte, kinds ...string) (object, error) {
 		}
 	}
 	o := object{base: "spec", spec: whole["spec"]}
+	if o.spec == nil || string(o.spec) == "null" {
+		list.add(CodeFormat, "spec", "", "must be given: its fields belong below it")
+	}
 	kind := ""
 	if read("kind", whole["kind"], &kind); kind != "" && !slices.Contains(kinds, kind) {
 		list.add(CodeFormat, "kind", quoted(kind), "must be "+strings.Join(kinds, " or "))

@@ -282,10 +282,10 @@ func TestRegressedAcrossStages(t *testing.T) {
 // TestNamesInFaults: ten are shown.
 func TestNamesInFaults(t *testing.T) {
 	for n, want := range map[int]string{
-		1:  "targets: 1: c00 are in no stage",
-		10: "c08, c09 are in no stage",
-		11: "c08, c09 and 1 more are in no stage",
-		13: "c08, c09 and 3 more are in no stage",
+		1:  "targets: 1: in no stage: c00: change",
+		10: "targets: 10: in no stage: c00, c01, c02, c03, c04, c05, c06, c07, c08, c09: change",
+		11: "c08, c09 and 1 more: change",
+		13: "c08, c09 and 3 more: change",
 	} {
 		var names []string
 		for i := range n {
