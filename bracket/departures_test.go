@@ -446,6 +446,72 @@ func TestDefects(t *testing.T) {
 				h.t.Error(describe(h.state))
 			}
 		}, "the versions of that member are locked once more"},
+		{"a group closed by a planner that has read a version for some, and not the one before it", func(h *host) {
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.publish("kubelet", "v3", 1)
+			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
+			all := h.versions
+			h.versions = slices.DeleteFunc(slices.Clone(all), func(v Version) bool { return v.Deployment == "kubelet" && v.ID == "v2" })
+			h.due["n1"], h.due["n2"] = time.Time{}, time.Time{}
+			h.step(61)
+			if locks := h.state.Group.Closed[0].Members[2].Locks; len(locks) != 2 || locks[0].ID != "v3" || locks[1].ID != "v1" {
+				h.t.Fatal(describe(h.state))
+			}
+			h.versions = all
+			h.due = map[string]time.Time{}
+			h.finishAll(200)
+			if h.state.Group.Number != 2 || h.targets[[2]string{"n1", "kubelet"}].Current != "v3" || h.targets[[2]string{"n2", "kubelet"}].Current != "v2" {
+				h.t.Error(describe(h.state), h.targets[[2]string{"n1", "kubelet"}].Current, h.targets[[2]string{"n2", "kubelet"}].Current)
+			}
+			if h.step(1000); h.state.Group.Number != 2 || h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+		}, "whom the newer one is not for gets the other by one more group"},
+		{"a resource for which the locked version is not, and that joins after the close", func(h *host) {
+			h.publish("kubelet", "v3", 1)
+			h.finishAll(61)
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
+			end := h.finishAll(200)
+			if h.state.Group.Number != 2 || h.targets[[2]string{"n2", "os"}].Current != "v2" || h.targets[[2]string{"n2", "kubelet"}].Current != "v2" {
+				h.t.Error(describe(h.state), h.targets[[2]string{"n2", "os"}].Current, h.targets[[2]string{"n2", "kubelet"}].Current)
+			}
+			drains := 0
+			for run := range h.deploys {
+				if run.Resource == "n2" && run.Deployment == "drain" {
+					drains++
+				}
+			}
+			if drains != 1 {
+				h.t.Error(drains, "drains:", describe(h.state))
+			}
+			all := h.versions
+			h.versions = slices.DeleteFunc(slices.Clone(all), func(v Version) bool { return v.Deployment == "kubelet" && v.ID == "v2" })
+			h.targets[[2]string{"n3", "kubelet"}] = &Target{Resource: "n3", Deployment: "kubelet", OutOfScope: []string{"v3"}}
+			if h.step(end + 100); h.state.Group.Number != 2 || h.state.Group.Collecting != nil {
+				h.t.Error("who has not read v2 cannot tell that v1 was missed:", describe(h.state))
+			}
+		}, "it gets the one that is, as one that joins gets every other"},
+		{"a locked version that is not for somebody any more", func(h *host) {
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.publish("kubelet", "v3", 1)
+			h.due["n2"] = time.Time{}
+			h.finishAll(60)
+			h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{"v3"}
+			if h.step(200); h.state.Group.Number != 1 || h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v2"
+			if h.step(201); h.state.Group.Number != 1 || h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+		}, "I15: whoever runs a version, or what is left of it, misses nothing"},
 		{"marks of members without a new version stay", func(h *host) {
 			h.rule.OnMemberFailure = RunPost
 			h.until(60, "n1", "os")

@@ -68,26 +68,48 @@ func (v *view) mark(g *GroupRecord, deployment string) VersionMark {
 		return mark
 	}
 	latest := g.Closed[len(g.Closed)-1]
-	var locked VersionMark
-	if i, member := slices.BinarySearchFunc(latest.Members, deployment, byDeployment); member && len(latest.Members[i].Locks) > 0 {
-		locked = latest.Members[i].Locks[0]
+	var locked []VersionMark
+	if i, member := slices.BinarySearchFunc(latest.Members, deployment, byDeployment); member {
+		locked = latest.Members[i].Locks
 	}
-	switch {
-	case mark == locked && g.cancelled():
+	if g.cancelled() && len(locked) > 0 && locked[0] == mark {
 		return VersionMark{}
-	case mark != locked && v.missed(latest, deployment, locked):
-		return locked
 	}
-	return mark
+	missed, some := v.missed(latest, deployment, locked)
+	if !some {
+		return mark
+	}
+	for _, l := range locked {
+		if l.compare(missed) < 0 {
+			return l
+		}
+	}
+	return VersionMark{}
 }
 
-// missed reports whether a group would have locked a newer version of a member if the planner that closed it had known all that is known now. That one had not
-// read the version yet, or what made it eligible, or the member. An earlier group may have locked the version already; wherever that had not begun the later
-// group took its place, and without one more group nobody there would ever get the version. A version that became eligible after the close came too late for
-// the group, like any other.
-func (v *view) missed(g *Group, deployment string, locked VersionMark) bool {
-	seen := v.deployments[v.find(deployment)].locks(g.ReadyAt)
-	return len(seen) > 0 && compareVersions(seen[0].CreatedAt, seen[0].ID, locked.CreatedAt, locked.ID) > 0
+// missed returns the oldest version of a member that a group did not lock, and would have if the planner that closed it had known all that is known now. That
+// one had not read the version yet, or what made it eligible, or the member. An earlier group may have locked the version already; wherever that had not begun
+// the later group took its place, and without one more group nobody there would ever get the version. A version that became eligible after the close came too
+// late for the group, like any other.
+//
+// A version older than all that were locked was missed only if the oldest of these is not for everybody, and there is a target that runs an older one and has no
+// newer one: one that joined after the close, for example. Whoever has not read what was locked cannot tell.
+func (v *view) missed(g *Group, deployment string, locked []VersionMark) (oldest VersionMark, some bool) {
+	d := &v.deployments[v.find(deployment)]
+	for r := d.lowestLock(g.ReadyAt); int(r) < len(d.versions); r++ {
+		n := &d.versions[r]
+		seen := n.mark()
+		if !n.eligible(g.ReadyAt) || slices.ContainsFunc(locked, func(l VersionMark) bool { return l.ID == seen.ID }) {
+			continue
+		}
+		if len(locked) == 0 || seen.compare(locked[len(locked)-1]) > 0 {
+			return seen, true
+		}
+		if last := d.rankOf(locked[len(locked)-1].ID); n.awaited && last >= 0 && d.versions[last].narrow {
+			return seen, true
+		}
+	}
+	return VersionMark{}, false
 }
 
 // servedUntil is the instant up to which a group has taken care of outdated targets.
@@ -113,7 +135,7 @@ func (s *step) close(at time.Time, timedOut bool, strategy UnchangedMemberStrate
 		m.Locks = d.locks(at)
 		if m.Role == Main && len(m.Locks) > 0 {
 			newest, mark := m.Locks[0], g.Marks[d.id]
-			if compareVersions(newest.CreatedAt, newest.ID, mark.CreatedAt, mark.ID) > 0 {
+			if newest.compare(mark) > 0 {
 				g.Marks[d.id] = newest
 			}
 		}
@@ -128,17 +150,22 @@ func (s *step) close(at time.Time, timedOut bool, strategy UnchangedMemberStrate
 // one that every target may run.
 func (d *deployment) locks(c time.Time) []VersionMark {
 	locked := []VersionMark{}
-	for r := len(d.versions) - 1; r >= 0; r-- {
-		n := &d.versions[r]
-		if !n.eligible(c) {
-			continue
-		}
-		locked = append(locked, VersionMark{n.id, n.createdAt})
-		if !n.narrow {
-			break
+	for r, lowest := int32(len(d.versions))-1, d.lowestLock(c); r >= lowest; r-- {
+		if n := &d.versions[r]; n.eligible(c) {
+			locked = append(locked, n.mark())
 		}
 	}
 	return locked
+}
+
+// lowestLock returns the rank of the oldest version that a group closing at c may lock: the newest eligible one that every target may run, or else 0.
+func (d *deployment) lowestLock(c time.Time) int32 {
+	for r := int32(len(d.versions)) - 1; r > 0; r-- {
+		if n := &d.versions[r]; n.eligible(c) && !n.narrow {
+			return r
+		}
+	}
+	return 0
 }
 
 // retire drops closed groups that are neither the latest nor in use by an open execution.

@@ -163,13 +163,20 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 		d.targets++
 		if len(t.OutOfScope) > 0 {
 			v.special[own.special-1].outOfScope = d.outOfScope(t.OutOfScope)
+			newest := -1
 			for r := range d.versions {
 				switch n := &d.versions[r]; {
 				case !v.inScope(&own, int32(r)):
 					n.narrow = true
 				case int32(r) > own.rank():
 					n.wanted = true
+					if n.eligible(since) {
+						newest = r
+					}
 				}
+			}
+			if newest >= 0 {
+				d.versions[newest].awaited = true
 			}
 		} else {
 			d.lowest = min(d.lowest, own.rank())

@@ -48,6 +48,7 @@ type version struct {
 	at        time.Time // e(v): when it was both created and eligible; zero if it is not eligible
 	wanted    bool      // a target with some versions out of scope has this one in scope and runs an older one
 	narrow    bool      // out of scope for some target
+	awaited   bool      // a target with some versions out of scope runs an older one, and this is the newest for it that was eligible when the latest group closed
 }
 
 // eligible reports whether no gate holds the version back at an instant.
@@ -59,7 +60,7 @@ func (d *deployment) isNew(r int32) bool { return d.lowest < r || d.versions[r].
 // above returns the lowest rank above a mark.
 func (d *deployment) above(mark VersionMark) int32 {
 	r, _ := slices.BinarySearchFunc(d.versions, mark, func(v version, m VersionMark) int {
-		if c := compareVersions(v.createdAt, v.id, m.CreatedAt, m.ID); c != 0 {
+		if c := v.mark().compare(m); c != 0 {
 			return c
 		}
 		return -1
@@ -75,11 +76,11 @@ func (d *deployment) rankOf(id string) int32 {
 	return -1
 }
 
-func compareVersions(at time.Time, id string, at2 time.Time, id2 string) int {
-	if c := at.Compare(at2); c != 0 {
-		return c
-	}
-	return strings.Compare(id, id2)
+func (n *version) mark() VersionMark { return VersionMark{n.id, n.createdAt} }
+
+// compare orders versions by age, those of one instant by id.
+func (m VersionMark) compare(other VersionMark) int {
+	return cmp.Or(m.CreatedAt.Compare(other.CreatedAt), strings.Compare(m.ID, other.ID))
 }
 
 func compareRuns(a, b *Run) int {
@@ -200,7 +201,7 @@ func (v *view) addVersions(versions []Version) error {
 	}
 	for i := range v.deployments {
 		d := &v.deployments[i]
-		slices.SortFunc(d.versions, func(a, b version) int { return compareVersions(a.createdAt, a.id, b.createdAt, b.id) })
+		slices.SortFunc(d.versions, func(a, b version) int { return a.mark().compare(b.mark()) })
 		d.rank = make(map[string]int32, len(d.versions))
 		for r, n := range d.versions {
 			if _, twice := d.rank[n.id]; twice {
