@@ -99,8 +99,8 @@ func (o *Options) classify(f facts) class {
 	return outOfSync
 }
 
-// Classes of the mode FleetController are sets of these bits, all of a target with a deployment object; but stopped alone, which no such
-// target is, stands for one without. A target counts as unavailable to readiness unless it is in class 0.
+// A class of the mode FleetController is a set of these bits, of a target that has a deployment object. No such target is stopped and does
+// not wait, so that stopped alone stands for a target that has none. Readiness counts every target as unavailable that is not in class 0.
 const (
 	unstaged class = 1 << iota // another version than the wanted one is staged
 	waits                      // it is pointed at another version than the wanted one

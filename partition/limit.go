@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -33,18 +34,13 @@ func (v value) fault(code Code, hint string) error {
 	return &FieldError{Code: code, Path: path, Value: v.String(), Hint: hint}
 }
 
-// limit returns how many of count the first value that is present stands for.
+// limit returns how many of count the first value that is present stands for. The last one is the default and always is.
 func limit(mode Mode, count int, values ...value) (int, error) {
-	for _, v := range values {
-		if v.IsZero() {
-			continue
-		}
-		if mode == FleetController {
-			return v.controllerLimit(count)
-		}
-		return v.exactLimit(count)
+	v := values[slices.IndexFunc(values, func(v value) bool { return !v.IsZero() })]
+	if mode == FleetController {
+		return v.controllerLimit(count)
 	}
-	return 0, errors.New("partition: a limit without default")
+	return v.exactLimit(count)
 }
 
 const (

@@ -206,6 +206,7 @@ func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *sta
 		d.wrong(path("states"), "%s", err)
 		return nil
 	}
+	// take cuts the first entry off a list and returns the time that it stands for, so far behind the origin.
 	take := func(field string, list *[]int64, origin int64) (int64, bool) {
 		if len(*list) == 0 {
 			d.wrong(path(field), "has too few entries for the states")
@@ -223,19 +224,19 @@ func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *sta
 		}
 		return origin + v, true
 	}
-	var column [3][]int64
+	var lists [3][]int64
 	for i, one := range []struct {
 		field string
-		from  interface{ numbers() ([]int64, error) }
+		from  column
 	}{{"starts", from.Starts}, {"ends", from.Ends}, {"attempts", from.Attempts}} {
 		list, err := one.from.numbers()
 		if err != nil {
 			d.wrong(path(one.field), "%v", err)
 			return nil
 		}
-		column[i] = list
+		lists[i] = list
 	}
-	starts, ends, attempts := column[0], column[1], column[2]
+	starts, ends, attempts := lists[0], lists[1], lists[2]
 	allStarts, allEnds := starts, ends
 	previous := base
 	stuckAfter := p.timing.stuckAfter

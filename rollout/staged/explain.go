@@ -90,7 +90,7 @@ func (r *Run) Explain(target string) (Verdict, bool) {
 		return v, true
 	}
 	if !r.halted(&v) {
-		if r.waits(&v, r.current); k != r.current {
+		if r.waits(&v); k != r.current {
 			v.Data.Behind, v.Reason = v.Reason, ReasonStage
 		}
 	}
@@ -105,7 +105,7 @@ func (r *Run) Waits() (Verdict, bool) {
 	}
 	v := Verdict{Status: "pending", Data: &Data{Stage: r.current}}
 	if !r.halted(&v) {
-		r.waits(&v, r.current)
+		r.waits(&v)
 	}
 	switch r.phase {
 	case PhaseStopping, PhaseFailing, PhaseCancelling: // not ended, so that something is in progress
@@ -198,8 +198,9 @@ func (v *Verdict) names(s *stage, c class) {
 	})
 }
 
-// waits fills in what an open stage waits for: the first reason, and all events.
-func (r *Run) waits(v *Verdict, k int) {
+// waits fills in what the current stage waits for: the first reason, and all events.
+func (r *Run) waits(v *Verdict) {
+	k := r.current
 	s, p := r.stage(k), &r.plan.stages[k]
 	v.Data.Stage = k
 	reason := func(code Reason) {
@@ -339,10 +340,8 @@ func Conflicts(a, b *Run) ([]string, error) {
 		tree := &a.stage(k).tree
 		for _, c := range []class{isWaiting, isActive} {
 			tree.each(c, func(_ int, _ *record, name string) bool {
-				if at, ok := b.find(name); ok {
-					if rec, _ := b.stage(int(at.stage)).tree.at(int(at.member)); !rec.state.Settled() {
-						both = append(both, name)
-					}
+				if at, ok := b.find(name); ok && !b.stage(int(at.stage)).memberSettled(int(at.member)) {
+					both = append(both, name)
 				}
 				return true
 			})

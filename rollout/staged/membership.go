@@ -14,7 +14,7 @@ func (e *edit) membership(in *Input) {
 		at, ok := e.run.find(name)
 		if !ok {
 			e.event(Event{Kind: EventMembershipIgnored, Stage: -1, Target: name, Reason: ReasonUnknownTarget})
-		} else if rec, _ := e.run.stage(int(at.stage)).tree.at(int(at.member)); !rec.state.Settled() {
+		} else {
 			e.vanish(int(at.stage), int(at.member))
 		}
 	}
@@ -35,10 +35,11 @@ func (e *edit) membership(in *Input) {
 
 func once(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
-// vanish settles a target that is not there any more: in the cleanup that is what was wanted.
+// vanish settles a target that is not there any more: in the cleanup that is what was wanted. What was settled before stays as it was.
 func (e *edit) vanish(k, i int) {
 	rec, _ := e.run.stage(k).tree.at(i)
 	switch {
+	case rec.state.Settled():
 	case e.plan.stages[k].cleanup:
 		e.settleTarget(k, i, *rec, Done, noCause)
 	case e.plan.options.Removed == Fail:
@@ -56,9 +57,7 @@ func (e *edit) leave(name string) {
 		return
 	}
 	if known {
-		if rec, _ := e.run.stage(int(at.stage)).tree.at(int(at.member)); !rec.state.Settled() {
-			e.vanish(int(at.stage), int(at.member))
-		}
+		e.vanish(int(at.stage), int(at.member))
 	}
 	switch {
 	case e.plan.options.LateLeaving != Clean:

@@ -93,9 +93,7 @@ func (e *edit) observe(k, i int, o *Observation) {
 	other := o.Version != "" && !ours
 	switch {
 	case o.Gone:
-		if !r.state.Settled() {
-			e.vanish(k, i)
-		}
+		e.vanish(k, i)
 	case r.state == Waiting:
 		if !cleanup {
 			e.await(k, i, r, ours, other, o.Health)
@@ -127,7 +125,8 @@ func (e *edit) await(k, i int, r record, ours, other bool, health Health) {
 	}
 }
 
-// progress takes the observation of a target that is known to have been told: r is the record with any acknowledgement in it.
+// progress takes the observation of a target in progress that has acknowledged its start. If it did so just now, that is in r and not yet
+// in the run.
 func (e *edit) progress(k, i int, r record, other bool, health Health) {
 	p := &e.plan.stages[k]
 	switch {

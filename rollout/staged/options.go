@@ -82,17 +82,15 @@ const (
 // defaultStuckAfter is KubeFleet's constant.
 const defaultStuckAfter = 5 * time.Minute
 
-// choices lists what each field accepts, the default first.
-func (o *Options) choices() []struct {
+// chosen is the value of one field, and what the field accepts, the default first.
+type chosen struct {
 	name   string
 	choice Choice
 	from   []Choice
-} {
-	return []struct {
-		name   string
-		choice Choice
-		from   []Choice
-	}{
+}
+
+func (o *Options) choices() []chosen {
+	return []chosen{
 		{"unmatched", o.Unmatched, []Choice{Reject, Ignore, Last}},
 		{"overlap", o.Overlap, []Choice{Reject, First}},
 		{"missingSortKey", o.MissingSortKey, []Choice{Reject, Last}},

@@ -52,7 +52,8 @@ type Stage struct {
 	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
 	// ProgressDeadline is how long a member may take from its start until it is ready; unset or None is for ever.
 	ProgressDeadline Duration `json:"progressDeadline,omitzero"`
-	// MinSuccessTime is how long a member must stay ready before it is done; unset is 0.
+	// MinSuccessTime is how long a member must stay ready before it is done; unset is 0. It is not asked of a member that is ready at the
+	// version before it is started.
 	MinSuccessTime Duration `json:"minSuccessTime,omitzero"`
 	// BeforeStageTasks must be closed before a member starts: at most one Approval.
 	BeforeStageTasks []Task `json:"beforeStageTasks,omitempty"`
