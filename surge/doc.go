@@ -12,7 +12,8 @@
 //
 // # A host's duties
 //
-//  1. Decide which replicas are available, and which run the target revision.
+//  1. Decide which replicas are available, and which run the target revision. Where a replica is made of several pods, [Fold] makes one
+//     slot of them.
 //  2. Show every replica, a terminating one included, and execute any part of the plan, in any order. A grace period for replicas that
 //     just failed is a deletion with the reason [OutdatedUnavailable] that is not executed yet.
 //  3. Plan again whenever something changed. If the observation may be older than the calls made since, plan on [Apply] of them.

@@ -418,6 +418,24 @@ func ExampleComponent_Flat() {
 	// decode 0 updated: SurgeNotReady [2]: make the surge available, publish a working revision, or give the surge up with maxSurge 0 and maxUnavailable 1; if it is only deleted, it is created again
 }
 
+// A host observes pods, and the planner of a scaling group wants one slot for each replica of the group: the fold of its cliques. Here of a
+// leader and four workers, of which three are enough.
+func ExampleFold() {
+	unit := func(leader, workers string) surge.Slot {
+		pods := func(text string) []surge.Slot {
+			slots, _ := surge.ParseSlots(text)
+			return slots
+		}
+		return surge.Fold([]surge.Member{
+			{Slots: pods(leader), Replicas: 1, MinAvailable: 1},
+			{Slots: pods(workers), Replicas: 4, MinAvailable: 3},
+		})
+	}
+	fmt.Println(unit("N", "NNNn"), unit("N", "NNnn"), unit("O", "OOOO"), unit("o", "OOOO"), unit("t", "tttt"), unit(".", "...."))
+	// Output:
+	// N n O o t .
+}
+
 // The status of Grove: two replicas in replacement, none finished, and since when.
 func ExampleProgress() {
 	spec := surge.Spec{Replicas: 5, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(2)}
