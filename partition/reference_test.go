@@ -308,9 +308,15 @@ func refParts(s partition.Strategy, fleet partition.Fleet, o partition.Options) 
 		for i := range s.Partitions {
 			d := &s.Partitions[i]
 			for k, l := range []*selector.LabelSelector{d.ClusterSelector, d.ClusterGroupSelector} {
-				if l != nil && l.Validate() != nil {
-					err = refFault{partition.CodeSelector, fmt.Sprintf("partitions[%d].%s", i, []string{"clusterSelector", "clusterGroupSelector"}[k])}
-					return
+				if l == nil {
+					continue
+				}
+				for n, e := range l.MatchExpressions {
+					if e.Operator == "Near" { // the only fault that is drawn
+						field := []string{"clusterSelector", "clusterGroupSelector"}[k]
+						err = refFault{partition.CodeSelector, fmt.Sprintf("partitions[%d].%s.matchExpressions[%d].operator", i, field, n)}
+						return
+					}
 				}
 			}
 			p := refPart{name: d.Name}

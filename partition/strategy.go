@@ -14,8 +14,9 @@ import (
 // may be NotReady. It is decoded strictly: an unknown field or a value of the wrong type is an error, because a misspelt limit must
 // not become no limit. An explicit null counts as absent.
 type Strategy struct {
-	// MaxUnavailable is how many members of a partition may be NotReady, of its own count; 100% if absent. Percentages round down, to
-	// at least 1; 0 is a strict rollout. Every partition without a value of its own inherits it.
+	// MaxUnavailable is how many members of a partition, of its own count, may be NotReady before its next batch waits; 100% if absent.
+	// Percentages round down, to at least 1; with 0 each batch waits for all that came before. The batch itself may take more down:
+	// MaxNew limits that, or the option [ByBudget]. Every partition without a value of its own inherits it.
 	MaxUnavailable IntOrString `json:"maxUnavailable,omitzero"`
 	// MaxUnavailablePartitions is how many partitions may be NotReady before the rollout pauses; 0 if absent.
 	MaxUnavailablePartitions IntOrString `json:"maxUnavailablePartitions,omitzero"`
@@ -197,8 +198,8 @@ func (d *Definition) compile(i int) (criteria, error) {
 		}
 		compiled, err := l.Compile()
 		if err != nil {
-			for _, fault := range split(l.Validate()) {
-				faults = append(faults, &FieldError{Code: CodeSelector, Path: inPartition(i, field), Hint: fault.Error()})
+			for _, fault := range strictjson.Faults(l.Validate()) {
+				faults = append(faults, &FieldError{Code: CodeSelector, Path: strictjson.Path(inPartition(i, field), fault.Path), Value: fault.Value, Hint: fault.Hint})
 			}
 		}
 		return compiled

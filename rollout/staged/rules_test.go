@@ -66,7 +66,7 @@ func TestRules(t *testing.T) {
 		{why: "the first and the last letter and digit are names", strategy: `{"stages": [{"name": "az09", "labelSelector": {}}]}`},
 		{why: "capitals are not", strategy: `{"stages": [{"name": "Prod", "labelSelector": {}}]}`, rule: staged.CodeStageName, path: "stages[0].name", value: `"Prod"`},
 		{why: "two stages of one name share an approval", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "a"}]}`, rule: staged.CodeStageNameUnique, path: "stages[1].name"},
-		{why: "an unknown operator", strategy: `{"stages": [{"name": "a", "labelSelector": {"matchExpressions": [{"key": "x", "operator": "Is"}]}}]}`, rule: staged.CodeSelector, path: "stages[0].labelSelector"},
+		{why: "an unknown operator", strategy: `{"stages": [{"name": "a", "labelSelector": {"matchExpressions": [{"key": "x", "operator": "Is"}]}}]}`, rule: staged.CodeSelector, path: "stages[0].labelSelector.matchExpressions[0].operator", value: `"Is"`},
 		{why: "two ways of saying who", strategy: stage(`"targets": ["c"]`), rule: staged.CodeSelector, path: "stages[1].targets"},
 		{why: "a target listed twice", strategy: `{"stages": [{"name": "a", "targets": ["c1", "c1"]}]}`, rule: staged.CodeSelector, path: "stages[0].targets[1]", value: `"c1"`},
 		{why: "a target without name", strategy: `{"stages": [{"name": "a", "targets": [""]}]}`, rule: staged.CodeSelector, path: "stages[0].targets[0]"},

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/selector"
 )
 
@@ -38,8 +39,8 @@ func (s Strategy) Validate() error {
 
 func (s *Stage) validate(list *faults, i int) {
 	if s.LabelSelector != nil {
-		for _, err := range parts(s.LabelSelector.Validate()) {
-			list.add(CodeSelector, inStage(i, "labelSelector"), "", err.Error())
+		for _, fault := range strictjson.Faults(s.LabelSelector.Validate()) {
+			list.add(CodeSelector, strictjson.Path(inStage(i, "labelSelector"), fault.Path), fault.Value, fault.Hint)
 		}
 		if s.Targets != nil {
 			list.add(CodeSelector, inStage(i, "targets"), "", "must not be given beside labelSelector: keep one of them")
