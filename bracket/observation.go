@@ -14,7 +14,8 @@ type Observation struct {
 	// Members are the deployments that the rule selects now. Members without a target are left out of groups.
 	Members []Member
 	// Versions are the versions of the members, and of former members that a group or execution in the state still names. A version
-	// that is not listed is older than all listed ones and not eligible.
+	// that is not listed is older than all listed ones and not eligible. An execution that begins without a version that its group has locked leaves
+	// that out for good: see Due.
 	Versions []Version
 	// Targets are the release targets of those deployments in the environment; nil is none. A target that is not listed no longer exists.
 	Targets Targets
@@ -30,7 +31,8 @@ type Observation struct {
 	// again wherever it does not run.
 	RuleDeleted bool
 	// Due returns when a closed group may start on each pending resource, one instant per entry of pending.Resources; zero means not
-	// known yet. Step calls it at most once, with the latest closed group. Nil: everything is due at Group.ReadyAt.
+	// known yet. Step calls it at most once, with the latest closed group. Nil: everything is due at Group.ReadyAt. A host that may read a version later
+	// than others do returns zero where Versions lacks one that Group has locked: Step cannot tell it from one that was deleted.
 	Due func(pending Pending) []time.Time
 }
 
@@ -85,7 +87,8 @@ type Target struct {
 	// Current is the version last deployed successfully, empty if there is none.
 	Current string
 	// OutdatedAt is the instant since which the target needs a new run of the same version, for example because its variables changed;
-	// zero: it does not. A host that never sets it lets such changes bypass the bracket.
+	// zero: it does not. An instant after the close of the latest group opens the next one. An earlier instant opens none: where the latest group has begun,
+	// the target waits for the next one. A host that never sets it lets such changes bypass the bracket.
 	OutdatedAt time.Time
 	// OutOfScope are the ids of versions that are not meant for this target.
 	OutOfScope []string

@@ -1,5 +1,5 @@
-// Package brackettest holds the conformance test for implementations of bracket.Store, and a store that injects faults into another
-// one, for tests of everything that is built on stores.
+// Package brackettest tests implementations of bracket.Store: call [Run] with a function that makes an empty one. [FaultStore] injects faults into
+// another store, for tests of everything that is built on stores.
 package brackettest
 
 import (

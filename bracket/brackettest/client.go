@@ -56,6 +56,26 @@ func (c *client) absent(key string) {
 	}
 }
 
+// winner returns the one of several writers at a revision whose save succeeded; the others must have met a conflict.
+func (c *client) winner(revision int64, errs []error) int {
+	c.Helper()
+	winner := -1
+	for i, err := range errs {
+		switch {
+		case err == nil && winner >= 0:
+			c.Fatalf("writers %d and %d both saved at revision %d", winner, i, revision)
+		case err == nil:
+			winner = i
+		case !errors.Is(err, bracket.ErrConflict):
+			c.Fatalf("Save at revision %d: %v, want success or ErrConflict", revision, err)
+		}
+	}
+	if winner < 0 {
+		c.Fatalf("none of %d writers saved at revision %d", len(errs), revision)
+	}
+	return winner
+}
+
 // lists checks that exactly these keys have the prefix, whatever order they are given in.
 func (c *client) lists(prefix string, want ...string) {
 	c.Helper()

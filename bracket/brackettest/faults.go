@@ -55,9 +55,6 @@ var _ bracket.Store = (*FaultStore)(nil)
 
 // NewFaultStore returns a client of inner. choose is asked once per call; nil injects nothing.
 func NewFaultStore(inner bracket.Store, choose func(Call) Fault) *FaultStore {
-	if choose == nil {
-		choose = func(Call) Fault { return None }
-	}
 	return &FaultStore{inner: inner, choose: choose, oldest: make(map[string]*bracket.Entry)}
 }
 
@@ -82,9 +79,6 @@ func (f *FaultStore) Crashed() bool {
 // Restart ends a crash: delayed calls arrive, and what this client has seen is forgotten. choose replaces the choosing function; nil
 // injects nothing any more.
 func (f *FaultStore) Restart(choose func(Call) Fault) {
-	if choose == nil {
-		choose = func(Call) Fault { return None }
-	}
 	f.mu.Lock()
 	f.choose, f.crashed = choose, false
 	f.oldest = make(map[string]*bracket.Entry)
@@ -102,7 +96,10 @@ func (f *FaultStore) fault(method, key string) Fault {
 	if f.crashed {
 		return Crash
 	}
-	fault := f.choose(Call{Method: method, Key: key, Write: f.writes})
+	fault := None
+	if f.choose != nil {
+		fault = f.choose(Call{Method: method, Key: key, Write: f.writes})
+	}
 	if method == "Save" || method == "Delete" {
 		f.writes++
 	}

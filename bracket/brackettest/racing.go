@@ -23,20 +23,7 @@ var racing = []promise{
 				group.Go(func() { revisions[i], errs[i] = c.store.Save(context.Background(), "k", []byte(values[i]), revision) })
 			}
 			group.Wait()
-			winner := -1
-			for i, err := range errs {
-				switch {
-				case err == nil && winner >= 0:
-					c.Fatalf("round %d: writers %d and %d both saved at revision %d", round, winner, i, revision)
-				case err == nil:
-					winner = i
-				case !errors.Is(err, bracket.ErrConflict):
-					c.Fatalf("round %d: Save: %v, want success or ErrConflict", round, err)
-				}
-			}
-			if winner < 0 {
-				c.Fatalf("round %d: none of %d writers saved at revision %d", round, writers, revision)
-			}
+			winner := c.winner(revision, errs)
 			c.holds("k", values[winner])
 			if revisions[winner] <= revision {
 				c.Fatalf("round %d: revision %d follows %d", round, revisions[winner], revision)
@@ -56,20 +43,7 @@ var racing = []promise{
 				})
 			}
 			group.Wait()
-			winner := -1
-			for i, err := range errs {
-				switch {
-				case err == nil && winner >= 0:
-					c.Fatalf("round %d: writers %d and %d both created the key", round, winner, i)
-				case err == nil:
-					winner = i
-				case !errors.Is(err, bracket.ErrConflict):
-					c.Fatalf("round %d: Save: %v, want success or ErrConflict", round, err)
-				}
-			}
-			if winner < 0 {
-				c.Fatalf("round %d: none of %d writers created the key", round, writers)
-			}
+			winner := c.winner(0, errs)
 			if got := c.holds(key, fmt.Sprint(winner)); got != revisions[winner] {
 				c.Fatalf("round %d: revision %d, the winner was told %d", round, got, revisions[winner])
 			}
