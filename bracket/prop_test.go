@@ -110,15 +110,25 @@ func TestI9LateEqualsTimely(t *testing.T) {
 type machine struct {
 	*rapid.T
 	host
-	out      testseed.Tally
-	began    map[Run]int // order of dispatch
-	minute   int
-	locks    map[string]string
-	outcomes int
+	out       testseed.Tally
+	began     map[Run]int // order of dispatch
+	minute    int
+	locks     map[string]string
+	outcomes  int
+	read      []State // what other planners may hold: every state so far
+	disturbed bool    // something kept a version from some target, other than time
 }
 
 func newMachine(t *rapid.T, out testseed.Tally) *machine {
 	m := &machine{T: t, host: *newHost(t, "n1", "n2"), out: out, began: make(map[Run]int), locks: make(map[string]string)}
+	m.drawRule(t)
+	m.plans()
+	return m
+}
+
+// drawRule draws everything of the rule but its members.
+func (m *machine) drawRule(t *rapid.T) {
+	m.rule = windowRule(3600)
 	m.rule.ReadinessMode = rapid.SampledFrom([]ReadinessMode{CollectionWindow, CollectionWindow, WaitForAll, Immediate}).Draw(t, "mode")
 	strategies := []UnchangedMemberStrategy{SkipUnchanged, RedeployCurrent}
 	if m.rule.ReadinessWindowSeconds = nil; m.rule.ReadinessMode != Immediate {
@@ -140,11 +150,10 @@ func newMachine(t *rapid.T, out testseed.Tally) *machine {
 	if rapid.Bool().Draw(t, "stuck") {
 		m.rule.StuckAfterSeconds = 120
 	}
+	m.rule.TriggerOn = rapid.SampledFrom([]TriggerOn{Eligible, Published}).Draw(t, "trigger")
 	if err := m.rule.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	m.plans()
-	return m
 }
 
 // plans steps now and checks everything that must hold of one plan.
@@ -234,6 +243,7 @@ func (m *machine) plans() {
 		m.out["stuck"]++
 	}
 	m.state, m.plan = next, plan
+	m.read = append(m.read, next)
 }
 
 func compareStart(a, b Start) int {
@@ -268,7 +278,7 @@ func (m *machine) judge(s State, start Start, fail func(string, ...any)) {
 	if start.Version != want || start.Version == "" {
 		fail("I1: %s deploys %q, frozen is %q", run, start.Version, want)
 	}
-	if len(x.Open.Merged) > m.rule.maxMerges() {
+	if len(x.Open.Merged) > x.Open.Rule.maxMerges() {
 		fail("I13: %v", x.Open.Merged)
 	}
 	last := make(map[string]RunFact) // newest run of each member of the execution
@@ -302,7 +312,7 @@ func (m *machine) judge(s State, start Start, fail func(string, ...any)) {
 		if first := run.Deployment == "drain"; !first && !succeeded("drain") || !first && run.Deployment != "os" && !succeeded("os") {
 			fail("I3: %s before its needs", run)
 		}
-	case member.Role == Post && (m.outcomes == 0 || m.rule.OnMemberFailure == Hold):
+	case member.Role == Post && (m.outcomes == 0 || x.Open.Rule.OnMemberFailure == Hold):
 		for _, d := range []string{"os", "kubelet", "containerd"} {
 			if k := x.Open.member(d); k >= 0 && x.Open.Members[k].Role == Main && !succeeded(d) { // of those that have targets roles are derived
 				fail("I3, I12: %s before %s", run, d)
@@ -333,9 +343,12 @@ func propMachine(out testseed.Tally) func(*rapid.T) {
 				}
 				published++
 				d := rapid.SampledFrom([]string{"os", "kubelet", "containerd", "drain", "uncordon"}).Draw(t, "deployment")
-				m.publish(d, fmt.Sprint("v", published), m.minute)
-				if rapid.IntRange(0, 4).Draw(t, "held back") == 0 {
-					m.versions[len(m.versions)-1].EligibleAt = time.Time{}
+				m.publish(d, fmt.Sprint("v", published), m.minute+rapid.SampledFrom([]int{0, 0, 0, -2, 2}).Draw(t, "dated"))
+				switch v := &m.versions[len(m.versions)-1]; rapid.IntRange(0, 4).Draw(t, "held back") {
+				case 0:
+					v.EligibleAt = time.Time{}
+				case 1:
+					v.EligibleAt = v.CreatedAt.Add(2 * time.Minute)
 				}
 			},
 			"approve": func(t *rapid.T) {
@@ -349,6 +362,7 @@ func propMachine(out testseed.Tally) func(*rapid.T) {
 			"revoke": func(t *rapid.T) {
 				i := rapid.IntRange(0, len(m.versions)-1).Draw(t, "version")
 				m.versions[i].EligibleAt = time.Time{}
+				m.disturbed = true
 			},
 			"due": func(t *rapid.T) {
 				m.due[rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "resource")] = at(m.minute + rapid.IntRange(-2, 4).Draw(t, "in"))
@@ -411,6 +425,7 @@ func propMachine(out testseed.Tally) func(*rapid.T) {
 				}
 				kind := rapid.SampledFrom([]CommandKind{Retry, Retry, Skip, Resolve, Abandon}).Draw(t, "kind")
 				m.commands = append(m.commands, Command{ID: fmt.Sprint("c", len(m.commands)), Kind: kind, Group: r.Open.Group, Resource: r.Resource, At: m.now})
+				m.disturbed = true
 				out[string(kind)]++
 			},
 			"vanish": func(t *rapid.T) {
@@ -418,6 +433,7 @@ func propMachine(out testseed.Tally) func(*rapid.T) {
 					return
 				}
 				delete(m.targets, m.anywhere(t))
+				m.disturbed = true
 				out["vanished"]++
 			},
 			"appear": func(t *rapid.T) {
@@ -436,6 +452,7 @@ func propMachine(out testseed.Tally) func(*rapid.T) {
 				v := rapid.SampledFrom(m.versions).Draw(t, "version")
 				if target := m.targets[[2]string{rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "resource"), v.Deployment}]; target != nil && v.ID != "v1" && !slices.Contains(target.OutOfScope, v.ID) {
 					target.OutOfScope = append(slices.Clone(target.OutOfScope), v.ID)
+					m.disturbed = true
 					out["scoped"]++
 				}
 			},
@@ -444,17 +461,74 @@ func propMachine(out testseed.Tally) func(*rapid.T) {
 					return
 				}
 				m.deleted = []string{"n2"}
+				m.disturbed = true
 				maps.DeleteFunc(m.targets, func(key [2]string, _ *Target) bool { return key[0] == "n2" })
 				out["deleted"]++
+			},
+			"edit": func(t *rapid.T) {
+				if rapid.IntRange(0, 3).Draw(t, "seldom") == 0 {
+					m.drawRule(t)
+					out["edited"]++
+				}
+			},
+			"another planner": m.another,
+			"clock goes back": func(t *rapid.T) {
+				if rapid.IntRange(0, 3).Draw(t, "seldom") == 0 {
+					m.minute -= rapid.IntRange(1, 3).Draw(t, "minutes")
+				}
 			},
 			"wait": func(t *rapid.T) { m.minute += rapid.IntRange(1, 3).Draw(t, "minutes") },
 			"store and load": func(t *rapid.T) {
 				m.state = stored(t, m.state)
-				m.plan = Plan{} // a new process has no plan yet
+				m.plan, m.read = Plan{}, nil // a new process has no plan yet
 			},
 			"": func(t *rapid.T) { m.plans() },
 		})
 		m.calm()
+	}
+}
+
+// another lets a planner act that has read the group record and the execution records at different times, and whose clock differs. It saves each record
+// that it changed if that is still the one it read, and dispatches what it has saved.
+func (m *machine) another(t *rapid.T) {
+	if len(m.read) == 0 {
+		return
+	}
+	before := func() State { return m.read[max(0, len(m.read)-rapid.IntRange(1, 5).Draw(t, "age"))] }
+	read := State{Group: before().Group}
+	for _, resource := range []string{"n1", "n2"} {
+		if r := (&host{state: before()}).record(resource); r != nil {
+			read.Executions = append(read.Executions, r)
+		}
+	}
+	now := m.now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "clock")) * time.Minute)
+	next, plan, err := Step(m.rule, read, m.observation(), now)
+	if err == nil {
+		next, err = plan.Commit(next, plan.runs(), now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, executions := next.Changed(read)
+	if group != nil {
+		if m.state.Group != read.Group {
+			m.out["conflict"]++
+			return
+		}
+		m.state.Group = group
+	}
+	for _, r := range executions {
+		if m.record(r.Resource) != (&host{state: read}).record(r.Resource) {
+			m.out["conflict"]++
+			return
+		}
+		m.state.Executions = withRecords(m.state.Executions, []*ExecutionRecord{r})
+		m.out["saved by another"]++
+	}
+	for _, s := range slices.Concat(plan.Start, plan.Redispatch) {
+		if m.record(s.Run.Resource) == (&host{state: next}).record(s.Run.Resource) {
+			m.dispatch(s)
+		}
 	}
 }
 
@@ -502,9 +576,29 @@ func (m *machine) calm() {
 			}
 		}
 		m.out["rest"]++
+		if !m.disturbed && m.outcomes == 0 {
+			m.upToDate()
+		}
 		return
 	}
 	m.Fatalf("I16: does not come to rest\n%sstarts %s\nwaits %+v", describe(m.state), describeStarts(m.plan), m.plan.Wait)
+}
+
+// upToDate: where nothing failed and nobody interfered, every main ends with its newest eligible version (I16).
+func (m *machine) upToDate() {
+	m.out["up to date"]++
+	newest := make(map[string]VersionMark)
+	for _, v := range m.versions {
+		if mark := (VersionMark{v.ID, v.CreatedAt}); !v.EligibleAt.IsZero() && mark.compare(newest[v.Deployment]) > 0 {
+			newest[v.Deployment] = mark
+		}
+	}
+	for key, target := range m.targets {
+		i, member := slices.BinarySearchFunc(m.plan.view.members, key[1], byDeployment)
+		if member && m.plan.view.members[i].Role == Main && target.Current != newest[key[1]].ID {
+			m.Fatalf("I16: %v ends with %q\n%s", key, target.Current, describe(m.state))
+		}
+	}
 }
 
 // runs lists what the plan starts.
@@ -575,7 +669,7 @@ func (m *machine) dispatch(s Start) {
 
 func TestMachine(t *testing.T) {
 	out := testseed.Tally{}
-	out.Check(t, propMachine(out), "started", "redispatched", "adopted", "vanished", "appeared", "outdated", "scoped", "deleted", "rest", "stuck", "group_merged superseded", "execution_ended completed", "execution_ended failed",
+	out.Check(t, propMachine(out), "started", "redispatched", "adopted", "vanished", "appeared", "outdated", "scoped", "deleted", "edited", "saved by another", "conflict", "up to date", "rest", "stuck", "group_merged superseded", "execution_ended completed", "execution_ended failed",
 		"group_superseded superseded",
 		string(ReasonRun), string(ReasonInProgress), string(ReasonWaitsForMembers), string(ReasonFailedHolding), string(ReasonCurrent), string(ReasonQueued),
 		string(ReasonNotDue), string(ReasonEnded), string(ReasonNextGroup), string(ReasonCollecting), string(ReasonHookWaitsForMain), string(ReasonNotLocked))
