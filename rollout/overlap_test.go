@@ -52,6 +52,30 @@ func TestOwnRunsAreNoObstacle(t *testing.T) {
 	}
 }
 
+// A run of the open execution is in progress, and a job that somebody made before by hand has ended: that one is no obstacle any more.
+func TestEndedJobsAreNoObstacle(t *testing.T) {
+	t.Parallel()
+	const strategy = `"overlapStrategy": "merge", "preparedStatePersists": true`
+	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate", "memberRoles": {"pre": "deployment.name == 'drain'"}, `+strategy+`}}`))
+	s, _ := overlap(t, strategy)
+	for _, row := range []struct {
+		status rollout.JobStatus
+		merged bool
+	}{{rollout.JobFailure, true}, {rollout.JobInProgress, false}} {
+		byHand := rollout.Job{Run: "by hand", Version: "a1", Status: row.status, CreatedAt: t0.Add(-time.Hour)}
+		if row.status.Terminal() {
+			byHand.CompletedAt = t0
+		}
+		own := s
+		own.Targets = slices.Clone(s.Targets)
+		own.Targets[0].Jobs = append(slices.Clone(s.Targets[0].Jobs), byHand)
+		plan := mustPlan(t, set, own, t0.Add(2*time.Minute))
+		if merged := slices.ContainsFunc(plan.Events, func(e rollout.Event) bool { return e.Kind == bracket.GroupMerged }); merged != row.merged {
+			t.Errorf("%s: merged %t, %v %v", row.status, merged, plan.Events, blockers(plan))
+		}
+	}
+}
+
 // An execution is abandoned while its runs are still in progress: the next group starts on the resource when they have ended, not before.
 func TestAbandonedRunsHoldTheNextGroup(t *testing.T) {
 	t.Parallel()

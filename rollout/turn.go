@@ -92,7 +92,7 @@ func (w *work) dueOn(b *bracketWork, schedule *schedule, pending *pendingResourc
 			if end.IsZero() || w.overriddenAt(rule.id, run.target, run.version) != nil {
 				continue
 			}
-			pending.timed = append(pending.timed, w.cooled(rule, run.target, run.version, end))
+			pending.timed = w.once(pending.timed, w.cooled(rule, run.target, run.version, end))
 			if end.After(due) {
 				due = end
 			}
@@ -177,7 +177,9 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 	for _, run := range runs {
 		if h := w.hoursOf(run.target, run.version); h != nil && !slices.Contains(all, h) {
 			all = append(all, h)
-			pending.timed = append(pending.timed, w.hoursNow(h).blockers...)
+			for _, verdict := range w.hoursNow(h).blockers {
+				pending.timed = w.once(pending.timed, verdict)
+			}
 		}
 	}
 	if !due.After(w.now) && len(pending.timed) == 0 {
