@@ -61,8 +61,8 @@ func (e *edit) command(c *Command) {
 	case CommandRetry:
 		why = e.retry(c)
 	case CommandCancel:
-		if why = ReasonAlready; !e.run.cancel {
-			e.run.cancel, why = true, ""
+		if why = ReasonAlready; !e.cancelled {
+			e.cancelled, why = true, ""
 		}
 	}
 	if why != "" {
@@ -154,7 +154,7 @@ func (e *edit) retry(c *Command) Reason {
 		return ReasonNoAttempt
 	case s.phase.finished():
 		return ReasonStageFinished
-	case e.run.cancel || e.run.phase == PhaseFailing:
+	case e.cancelled || e.run.phase == PhaseFailing:
 		return ReasonEnding
 	}
 	if s.phase == StageWaitingAfter {

@@ -84,7 +84,7 @@ func (d *document) run() (*Run, error) {
 		c.wrong("stages", "must be %d by the strategy, with the cleanup, not %d", len(p.stages), len(d.Stages))
 		return nil, c.err()
 	}
-	r := &Run{plan: p, desired: d.State, phase: d.Phase, current: d.Current, begun: !d.Time.IsZero(), cancel: d.Phase == PhaseCancelling || d.Phase == PhaseCancelled}
+	r := &Run{plan: p, desired: d.State, phase: d.Phase, current: d.Current, begun: !d.Time.IsZero()}
 	c.run = r
 	r.time = c.instant("time", d.Time)
 	if r.phase.halting() {

@@ -9,7 +9,7 @@ import (
 // matcher finds the stages that a target is a member of without trying them all. Each stage is filed under a label and the values of it that
 // its members can have, or under names. What a target has of these is looked up, and only stages found there are tried.
 type matcher struct {
-	labels  []*selector.Labels // by stage; nil if it does not select by labels
+	stages  []stagePlan
 	names   map[string][]int32 // stages by explicit target
 	keys    []filed
 	unfiled []int32 // stages of which only a look at the labels can tell
@@ -21,16 +21,12 @@ type filed struct {
 }
 
 func newMatcher(p *plan) *matcher {
-	m := &matcher{labels: make([]*selector.Labels, len(p.stages)), names: map[string][]int32{}}
+	m := &matcher{stages: p.stages, names: map[string][]int32{}}
 	for i := range p.strategy.Stages {
 		for _, name := range p.strategy.Stages[i].Targets {
 			m.names[name] = append(m.names[name], int32(i))
 		}
-		labels := p.stages[i].labels
-		if m.labels[i] = labels; labels == nil {
-			continue
-		}
-		if !m.file(int32(i), labels.Terms()) {
+		if labels := p.stages[i].labels; labels != nil && !m.file(int32(i), labels.Terms()) {
 			m.unfiled = append(m.unfiled, int32(i))
 		}
 	}
@@ -72,7 +68,7 @@ func (m *matcher) all(t *Target, to []int32) []int32 {
 	to = append(to, m.names[t.Name]...)
 	try := func(list []int32) {
 		for _, stage := range list {
-			if m.labels[stage].Match(t.Labels) {
+			if m.stages[stage].labels.Match(t.Labels) {
 				to = append(to, stage)
 			}
 		}

@@ -17,7 +17,6 @@ type Run struct {
 	desired State
 	phase   Phase
 	begun   bool  // a step was made, so that time is set
-	cancel  bool  // somebody cancelled
 	time    int64 // of the last step
 	since   int64 // when stopping, failing or cancelling began
 	current int   // the first stage that is not finished; the number of stages if there is none

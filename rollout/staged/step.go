@@ -107,17 +107,18 @@ func (in *Input) check(from State) error {
 
 // edit is one step at work on the next value of a run.
 type edit struct {
-	run    *Run
-	plan   *plan
-	owner  *owner
-	now    int64
-	events []Event
-	shared bool // the list of stages still belongs to the value before
+	run       *Run
+	plan      *plan
+	owner     *owner
+	now       int64
+	events    []Event
+	cancelled bool // by this step or an earlier one
+	shared    bool // the list of stages still belongs to the value before
 }
 
 func newEdit(run *Run, now int64, input *Input) *edit {
 	next := *run
-	e := &edit{run: &next, plan: run.plan, owner: &owner{}, now: now, shared: true}
+	e := &edit{run: &next, plan: run.plan, owner: &owner{}, now: now, cancelled: run.phase == PhaseCancelling, shared: true}
 	if next.begun {
 		e.now = max(now, next.time)
 	} else if next.desired == StateStop {
@@ -231,10 +232,10 @@ func (e *edit) desire(state State) {
 		if freeze {
 			e.elapseWait() // what is over now is over, whoever comes late
 		}
-		if r.phase != PhaseFailing && !r.cancel {
+		if r.phase != PhaseFailing && !e.cancelled {
 			r.since = e.now
 		}
-	case r.desired == StateStop && freeze && r.phase != PhaseFailing && !r.cancel && r.current < r.count():
+	case r.desired == StateStop && freeze && r.phase != PhaseFailing && !e.cancelled && r.current < r.count():
 		switch s := r.stage(r.current); {
 		case !s.isSettled || s.elapsed || !e.plan.stages[r.current].waits:
 		case s.settled > r.since:
@@ -304,7 +305,7 @@ func (e *edit) decide() {
 	o := &e.plan.options
 	over, rejected := r.overBudget(), r.rejected()
 	switch {
-	case r.cancel:
+	case e.cancelled:
 		e.halt(PhaseCancelling)
 	case r.phase == PhaseFailing:
 	case r.desired == StateStop:
