@@ -143,17 +143,11 @@ func (c *compiler) test(e *expr) *test {
 	if t == nil {
 		return nil
 	}
-	t.op, t.literal, t.list, t.negated = op, literal, list, e.name == opNotEqual
-	switch {
-	case op == testPattern:
+	t.op, t.literal, t.listed, t.negated = op, literal, newSet(list), e.name == opNotEqual
+	if op == testPattern {
 		var err error
 		if t.pattern, err = regexp.Compile(literal); err != nil {
 			return nil
-		}
-	case op == testListed && len(list) > scanned:
-		t.op, t.set = testInSet, make(map[string]struct{}, len(list))
-		for _, text := range list {
-			t.set[text] = struct{}{}
 		}
 	}
 	return t

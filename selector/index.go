@@ -162,7 +162,7 @@ func (x *Index) Candidates(terms []Term) iter.Seq[int] {
 	best, size := []*posting{&x.all}, x.all.n
 	var fewest condition
 	for _, t := range terms {
-		c := condition{field: field{variable: t.Variable, key: t.Key, keyed: t.Keyed}, values: t.Values, exists: t.Values == nil}
+		c := t.condition()
 		if n := x.count(c); x.knows(c.field) && n < size {
 			fewest, size, best = c, n, nil
 		}
@@ -193,15 +193,15 @@ func each(postings []*posting, size int, yield func(int) bool) {
 	}
 }
 
-// holding returns the postings for the values of a condition, or for all values if it only asks for one to exist. An element has one
-// value for a key, so they are disjoint.
+// holding returns the postings for the values of a condition that is no predicate, or for all values if it only asks for one to exist. An element has
+// one value for a key, so they are disjoint.
 func (x *Index) holding(c condition) []*posting {
 	at, ok := x.fields[c.field]
 	if !ok {
 		return nil
 	}
 	var found []*posting
-	if c.exists {
+	if c.values == nil {
 		for _, number := range x.holders[at].postings {
 			found = append(found, &x.postings[number])
 		}
@@ -220,7 +220,7 @@ func (x *Index) holding(c condition) []*posting {
 
 // count is the number of elements in what holding returns.
 func (x *Index) count(c condition) int {
-	if at, ok := x.fields[c.field]; ok && c.exists {
+	if at, ok := x.fields[c.field]; ok && c.values == nil {
 		return x.holders[at].count
 	}
 	n := 0

@@ -13,9 +13,8 @@ import (
 // condition is a requirement on one string of an element, in one of three forms.
 type condition struct {
 	field   field
-	values  []string                   // one of these
+	values  []string                   // one of these; nil: any at all
 	hold    func(value string) verdict // or any that this holds for, unless it is nil
-	exists  bool                       // or any at all
 	negated bool                       // the element must not be so; one without the string then fulfils it
 }
 
@@ -43,8 +42,7 @@ func (x *Index) MatchLabels(l *Labels, at func(i int) map[string]string) iter.Se
 	for _, r := range l.requirements {
 		conditions = append(conditions, condition{
 			field:   field{variable: LabelsVariable, key: r.key, keyed: true},
-			values:  r.values,
-			exists:  r.operator == Exists || r.operator == DoesNotExist,
+			values:  r.values.list,
 			negated: r.operator == NotIn || r.operator == DoesNotExist,
 		})
 	}
@@ -58,11 +56,15 @@ func (x *Index) MatchLabels(l *Labels, at func(i int) map[string]string) iter.Se
 	}
 }
 
+func (t Term) condition() condition {
+	return condition{field: field{variable: t.Variable, key: t.Key, keyed: t.Keyed}, values: t.Values}
+}
+
 // conditions are what an index may check for the selector, and whether fulfilling all of them is matching.
 func (s *Selector) conditions() (list []condition, complete bool) {
 	if s.tests == nil {
 		for _, t := range s.terms {
-			list = append(list, condition{field: field{variable: t.Variable, key: t.Key, keyed: t.Keyed}, values: t.Values, exists: t.Values == nil})
+			list = append(list, t.condition())
 		}
 		return list, false
 	}
@@ -76,11 +78,10 @@ func (s *Selector) conditions() (list []condition, complete bool) {
 			complete = false
 			continue
 		case t.op == testHas:
-			c.exists = true
 		case t.op == testEqual && !t.negated:
 			c.values = []string{t.literal}
-		case (t.op == testListed || t.op == testInSet) && !t.negated:
-			c.values = sorted(t.list)
+		case t.op == testListed && !t.negated:
+			c.values = sorted(t.listed.list)
 		default:
 			c.hold = t.hold
 		}

@@ -22,13 +22,11 @@ type Labels struct {
 	requirements []requirement
 }
 
-// requirement is a condition of which most have one value.
+// requirement is one condition.
 type requirement struct {
 	key      string
 	operator LabelOperator
-	value    string              // the only value
-	values   []string            // all values, sorted
-	set      map[string]struct{} // the values, if there are many; else nil
+	values   set // sorted; without a list for Exists and DoesNotExist
 }
 
 // Compile compiles the selector for [Labels.Match], or returns what Validate reports.
@@ -49,11 +47,15 @@ func (l *LabelSelector) requirements(keys []string) []requirement {
 	texts := make([]string, 0, n) // the values of all
 	list := make([]requirement, 0, len(keys)+len(l.MatchExpressions))
 	add := func(key string, operator LabelOperator, values ...string) {
+		if len(values) == 0 {
+			list = append(list, requirement{key: key, operator: operator})
+			return
+		}
 		from := len(texts)
 		texts = append(texts, values...)
 		own := texts[from:len(texts):len(texts)]
 		slices.Sort(own)
-		list = append(list, newRequirement(key, operator, slices.Compact(own)))
+		list = append(list, requirement{key: key, operator: operator, values: newSet(slices.Compact(own))})
 	}
 	for _, key := range keys {
 		add(key, In, l.MatchLabels[key])
@@ -65,23 +67,6 @@ func (l *LabelSelector) requirements(keys []string) []requirement {
 	return list
 }
 
-func newRequirement(key string, operator LabelOperator, values []string) requirement {
-	r := requirement{key: key, operator: operator, values: values}
-	switch {
-	case len(values) == 1:
-		r.value = values[0]
-	case len(values) > scanned:
-		r.set = make(map[string]struct{}, len(values))
-		for _, v := range values {
-			r.set[v] = struct{}{}
-		}
-	}
-	return r
-}
-
-// scanned is up to how many strings a scan beats hashing.
-const scanned = 8
-
 // Match decides whether the selector matches the labels; nil is no labels. It allocates nothing.
 func (l *Labels) Match(labels map[string]string) bool {
 	for i := range l.requirements {
@@ -89,9 +74,9 @@ func (l *Labels) Match(labels map[string]string) bool {
 		value, ok := labels[r.key]
 		switch r.operator {
 		case In:
-			ok = ok && r.lists(value)
+			ok = ok && r.values.has(value)
 		case NotIn:
-			ok = !ok || !r.lists(value)
+			ok = !ok || !r.values.has(value)
 		case DoesNotExist:
 			ok = !ok
 		}
@@ -102,22 +87,6 @@ func (l *Labels) Match(labels map[string]string) bool {
 	return true
 }
 
-func (r *requirement) lists(value string) bool {
-	if len(r.values) == 1 {
-		return value == r.value
-	}
-	if r.set != nil {
-		_, ok := r.set[value]
-		return ok
-	}
-	for _, v := range r.values {
-		if v == value {
-			return true
-		}
-	}
-	return false
-}
-
 // Terms returns conditions that all matching labels fulfil, over the variable [LabelsVariable]; see [Term]. The slices are the caller's.
 func (l *Labels) Terms() []Term {
 	terms := make([]Term, 0, len(l.requirements))
@@ -126,7 +95,7 @@ func (l *Labels) Terms() []Term {
 		t := Term{Variable: LabelsVariable, Key: r.key, Keyed: true}
 		switch r.operator {
 		case In:
-			t.Values = slices.Clone(r.values)
+			t.Values = slices.Clone(r.values.list)
 		case NotIn, DoesNotExist:
 			continue
 		}
@@ -148,16 +117,16 @@ func (l *Labels) Terms() []Term {
 func (l *Labels) String() string {
 	parts := make([]string, len(l.requirements))
 	for i, r := range l.requirements {
-		list := "(" + strings.Join(r.values, ",") + ")"
+		values := strings.Join(r.values.list, ",")
 		switch {
-		case r.operator == In && len(r.values) == 1:
-			parts[i] = r.key + "=" + r.value
+		case r.operator == In && len(r.values.list) == 1:
+			parts[i] = r.key + "=" + values
 		case r.operator == In:
-			parts[i] = r.key + " in " + list
-		case r.operator == NotIn && len(r.values) == 1:
-			parts[i] = r.key + "!=" + r.value
+			parts[i] = r.key + " in (" + values + ")"
+		case r.operator == NotIn && len(r.values.list) == 1:
+			parts[i] = r.key + "!=" + values
 		case r.operator == NotIn:
-			parts[i] = r.key + " notin " + list
+			parts[i] = r.key + " notin (" + values + ")"
 		case r.operator == Exists:
 			parts[i] = r.key
 		default:

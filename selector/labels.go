@@ -148,8 +148,8 @@ func (l LabelSelector) expression(variable string) string {
 	for _, r := range l.requirements(sortedKeys(l.MatchLabels)) {
 		present := quote(r.key) + " in " + variable
 		value := variable + "[" + quote(r.key) + "]"
-		quoted := make([]string, len(r.values))
-		for i, v := range r.values {
+		quoted := make([]string, len(r.values.list))
+		for i, v := range r.values.list {
 			quoted[i] = quote(v)
 		}
 		listed := value + " in [" + strings.Join(quoted, ", ") + "]"

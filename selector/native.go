@@ -2,7 +2,6 @@ package selector
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -34,8 +33,7 @@ type test struct {
 	fault   verdict // if the variable has no value, or one of another type
 	tooLong int     // more bytes than this are beyond the promised sizes
 	literal string
-	list    []string
-	set     map[string]struct{}
+	listed  set
 	pattern *regexp.Regexp
 }
 
@@ -48,7 +46,6 @@ const (
 	testSuffix
 	testContains
 	testListed
-	testInSet
 	testPattern
 )
 
@@ -136,9 +133,7 @@ func (t *test) hold(text string) verdict {
 	case testContains:
 		ok = strings.Contains(text, t.literal)
 	case testListed:
-		ok = slices.Contains(t.list, text)
-	case testInSet:
-		_, ok = t.set[text]
+		ok = t.listed.has(text)
 	case testPattern:
 		ok = t.pattern.MatchString(text)
 	}

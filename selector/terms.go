@@ -37,15 +37,15 @@ type field struct {
 	keyed         bool
 }
 
-// conditions are terms by what they are about; a nil list means "exists".
-type conditions map[field][]string
+// implied is what an expression implies: the values that each field may have; a nil list means that it has any.
+type implied map[field][]string
 
 // termsOf extracts what e implies. Sound and not complete: what it does not understand, above all every negation, contributes nothing.
 func termsOf(l *layout, e *expr) []Term {
-	return l.conditions(e).terms()
+	return l.implied(e).terms()
 }
 
-func (c conditions) terms() []Term {
+func (c implied) terms() []Term {
 	terms := make([]Term, 0, len(c))
 	for f, values := range c {
 		terms = append(terms, Term{Variable: f.variable, Key: f.key, Keyed: f.keyed, Values: values})
@@ -56,11 +56,11 @@ func (c conditions) terms() []Term {
 	return terms
 }
 
-func (l *layout) conditions(e *expr) conditions {
+func (l *layout) implied(e *expr) implied {
 	switch {
 	case e.call(opAnd, 2):
 		// Both sides hold.
-		a, b := l.conditions(e.args[0]), l.conditions(e.args[1])
+		a, b := l.implied(e.args[0]), l.implied(e.args[1])
 		if len(a) == 0 {
 			return b
 		}
@@ -73,7 +73,7 @@ func (l *layout) conditions(e *expr) conditions {
 		return a
 	case e.call(opOr, 2):
 		// One side holds: only what both speak of is certain.
-		a, b := l.conditions(e.args[0]), l.conditions(e.args[1])
+		a, b := l.implied(e.args[0]), l.implied(e.args[1])
 		for f, values := range a {
 			other, both := b[f]
 			switch {
@@ -94,22 +94,22 @@ func (l *layout) conditions(e *expr) conditions {
 			text, ok = e.args[0].text()
 		}
 		if f, known := l.field(left); ok && known {
-			return conditions{f: {text}}
+			return implied{f: {text}}
 		}
 	case e.call(opIn, 2):
 		if list, ok := texts(e.args[1]); ok {
 			if f, known := l.field(e.args[0]); known {
-				return conditions{f: sorted(list)}
+				return implied{f: sorted(list)}
 			}
 		}
 		if key, ok := e.args[0].text(); ok {
 			if name, known := l.variable(e.args[1], StringMap); known {
-				return conditions{field{variable: name, key: key, keyed: true}: nil}
+				return implied{field{variable: name, key: key, keyed: true}: nil}
 			}
 		}
 	case e.kind == kindHas:
 		if f, known := l.field(e); known {
-			return conditions{f: nil}
+			return implied{f: nil}
 		}
 	}
 	return nil

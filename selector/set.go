@@ -1,0 +1,31 @@
+package selector
+
+import "slices"
+
+// set is some strings that others are looked up in.
+type set struct {
+	list   []string
+	hashed map[string]struct{} // the same strings, if they are many; else nil
+}
+
+// scanned is up to how many strings a scan beats hashing.
+const scanned = 8
+
+func newSet(list []string) set {
+	s := set{list: list}
+	if len(list) > scanned {
+		s.hashed = make(map[string]struct{}, len(list))
+		for _, text := range list {
+			s.hashed[text] = struct{}{}
+		}
+	}
+	return s
+}
+
+func (s *set) has(text string) bool {
+	if s.hashed != nil {
+		_, ok := s.hashed[text]
+		return ok
+	}
+	return slices.Contains(s.list, text)
+}
