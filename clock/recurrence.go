@@ -129,8 +129,6 @@ type anchor struct {
 	seconds         int64
 }
 
-func (a anchor) missing() bool { return !a.given }
-
 // reading returns the date and the time of day; zone is needed only for an absolute anchor.
 func (a anchor) reading(z *zone) (date, second int64) {
 	if a.absolute {
@@ -168,7 +166,7 @@ type schedule struct {
 // requireAnchor reports an rrule that leaves its phase, its day or its hour to an anchor that is not there. Of a garbled one it would report
 // what is there.
 func (s *schedule) requireAnchor(f *faults) {
-	if !s.anchor.missing() || s.pattern.garbled {
+	if s.anchor.given || s.pattern.garbled {
 		return
 	}
 	for _, need := range []struct {

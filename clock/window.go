@@ -328,7 +328,7 @@ func (w *Weekly) schedule(s *schedule, hasDuration bool, f *faults) {
 			s.end += day
 		}
 	}
-	if s.pattern.interval > 1 && s.anchor.missing() {
+	if s.pattern.interval > 1 && !s.anchor.given {
 		f.add("anchor", CodeAnchorRequired, nil, "is required with weekly.everyWeeks above 1, to say which weeks count: give a local date and time, such as 2025-01-06T09:00")
 	}
 }

@@ -141,7 +141,7 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 		layout: e.layout,
 		limits: e.limits,
 		reads:  e.layout.read(tree),
-		terms:  termsOf(e.layout, tree),
+		terms:  e.layout.implied(tree).terms(),
 		cost:   cost,
 	}
 	if native {

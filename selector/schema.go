@@ -56,7 +56,7 @@ type Variable struct {
 type Schema []Variable
 
 // DefaultSchema returns the variables that rollout policies speak of; the slice is the caller's. All are texts but metadata, maps from text to text, and
-// createdAt, an instant. A name that the host leaves empty is the empty text, so that no comparison with it holds.
+// createdAt, an instant. A name that the host leaves empty is the empty text.
 //
 //	resource.     id, name, kind, identifier, version, metadata
 //	environment.  id, name, metadata
@@ -80,13 +80,12 @@ func (s Schema) Only(names ...string) (Schema, error) {
 	var kept Schema
 	var f faults
 	for i, name := range names {
-		below := func(v Variable) bool { return v.Name == name || strings.HasPrefix(v.Name, name+".") }
-		if !slices.ContainsFunc(s, below) {
+		if !slices.ContainsFunc(s, func(v Variable) bool { return v.within(name) }) {
 			f.add(fmt.Sprintf("names[%d]", i), CodeUnknownValue, name, "no variable has this name or lies below it")
 		}
 	}
 	for _, v := range s {
-		if slices.ContainsFunc(names, func(name string) bool { return v.Name == name || strings.HasPrefix(v.Name, name+".") }) {
+		if slices.ContainsFunc(names, v.within) {
 			kept = append(kept, v)
 		}
 	}
@@ -94,6 +93,11 @@ func (s Schema) Only(names ...string) (Schema, error) {
 		return nil, err
 	}
 	return kept, nil
+}
+
+// within reports whether the variable has the name or lies below it.
+func (v Variable) within(name string) bool {
+	return v.Name == name || strings.HasPrefix(v.Name, name+".")
 }
 
 // Words that no part of a name can be, because CEL reads them as something else or keeps them for later, and words that cannot be the

@@ -40,11 +40,6 @@ type field struct {
 // implied is what an expression implies: the values that each field may have; a nil list means that it has any.
 type implied map[field][]string
 
-// termsOf extracts what e implies. Sound and not complete: what it does not understand, above all every negation, contributes nothing.
-func termsOf(l *layout, e *expr) []Term {
-	return l.implied(e).terms()
-}
-
 func (c implied) terms() []Term {
 	terms := make([]Term, 0, len(c))
 	for f, values := range c {
@@ -56,6 +51,7 @@ func (c implied) terms() []Term {
 	return terms
 }
 
+// implied extracts what e implies. Sound and not complete: what it does not understand, above all every negation, contributes nothing.
 func (l *layout) implied(e *expr) implied {
 	switch {
 	case e.call(opAnd, 2):
