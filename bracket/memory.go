@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // MemoryStore is the reference implementation of [Store]: a map under a lock. The zero value is empty and ready for use. It must not be copied.
@@ -19,8 +20,8 @@ type MemoryStore struct {
 var _ Store = (*MemoryStore)(nil)
 
 func (m *MemoryStore) check(ctx context.Context, key string) error {
-	if key == "" || len(key) > 1024 {
-		return fmt.Errorf("bracket: key of %d bytes: must be 1 to 1024 bytes", len(key))
+	if key == "" || len(key) > 1024 || !utf8.ValidString(key) {
+		return fmt.Errorf("bracket: key of %d bytes: must be 1 to 1024 bytes of UTF-8", len(key))
 	}
 	return ctx.Err()
 }

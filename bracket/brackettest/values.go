@@ -63,13 +63,13 @@ var values = []promise{
 		c.lists("nobody")
 	}},
 	{"keys that cannot be are errors", "a key that is cut short or ignored is another key", func(c *client) {
-		for _, key := range []string{"", strings.Repeat("k", 1025)} {
+		for _, key := range []string{"", strings.Repeat("k", 1025), "\xff", "a\xc3"} { // the last two are no text, and become the same in JSON
 			_, revision, loaded := c.store.Load(context.Background(), key)
 			_, saved := c.store.Save(context.Background(), key, []byte("x"), 0)
 			deleted := c.store.Delete(context.Background(), key, 1)
 			for method, err := range map[string]error{"Load": loaded, "Save": saved, "Delete": deleted} {
 				if err == nil || errors.Is(err, bracket.ErrNotFound) || errors.Is(err, bracket.ErrConflict) || revision != 0 {
-					c.Errorf("%s with a key of %d bytes: %v, want an error that says so", method, len(key), err)
+					c.Errorf("%s with a key of %d bytes, %.10q: %v, want an error that says so", method, len(key), key, err)
 				}
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -52,8 +53,8 @@ func NewStore(client *clientv3.Client, prefix string, timeout time.Duration) *St
 func (s *Store) recordKey(key string) string { return s.prefix + "record/" + key }
 
 func checkKey(key string) error {
-	if key == "" || len(key) > 1024 {
-		return fmt.Errorf("etcdstore: key of %d bytes: must be 1 to 1024 bytes", len(key))
+	if key == "" || len(key) > 1024 || !utf8.ValidString(key) {
+		return fmt.Errorf("etcdstore: key of %d bytes: must be 1 to 1024 bytes of UTF-8", len(key))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -38,8 +39,8 @@ func NewStore(pool *pgxpool.Pool, timeout time.Duration) *Store {
 }
 
 func checkKey(key string) error {
-	if key == "" || len(key) > 1024 {
-		return fmt.Errorf("pgstore: key of %d bytes: must be 1 to 1024 bytes", len(key))
+	if key == "" || len(key) > 1024 || !utf8.ValidString(key) {
+		return fmt.Errorf("pgstore: key of %d bytes: must be 1 to 1024 bytes of UTF-8", len(key))
 	}
 	return nil
 }
