@@ -71,6 +71,7 @@ type GangMember struct {
 // above, what exists.
 func SetGangs(spec SetSpec, state SetState) []PodGang {
 	var list []PodGang
+	spec = spec.bounded(state)
 	desired := spec.Flat().Resolve().Replicas
 	for r := range max(desired, len(state)) {
 		base := PodGang{Replica: r, Component: -1}

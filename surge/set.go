@@ -2,6 +2,7 @@ package surge
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -119,6 +120,23 @@ func (c Component) Flat() Spec {
 		spec.MaxSurge, spec.MaxUnavailable = c.UpdateStrategy.MaxSurge, c.UpdateStrategy.MaxUnavailable
 	}
 	return spec
+}
+
+// bounded is the set with no more replicas and units than can be planned for, as [Spec.bounded].
+func (s SetSpec) bounded(state SetState) SetSpec {
+	s.Replicas = bounded(s.Replicas, len(state))
+	if !slices.ContainsFunc(s.Components, func(c Component) bool { return c.Replicas > MaxReplicas }) {
+		return s
+	}
+	s.Components = slices.Clone(s.Components)
+	for i := range s.Components {
+		existing := 0
+		for r := range state {
+			existing = max(existing, len(state.units(r, i).Slots))
+		}
+		s.Components[i].Replicas = bounded(s.Components[i].Replicas, existing)
+	}
+	return s
 }
 
 // Validate reports every fault of the set, joined, each a *[FieldError]: what [Spec.Validate] reports at each level against

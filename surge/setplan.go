@@ -15,12 +15,12 @@ import (
 // replica is folded to one slot and planned flat with the set's budgets; component strategies play no part.
 //
 // The error is about the state alone, joined *[FieldError]: it lists more components than the Spec, or more revisions than slots. A Spec
-// that was never validated is clamped as by [Spec.Resolve], and an unknown type counts as RollingUpdate.
+// that was never validated is clamped as by [Plan], and an unknown type counts as RollingUpdate.
 func PlanSet(spec SetSpec, state SetState) (SetResult, error) {
 	if err := state.check(len(spec.Components)); err != nil {
 		return SetResult{}, err
 	}
-	p := newSetPlan(spec, state)
+	p := newSetPlan(spec.bounded(state), state)
 	if spec.recreate() {
 		p.recreate()
 	} else {

@@ -86,9 +86,11 @@ func (s Spec) Resolve() Resolved {
 // bounded is the Spec with no more replicas than can be planned for, but never fewer than there are slots within its Replicas: nothing that
 // exists is deleted because the number was too large.
 func (s Spec) bounded(slots []Slot) Spec {
-	s.Replicas = min(s.Replicas, max(MaxReplicas, len(slots)))
+	s.Replicas = bounded(s.Replicas, len(slots))
 	return s
 }
+
+func bounded(replicas, existing int) int { return min(replicas, max(MaxReplicas, existing)) }
 
 // maxUnavailable is the budget with its default.
 func (s Spec) maxUnavailable() concurrency.Limit {
