@@ -53,7 +53,7 @@ func ParseDuration(text string) (Duration, error) {
 		}
 		unit := unitOf(rest)
 		if whole == "" || len(whole) > 1 && whole[0] == '0' || dotted && fraction == "" || unit == 0 {
-			return Duration{}, badDuration(text)
+			return Duration{}, badDuration(strconv.Quote(text))
 		}
 		rest = rest[1:]
 		part, ok := scale(whole, fraction, unit)
@@ -65,8 +65,9 @@ func ParseDuration(text string) (Duration, error) {
 	return For(time.Duration(sum)), nil
 }
 
-func badDuration(text string) error {
-	return &FieldError{Code: CodeFormat, Value: strconv.Quote(text), Hint: `must be numbers with the units s, m or h and without leading zeros, such as 30m, 1h30m or 1.5h`}
+// badDuration takes the value as it was written.
+func badDuration(value string) error {
+	return &FieldError{Code: CodeFormat, Value: value, Hint: `must be numbers with the units s, m or h and without leading zeros, such as 30m, 1h30m or 1.5h`}
 }
 
 func digitsOf(text string) string {

@@ -175,6 +175,8 @@ func TestRules(t *testing.T) {
 	for _, wait := range []string{"1d", "1", "01h", "100ms", "-1h", "0s", "0", "None", "1.h", ".5h", "h", "1 h", "3000000h", "1h1", "1e3s"} {
 		rows = append(rows, row{why: wait + " is no wait", strategy: stage(`"afterStageTasks": [{"type": "TimedWait", "waitTime": "` + wait + `"}]`), rule: staged.CodeWaitTime, path: "stages[1].afterStageTasks[0].waitTime"})
 	}
+	rows = append(rows, row{why: "seconds without their unit are shown as they were written, without quotes", strategy: stage(`"afterStageTasks": [{"type": "TimedWait", "waitTime": 3600}]`),
+		rule: staged.CodeWaitTime, path: "stages[1].afterStageTasks[0].waitTime", value: "3600"})
 	seen := map[staged.Code]bool{}
 	whys := map[string]bool{}
 	for _, r := range rows {
