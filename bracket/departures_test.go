@@ -496,6 +496,46 @@ func TestDefects(t *testing.T) {
 				h.t.Error("who has not read v2 cannot tell that v1 was missed:", describe(h.state))
 			}
 		}, "it gets the one that is, as one that joins gets every other"},
+		{"a version for everybody that is approved after a newer one for some was locked", func(h *host) {
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.publish("kubelet", "v3", 1)
+			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
+			h.finishAll(60)
+			if h.step(100); h.state.Group.Number != 1 || h.state.Group.Collecting != nil {
+				h.t.Fatal(describe(h.state))
+			}
+			h.version("kubelet", "v2").EligibleAt = at(200)
+			h.step(200)
+			if c := h.state.Group.Collecting; c == nil || !c.OpenedAt.Equal(at(200)) {
+				h.t.Fatal(describe(h.state))
+			}
+			if v := h.evaluate("n2", "kubelet", "v2"); v.Reason != ReasonCollecting {
+				h.t.Errorf("%+v", v)
+			}
+			h.finishAll(260)
+			if h.targets[[2]string{"n1", "kubelet"}].Current != "v3" || h.targets[[2]string{"n2", "kubelet"}].Current != "v2" {
+				h.t.Error(describe(h.state), h.targets[[2]string{"n1", "kubelet"}].Current, h.targets[[2]string{"n2", "kubelet"}].Current)
+			}
+			if h.step(1000); h.state.Group.Number != 2 || h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+		}, "it is new for the others; the spec of new versions would have them wait for the next release"},
+		{"the same while the newer one has not begun", func(h *host) {
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.publish("kubelet", "v3", 1)
+			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
+			h.due["n1"], h.due["n2"] = time.Time{}, time.Time{}
+			h.step(60)
+			if h.step(100); h.state.Group.Number != 1 || h.state.Group.Collecting != nil {
+				h.t.Error("what is locked is not new, though nobody runs it:", describe(h.state))
+			}
+		}, "I15"},
 		{"a locked version that is not for somebody any more", func(h *host) {
 			for _, m := range h.members {
 				h.target("n2", m.Deployment, "v1")

@@ -227,7 +227,7 @@ func (q *question) nextMayLock(d, rank int32) bool {
 	if q.latest.Members[q.member].Role != Main {
 		return true
 	}
-	return rank >= q.deployments[d].above(q.mark(q.state.Group, q.deployment))
+	return q.unlocked(q.state.Group, &q.deployments[d], rank)
 }
 
 // collects reports whether the candidate is one that the collecting group may lock: new, in scope, and newer than what the target runs.
@@ -236,7 +236,7 @@ func (q *question) collects(d, rank int32, role Role) bool {
 		return false
 	}
 	dep := &q.deployments[d]
-	return rank >= dep.above(q.mark(q.state.Group, q.deployment)) && dep.isNew(rank) && rank > q.target.rank() &&
+	return q.isNew(q.state.Group, dep, rank) && rank > q.target.rank() &&
 		q.inScope(q.target, rank)
 }
 

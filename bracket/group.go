@@ -53,73 +53,6 @@ func (s *step) groups() {
 	}
 }
 
-// cancelled reports whether the latest closed group was cancelled with its rule. Once the rule is back nothing of it begins any more, but what it locked is new
-// again wherever it does not run: otherwise a rule that was away for an hour would let nobody have these versions ever.
-func (g *GroupRecord) cancelled() bool {
-	n := len(g.Closed)
-	return n > 0 && g.Closed[n-1].Status == StatusCancelled
-}
-
-// mark is the greatest version of a main member that is not new any more. That is the greatest that was locked, with two exceptions: what the latest group locked
-// is new again if it was cancelled, and so is what it missed.
-func (v *view) mark(g *GroupRecord, deployment string) VersionMark {
-	mark := g.Marks[deployment]
-	if mark.ID == "" || len(g.Closed) == 0 {
-		return mark
-	}
-	latest := g.Closed[len(g.Closed)-1]
-	var locked []VersionMark
-	if i, member := slices.BinarySearchFunc(latest.Members, deployment, byDeployment); member {
-		locked = latest.Members[i].Locks
-	}
-	if g.cancelled() && len(locked) > 0 && locked[0] == mark {
-		return VersionMark{}
-	}
-	missed, some := v.missed(latest, deployment, locked)
-	if !some {
-		return mark
-	}
-	for _, l := range locked {
-		if l.compare(missed) < 0 {
-			return l
-		}
-	}
-	return VersionMark{}
-}
-
-// missed returns the oldest version of a member that a group did not lock, and would have if the planner that closed it had known all that is known now. That
-// one had not read the version yet, or what made it eligible, or the member. An earlier group may have locked the version already; wherever that had not begun
-// the later group took its place, and without one more group nobody there would ever get the version. A version that became eligible after the close came too
-// late for the group, like any other.
-//
-// A version older than all that were locked was missed only if the oldest of these is not for everybody, and there is a target that runs an older one and has no
-// newer one: one that joined after the close, for example. Whoever has not read what was locked cannot tell.
-func (v *view) missed(g *Group, deployment string, locked []VersionMark) (oldest VersionMark, some bool) {
-	d := &v.deployments[v.find(deployment)]
-	for r := d.lowestLock(g.ReadyAt); int(r) < len(d.versions); r++ {
-		n := &d.versions[r]
-		seen := n.mark()
-		if !n.eligible(g.ReadyAt) || slices.ContainsFunc(locked, func(l VersionMark) bool { return l.ID == seen.ID }) {
-			continue
-		}
-		if len(locked) == 0 || seen.compare(locked[len(locked)-1]) > 0 {
-			return seen, true
-		}
-		if last := d.rankOf(locked[len(locked)-1].ID); n.awaited && last >= 0 && d.versions[last].narrow {
-			return seen, true
-		}
-	}
-	return VersionMark{}, false
-}
-
-// servedUntil is the instant up to which a group has taken care of outdated targets.
-func (g *GroupRecord) servedUntil() time.Time {
-	if n := len(g.Closed); n > 0 && !g.cancelled() {
-		return g.Closed[n-1].ReadyAt
-	}
-	return time.Time{}
-}
-
 // close locks the collecting group as of at.
 func (s *step) close(at time.Time, timedOut bool, strategy UnchangedMemberStrategy) {
 	v, g := s.view, s.changeGroup()
@@ -142,30 +75,9 @@ func (s *step) close(at time.Time, timedOut bool, strategy UnchangedMemberStrate
 	}
 	g.Collecting = nil
 	g.Closed = append(slices.Clone(g.Closed), closed)
+	v.await(g)
 	s.event(Event{Kind: GroupClosed, Group: closed.ID, At: at, Status: StatusReady})
 	s.retire()
-}
-
-// locks returns the versions that a group closing at c locks for the member: those eligible by then and still, newest first, up to the first
-// one that every target may run.
-func (d *deployment) locks(c time.Time) []VersionMark {
-	locked := []VersionMark{}
-	for r, lowest := int32(len(d.versions))-1, d.lowestLock(c); r >= lowest; r-- {
-		if n := &d.versions[r]; n.eligible(c) {
-			locked = append(locked, n.mark())
-		}
-	}
-	return locked
-}
-
-// lowestLock returns the rank of the oldest version that a group closing at c may lock: the newest eligible one that every target may run, or else 0.
-func (d *deployment) lowestLock(c time.Time) int32 {
-	for r := int32(len(d.versions)) - 1; r > 0; r-- {
-		if n := &d.versions[r]; n.eligible(c) && !n.narrow {
-			return r
-		}
-	}
-	return 0
 }
 
 // retire drops closed groups that are neither the latest nor in use by an open execution.

@@ -29,6 +29,7 @@ type target struct {
 type special struct {
 	outdatedAt time.Time
 	outOfScope []uint64 // bits by rank; nil: every version is in scope
+	target     int32    // index in targets
 }
 
 // rank returns the rank of the current version, -1 if it has none.
@@ -141,7 +142,7 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 		before = t.Deployment
 		own := target{current: -1}
 		if !t.OutdatedAt.IsZero() || len(t.OutOfScope) > 0 {
-			v.special = append(v.special, special{outdatedAt: t.OutdatedAt})
+			v.special = append(v.special, special{outdatedAt: t.OutdatedAt, target: int32(i)})
 			own.special = int32(len(v.special))
 		}
 		for next < len(v.deployments) && v.deployments[next].id != t.Deployment && v.deployments[next].id < t.Deployment {
@@ -163,20 +164,13 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 		d.targets++
 		if len(t.OutOfScope) > 0 {
 			v.special[own.special-1].outOfScope = d.outOfScope(t.OutOfScope)
-			newest := -1
 			for r := range d.versions {
 				switch n := &d.versions[r]; {
 				case !v.inScope(&own, int32(r)):
 					n.narrow = true
 				case int32(r) > own.rank():
 					n.wanted = true
-					if n.eligible(since) {
-						newest = r
-					}
 				}
-			}
-			if newest >= 0 {
-				d.versions[newest].awaited = true
 			}
 		} else {
 			d.lowest = min(d.lowest, own.rank())

@@ -48,14 +48,14 @@ type version struct {
 	at        time.Time // e(v): when it was both created and eligible; zero if it is not eligible
 	wanted    bool      // a target with some versions out of scope has this one in scope and runs an older one
 	narrow    bool      // out of scope for some target
-	awaited   bool      // a target with some versions out of scope runs an older one, and this is the newest for it that was eligible when the latest group closed
+	awaited   bool      // wanted, and newer than what the latest group has locked for such a target, if anything: see await
 }
 
 // eligible reports whether no gate holds the version back at an instant.
 func (n *version) eligible(at time.Time) bool { return !n.at.IsZero() && !n.at.After(at) }
 
-// isNew reports whether some target needs the version of rank r: it runs neither it nor a greater one.
-func (d *deployment) isNew(r int32) bool { return d.lowest < r || d.versions[r].wanted }
+// needs reports whether some target needs the version of rank r: it runs neither it nor a greater one.
+func (d *deployment) needs(r int32) bool { return d.lowest < r || d.versions[r].wanted }
 
 // above returns the lowest rank above a mark.
 func (d *deployment) above(mark VersionMark) int32 {
@@ -128,6 +128,7 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 		if err := v.addTargets(group, o.Targets); err != nil {
 			return nil, err
 		}
+		v.await(group)
 		if len(v.resources) > 0 && v.resources[0] == "" { // the record of its execution could not be read again
 			return nil, fault("observation.targets", CodeRequired, nil, "the resource of a target of %q must be set", v.deploymentOf(&v.targets[0]))
 		}

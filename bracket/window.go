@@ -21,9 +21,9 @@ func (v *view) window(g *GroupRecord) window {
 		}
 		d := &v.deployments[v.find(m.Deployment)]
 		var eligible time.Time // the member's earliest
-		for r := d.above(v.mark(g, d.id)); int(r) < len(d.versions); r++ {
+		for r := range d.versions {
 			n := &d.versions[r]
-			if !d.isNew(r) {
+			if !v.isNew(g, d, int32(r)) {
 				continue
 			}
 			trigger := n.at
