@@ -60,10 +60,7 @@ func (m *truth) check(l lateStart) {
 	if start.Purpose == rollout.PurposeRollback {
 		return
 	}
-	order := func(id string) int {
-		return slices.IndexFunc(m.fleet.Versions, func(v rollout.Version) bool { return v.ID == id })
-	}
-	if has := m.current[start.TargetID]; order(start.Version) < order(has) && !m.edited["policies"] {
+	if has := m.current[start.TargetID]; m.age(start.Version) < m.age(has) && !m.edited["policies"] {
 		m.fail("%s of %s takes %s back", start.Run, l.host.name, has)
 	}
 	for _, record := range m.executions() {
@@ -71,6 +68,11 @@ func (m *truth) check(l lateStart) {
 			m.member(start, open)
 		}
 	}
+}
+
+// age is the place of a version in the order in which they came, -1 for none.
+func (m *truth) age(version string) int {
+	return slices.IndexFunc(m.fleet.Versions, func(v rollout.Version) bool { return v.ID == version })
 }
 
 // in is who is at work in a pool by a claim to it.
@@ -225,9 +227,15 @@ func (m *truth) arrived(plan rollout.Plan) {
 	for _, record := range m.executions() {
 		open[record.Resource] = true
 	}
-	newest := map[string]string{}
-	for _, v := range m.fleet.Versions {
-		newest[v.Deployment] = v.ID
+	newest := func(t rollout.TargetID) (id string) {
+		for _, v := range m.fleet.Versions {
+			for _, r := range m.fleet.Resources {
+				if v.Deployment == t.Deployment && r.ID == t.Resource && scopes[v.TargetSelector](r) {
+					id = v.ID
+				}
+			}
+		}
+		return id
 	}
 	expects := map[rollout.TargetID]bool{}
 	for w := range plan.Waiting.All() {
@@ -235,10 +243,13 @@ func (m *truth) arrived(plan rollout.Plan) {
 	}
 	for _, t := range m.fleet.Targets {
 		switch has := m.current[t.TargetID]; {
-		case has == newest[t.Deployment]:
+		case m.age(has) >= m.age(newest(t.TargetID)): // what is newer was for it once
 			m.seen["arrived"]++
+			if slices.ContainsFunc(m.fleet.Versions, func(v rollout.Version) bool { return v.Deployment == t.Deployment && m.age(v.ID) > m.age(has) }) {
+				m.seen["not for it"]++
+			}
 		case !expects[t.TargetID] && !open[t.Resource]:
-			m.fail("%v has %s for ever, and %s is there: %s\n%s", t.TargetID, has, newest[t.Deployment], brief(plan), waits(plan))
+			m.fail("%v has %s for ever, and %s is there: %s\n%s", t.TargetID, has, newest(t.TargetID), brief(plan), waits(plan))
 		}
 	}
 }

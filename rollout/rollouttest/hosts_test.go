@@ -32,7 +32,7 @@ import (
 //   - Where an override let somebody past a limit, and who joins it on that resource.
 func TestHosts(t *testing.T) {
 	seen, compiler := testseed.Tally{}, newCompiler(t)
-	outcomes := []string{"plan", "start", "turn in between", "injected", "late dispatch", "already down", "execution", "given back", "rest", "counter", "member", "entered", "key", "locked", "arrived"}
+	outcomes := []string{"plan", "start", "turn in between", "injected", "late dispatch", "already down", "execution", "given back", "rest", "counter", "member", "entered", "key", "locked", "arrived", "not for it"}
 	if testing.Short() {
 		outcomes = nil
 	}

@@ -32,6 +32,9 @@ func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth
 		for n := range m.number(2, 2, 3) {
 			v := version(id, fmt.Sprint(id, n+1), m.now.AddDate(0, 0, n-9))
 			v.Tag, v.Metadata = fmt.Sprint(n+1), map[string]string{"channel": "stable"}
+			if n > 0 {
+				v.TargetSelector = m.scope()
+			}
 			f.Versions = append(f.Versions, v)
 			newest[id] = v.ID
 		}
@@ -61,9 +64,11 @@ func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth
 		for _, part := range parts {
 			m.refresh(h, part)
 		}
-		if m.chance(40) { // it has not heard of what came last of one deployment: a group that it closes locks what came before
-			last := f.Deployments[m.evenly(len(f.Deployments))].ID
-			h.view.Versions = slices.DeleteFunc(h.view.Versions, func(v rollout.Version) bool { return v.Deployment == last && v.ID != last+"1" })
+		switch d := f.Deployments[m.evenly(len(f.Deployments))].ID; { // a group that it closes locks what it has heard of
+		case m.chance(40):
+			h.view.Versions = slices.DeleteFunc(h.view.Versions, func(v rollout.Version) bool { return v.Deployment == d && v.ID != d+"1" })
+		case m.chance(30):
+			h.view.Versions = slices.DeleteFunc(h.view.Versions, func(v rollout.Version) bool { return v.ID == d+"2" })
 		}
 		m.hosts = append(m.hosts, h)
 	}
@@ -143,8 +148,9 @@ func (m *truth) edit() {
 		d := f.Deployments[m.evenly(len(f.Deployments))].ID
 		v := version(d, fmt.Sprintf("%s9%02d", d, m.ids), m.now.Add(-time.Second)) // in order of ids
 		v.Tag, v.Metadata = "4", map[string]string{"channel": "stable"}
+		v.TargetSelector = m.scope()
 		f.Versions = append(slices.Clip(f.Versions), v)
-		m.note("release %s", v.ID)
+		m.note("release %s %s", v.ID, v.TargetSelector)
 	case "approval":
 		m.approve()
 	case "policies":
@@ -265,4 +271,20 @@ func (m *truth) Active(_ context.Context, pool string) (holders []concurrency.Ho
 
 func holding(start rollout.Start, pool string) bool {
 	return slices.ContainsFunc(start.Claims, func(c rollout.Claim) bool { return c.Pool == pool })
+}
+
+// scope draws a targetSelector.
+func (m *truth) scope() string {
+	if !m.chance(25) {
+		return ""
+	}
+	return m.of(slices.Sorted(maps.Keys(scopes))...)
+}
+
+// scopes are targetSelectors, and what they mean.
+var scopes = map[string]func(rollout.Resource) bool{
+	"":                                    func(rollout.Resource) bool { return true },
+	"resource.metadata['region'] == 'eu'": func(r rollout.Resource) bool { return r.Metadata["region"] == "eu" },
+	"resource.name == 'r1'":               func(r rollout.Resource) bool { return r.Name == "r1" },
+	"resource.name != 'r1'":               func(r rollout.Resource) bool { return r.Name != "r1" },
 }
