@@ -121,20 +121,18 @@ func (s *step) derivePending(at int32, due time.Time, resource string) {
 		return
 	}
 	targets := v.span(at)
-	first := len(s.plan.Start)
+	if hook := g.idleHook(v, targets); hook != nil {
+		wait.Reason = ReasonHookWithoutVersion
+		wait.On = s.on(Condition{Kind: OnVersion, Deployment: v.deploymentOf(hook)})
+		s.plan.Wait = append(s.plan.Wait, wait)
+		return
+	}
 	for _, i := range g.order {
 		t := g.targetOf(targets, i)
 		if t == nil {
 			continue
 		}
 		action, version := g.plan(v, t)
-		if action == ActionRun && version == "" {
-			s.plan.Start = s.plan.Start[:first]
-			wait.Reason = ReasonHookWithoutVersion
-			wait.On = s.on(Condition{Kind: OnVersion, Deployment: v.deploymentOf(t)})
-			s.plan.Wait = append(s.plan.Wait, wait)
-			return
-		}
 		if action == ActionSkip || !g.startsFirst(v, i, targets) {
 			continue
 		}

@@ -210,13 +210,8 @@ func (q *question) hook() string {
 	if q.latest == nil || q.resource < 0 {
 		return ""
 	}
-	targets := q.span(q.resource)
-	for _, i := range q.latest.order {
-		if t := q.latest.targetOf(targets, i); t != nil {
-			if action, version := q.latest.plan(q.view, t); action == ActionRun && version == "" {
-				return q.deploymentOf(t)
-			}
-		}
+	if t := q.latest.idleHook(q.view, q.span(q.resource)); t != nil {
+		return q.deploymentOf(t)
 	}
 	return ""
 }

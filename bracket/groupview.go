@@ -172,6 +172,21 @@ func (g *groupView) pendingRuns(v *view, targets []target) []PendingRun {
 	return runs
 }
 
+// idleHook returns the target of the first hook that has no version to run among the targets of one resource: it blocks the execution. Nil: there is none.
+func (g *groupView) idleHook(v *view, targets []target) *target {
+	for _, i := range g.order {
+		if g.Members[i].Role == Main {
+			continue
+		}
+		if t := g.targetOf(targets, i); t != nil {
+			if _, version := g.plan(v, t); version == "" {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
 // startsFirst reports whether nothing that runs on the resource must run before the i-th member.
 func (g *groupView) startsFirst(v *view, i int32, targets []target) bool {
 	for _, n := range g.needs[i] {

@@ -277,7 +277,7 @@ func (h *host) end(resource, deployment string, status RunStatus, minutes int) *
 	return nil
 }
 
-// go_ steps, starts everything, and lets everything succeed, minute by minute, until nothing is offered.
+// finishAll steps, starts everything, and lets everything succeed, minute by minute, until nothing is offered.
 func (h *host) finishAll(minutes int) int {
 	h.t.Helper()
 	for range 50 {

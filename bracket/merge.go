@@ -10,8 +10,8 @@ import (
 type overlap int
 
 const (
-	queues   overlap = iota
-	exhausts         // only maxMerges prevents the merge
+	queues   overlap = iota // it waits for the end of the execution
+	exhausts                // only maxMerges prevents the merge
 	merges
 )
 

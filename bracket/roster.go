@@ -109,7 +109,8 @@ func (v *view) addTargets(group *GroupRecord, list Targets) error {
 
 func (t *Target) resource() string { return t.Resource }
 
-// read is addTargets for n targets in order. It stops at one that is not, or that is the same as the one before; at is n if there is none.
+// read does the work of addTargets for n targets in ascending order. It stops at the first that is out of order and returns its index; twice says
+// that it equals the one before. If all are in order, at is n.
 func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool) {
 	since := group.servedUntil()
 	for i := range v.deployments {

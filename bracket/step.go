@@ -113,7 +113,7 @@ func checkState(state State) error {
 	if g == nil {
 		return fault("state.group", CodeRequired, nil, "is required: start with NewState")
 	}
-	if g.Rule == "" { // the record could not be read again
+	if g.Rule == "" { // a record without a rule cannot be decoded
 		return fault("state.group.rule", CodeRequired, nil, "must not be empty: start with NewState")
 	}
 	for i, record := range state.Executions {

@@ -129,7 +129,7 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 			return nil, err
 		}
 		v.await(group)
-		if len(v.resources) > 0 && v.resources[0] == "" { // the record of its execution could not be read again
+		if len(v.resources) > 0 && v.resources[0] == "" { // a record without a resource cannot be decoded
 			return nil, fault("observation.targets", CodeRequired, nil, "the resource of a target of %q must be set", v.deploymentOf(&v.targets[0]))
 		}
 	}
