@@ -50,11 +50,7 @@ func newSettled(targets []int32) settled {
 	return settled{first, make([]bool, last-first+1)}
 }
 
-func (s *settled) add(i int32) {
-	if k := int(i - s.first); k >= 0 && k < len(s.said) {
-		s.said[k] = true
-	}
-}
+func (s *settled) add(i int32) { s.said[i-s.first] = true }
 
 func (s *settled) has(i int32) bool { return s.said[i-s.first] }
 
@@ -67,12 +63,10 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 		start, m := &b.plan.Start[k], &members[k]
 		*m = memberStart{bracket: b, start: start}
 		if start.First {
-			for next < len(b.pending) && w.resources[b.pending[next].resource].ID < start.Run.Resource {
+			for w.resources[b.pending[next].resource].ID != start.Run.Resource {
 				next++
 			}
-			if next < len(b.pending) && w.resources[b.pending[next].resource].ID == start.Run.Resource {
-				m.pending = &b.pending[next]
-			}
+			m.pending = &b.pending[next]
 		}
 		i := walk.find(start.Run.Resource, start.Run.Deployment)
 		if i == none {
@@ -172,7 +166,7 @@ func (w *work) follow(b *bracketWork, p *pendingResource) {
 // fulfils reports whether a run is what a member needs.
 func (w *work) fulfils(run pendingRun, need memberNeed) bool {
 	d := w.targets[run.target].deployment
-	return d == need.deployment && (need.versions == nil || run.version >= 0 && slices.Contains(need.versions, w.versions[d].list[run.version].ID))
+	return d == need.deployment && (need.versions == nil || slices.Contains(need.versions, w.versions[d].list[run.version].ID))
 }
 
 func (w *work) reportWaits(b *bracketWork, settled settled) {
@@ -191,11 +185,8 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 				w.wait(i, frozen(walk.open(wait.Resource), wait.Deployment), w.also(nil, verdict))
 			}
 		default:
-			for next < len(b.pending) && w.resources[b.pending[next].resource].ID < wait.Resource {
+			for w.resources[b.pending[next].resource].ID != wait.Resource {
 				next++
-			}
-			if next == len(b.pending) || w.resources[b.pending[next].resource].ID != wait.Resource {
-				continue
 			}
 			p := &b.pending[next]
 			own := w.verdict(b, wait.Resource, bracket.Verdict{Reason: wait.Reason, Until: wait.Until, On: wait.On}, p)
@@ -245,17 +236,11 @@ func opener(blockers []Verdict) (until time.Time, on []Condition) {
 // frozen is the version that a member of an open execution waits to run: on its way back, the one that it came from; of one that is back, the one that
 // was taken back.
 func frozen(open *bracket.Execution, deployment string) string {
-	if open != nil {
-		for k := range open.Members {
-			if m := &open.Members[k]; m.Deployment == deployment {
-				if m.Purpose == bracket.Rollback && m.Status != bracket.MemberRolledBack {
-					return m.From
-				}
-				return m.Version
-			}
-		}
+	k := slices.IndexFunc(open.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == deployment })
+	if m := &open.Members[k]; m.Purpose != bracket.Rollback || m.Status == bracket.MemberRolledBack {
+		return m.Version
 	}
-	return ""
+	return open.Members[k].From
 }
 
 // reportRest says what a bracket thinks of the newest version of every target that has not been spoken of. On a resource that never had an
@@ -285,7 +270,7 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 		}
 		t := &w.targets[i]
 		n := newest(i)
-		if n < 0 || t.current != missing && n <= t.current || t.running(w.versions[t.deployment].list[n].ID) {
+		if n < 0 || n <= t.current || t.running(w.versions[t.deployment].list[n].ID) {
 			w.kept(i)
 			continue
 		}
@@ -379,9 +364,7 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 		verdict.Data = w.datum(Data{Position: int(p.position), Population: int(p.n)})
 	}
 	if v.Reason == bracket.ReasonFailedHolding { // asked first: a search for every verdict would cost more than the verdict
-		if open := b.open(resource); open != nil {
-			verdict.Data = w.datum(Data{Names: halting(open)})
-		}
+		verdict.Data = w.datum(Data{Names: halting(b.open(resource))})
 	}
 	return verdict
 }
