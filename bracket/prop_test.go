@@ -452,7 +452,6 @@ func propMachine(out testseed.Tally) func(*rapid.T) {
 				v := rapid.SampledFrom(m.versions).Draw(t, "version")
 				if target := m.targets[[2]string{rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "resource"), v.Deployment}]; target != nil && v.ID != "v1" && !slices.Contains(target.OutOfScope, v.ID) {
 					target.OutOfScope = append(slices.Clone(target.OutOfScope), v.ID)
-					m.disturbed = true
 					out["scoped"]++
 				}
 			},
@@ -584,19 +583,29 @@ func (m *machine) calm() {
 	m.Fatalf("I16: does not come to rest\n%sstarts %s\nwaits %+v", describe(m.state), describeStarts(m.plan), m.plan.Wait)
 }
 
-// upToDate: where nothing failed and nobody interfered, every main ends with its newest eligible version (I16).
+// upToDate: where nothing failed and nobody interfered, every main ends with the newest eligible version that is meant for it, or with a newer one (I16).
 func (m *machine) upToDate() {
 	m.out["up to date"]++
-	newest := make(map[string]VersionMark)
-	for _, v := range m.versions {
-		if mark := (VersionMark{v.ID, v.CreatedAt}); !v.EligibleAt.IsZero() && mark.compare(newest[v.Deployment]) > 0 {
-			newest[v.Deployment] = mark
-		}
-	}
 	for key, target := range m.targets {
 		i, member := slices.BinarySearchFunc(m.plan.view.members, key[1], byDeployment)
-		if member && m.plan.view.members[i].Role == Main && target.Current != newest[key[1]].ID {
-			m.Fatalf("I16: %v ends with %q\n%s", key, target.Current, describe(m.state))
+		if !member || m.plan.view.members[i].Role != Main {
+			continue
+		}
+		var current, newest VersionMark
+		for _, v := range m.versions {
+			mark := VersionMark{v.ID, v.CreatedAt}
+			if v.Deployment != key[1] {
+				continue
+			}
+			if v.ID == target.Current {
+				current = mark
+			}
+			if !v.EligibleAt.IsZero() && !slices.Contains(target.OutOfScope, v.ID) && mark.compare(newest) > 0 {
+				newest = mark
+			}
+		}
+		if current.compare(newest) < 0 {
+			m.Fatalf("I16: %v ends with %q and not with %q\n%s", key, target.Current, newest.ID, describe(m.state))
 		}
 	}
 }
