@@ -31,8 +31,9 @@ type Observation struct {
 	// again wherever it does not run.
 	RuleDeleted bool
 	// Due returns when a closed group may start on each pending resource, one instant per entry of pending.Resources; zero means not
-	// known yet. Step calls it at most once, with the latest closed group. Nil: everything is due at Group.ReadyAt. A host that may read a version later
-	// than others do returns zero where Versions lacks one that Group has locked: Step cannot tell it from one that was deleted.
+	// known yet. Step calls it with the latest closed group if that is pending anywhere, and once more if what it learns of runs changes where.
+	// Nil: everything is due at Group.ReadyAt. A host that may read a version later than others do returns zero where Versions lacks one that
+	// Group has locked: Step cannot tell it from one that was deleted.
 	Due func(pending Pending) []time.Time
 }
 
@@ -66,7 +67,7 @@ type Version struct {
 }
 
 // Targets is a list of release targets that need not be in memory: fleets are large, and the host has its own form of them. [Step] reads it
-// once, or twice if it is not in ascending order of (Resource, Deployment), and only while it runs.
+// only while it runs; once as a rule, twice if it is not in ascending order of (Resource, Deployment).
 type Targets interface {
 	Len() int
 	At(i int) Target // 0 <= i < Len()
