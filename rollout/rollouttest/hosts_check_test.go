@@ -166,12 +166,16 @@ func (m *truth) locked(h *viewer, plan rollout.Plan, start rollout.Start) {
 	m.fail("%s: starts %s of %s, which none of %v has locked", h.name, start.Run, start.Version, groups)
 }
 
-// place is the limit under which a resource has got the place in a pool that its leases hold: a limit that is lower by now takes nothing back.
+// place is the limit under which a resource has got the place in a pool that its leases hold: a limit that is lower by now takes nothing back. There is none
+// for a lease that says that an override gave it, by a plan that was saved in part and made anew.
 func (m *truth) place(plan rollout.Plan, pool, resource string) (limit int) {
 	for _, record := range plan.State.Pools {
 		for _, lease := range record.Leases {
 			if record.Key == pool && lease.Resource == resource {
 				limit = max(limit, m.limits[fmt.Sprint(pool, lease.Token)])
+				if lease.Reason == "overridden" {
+					limit = unlimited
+				}
 			}
 		}
 	}

@@ -143,7 +143,7 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 			name := fmt.Sprint(claim.Pool, claim.Token)
 			if _, known := m.limits[name]; !known {
 				if m.limits[name] = max(limits[claim.Pool], m.place(plan, claim.Pool, start.Resource)); start.Reason == rollout.ReasonOverridden {
-					m.limits[name] = 1000
+					m.limits[name] = unlimited
 				}
 			}
 		}
@@ -158,6 +158,8 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 	m.giveBack(h, plan)
 	return plan, true
 }
+
+const unlimited = 1000
 
 type lateStart struct {
 	rollout.Start
