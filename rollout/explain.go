@@ -269,7 +269,7 @@ const (
 	ActorApprover Actor = "an approver"  // somebody who approves versions
 	ActorPublish  Actor = "the release"  // whoever publishes versions and sets their status
 	ActorPolicy   Actor = "policy owner" // whoever edits policies and labels
-	ActorOperator Actor = "an operator"  // whoever gives commands and overrides
+	ActorOperator Actor = "an operator"  // whoever gives commands and overrides, and gives back orphans
 )
 
 // Actors says who can open the verdict, without repetition, in the order of its conditions; time first.
@@ -294,7 +294,7 @@ func (v Verdict) Actors() []Actor {
 			add(ActorPublish)
 		case OnConfig:
 			add(ActorPolicy)
-		case OnOperator:
+		case OnOperator, OnOrphan:
 			add(ActorOperator)
 		default:
 			add(ActorFleet)

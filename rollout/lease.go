@@ -133,6 +133,38 @@ func (w *work) listOrphans() {
 	})
 }
 
+// nameOrphans says of each wait for a slot which orphans have taken such slots: nobody at work will free these.
+func (w *work) nameOrphans() {
+	if len(w.plan.Orphans) == 0 {
+		return
+	}
+	inPool, inFamily := map[string]bool{}, map[string][]string{} // pools with an orphan
+	for _, lease := range w.plan.Orphans {
+		if k, known := w.capacity.keys[lease.Pool]; known && !inPool[lease.Pool] {
+			inPool[lease.Pool] = true
+			family := w.capacity.snapshot.Pools[k].Family
+			inFamily[family] = append(inFamily[family], lease.Pool)
+		}
+	}
+	for _, list := range w.blockers {
+		for n := range list {
+			v := &list[n]
+			if len(v.On) != 1 || v.On[0].Kind != OnSlot { // two entries may be one list, which has been dealt with
+				continue
+			}
+			var pools []string
+			if key := v.On[0].Pool; v.Reason == Reason(concurrency.SlotKeysFull) {
+				pools = inFamily[w.capacity.snapshot.Pools[w.capacity.keys[key]].Family]
+			} else if inPool[key] {
+				pools = []string{key}
+			}
+			for _, pool := range pools {
+				v.On = append(slices.Clip(v.On), Condition{Kind: OnOrphan, Pool: pool})
+			}
+		}
+	}
+}
+
 // repeats reports whether a target outside brackets still has a job to repeat, such as one that backs off. One that waits for a slot of another pool has
 // to let go of what it holds if the host gives that back: two of them could wait for one another.
 func (w *work) repeats(resource, group string) bool {

@@ -208,6 +208,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 // finish puts everything into its order.
 func (w *work) finish() {
 	w.listOrphans()
+	w.nameOrphans()
 	w.plan.Diagnostics = w.diagnosed()
 	groups := map[string]bool{}
 	for _, record := range w.plan.State.Brackets {

@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,10 @@ func TestRelease(t *testing.T) {
 	if len(stuck.Start) != 0 || len(stuck.Orphans) != 1 {
 		t.Fatalf("starts %q, orphans %+v", started(stuck), stuck.Orphans)
 	}
+	wait, _ := stuck.Waiting.Of(rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "a"})
+	if got := wait.Blockers[0]; got.String() != "slot_full, waits for a free slot in P or the release of an orphan in P" || !slices.Equal(got.Actors(), []rollout.Actor{rollout.ActorFleet, rollout.ActorOperator}) {
+		t.Errorf("%v: nobody at work will free the slot: %q", got, got.Actors())
+	}
 	orphan := stuck.Orphans[0]
 	other := orphan
 	other.Token++
@@ -66,5 +71,50 @@ func TestRelease(t *testing.T) {
 	}
 	if err := p.Release(t.Context(), orphan); !errors.Is(err, concurrency.ErrFenced) {
 		t.Errorf("a lease that is gone: %v", err)
+	}
+}
+
+// An orphan may keep a key of groupBy active, and so everybody of another key waiting, whose own pool is empty.
+func TestOrphanOfAnotherKey(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}},
+		{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+	for k := range s.Resources {
+		s.Resources[k].Metadata = map[string]string{"zone": []string{"x", "y", "y"}[k]}
+	}
+	saved := func(plan rollout.Plan) rollout.State {
+		state, err := plan.Commit(plan.Start, plan.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	plan := mustPlan(t, set, s, t0)
+	start := plan.Start[0]
+	s.State = saved(plan)
+	s.Targets[0].Jobs = []rollout.Job{job(start, t0.Add(time.Second), rollout.JobInProgress)}
+	plan = mustPlan(t, set, s, t0.Add(time.Minute))
+	s.State = saved(plan)
+	s.Targets = s.Targets[1:] // it was taken away while a job ran on it
+	plan = mustPlan(t, set, s, t0.Add(2*time.Minute))
+	if len(plan.Start) != 0 || plan.Waiting.Len() != 2 || len(plan.Orphans) != 2 {
+		t.Fatalf("starts %q, %d wait, orphans %+v", started(plan), plan.Waiting.Len(), plan.Orphans)
+	}
+	want := []string{
+		"slot_keys_full (other values of groupBy are active), waits for a free slot in P/y or the release of an orphan in P/x",
+		"slot_full, waits for a free slot in Q or the release of an orphan in Q",
+	}
+	for wait := range plan.Waiting.All() {
+		var got []string
+		for _, v := range wait.Blockers {
+			got = append(got, v.String())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v: %q", wait.TargetID, got)
+		}
+		explanation, err := plan.Explain(wait.TargetID)
+		if err != nil || !strings.Contains(explanation.String(), "an operator") {
+			t.Errorf("%v\n%v", err, explanation)
+		}
 	}
 }

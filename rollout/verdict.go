@@ -94,6 +94,7 @@ const (
 	OnExecutionEnd ConditionKind = "execution_end" // the open execution of Rule on Resource ends
 	OnGroupClose   ConditionKind = "group_close"   // a group of Rule closes in Environment
 	OnSlot         ConditionKind = "slot"          // a place in Pool becomes free
+	OnOrphan       ConditionKind = "orphan"        // the host gives back an orphan of Pool, see [Plan.Orphans]
 	OnVersion      ConditionKind = "version"       // a version of Deployment appears or becomes eligible
 	OnConfig       ConditionKind = "config"        // somebody changes the policy, the limit of Pool or the fleet
 	OnOperator     ConditionKind = "operator"      // an operator's command
@@ -139,6 +140,8 @@ func (c Condition) String() string {
 		return fmt.Sprintf("the next group in %s", c.Environment)
 	case OnSlot:
 		return fmt.Sprintf("a free slot in %s", poolName(c.Pool))
+	case OnOrphan:
+		return fmt.Sprintf("the release of an orphan in %s", poolName(c.Pool))
 	case OnVersion:
 		return fmt.Sprintf("a version of %s", c.Deployment)
 	case OnConfig:
