@@ -130,6 +130,13 @@ func TestOthersApprovalDelaysNobody(t *testing.T) {
 		}
 	}
 	s.Approvals = timely.Approvals
+	// Nor does it matter which of them comes first.
+	first := s
+	first.Resources = slices.Clone(s.Resources)
+	first.Resources[0].Metadata, first.Resources[1].Metadata = s.Resources[1].Metadata, s.Resources[0].Metadata
+	if plan := mustPlan(t, set, first, at(61)); !plan.State.Brackets[0].Closed[0].OpenedAt.Equal(t0) {
+		t.Errorf("opened %v", plan.State.Brackets[0].Closed[0].OpenedAt)
+	}
 	late := mustPlan(t, set, s, at(61))
 	if got := late.State.Brackets[0].Closed[0]; !slices.Equal(started(late), []string{"r1/api@v2", "r2/api@v2"}) || !got.OpenedAt.Equal(t0) || !got.ReadyAt.Equal(at(10)) {
 		t.Errorf("late: starts %q, waits %q, opened %v, closed %v", started(late), blockers(late), got.OpenedAt, got.ReadyAt)
@@ -148,8 +155,12 @@ func TestRetryInsideBracket(t *testing.T) {
 		{"without a rule it is held", "", 1, []string{"0s 1"}, true},
 		{"two failures, exponential delays", `,{"retry":{"maxRetries":3,"backoffSeconds":60,"backoffStrategy":"exponential"}}`, 2, []string{"0s 1", "2m0s 2", "5m0s 3"}, false},
 		{"one failure too many", `,{"retry":{"maxRetries":1,"backoffSeconds":60}}`, 2, []string{"0s 1", "2m0s 2"}, true},
+		{"what failed outside of the group does not count", `,{"retry":{"maxRetries":1,"backoffSeconds":60}}`, 1, []string{"0s 1", "2m0s 2"}, false},
 	} {
 		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+		if strings.Contains(row.why, "outside") {
+			s.Targets[0].Jobs = []rollout.Job{{Run: "by hand/deploy", Version: "v2", Status: rollout.JobFailure, CreatedAt: t0.Add(-time.Minute), CompletedAt: t0}}
+		}
 		set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`+row.retry))
 		var got []string
 		now, failed := t0, 0
@@ -664,5 +675,19 @@ func TestGroupForOneTarget(t *testing.T) {
 	}
 	if want := []string{"0 1/r2/a/1/1/deploy", "10 2/r2/a/1/1/deploy", "19 2/r3/a/1/1/deploy", "29 2/r1/a/1/1/deploy"}; !slices.Equal(ran, want) {
 		t.Errorf("ran %q, want %q", ran, want)
+	}
+}
+
+// TestBackToTheFirstVersion: the first version that a deployment ever had is what a failed member goes back to, also where only a job tells that it runs.
+func TestBackToTheFirstVersion(t *testing.T) {
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_member"}}`))
+	s := fleet(1, "", map[string][]string{"a": {"v1"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+	at := t0.Add(time.Hour)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v2", Deployment: "a", Status: rollout.VersionReady, CreatedAt: at})
+	carryOut(t, &s, mustPlan(t, set, s, at), at, rollout.JobFailure)
+	s.Targets[0].Jobs[0], s.Targets[0].Jobs[1] = s.Targets[0].Jobs[1], s.Targets[0].Jobs[0] // newest first
+	if plan := mustPlan(t, set, s, at.Add(time.Minute)); !slices.Equal(started(plan), []string{"r1/a@v1"}) || plan.Start[0].Purpose != rollout.PurposeRollback {
+		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 	}
 }

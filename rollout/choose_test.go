@@ -272,3 +272,19 @@ func TestStartsInOrderOfIDs(t *testing.T) {
 		t.Errorf("starts %q", got)
 	}
 }
+
+// TestOutdatedAndAnotherVersionSucceeded: a target needs another run of what it has. That another version succeeded there since does not count for it.
+func TestOutdatedAndAnotherVersionSucceeded(t *testing.T) {
+	s := fleet(1, "v2", map[string][]string{"a": {"v1", "v2"}})
+	s.Targets[0].OutdatedAt = t0.Add(-time.Hour)
+	s.Targets[0].Jobs = []rollout.Job{{Run: "by hand", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-time.Minute), CompletedAt: t0}}
+	for _, row := range []struct {
+		version string
+		starts  []string
+	}{{"v1", []string{"r1/a@v2"}}, {"v2", nil}} {
+		s.Targets[0].Jobs[0].Version = row.version
+		if got := started(mustPlan(t, compile(t, `[]`), s, t0)); !slices.Equal(got, row.starts) {
+			t.Errorf("%s succeeded: starts %q, want %q", row.version, got, row.starts)
+		}
+	}
+}

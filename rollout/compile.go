@@ -145,7 +145,6 @@ type compiledRule struct {
 	dependency *DeploymentDependency
 	dependsOn  Matcher
 	appliesTo  Matcher // nil: every target
-	version    *VersionSelector
 	selector   Matcher // versionSelector; environmentProgression: the other environment
 	described  *Data   // versionSelector: what it says of whom it does not let pass; nil: nothing
 
@@ -170,7 +169,7 @@ func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySe
 
 // compile is Compile for policies of a list or for one alone, of which the faults were refused already. What follows from them is not reported again.
 func compile(policies []Policy, listed bool, refused []error, compiler Compiler, options []Option) (*PolicySet, error) {
-	set := &PolicySet{compiler: compiler, scopeErrors: ScopeExclude}
+	set := &PolicySet{compiler: compiler}
 	for _, option := range options {
 		option(set)
 	}
@@ -190,7 +189,7 @@ func compile(policies []Policy, listed bool, refused []error, compiler Compiler,
 		if first, taken := policyIDs[id]; taken && id != "" {
 			c.add(join(path, "id"), CodeDuplicate, id, "is the id of %s too: ids are unique, and a missing one is the name", first)
 		}
-		policyIDs[id] = cmp.Or(path, "the policy")
+		policyIDs[id] = path
 		compiled := c.policy(path, id, p)
 		if p.Enabled == nil || *p.Enabled {
 			set.policies = append(set.policies, compiled)
@@ -315,7 +314,7 @@ func (c *compilation) policy(path, id string, p Policy) *compiledPolicy {
 	return compiled
 }
 
-// withDefaults writes out what is derived; the result shares nothing with g.
+// withDefaults writes out what depends on the rest of the rule or of the policy; the result shares nothing with g.
 func (g *GradualRollout) withDefaults(bracketed bool) *GradualRollout {
 	full := *g
 	full.Waves = slices.Clone(g.Waves)
@@ -326,13 +325,9 @@ func (g *GradualRollout) withDefaults(bracketed bool) *GradualRollout {
 			full.OrderKey = OrderByBracket
 		}
 	}
-	if full.OrderSalt == "" {
-		full.OrderSalt = SaltNone
-		if full.OrderKey == OrderByTarget {
-			full.OrderSalt = SaltByVersion
-		}
+	if full.OrderSalt == "" && full.OrderKey == OrderByTarget {
+		full.OrderSalt = SaltByVersion
 	}
-	full.OrderHash = cmp.Or(full.OrderHash, HashV1)
 	return &full
 }
 
@@ -379,11 +374,9 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 		r.appliesTo = c.expression(join(path, "appliesTo"), own.AppliesTo, ofDeployment, ofResource, ofEnv)
 		r.readsResource, r.readsVersion = reads(r.dependsOn, ofResource), reads(r.dependsOn, ofVersion)
 	case rule.VersionSelector != nil:
-		own := *rule.VersionSelector
-		r.version = &own
-		r.selector = c.expression(join(path, "selector"), own.Selector, ofVersion, ofDeployment, ofEnv, ofResource)
-		if own.Description != "" {
-			r.described = &Data{Detail: own.Description}
+		r.selector = c.expression(join(path, "selector"), rule.VersionSelector.Selector, ofVersion, ofDeployment, ofEnv, ofResource)
+		if text := rule.VersionSelector.Description; text != "" {
+			r.described = &Data{Detail: text}
 		}
 		r.readsResource = reads(r.selector, ofResource)
 	case rule.AnyApproval != nil:

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/tranche-dev/tranche/concurrency"
 )
 
 // always is a compiler of which every expression is true.
@@ -43,7 +45,7 @@ func TestPoliciesAreNotRetained(t *testing.T) {
 		for _, r := range set.policies[0].rules {
 			data, err := json.Marshal(Rule{
 				DeploymentBracket: r.bracket, ResourceConcurrency: r.pool, GradualRollout: r.gradual, DeploymentDependency: r.dependency,
-				VersionSelector: r.version, AnyApproval: r.approval, EnvironmentProgression: r.progression, VersionCooldown: r.cooldown,
+				AnyApproval: r.approval, EnvironmentProgression: r.progression, VersionCooldown: r.cooldown,
 				DeploymentWindow: r.window, Retry: r.retry, Rollback: r.rollback,
 			})
 			if err != nil {
@@ -74,7 +76,11 @@ func edit(v reflect.Value, edited *int) {
 			edit(v.Elem(), edited)
 		}
 	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() {
+		switch v.Type() {
+		case reflect.TypeFor[time.Time]():
+			return
+		case reflect.TypeFor[concurrency.Limit]():
+			v.Set(reflect.ValueOf(concurrency.Count(97)))
 			return
 		}
 		for k := range v.NumField() {

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -337,8 +336,8 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 				}
 				continue
 			}
-			run, err := parseRun(groups[g], job.Run[len(prefixes[g]):])
-			if err != nil || run.Resource != t.Resource || run.Deployment != t.Deployment {
+			run, ok := parseRun(groups[g], job.Run[len(prefixes[g]):])
+			if !ok || run.Resource != t.Resource || run.Deployment != t.Deployment {
 				w.diagnose(DiagnosticUnknownRun, b.id, job.Run, t.TargetID)
 				continue
 			}
@@ -408,30 +407,21 @@ func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 		}
 	}
 	a := w.after(i, w.versions[t.deployment].number(job.Version), row)
-	if a.failed > 0 && a.verdict != ReasonRetryExhausted && !final {
+	if a.verdict != ReasonRetryExhausted && !final {
 		fact.RetryAt = a.next
 	}
 	return fact
 }
 
-// parseRun takes the id of a run apart, from which the group has been cut.
-func parseRun(group, rest string) (bracket.Run, error) {
+// parseRun takes the id of a run apart, from which the group has been cut; ok is false if it is none.
+func parseRun(group, rest string) (run bracket.Run, ok bool) {
 	parts, err := textkey.Split(rest)
-	if err != nil {
-		return bracket.Run{}, err
+	if err != nil || len(parts) != 5 {
+		return run, false
 	}
-	if len(parts) != 5 {
-		return bracket.Run{}, fmt.Errorf("run id %q has %d parts after its group, not 5", rest, len(parts))
-	}
-	generation, err := strconv.Atoi(parts[2])
-	if err != nil {
-		return bracket.Run{}, fmt.Errorf("run id %q: generation: %w", rest, err)
-	}
-	attempt, err := strconv.Atoi(parts[3])
-	if err != nil {
-		return bracket.Run{}, fmt.Errorf("run id %q: attempt: %w", rest, err)
-	}
+	generation, first := strconv.Atoi(parts[2])
+	attempt, second := strconv.Atoi(parts[3])
 	return bracket.Run{
 		Group: group, Resource: parts[0], Deployment: parts[1], Generation: generation, Attempt: attempt, Purpose: bracket.Purpose(parts[4]),
-	}, nil
+	}, first == nil && second == nil
 }

@@ -245,3 +245,32 @@ func FuzzParsePolicies(f *testing.F) {
 		}
 	})
 }
+
+// TestFaultsThatFollow: what follows from another fault is not reported beside it, whoever made the policies.
+func TestFaultsThatFollow(t *testing.T) {
+	one, bad := 1, int64(-1)
+	retry := []rollout.Rule{{Retry: &rollout.Retry{MaxRetries: &one}}}
+	pool := func(limit int64) []rollout.Rule {
+		own := concurrency.Rule{GroupSelector: "true", SharedPool: "s", LimitType: "count", LimitValue: &limit}
+		return []rollout.Rule{{ResourceConcurrency: &own}}
+	}
+	for _, row := range []struct {
+		why      string
+		policies []rollout.Policy
+		want     []string
+	}{
+		{"policies without a name have no id in common", []rollout.Policy{{Selector: "true", Rules: retry}, {Selector: "true", Rules: retry}}, []string{"required [0].name: ", "required [1].name: "}},
+		{"a limit that is none contradicts nobody", []rollout.Policy{{Name: "a", Selector: "true", Rules: pool(bad)}, {Name: "b", Selector: "true", Rules: pool(2)}}, []string{"out_of_range [0].rules[0].resourceConcurrency.limitValue: "}},
+		{"whichever comes first", []rollout.Policy{{Name: "a", Selector: "true", Rules: pool(2)}, {Name: "b", Selector: "true", Rules: pool(bad)}}, []string{"out_of_range [1].rules[0].resourceConcurrency.limitValue: "}},
+	} {
+		_, err := rollout.Compile(row.policies, newEnv(t))
+		got := coded(err)
+		same := len(got) == len(row.want)
+		for k := range min(len(got), len(row.want)) {
+			same = same && strings.HasPrefix(got[k], row.want[k])
+		}
+		if !same {
+			t.Errorf("%s: got %q, want %q", row.why, got, row.want)
+		}
+	}
+}

@@ -165,6 +165,8 @@ func TestOpinionsOfTheirOwn(t *testing.T) {
 			[]string{"", "", "approval_missing:a/v2", "approval_missing:m/v2"}},
 		{"an expression that reads the resource", policy(window + `,{"id":"v","versionSelector":{"selector":"resource.name == 'r2'"}}`), func(*rollout.Snapshot) {},
 			[]string{"selector_no_match", "selector_no_match", "", ""}},
+		{"and an override of that for the first", policy(window + `,{"id":"v","versionSelector":{"selector":"resource.name == 'r3'"}}`), func(s *rollout.Snapshot) { s.Overrides = []rollout.Override{override("v", only("r1"))} },
+			[]string{"", "", "selector_no_match", "selector_no_match"}},
 		{"an expression that fails on the first", policy(window + `,{"id":"l","resourceConcurrency":{"groupSelector":"int(resource.metadata['rack']) > 0","limit":1}}`), func(s *rollout.Snapshot) {
 			s.Resources[0].Metadata, s.Resources[1].Metadata = map[string]string{"rack": "west"}, map[string]string{"rack": "1"}
 		}, []string{"selector_error", "selector_error", "", ""}},

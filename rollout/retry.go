@@ -155,7 +155,7 @@ func addSaturating(a, b int) int {
 // addTime adds without wrapping, in UTC: an instant beyond the range of nanoseconds since 1970 becomes the last one that is within it.
 func addTime(t time.Time, d time.Duration) time.Time {
 	sum := t.Add(d).UTC()
-	if sum.After(lastInstant()) || d > 0 && sum.Before(t) {
+	if sum.After(lastInstant()) {
 		return lastInstant()
 	}
 	return sum

@@ -77,3 +77,13 @@ func TestRetriesWithoutEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestBackoffInUTC: whatever zone the host writes the end of a job in, a plan says when to try again in UTC.
+func TestBackoffInUTC(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	s.Targets[0].Jobs = []rollout.Job{{Run: "r", Version: "v2", Status: rollout.JobFailure, CreatedAt: t0, CompletedAt: t0.In(time.FixedZone("", 7200))}}
+	plan := mustPlan(t, compile(t, policy(`{"retry":{"maxRetries":1,"backoffSeconds":60}}`)), s, t0)
+	if got := waitingOf(plan)[0].Blockers[0].Until; got != t0.Add(time.Minute) {
+		t.Errorf("until %v", got)
+	}
+}
