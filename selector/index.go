@@ -159,18 +159,30 @@ func (x *Index) drop(n uint32) {
 // Candidates yields the elements that fulfil the most selective of the terms, each once and in ascending order; all elements if no term
 // speaks of an indexed variable. Whatever a selector with these terms matches is among them. The index must not be changed meanwhile.
 func (x *Index) Candidates(terms []Term) iter.Seq[int] {
-	best, size := []*posting{&x.all}, x.all.n
-	var fewest condition
-	for _, t := range terms {
-		c := t.condition()
-		if n := x.count(c); x.knows(c.field) && n < size {
-			fewest, size, best = c, n, nil
+	conditions := make([]condition, len(terms))
+	for k, t := range terms {
+		conditions[k] = t.condition()
+	}
+	found, size, _ := x.narrowest(conditions)
+	return func(yield func(int) bool) { each(found, size, yield) }
+}
+
+// narrowest returns the postings of the condition with the fewest elements, how many these are, and which condition it is: -1, with the posting of all
+// elements, if none has fewer.
+func (x *Index) narrowest(conditions []condition) (found []*posting, size, from int) {
+	found, size, from = []*posting{&x.all}, x.all.n, -1
+	for k, c := range conditions {
+		if c.hold != nil || c.negated || !x.knows(c.field) {
+			continue
+		}
+		if n := x.count(c); n < size {
+			size, from = n, k
 		}
 	}
-	if best == nil {
-		best = x.holding(fewest)
+	if from >= 0 {
+		found = x.holding(conditions[from])
 	}
-	return func(yield func(int) bool) { each(best, size, yield) }
+	return found, size, from
 }
 
 // each yields the elements of disjoint postings, of which there are so many, in ascending order.

@@ -108,19 +108,7 @@ type filter struct {
 
 // search yields the elements that fulfil the conditions, after asking match unless the conditions are complete and all were checked.
 func (x *Index) search(conditions []condition, complete bool, match func(i int) (bool, error)) iter.Seq2[int, error] {
-	// The candidates come from the condition with the fewest.
-	base, size, from := []*posting{&x.all}, x.all.n, -1
-	for k, c := range conditions {
-		if c.hold != nil || c.negated || !x.knows(c.field) {
-			continue
-		}
-		if n := x.count(c); n < size {
-			base, size, from = nil, n, k
-		}
-	}
-	if from >= 0 {
-		base = x.holding(conditions[from])
-	}
+	base, size, from := x.narrowest(conditions)
 	var filters []filter
 	for k, c := range conditions {
 		if k == from {
