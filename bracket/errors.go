@@ -54,18 +54,26 @@ func fault(path string, code Code, value any, format string, args ...any) *Field
 // faults collects what is wrong.
 type faults []error
 
-func (f *faults) add(path string, code Code, value any, format string, args ...any) {
+func (f *faults) add(path string, code Code, value any, format string, args ...any) *faults {
 	*f = append(*f, fault(path, code, value, format, args...))
+	return f
+}
+
+// reading says which other fields the fault that was added last depends on: with another value of one of them it might not be one.
+func (f *faults) reading(fields ...string) {
+	last := len(*f) - 1
+	(*f)[last] = strictjson.About((*f)[last], fields...)
 }
 
 // under adds the faults of a part, whose paths continue the given one.
 func (f *faults) under(path string, err error) {
 	for _, fault := range strictjson.Faults(err) {
 		*f = append(*f, &FieldError{Path: strictjson.Path(path, fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
+		f.reading(strictjson.Paths(path, fault.Fields)...)
 	}
 }
 
-func (f faults) err() error { return errors.Join(f...) }
+func (f faults) err() error { return strictjson.Join(f...) }
 
 // sorted joins the faults in an order that does not depend on maps.
 func (f faults) sorted() error {

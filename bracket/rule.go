@@ -161,41 +161,41 @@ func (r Rule) Validate() error {
 	window := r.ReadinessWindowSeconds
 	switch {
 	case window == nil && modeKnown && r.ReadinessMode != Immediate:
-		f.add("readinessWindowSeconds", CodeRequired, nil, "is required unless readinessMode is immediate; 0 closes the window at once")
+		f.add("readinessWindowSeconds", CodeRequired, nil, "is required unless readinessMode is immediate; 0 closes the window at once").reading("readinessMode")
 	case window != nil && (*window < 0 || *window > maxSeconds):
 		f.seconds("readinessWindowSeconds", *window)
 	case window != nil && *window > 0 && r.ReadinessMode == Immediate:
-		f.add("readinessWindowSeconds", CodeConflict, *window, "must be absent or 0 with readinessMode immediate, which has no window")
+		f.add("readinessWindowSeconds", CodeConflict, *window, "must be absent or 0 with readinessMode immediate, which has no window").reading("readinessMode")
 	}
 	unchangedKnown := oneOf(&f, "unchangedMemberStrategy", r.UnchangedMemberStrategy, SkipUnchanged, RedeployCurrent, RequireAll)
 	if r.ReadinessMode == Immediate && r.UnchangedMemberStrategy == RequireAll {
-		f.add("unchangedMemberStrategy", CodeConflict, RequireAll, "contradicts readinessMode immediate: use wait_for_all with a window")
+		f.add("unchangedMemberStrategy", CodeConflict, RequireAll, "contradicts readinessMode immediate: use wait_for_all with a window").reading("readinessMode")
 	}
 	overlapKnown := oneOf(&f, "overlapStrategy", r.OverlapStrategy, Queue, Merge)
 	oneOf(&f, "triggerOn", r.TriggerOn, Eligible, Published)
 	f.seconds("requireAllTimeoutSeconds", r.RequireAllTimeoutSeconds)
 	collects := r.ReadinessMode == "" || r.ReadinessMode == CollectionWindow
 	if timeout := r.RequireAllTimeoutSeconds; timeout != 0 && modeKnown && unchangedKnown && !(collects && r.UnchangedMemberStrategy == RequireAll) {
-		f.add("requireAllTimeoutSeconds", CodeConflict, timeout, "must be 0 unless readinessMode is collection_window and unchangedMemberStrategy is require_all")
+		f.add("requireAllTimeoutSeconds", CodeConflict, timeout, "must be 0 unless readinessMode is collection_window and unchangedMemberStrategy is require_all").reading("readinessMode", "unchangedMemberStrategy")
 	}
 	failureKnown := oneOf(&f, "onMemberFailure", r.OnMemberFailure, Hold, RunPost, RollbackMember, RollbackAll)
 	strategyKnown := oneOf(&f, "rollbackStrategy", r.RollbackStrategy, HaltAndNotify, Individual, AllMembers)
 	if r.OnMemberFailure != "" && r.RollbackStrategy != "" {
-		f.add("rollbackStrategy", CodeConflict, r.RollbackStrategy, "must be absent beside onMemberFailure, which it is another name for")
+		f.add("rollbackStrategy", CodeConflict, r.RollbackStrategy, "must be absent beside onMemberFailure, which it is another name for").reading("onMemberFailure")
 	}
 	if r.AllowMixedPost && failureKnown && strategyKnown && r.OnMemberFailure != RollbackMember && r.RollbackStrategy != Individual {
-		f.add("allowMixedPost", CodeConflict, true, "must be false unless onMemberFailure is rollback_member")
+		f.add("allowMixedPost", CodeConflict, true, "must be false unless onMemberFailure is rollback_member").reading("onMemberFailure", "rollbackStrategy")
 	}
 	f.seconds("stuckAfterSeconds", r.StuckAfterSeconds)
 	if r.OverlapStrategy == Merge && !r.PreparedStatePersists {
-		f.add("preparedStatePersists", CodeConflict, false, "must be true with overlapStrategy merge: a merged group relies on the pre members of an earlier one")
+		f.add("preparedStatePersists", CodeConflict, false, "must be true with overlapStrategy merge: a merged group relies on the pre members of an earlier one").reading("overlapStrategy")
 	}
 	switch {
 	case r.MaxMerges == nil:
 	case overlapKnown && r.OverlapStrategy != Merge:
-		f.add("maxMerges", CodeConflict, *r.MaxMerges, "must be absent unless overlapStrategy is merge")
+		f.add("maxMerges", CodeConflict, *r.MaxMerges, "must be absent unless overlapStrategy is merge").reading("overlapStrategy")
 	case *r.MaxMerges < 1:
-		f.add("maxMerges", CodeOutOfRange, *r.MaxMerges, "must be at least 1; use overlapStrategy queue to merge nothing")
+		f.add("maxMerges", CodeOutOfRange, *r.MaxMerges, "must be at least 1; use overlapStrategy queue to merge nothing").reading("overlapStrategy")
 	}
 	return f.err()
 }

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"math"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Calendar tells when something may happen: at the instants that lie inside some allow window, or anywhere if there is no allow window,
@@ -45,7 +47,7 @@ func NewCalendar(windows []Window, load func(name string) (*time.Location, error
 		}
 	}
 	if len(list) > 0 {
-		return Calendar{}, errors.Join(list...)
+		return Calendar{}, strictjson.Join(list...)
 	}
 	return Calendar{sets: []set{all}, rules: len(windows)}, nil
 }

@@ -53,11 +53,18 @@ type faults struct {
 	list   []error
 }
 
-func (f *faults) add(field string, code Code, value any, format string, args ...any) {
+func (f *faults) add(field string, code Code, value any, format string, args ...any) *faults {
 	path := strings.TrimSuffix(f.prefix+field, ".") // a fault of the window itself has no field
 	f.list = append(f.list, &FieldError{Path: path, Code: code, Value: strictjson.Value(value), Hint: fmt.Sprintf(format, args...)})
+	return f
 }
 
-func (f *faults) err() error { return errors.Join(f.list...) }
+// reading says which other fields the fault that was added last depends on: with another value of one of them it might not be one.
+func (f *faults) reading(fields ...string) {
+	last := len(f.list) - 1
+	f.list[last] = strictjson.About(f.list[last], strictjson.Paths(strings.TrimSuffix(f.prefix, "."), fields)...)
+}
+
+func (f *faults) err() error { return strictjson.Join(f.list...) }
 
 func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }

@@ -178,7 +178,7 @@ func (s *schedule) requireAnchor(f *faults) {
 		{s.pattern.weekly && s.pattern.days == 0, "there is no BYDAY, so something must say the day"},
 	} {
 		if need.open {
-			f.add("anchor", CodeAnchorRequired, nil, "is required, a local date and time such as 2025-01-06T09:00: %s", need.what)
+			f.add("anchor", CodeAnchorRequired, nil, "is required, a local date and time such as 2025-01-06T09:00: %s", need.what).reading("rrule")
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (s *schedule) repeated(z *zone, f *faults) *repeated {
 	r.phase = floorMod(date, r.interval)
 	// Intervals prime to 7 reach every weekday; the others only ever the anchor's.
 	if r.interval%week == 0 && r.days>>weekday(date)&1 == 0 {
-		f.add("rrule", CodeEmptyWindow, nil, "INTERVAL=%d days from the anchor never reaches a day of BYDAY: move the anchor or use FREQ=WEEKLY", r.interval)
+		f.add("rrule", CodeEmptyWindow, nil, "INTERVAL=%d days from the anchor never reaches a day of BYDAY: move the anchor or use FREQ=WEEKLY", r.interval).reading("anchor", "timezone", "weekly", "from", "until") // a window of two shapes is not asked
 	}
 	return r
 }

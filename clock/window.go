@@ -201,9 +201,12 @@ func (w Window) schedule(f *faults) schedule {
 	}
 	switch {
 	case shapes == 0:
-		f.add("", CodeEmptyWindow, nil, "nothing says when the window is: give weekly, rrule, or from and until")
+		f.add("", CodeEmptyWindow, nil, "nothing says when the window is: give weekly, rrule, or from and until").reading("weekly", "rrule", "from", "until")
 	case shapes > 1:
-		f.add("", CodeRecurrenceInvalid, nil, "only one of weekly, rrule, from with until, and a recurrence can be given: write several windows instead")
+		only := f.add("", CodeRecurrenceInvalid, nil, "only one of weekly, rrule, from with until, and a recurrence can be given: write several windows instead")
+		if w.RRule != "" { // of the others, something is given whatever it says
+			only.reading("rrule")
+		}
 	}
 	if w.DurationMinutes < 0 || w.DurationMinutes > maxMinutes {
 		f.add("durationMinutes", CodeDurationInvalid, w.DurationMinutes, "must be from 1 to %d", maxMinutes)
@@ -241,7 +244,7 @@ func (w Window) schedule(f *faults) schedule {
 	}
 	if w.RRule != "" {
 		if w.DurationMinutes == 0 {
-			f.add("durationMinutes", CodeDurationInvalid, nil, "is required with rrule, at least 1")
+			f.add("durationMinutes", CodeDurationInvalid, nil, "is required with rrule, at least 1").reading("rrule")
 		}
 		s.readings = true
 		s.pattern = parseRecurrence(w.RRule, f)
@@ -264,11 +267,11 @@ func (w Window) meaningless(f *faults) {
 		given bool
 	}{{"anchor", w.Anchor != ""}, {"gap", w.Gap != ""}, {"overlap", w.Overlap != ""}} {
 		if field.given {
-			f.add(field.name, CodeRecurrenceInvalid, nil, "means nothing beside %s: leave it out", shape)
+			f.add(field.name, CodeRecurrenceInvalid, nil, "means nothing beside %s: leave it out", shape).reading("weekly", "rrule")
 		}
 	}
 	if w.Recurrence == nil && w.DurationMinutes > 0 {
-		f.add("durationMinutes", CodeDurationInvalid, w.DurationMinutes, "means nothing beside from and until: leave it out")
+		f.add("durationMinutes", CodeDurationInvalid, w.DurationMinutes, "means nothing beside from and until: leave it out").reading("weekly", "rrule")
 	}
 }
 
@@ -278,13 +281,13 @@ func (w Window) once(f *faults) {
 		at   time.Time
 	}{{"from", w.From}, {"until", w.Until}} {
 		if bound.at.IsZero() {
-			f.add(bound.name, CodeTimeInvalid, nil, "is required: a one-off window needs both ends")
+			f.add(bound.name, CodeTimeInvalid, nil, "is required: a one-off window needs both ends").reading("from", "until")
 		} else if !inRange(bound.at) {
 			f.add(bound.name, CodeTimeInvalid, stamp(bound.at), "must lie in the years 1 to 9999")
 		}
 	}
 	if !w.From.IsZero() && !w.Until.IsZero() && !w.From.Before(w.Until) {
-		f.add("until", CodeEmptyWindow, stamp(w.Until), "must be after from, %s", stamp(w.From))
+		f.add("until", CodeEmptyWindow, stamp(w.Until), "must be after from, %s", stamp(w.From)).reading("from")
 	}
 }
 
@@ -317,19 +320,19 @@ func (w *Weekly) schedule(s *schedule, hasDuration bool, f *faults) {
 	s.pattern.hours, s.pattern.minutes, s.pattern.seconds = []int64{start / 3600}, []int64{start / 60 % 60}, []int64{start % 60}
 	switch {
 	case w.End != "" && hasDuration:
-		f.add("durationMinutes", CodeDurationInvalid, nil, "the window has an end, too: weekly.end is a reading of the clock, durationMinutes is elapsed time; keep one")
+		f.add("durationMinutes", CodeDurationInvalid, nil, "the window has an end, too: weekly.end is a reading of the clock, durationMinutes is elapsed time; keep one").reading("weekly.end")
 	case w.End == "" && !hasDuration:
-		f.add("weekly.end", CodeDurationInvalid, nil, "is required, or else durationMinutes, at least 1")
+		f.add("weekly.end", CodeDurationInvalid, nil, "is required, or else durationMinutes, at least 1").reading("durationMinutes")
 	case w.End != "":
 		if s.end, ok = timeOfDay(w.End); !ok {
-			f.add("weekly.end", CodeTimeInvalid, w.End, "must be a time from 00:00 to 24:00, HH:MM or HH:MM:SS")
+			f.add("weekly.end", CodeTimeInvalid, w.End, "must be a time from 00:00 to 24:00, HH:MM or HH:MM:SS").reading("durationMinutes")
 		}
 		if s.end <= start {
 			s.end += day
 		}
 	}
 	if s.pattern.interval > 1 && !s.anchor.given {
-		f.add("anchor", CodeAnchorRequired, nil, "is required with weekly.everyWeeks above 1, to say which weeks count: give a local date and time, such as 2025-01-06T09:00")
+		f.add("anchor", CodeAnchorRequired, nil, "is required with weekly.everyWeeks above 1, to say which weeks count: give a local date and time, such as 2025-01-06T09:00").reading("weekly.everyWeeks")
 	}
 }
 

@@ -84,7 +84,7 @@ func (r Rule) Validate() error {
 			f.add("maxActiveKeys", CodeOutOfRange, k, "must be a count of at least 1; leave it out for any number")
 		}
 		if r.GroupBy == "" {
-			f.add("maxActiveKeys", CodeConflict, k, "needs groupBy, the variable whose values are counted")
+			f.add("maxActiveKeys", CodeConflict, k, "needs groupBy, the variable whose values are counted").reading("groupBy")
 		}
 	}
 	if s := r.StuckAfterSeconds; s < 0 || s > maxSeconds {
@@ -98,16 +98,28 @@ func (r Rule) Validate() error {
 
 const maxSeconds = int64(math.MaxInt64 / time.Second)
 
+// pair are those of limitType and limitValue that are given.
+func (r Rule) pair() []string {
+	var fields []string
+	if r.LimitType != "" {
+		fields = append(fields, "limitType")
+	}
+	if r.LimitValue != nil {
+		fields = append(fields, "limitValue")
+	}
+	return fields
+}
+
 func (r Rule) validateLimit(f *faults) {
 	pair := r.LimitType != "" || r.LimitValue != nil
 	switch {
 	case !r.Limit.IsZero() && pair:
-		f.add("limit", CodeConflict, r.Limit, "must not be given together with limitType and limitValue: write one of them")
+		f.add("limit", CodeConflict, r.Limit, "must not be given together with limitType and limitValue: write one of them").reading(r.pair()...)
 		return
 	case !r.Limit.IsZero():
 		return
 	case !pair:
-		f.add("limit", CodeRequired, nil, "is required, or limitType and limitValue: %s; 0 pauses", hintLimit)
+		f.add("limit", CodeRequired, nil, "is required, or limitType and limitValue: %s; 0 pauses", hintLimit).reading("limitType", "limitValue")
 		return
 	}
 	bound, hint := int64(maxCount), hintCount
@@ -116,14 +128,14 @@ func (r Rule) validateLimit(f *faults) {
 	case "percentage":
 		bound, hint = maxPercent, "must be a whole number from 0 to 1000, in percent"
 	case "":
-		f.add("limitType", CodeRequired, nil, `is required beside limitValue: "count" or "percentage"`)
+		f.add("limitType", CodeRequired, nil, `is required beside limitValue: "count" or "percentage"`).reading("limit", "limitValue")
 	default:
-		f.add("limitType", CodeUnknownValue, r.LimitType, `must be "count" or "percentage"`)
+		f.add("limitType", CodeUnknownValue, r.LimitType, `must be "count" or "percentage"`).reading("limit")
 	}
 	if r.LimitValue == nil {
-		f.add("limitValue", CodeRequired, nil, "is required beside limitType: %s", hint)
+		f.add("limitValue", CodeRequired, nil, "is required beside limitType: %s", hint).reading("limit", "limitType")
 	} else if v := *r.LimitValue; v < 0 || v > bound {
-		f.add("limitValue", CodeOutOfRange, v, "%s", hint)
+		f.add("limitValue", CodeOutOfRange, v, "%s", hint).reading("limit", "limitType")
 	}
 }
 
@@ -151,8 +163,8 @@ func (r Rule) ValidateShared(first Rule) error {
 	}
 	var f faults
 	equal := func(path string, value, want any) {
-		if value != want {
-			f.add(path, CodeConflict, value, "must be %s as in the first rule of the shared pool %q", strictjson.Value(want), r.SharedPool)
+		if value != want { // and both are valid: what makes a rule contradict itself, such as a limit that is given twice, leaves nothing to compare
+			f.add(path, CodeConflict, value, "must be %s as in the first rule of the shared pool %q", strictjson.Value(want), r.SharedPool).reading("sharedPool", "limit", "limitType", "limitValue", "groupBy", "maxActiveKeys")
 		}
 	}
 	allowance := func(l Limit) Limit { // one that is not written is 0

@@ -12,6 +12,7 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
@@ -106,7 +107,8 @@ func (s *PolicySet) custom(id string) CustomRule {
 
 type compiledPolicy struct {
 	id       string
-	path     string // such as [1]; empty if it was compiled alone
+	from     []string // the paths of the fields that the id was made of
+	path     string   // such as [1]; empty if it was compiled alone
 	selector Matcher
 	rules    []*compiledRule
 
@@ -167,30 +169,34 @@ func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySe
 	return compile(policies, len(policies) > 1, nil, compiler, options)
 }
 
-// compile is Compile for policies of a list or for one alone, of which the faults were refused already. What follows from them is not reported again.
-func compile(policies []Policy, listed bool, refused []error, compiler Compiler, options []Option) (*PolicySet, error) {
+// compile is Compile for policies of a list or for one alone, in the document of which the faults in refused were found already. What may only follow from these
+// is not reported.
+func compile(policies []Policy, listed bool, refused error, compiler Compiler, options []Option) (*PolicySet, error) {
 	set := &PolicySet{compiler: compiler}
 	for _, option := range options {
 		option(set)
 	}
-	c := compilation{compiler: compiler, load: set.load, zones: map[string]*time.Location{}, ruleIDs: map[string]string{}, refused: newRefusals(refused)}
+	c := compilation{compiler: compiler, load: set.load, zones: map[string]*time.Location{}, ruleIDs: map[string]origin{}}
 	if compiler == nil {
 		c.add("", CodeRequired, nil, "a compiler is needed: pass the *selector.Env of package selector")
 		return nil, c.err()
 	}
-	policyIDs := map[string]string{}
+	policyIDs := map[string]origin{}
 	for i, p := range policies {
 		path := ""
 		if listed {
 			path = fmt.Sprintf("[%d]", i)
 		}
 		p.validate(path, &c.faults)
-		id := cmp.Or(p.ID, p.Name)
-		if first, taken := policyIDs[id]; taken && id != "" {
-			c.add(join(path, "id"), CodeDuplicate, id, "is the id of %s too: ids are unique, and a missing one is the name", first)
+		id, from := cmp.Or(p.ID, p.Name), []string{join(path, "id")}
+		if p.ID == "" {
+			from = append(from, join(path, "name"))
 		}
-		policyIDs[id] = path
-		compiled := c.policy(path, id, p)
+		if first, taken := policyIDs[id]; taken && id != "" {
+			c.add(join(path, "id"), CodeDuplicate, id, "is the id of %s too: ids are unique, and a missing one is the name", first.at).reading(slices.Concat(from, first.fields)...)
+		}
+		policyIDs[id] = origin{at: path, fields: from}
+		compiled := c.policy(path, id, from, p)
 		if p.Enabled == nil || *p.Enabled {
 			set.policies = append(set.policies, compiled)
 		} else {
@@ -202,7 +208,7 @@ func compile(policies []Policy, listed bool, refused []error, compiler Compiler,
 	slices.SortStableFunc(set.disabled, byID)
 	c.sharedPools(set)
 	c.customs(set)
-	if err := errors.Join(append(slices.Clip(refused), c.refused.others(c.list)...)...); err != nil {
+	if err := errors.Join(append(leaves(fieldErrors(refused)), newRefusals(refused).others(c.err())...)...); err != nil {
 		return nil, err
 	}
 	set.zones = c.zones
@@ -222,8 +228,14 @@ type compilation struct {
 	compiler Compiler
 	load     func(name string) (*time.Location, error)
 	zones    map[string]*time.Location
-	ruleIDs  map[string]string // id → path of the rule that has it
-	refused  refusals
+	ruleIDs  map[string]origin // by id
+}
+
+// origin is where an id comes from: the path of what has it, and of the fields that it was made of.
+type origin struct {
+	at     string
+	fields []string        // the id itself, and more if it is derived
+	policy *compiledPolicy // of a rule
 }
 
 // The variables that an expression may read, by the place where it stands.
@@ -253,31 +265,36 @@ func (c *compilation) expression(path, text string, places ...string) Matcher {
 	return matcher
 }
 
-func (c *compilation) policy(path, id string, p Policy) *compiledPolicy {
+func (c *compilation) policy(path, id string, from []string, p Policy) *compiledPolicy {
 	compiled := &compiledPolicy{
 		id:       id,
+		from:     from,
 		path:     path,
 		selector: c.expression(join(path, "selector"), p.Selector, ofDeployment, ofResource, ofEnv),
 	}
 	ordinals := map[RuleKind]int{}
 	for i, rule := range p.Rules {
 		kind := rule.Kind()
+		at := join(path, fmt.Sprintf("rules[%d]", i))
 		if kind == "" {
 			continue // reported by Validate
 		}
-		at := join(path, fmt.Sprintf("rules[%d]", i))
 		r := c.rule(join(at, string(kind)), rule)
 		r.id, r.kind, r.createdAt, r.policy = rule.ID, kind, rule.CreatedAt, compiled
 		if r.derived = r.id == ""; r.derived {
 			r.id = textkey.Join(id, string(kind), strconv.Itoa(ordinals[kind]))
 		}
 		ordinals[kind]++
-		if first, taken := c.ruleIDs[r.id]; taken && rule.ID != "" && !strings.HasPrefix(first, join(path, "rules[")) {
-			c.add(join(at, "id"), CodeDuplicate, r.id, "is the id of %s too: ids are unique among all policies", first)
-		} else if taken && rule.ID == "" && id != "" { // a policy without a name is a fault already
-			c.add(at, CodeDuplicate, r.id, "is derived as its id, and is the id of %s: give it an id of its own", first)
+		own := []string{join(at, "id")}
+		if r.derived {
+			own = append(append(own, from...), anyKind(path)) // their ordinals are among those of a kind
 		}
-		c.ruleIDs[r.id] = at
+		if first, taken := c.ruleIDs[r.id]; taken && rule.ID != "" && (first.policy != compiled || len(first.fields) > 1) { // Validate reports those that are given in one policy
+			c.add(join(at, "id"), CodeDuplicate, r.id, "is the id of %s too: ids are unique among all policies", first.at).reading(first.fields...)
+		} else if taken && rule.ID == "" && id != "" { // a policy without a name is a fault already
+			c.add(at, CodeDuplicate, r.id, "is derived as its id, and is the id of %s: give it an id of its own", first.at).reading(slices.Concat(own, first.fields)...)
+		}
+		c.ruleIDs[r.id] = origin{at, own, compiled}
 		compiled.rules = append(compiled.rules, r)
 		switch kind {
 		case KindBracket:
@@ -408,11 +425,11 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 func (c *compilation) customs(set *PolicySet) {
 	seen := map[string]bool{}
 	for _, rule := range set.customs {
-		switch at, taken := c.ruleIDs[rule.ID()]; {
+		switch own, taken := c.ruleIDs[rule.ID()]; {
 		case rule.ID() == "":
 			c.add("", CodeRequired, nil, "a rule given by WithRule has no id: verdicts name it")
 		case taken:
-			c.add("", CodeDuplicate, rule.ID(), "is the id of %s and of a rule given by WithRule: ids are unique", at)
+			c.add("", CodeDuplicate, rule.ID(), "is the id of %s and of a rule given by WithRule: ids are unique", own.at).reading(own.fields...)
 		case seen[rule.ID()]:
 			c.add("", CodeDuplicate, rule.ID(), "is the id of two rules given by WithRule: ids are unique")
 		}
@@ -420,7 +437,7 @@ func (c *compilation) customs(set *PolicySet) {
 	}
 }
 
-// sharedPools refuses rules that share a pool and disagree about it.
+// sharedPools refuses rules that share a pool and disagree about it. Those of disabled policies share nothing.
 func (c *compilation) sharedPools(set *PolicySet) {
 	first := map[string]*compiledRule{}
 	for _, p := range set.policies {
@@ -429,16 +446,25 @@ func (c *compilation) sharedPools(set *PolicySet) {
 			if name == "" {
 				continue
 			}
-			// Where a rule has a fault of its own, nobody can say what it meant the pool to be.
-			if of, taken := first[name]; r.pool.Validate() == nil && !c.refused.within(r.path) {
-				if taken {
-					c.under(r.path, r.pool.ValidateShared(*of.pool))
-				} else {
-					first[name] = r
+			enabled := join(p.path, "enabled")
+			of, taken := first[name]
+			switch {
+			case r.pool.Validate() != nil: // nobody can say what it meant the pool to be
+			case !taken:
+				first[name] = r
+			default:
+				for _, fault := range strictjson.Faults(r.pool.ValidateShared(*of.pool)) {
+					fields := append(fault.Fields, fault.Path)
+					fields = slices.Concat(strictjson.Paths(r.path, fields), strictjson.Paths(of.path, fields), []string{enabled, join(of.policy.path, "enabled")})
+					if of.policy != p { // their ids say which is first
+						fields = slices.Concat(fields, p.from, of.policy.from)
+					}
+					c.under(r.path, fault.Err)
+					c.reading(fields...)
 				}
 			}
-			if at, taken := c.ruleIDs[name]; taken {
-				c.add(join(r.path, "sharedPool"), CodeDuplicate, name, "is the id of %s, whose own pool has this name: choose another one", at)
+			if own, taken := c.ruleIDs[name]; taken {
+				c.add(join(r.path, "sharedPool"), CodeDuplicate, name, "is the id of %s, whose own pool has this name: choose another one", own.at).reading(append([]string{enabled}, own.fields...)...)
 			}
 		}
 	}

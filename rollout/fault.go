@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,8 +56,16 @@ type targetFault struct {
 	field  string // empty: the target itself
 }
 
-func (f *faults) add(path string, code Code, value any, format string, args ...any) {
+func (f *faults) add(path string, code Code, value any, format string, args ...any) *faults {
 	f.list = append(f.list, &FieldError{Path: path, Code: code, Value: strictjson.Value(value), Hint: fmt.Sprintf(format, args...)})
+	return f
+}
+
+// reading says which other fields the fault that was added last depends on, by their paths: with another value of one of them it might not be one. [Load] leaves
+// the fault out where one of them was refused. Its own field need not be said, and neither what that is a part of.
+func (f *faults) reading(paths ...string) {
+	last := len(f.list) - 1
+	f.list[last] = strictjson.About(f.list[last], paths...)
 }
 
 // addOf is add for a field of a target, or for the target itself. [faults.place] finds out which one of the host's list it is.
@@ -105,6 +112,7 @@ func (f *faults) place(targets []Target, left func(t *Target) bool, host []Targe
 func (f *faults) under(path string, err error) {
 	for _, fault := range strictjson.Faults(err) {
 		f.list = append(f.list, &FieldError{Path: join(path, fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint, Err: fault.Err})
+		f.reading(strictjson.Paths(path, fault.Fields)...)
 	}
 }
 
@@ -137,7 +145,7 @@ func oneOf[T ~string](f *faults, path string, value T, known ...T) {
 	f.add(path, CodeUnknownValue, value, "must be %s", strictjson.Choice(known...))
 }
 
-func (f *faults) err() error { return errors.Join(f.list...) }
+func (f *faults) err() error { return strictjson.Join(f.list...) }
 
 // maxFaults is how many faults of a snapshot a person can read: a fleet of a million may have a million.
 const maxFaults = 20
@@ -145,7 +153,7 @@ const maxFaults = 20
 // few reports the first faults, and how many more there are.
 func (f *faults) few() error {
 	if more := len(f.list) - maxFaults; more > 0 {
-		return errors.Join(append(slices.Clip(f.list[:maxFaults]), fmt.Errorf("and %d more faults", more))...)
+		return strictjson.Join(append(slices.Clip(f.list[:maxFaults]), fmt.Errorf("and %d more faults", more))...)
 	}
 	return f.err()
 }

@@ -1,9 +1,7 @@
 package rollout
 
 import (
-	"errors"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -19,95 +17,63 @@ func Load(data []byte, compiler Compiler, options ...Option) (*PolicySet, error)
 	if policies == nil && err != nil {
 		return nil, fieldErrors(err)
 	}
-	return compile(policies, listed, leaves(fieldErrors(err)), compiler, options)
+	return compile(policies, listed, err, compiler, options)
 }
 
-// refusals are the places of a document where something was refused before it was checked.
-type refusals struct {
-	values  map[string]bool     // paths of what could not be read: it is absent now, or empty
-	fields  map[string][]string // path of an object → its fields of which that is true
-	unknown map[string][]string // path of an object → what was said of its unknown fields, one of which may be the one that is missed
-	inside  map[string]bool     // paths of everything that holds something refused
-}
+// refusals are the fields of a document whose values nobody knows, because reading refused them, by their paths. false: the field is given twice, and of faults
+// inside of it the first value counts.
+//
+// Tempting: to look in the hint of a fault for the names of refused fields. Hints mention fields that they do not depend on, and the other way round; so whoever
+// finds a fault says what it depends on, see [faults.reading], and strictjson says what an unknown field may stand for.
+type refusals map[string]bool
 
-func newRefusals(list []error) refusals {
-	r := refusals{map[string]bool{}, map[string][]string{}, map[string][]string{}, map[string]bool{}}
-	for _, err := range list {
-		var fault *FieldError
-		if !errors.As(err, &fault) {
-			continue
+func newRefusals(err error) refusals {
+	r := refusals{}
+	refuse := func(path string) {
+		r[path] = true
+		at := strings.LastIndexByte(path, '[') + 1
+		if end := strings.IndexByte(path[at:], ']'); at > 0 && (path[at+end+1:] == "" || path[at+end+1:] == "."+strictjson.AnyField) {
+			r[path[:at]+strictjson.AnyField+path[at+end:]] = true // any entry of the list
 		}
-		around(fault.Path, func(outer string) { r.inside[outer] = true })
-		parent, name := parted(fault.Path)
-		if fault.Code == CodeUnknownField {
-			r.unknown[parent] = append(r.unknown[parent], fault.Hint)
-			continue
+	}
+	for _, fault := range strictjson.Faults(err) {
+		switch fault.Code {
+		case strictjson.CodeUnknownField:
+			for _, meant := range fault.Fields {
+				refuse(meant)
+			}
+		case strictjson.CodeDuplicate:
+			if _, known := r[fault.Path]; !known {
+				r[fault.Path] = false
+			}
+		default:
+			refuse(fault.Path)
 		}
-		r.values[fault.Path] = r.values[fault.Path] || fault.Code != CodeDuplicate
-		r.fields[parent] = append(r.fields[parent], name)
 	}
 	return r
 }
 
-// around visits a path and all that it is inside of, from the inside out, the document excepted.
-func around(path string, visit func(outer string)) {
-	for path != "" {
-		visit(path)
-		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+// hides reports whether a field was refused, or is inside of one that was, to a fault at some path.
+func (r refusals) hides(field, at string) bool {
+	for outer := field; ; outer = outer[:max(0, strings.LastIndexAny(outer, ".["))] {
+		wholly, refused := r[outer]
+		inside := outer != field && (strings.HasPrefix(at, outer+".") || strings.HasPrefix(at, outer+"["))
+		if refused && (wholly || !inside) {
+			return true
+		}
+		if outer == "" {
+			return false
+		}
 	}
 }
 
-// parted is the path of the object that a field is of, and the name of the field.
-func parted(path string) (parent, name string) {
-	at := strings.LastIndexByte(path, '.')
-	return path[:max(0, at)], path[at+1:]
-}
-
-// within reports whether something was refused inside of a path.
-func (r refusals) within(path string) bool { return r.inside[path] }
-
-// others leaves out the faults that may only follow from what was refused.
-func (r refusals) others(list []error) []error {
+// others are the faults that do not depend on what was refused.
+func (r refusals) others(err error) []error {
 	var rest []error
-	for _, err := range list {
-		var fault *FieldError
-		if !errors.As(err, &fault) || !r.explain(fault) {
-			rest = append(rest, err)
+	for _, fault := range strictjson.Faults(err) {
+		if !slices.ContainsFunc(append(fault.Fields, fault.Path), func(field string) bool { return r.hides(field, fault.Path) }) {
+			rest = append(rest, fault.Err)
 		}
 	}
 	return rest
-}
-
-// explain reports whether a fault may follow from what was refused: it is there or inside, it is a rule without a kind that has an unknown field, it misses a
-// field for which an unknown one probably stands, or it speaks of a field beside it that was refused, as "is required unless readinessMode is immediate" does.
-func (r refusals) explain(fault *FieldError) bool {
-	_, there := r.values[fault.Path]
-	parent, name := parted(fault.Path)
-	meant := func(hint string) bool { return strings.Contains(hint, strconv.Quote(name)) }
-	explained := there || r.values[""] || fault.Code == CodeRequired && fault.Path != "" && (len(r.unknown[fault.Path]) > 0 || slices.ContainsFunc(r.unknown[parent], meant))
-	around(fault.Path, func(outer string) {
-		explained = explained || r.values[outer]
-		if parent, _ := parted(outer); fault.Code != CodeExpression {
-			for _, name := range r.fields[parent] {
-				explained = explained || speaks(fault.Hint, name)
-			}
-		}
-	})
-	return explained
-}
-
-// speaks reports whether a text has a word.
-func speaks(text, word string) bool {
-	letter := func(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
-	for from := 0; word != ""; {
-		at := strings.Index(text[from:], word)
-		if at < 0 {
-			return false
-		}
-		at += from
-		if from = at + len(word); (at == 0 || !letter(text[at-1])) && (from == len(text) || !letter(text[from])) {
-			return true
-		}
-	}
-	return false
 }

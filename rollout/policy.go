@@ -148,7 +148,7 @@ func (p Policy) validate(path string, f *faults) {
 		rule.validate(at, f)
 		if rule.ID != "" {
 			if first, taken := ids[rule.ID]; taken {
-				f.add(join(at, "id"), CodeDuplicate, rule.ID, "is the id of rules[%d] too: ids are unique", first)
+				f.add(join(at, "id"), CodeDuplicate, rule.ID, "is the id of rules[%d] too: ids are unique", first).reading(join(path, fmt.Sprintf("rules[%d].id", first)))
 			} else {
 				ids[rule.ID] = i
 			}
@@ -167,23 +167,28 @@ func (p Policy) validate(path string, f *faults) {
 		f.add(join(path, fmt.Sprintf("rules[%d].%s", i, KindBracket)), CodeDuplicate, nil, "must be in a second policy: a policy has at most one bracket, and rules[%d] is one", brackets[0])
 	}
 	for _, i := range order {
-		p.Rules[i].GradualRollout.validateOrder(join(path, fmt.Sprintf("rules[%d].%s", i, KindGradualRollout)), len(brackets) > 0, f)
+		p.Rules[i].GradualRollout.validateOrder(join(path, fmt.Sprintf("rules[%d].%s", i, KindGradualRollout)), len(brackets) > 0, anyKind(path), f)
 	}
 }
 
+// anyKind is the path of any kind of any rule of a policy: what depends on the kinds of all rules reads it.
+func anyKind(path string) string {
+	return join(path, "rules["+strictjson.AnyField+"]."+strictjson.AnyField)
+}
+
 // validateOrder checks the order against the presence of a bracket in the policy: its members must share one turn on a resource.
-func (g *GradualRollout) validateOrder(path string, bracketed bool, f *faults) {
+func (g *GradualRollout) validateOrder(path string, bracketed bool, kinds string, f *faults) {
 	switch key := join(path, "orderKey"); {
 	case bracketed && g.OrderKey == OrderByTarget:
 		f.add(key, CodeConflict, OrderByTarget, "gives the members of a bracket different turns on one resource: use %q or %q", OrderByBracket, OrderByResource)
 	case !bracketed && g.OrderKey == OrderByBracket:
-		f.add(key, CodeConflict, OrderByBracket, "needs a %s rule in the same policy: add one, or use %q", KindBracket, OrderByTarget)
+		f.add(key, CodeConflict, OrderByBracket, "needs a %s rule in the same policy: add one, or use %q", KindBracket, OrderByTarget).reading(kinds)
 	}
 	switch salt := join(path, "orderSalt"); {
 	case bracketed && g.OrderSalt == SaltByVersion:
 		f.add(salt, CodeConflict, SaltByVersion, "gives the members of a bracket different turns on one resource: use %q or %q", SaltNone, SaltByGroup)
 	case !bracketed && g.OrderSalt == SaltByGroup:
-		f.add(salt, CodeConflict, SaltByGroup, "needs a %s rule in the same policy: use %q or %q", KindBracket, SaltNone, SaltByVersion)
+		f.add(salt, CodeConflict, SaltByGroup, "needs a %s rule in the same policy: use %q or %q", KindBracket, SaltNone, SaltByVersion).reading(kinds)
 	}
 }
 
@@ -197,7 +202,7 @@ func (r Rule) validate(path string, f *faults) {
 	}
 	switch held {
 	case 0:
-		f.add(path, CodeRequired, nil, "must hold one kind of rule, such as %s or %s", KindBracket, KindConcurrency)
+		f.add(path, CodeRequired, nil, "must hold one kind of rule, such as %s or %s", KindBracket, KindConcurrency).reading(join(path, strictjson.AnyField))
 	case 1:
 	default:
 		f.add(path, CodeConflict, nil, "must hold only one kind of rule, and holds %d: make a rule of each", held)
@@ -282,17 +287,17 @@ func (g GradualRollout) Validate() error {
 	known := g.RolloutType.known() // else nobody can say which fields belong to it
 	switch growth := g.PositionGrowthFactor; {
 	case g.RolloutType == Exponential && growth == 0:
-		f.add("positionGrowthFactor", CodeRequired, nil, "is required with rolloutType %s: at least 1", Exponential)
+		f.add("positionGrowthFactor", CodeRequired, nil, "is required with rolloutType %s: at least 1", Exponential).reading("rolloutType")
 	case g.RolloutType == Exponential && growth < 1:
-		f.add("positionGrowthFactor", CodeOutOfRange, growth, "must be at least 1")
+		f.add("positionGrowthFactor", CodeOutOfRange, growth, "must be at least 1").reading("rolloutType")
 	case known && g.RolloutType != Exponential && growth != 0:
-		f.add("positionGrowthFactor", CodeConflict, growth, "must be left out unless rolloutType is %s", Exponential)
+		f.add("positionGrowthFactor", CodeConflict, growth, "must be left out unless rolloutType is %s", Exponential).reading("rolloutType")
 	}
 	switch {
 	case g.RolloutType == Waves && len(g.Waves) == 0:
-		f.add("waves", CodeRequired, nil, "is required with rolloutType %s: at least one size", Waves)
+		f.add("waves", CodeRequired, nil, "is required with rolloutType %s: at least one size", Waves).reading("rolloutType")
 	case known && g.RolloutType != Waves && len(g.Waves) != 0:
-		f.add("waves", CodeConflict, nil, "must be left out unless rolloutType is %s", Waves)
+		f.add("waves", CodeConflict, nil, "must be left out unless rolloutType is %s", Waves).reading("rolloutType")
 	}
 	for i, size := range g.Waves {
 		at := fmt.Sprintf("waves[%d]", i)

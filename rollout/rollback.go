@@ -21,7 +21,7 @@ type Rollback struct {
 func (r Rollback) Validate() error {
 	var f faults
 	if len(r.OnJobStatuses) == 0 && !r.OnVerificationFailure {
-		f.add("onJobStatuses", CodeRequired, nil, "nothing triggers the rule: name at least one status, or set onVerificationFailure")
+		f.add("onJobStatuses", CodeRequired, nil, "nothing triggers the rule: name at least one status, or set onVerificationFailure").reading("onVerificationFailure")
 	}
 	for i, status := range r.OnJobStatuses {
 		at := fmt.Sprintf("onJobStatuses[%d]", i)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // DeploymentWindow lets jobs start while a window is open, or with allowWindow false while it is closed. The windows of one policy form one
@@ -90,27 +91,24 @@ func (c *compilation) window(path string, r *compiledRule, own DeploymentWindow)
 	}
 	r.window = &own
 	calendar, err := clock.NewCalendar([]clock.Window{own.Window}, c.zone)
-	type place struct{ path, hint string }
-	known := map[place]bool{} // faults that Policy.Validate reports: it sees all but those of zones
-	for _, one := range leaves(own.Window.Validate()) {
-		var fault *clock.FieldError
-		if errors.As(one, &fault) {
-			known[place{fault.Path, fault.Hint}] = true
-		}
+	sound := own.Window.Validate() == nil
+	below := func(field string) string {
+		return join(path, strings.TrimPrefix(strings.TrimPrefix(field, "windows[0]"), "."))
 	}
-	for _, one := range leaves(err) {
-		var fault *clock.FieldError
-		if !errors.As(one, &fault) {
-			c.under(path, one)
-			continue
+	for _, fault := range strictjson.Faults(err) {
+		zone := Code(fault.Code) == Code(clock.CodeTimezoneUnknown)
+		if !sound && (!zone || own.Timezone == "Local") {
+			continue // Policy.Validate reports it: of a window with other faults, this finds no more than a zone that is none
 		}
-		if field := strings.TrimPrefix(strings.TrimPrefix(fault.Path, "windows[0]"), "."); !known[place{field, fault.Hint}] {
-			hint := fault.Hint
-			if c.load == nil && fault.Code == clock.CodeTimezoneUnknown { // it may well be one
-				hint = "cannot be looked up: Compile and Load know UTC alone, unless they are given WithZones(time.LoadLocation)"
-			}
-			c.list = append(c.list, &FieldError{Path: join(path, field), Code: Code(fault.Code), Value: fault.Value, Hint: hint, Err: fault})
+		if c.load == nil && zone { // it may well be one
+			fault.Hint = "cannot be looked up: Compile and Load know UTC alone, unless they are given WithZones(time.LoadLocation)"
 		}
+		c.list = append(c.list, &FieldError{Path: below(fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint, Err: fault.Err})
+		var fields []string
+		for _, field := range fault.Fields {
+			fields = append(fields, below(field))
+		}
+		c.reading(fields...)
 	}
 	r.calendar = calendar
 }

@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -15,7 +16,14 @@ type Error struct {
 	Value string // the offending value, if the type's own decoder says so
 	Hint  string // what is wrong, and what to write instead
 	Err   error  // the error of the type's own decoder, if that found the fault, or of the JSON scanner; nil otherwise
+
+	// Fields are the paths of other fields. With another value of one of them the fault might not be one; or, of an unknown field, they are those for which
+	// it may stand: all are absent from the document, and the first is [AnyField] of the object.
+	Fields []string
 }
+
+// AnyField is in a path the name of any field that an object has, or could have.
+const AnyField = "*"
 
 // The kinds of faults that a document can have. Packages use these words for their own codes.
 const (
@@ -31,12 +39,63 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// about is a fault and the other fields that it depends on, until it is joined to others.
+type about struct {
+	error
+	fields []string
+}
+
+func (a *about) Unwrap() error { return a.error }
+
+// About says which other fields a fault depends on: their paths, relative to what its own path is relative to. Only [Faults] finds them again, after [Join]. A
+// FieldError has no place for them: it belongs to the callers of its package, who compare and print it.
+func About(fault error, fields ...string) error {
+	if len(fields) == 0 {
+		return fault
+	}
+	return &about{fault, fields}
+}
+
+// joined is what errors.Join makes of faults, with what [About] said of them.
+type joined struct {
+	list   []error
+	fields [][]string // by index
+}
+
+func (j *joined) Error() string   { return errors.Join(j.list...).Error() }
+func (j *joined) Unwrap() []error { return j.list }
+
+// Join is errors.Join of faults, some of which come from [About]. To callers they are what they were before.
+func Join(faults ...error) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	j := &joined{make([]error, len(faults)), make([][]string, len(faults))}
+	for i, fault := range faults {
+		for own, ok := fault.(*about); ok; own, ok = fault.(*about) {
+			fault, j.fields[i] = own.error, append(j.fields[i], own.fields...)
+		}
+		j.list[i] = fault
+	}
+	return j
+}
+
 // Faults returns the faults that an error is made of, in order; none of nil. It takes joined errors apart and knows an [*Error] and the
 // FieldError of every package: these have the fields Path, Code, Value and Hint, and are read by name, because each package documents a
 // type of its own. Any other error becomes the hint of a fault of the type.
 func Faults(err error) []Error {
 	if err == nil {
 		return nil
+	}
+	if own, ok := err.(*joined); ok {
+		var faults []Error
+		for i, one := range own.list {
+			for _, fault := range Faults(one) {
+				fault.Fields = append(slices.Clip(fault.Fields), own.fields[i]...)
+				faults = append(faults, fault)
+			}
+		}
+		return faults
 	}
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
 		var faults []Error
@@ -94,6 +153,18 @@ func Path(path, inner string) string {
 		return path + inner
 	}
 	return path + "." + inner
+}
+
+// Paths continues a path by each of some others.
+func Paths(path string, inner []string) []string {
+	if path == "" || len(inner) == 0 {
+		return inner
+	}
+	all := make([]string, len(inner))
+	for i, one := range inner {
+		all[i] = Path(path, one)
+	}
+	return all
 }
 
 // Text joins the parts of a fault as every package prints them, "path: value: hint", without those that are empty.

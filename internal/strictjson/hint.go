@@ -135,11 +135,11 @@ func Whole(raw json.RawMessage, unit time.Duration) (n int64, ok bool) {
 }
 
 // remedy says where a field belongs that the struct does not have: into a struct around it or just inside it, as when the indentation of YAML
-// is wrong, or that it is mistyped.
-func (w *walk) remedy(name string, fields map[string]reflect.Type) string {
+// is wrong, or that it is mistyped; and which fields it may have been meant to be, whether they are there or not.
+func (w *walk) remedy(path, name string, fields map[string]reflect.Type) (hint string, meant []string) {
 	for _, s := range slices.Backward(w.around) {
 		if _, ok := s.fields[name]; ok {
-			return fmt.Sprintf("; it stands beside %q", s.inside)
+			return fmt.Sprintf("; it stands beside %q", s.inside), []string{Path(s.path, name)}
 		}
 	}
 	var inside []string
@@ -154,12 +154,12 @@ func (w *walk) remedy(name string, fields map[string]reflect.Type) string {
 		}
 	}
 	if len(inside) == 1 {
-		return fmt.Sprintf("; did you mean %q?", inside[0]+"."+name)
+		return fmt.Sprintf("; did you mean %q?", inside[0]+"."+name), []string{Path(path, inside[0]), Path(path, inside[0]+"."+name)}
 	}
 	if near := nearest(name, fields); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
+		return fmt.Sprintf("; did you mean %q?", near), []string{Path(path, near)}
 	}
-	return ""
+	return "", nil
 }
 
 // nearest is the known name that a mistyped one probably stands for, or empty: the only one that begins with it, or else the one with the fewest

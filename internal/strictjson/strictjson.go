@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,9 +40,12 @@ func thoroughly(data []byte, dst any) error {
 	if err := syntax(data); err != nil {
 		return err
 	}
-	w := walk{}
+	w := walk{given: map[string]bool{}}
 	w.value("", data, reflect.TypeOf(dst).Elem())
 	if len(w.faults) > 0 {
+		for _, fault := range w.unknown {
+			fault.Fields = slices.DeleteFunc(fault.Fields, func(path string) bool { return w.given[path] })
+		}
 		return errors.Join(w.faults...)
 	}
 	// The walk accepts no more than encoding/json does, so this fills dst completely or, at worst, reports what the walk overlooked.
@@ -101,12 +105,15 @@ func position(data []byte, offset int) (line, column int) {
 
 // walk compares a document with a type. Its input is valid JSON.
 type walk struct {
-	faults []error
-	around []scope // the structs around the present value, outermost first
+	faults  []error
+	around  []scope         // the structs around the present value, outermost first
+	given   map[string]bool // paths of the fields that are there
+	unknown []*Error        // the faults of fields that there are not
 }
 
 // scope is a struct that the walk is inside of, and the name of its field through which the walk went.
 type scope struct {
+	path   string
 	typ    reflect.Type
 	fields map[string]reflect.Type
 	inside string
@@ -119,7 +126,7 @@ func (w *walk) fault(path, code, format string, args ...any) {
 // foreign reports an error of a type's own decoder, continuing the paths of faults that this package found inside it.
 func (w *walk) foreign(path string, err error) {
 	for _, fault := range Faults(err) {
-		fault.Path = Path(path, fault.Path)
+		fault.Path, fault.Fields = Path(path, fault.Path), Paths(path, fault.Fields)
 		w.faults = append(w.faults, &fault)
 	}
 }
@@ -254,12 +261,15 @@ func (w *walk) object(path string, raw json.RawMessage, typ reflect.Type) {
 	fields := fieldsOf(typ)
 	w.members(path, raw, func(at, name string, value json.RawMessage) {
 		if field, ok := fields[name]; ok {
-			w.around = append(w.around, scope{typ, fields, name})
+			w.given[at] = true
+			w.around = append(w.around, scope{path, typ, fields, name})
 			w.value(at, value, field)
 			w.around = w.around[:len(w.around)-1]
 			return
 		}
-		w.fault(at, CodeUnknownField, "unknown field%s", w.remedy(name, fields))
+		remedy, meant := w.remedy(path, name, fields)
+		fault := &Error{Path: at, Code: CodeUnknownField, Hint: "unknown field" + remedy, Fields: append([]string{Path(path, AnyField)}, meant...)}
+		w.faults, w.unknown = append(w.faults, fault), append(w.unknown, fault)
 	})
 }
 

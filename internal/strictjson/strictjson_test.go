@@ -240,9 +240,56 @@ func TestFaultsOfOthers(t *testing.T) {
 	} {
 		faults := strictjson.Faults(errors.Join(row.err))
 		row.want.Err = row.err
-		if len(faults) != 1 || faults[0] != row.want {
+		if len(faults) != 1 || !reflect.DeepEqual(faults[0], row.want) {
 			t.Errorf("%s: got %+v", row.why, faults)
 		}
+	}
+}
+
+// TestMeant: a field that there is not says which ones it may stand for, those that are there excepted; first of all any field of its object.
+func TestMeant(t *testing.T) {
+	for _, row := range []struct {
+		why, in string
+		want    []string
+	}{
+		{"nobody knows it", `{"qqqqq":1}`, []string{"*"}},
+		{"mistyped", `{"parts":[{"nam":1}]}`, []string{"parts[0].*", "parts[0].name"}},
+		{"but not the one that is there, before it or behind", `{"parts":[{"nam":1,"name":"a"},{"name":"b","nam":1}]}`, []string{"parts[0].*", "parts[1].*"}},
+		{"one level too deep", `{"parts":[{"limitValue":1}]}`, []string{"parts[0].*", "limitValue"}},
+		{"unless it is there", `{"parts":[{"limitValue":1}],"limitValue":2}`, []string{"parts[0].*"}},
+		{"one level too high: what it should be in is not there either", `{"seed":1}`, []string{"*", "extra", "extra.seed"}},
+		{"or it is", `{"extra":{},"seed":1}`, []string{"*", "extra.seed"}},
+		{"inside a type that decodes by itself", `{"nested":{"shar":1}}`, []string{"nested.*", "nested.share"}},
+		{"in an object of an odd name", `{"next":{"a.b":1}}`, []string{"next.*"}},
+	} {
+		var dst rule
+		var got []string
+		for _, fault := range strictjson.Faults(strictjson.Unmarshal([]byte(row.in), &dst)) {
+			got = append(got, fault.Fields...)
+		}
+		if !reflect.DeepEqual(got, row.want) {
+			t.Errorf("%s: got %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
+// TestAbout: what a fault depends on is found again where faults are joined, however often, and nowhere else.
+func TestAbout(t *testing.T) {
+	one, two := &coded{"a", "odd", "5", "must be even"}, &coded{"b", "odd", "7", "must be even"}
+	err := errors.Join(strictjson.Join(strictjson.About(strictjson.About(one, "x"), "y"), strictjson.About(two)), errColour)
+	var got [][]string
+	for _, fault := range strictjson.Faults(err) {
+		got = append(got, fault.Fields)
+	}
+	if want := [][]string{{"y", "x"}, nil, nil}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	joined := strictjson.Join(strictjson.About(one, "x"), two)
+	if list := joined.(interface{ Unwrap() []error }).Unwrap(); len(list) != 2 || list[0] != error(one) || list[1] != error(two) || joined.Error() != errors.Join(one, two).Error() {
+		t.Errorf("callers get %v of %v", list, joined)
+	}
+	if err := strictjson.Join(); err != nil {
+		t.Errorf("no faults are %v", err)
 	}
 }
 
