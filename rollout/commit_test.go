@@ -84,3 +84,16 @@ func TestCommitIntoAnotherState(t *testing.T) {
 		}
 	}
 }
+
+// TestLeasesInUTC: whatever zone the host's clock is in, a lease says in UTC since when it is held.
+func TestLeasesInUTC(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	plan := mustPlan(t, compile(t, policy(`{"id":"l","resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, t0)
+	state, err := plan.Commit(plan.Start, t0.In(time.FixedZone("", 7200)))
+	if err != nil || len(state.Pools) != 1 || len(state.Pools[0].Leases) != 1 {
+		t.Fatal(state.Pools, err)
+	}
+	if got := state.Pools[0].Leases[0].Since; got != t0 {
+		t.Errorf("since %v", got)
+	}
+}

@@ -677,3 +677,80 @@ func TestOthersFollowAForcedStart(t *testing.T) {
 		carryOut(t, &s, plan, t0, rollout.JobInProgress)
 	}
 }
+
+// TestSeveralOverridesOfOneRule: of several overrides that let a version pass on a target the first to be created counts, in whatever order they come and
+// whether they name the resource or not: the rollout begins with it, and the second in the order follows an hour later.
+func TestSeveralOverridesOfOneRule(t *testing.T) {
+	const curve = `{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600,"orderSalt":"none"}}`
+	world := func() rollout.Snapshot { return fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}}) }
+	order := orderOf(t, mustPlan(t, compile(t, policy(curve)), world(), t0), 2)
+	set := compile(t, policy(`{"id":"ok","anyApproval":{"minApprovals":1}},`+curve))
+	other, second := order[0], order[1]
+	type over struct {
+		resource string
+		hour     int
+	}
+	for _, row := range []struct {
+		overrides []over
+		due       int // the hour at which the second is
+	}{
+		{[]over{{"", 2}, {"", 1}}, 2},
+		{[]over{{"", 1}, {"", 2}}, 2},
+		{[]over{{second, 2}, {second, 1}}, 2},
+		{[]over{{second, 1}, {second, 2}}, 2},
+		{[]over{{"", 2}, {second, 1}}, 2},
+		{[]over{{"", 1}, {second, 2}}, 2},
+		{[]over{{other, 1}, {second, 2}}, 3},
+	} {
+		s := world()
+		for k, o := range row.overrides {
+			s.Overrides = append(s.Overrides, override("ok", only(o.resource), func(own *rollout.Override) {
+				own.ID, own.CreatedAt = own.ID+string(rune('z'-k)), t0.Add(time.Duration(o.hour)*time.Hour)
+			}))
+		}
+		for hour := 2; hour <= 3; hour++ {
+			plan := mustPlan(t, set, s, t0.Add(time.Duration(hour)*time.Hour))
+			if starts := slices.Contains(started(plan), second+"/a@v2"); starts != (hour >= row.due) {
+				t.Errorf("%v at %d: starts %q, waits %q", row.overrides, hour, started(plan), blockers(plan))
+			}
+		}
+	}
+}
+
+// TestOverridesOfTwoResources: overrides of different rules name two resources of a bracket. What the one lets pass, the other does not.
+func TestOverridesOfTwoResources(t *testing.T) {
+	set := compile(t, policy(alone+`,{"id":"ok","anyApproval":{"minApprovals":1}},{"id":"c","versionCooldown":{"intervalSeconds":0}}`))
+	for _, first := range []string{"r1", "r2"} {
+		second := map[string]string{"r1": "r2", "r2": "r1"}[first]
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+		s.Overrides = []rollout.Override{override("ok", only(first)), override("c", only(second))}
+		plan := mustPlan(t, set, s, t0)
+		if got := blockers(plan); !slices.Equal(started(plan), []string{first + "/a@v2"}) || len(got) != 1 || !strings.HasPrefix(got[0], second+"/a@v2: approval_missing") {
+			t.Errorf("%s may: starts %q, waits %q", first, started(plan), got)
+		}
+	}
+}
+
+// TestOverrideLeavesTheNextRule: a rule is overridden, and another one that is asked later still holds the target.
+func TestOverrideLeavesTheNextRule(t *testing.T) {
+	now := instantOf(t, "2025-01-06T20:00:00Z")
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	for k := range s.Versions {
+		s.Versions[k].CreatedAt = now.Add(time.Duration(k-1) * time.Hour)
+	}
+	s.Overrides = []rollout.Override{override("c", func(o *rollout.Override) { o.CreatedAt = now })}
+	plan := mustPlan(t, compile(t, policy(`{"id":"c","versionCooldown":{"intervalSeconds":72000}},`+weekly("w", "09:00", "17:00", ""))), s, now)
+	if got := waits(plan); got != "window_closed w 07 09:00:00" || len(plan.Start) > 0 {
+		t.Errorf("starts %q, waits for %q", started(plan), got)
+	}
+}
+
+// TestOverrideWithoutEffectSaysWhere: the diagnostic names the resource and the environment that the override does.
+func TestOverrideWithoutEffectSaysWhere(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	s.Overrides = []rollout.Override{override("gone", only("r1"), in("prod"))}
+	got := mustPlan(t, compile(t, policy(alone)), s, t0).Diagnostics
+	if want := (rollout.TargetID{Resource: "r1", Environment: "prod"}); len(got) != 1 || got[0].Example != want {
+		t.Errorf("%+v", got)
+	}
+}

@@ -33,7 +33,7 @@ func (r Rollback) Validate() error {
 }
 
 func (r *Rollback) triggeredBy(job *Job) bool {
-	return job.Status.Terminal() && slices.Contains(r.OnJobStatuses, job.Status) || r.OnVerificationFailure && job.Verification == VerificationFailed
+	return slices.Contains(r.OnJobStatuses, job.Status) || r.OnVerificationFailure && job.Verification == VerificationFailed
 }
 
 // setback is what a rollback rule has to say about the version that a target has or has begun.

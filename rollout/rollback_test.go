@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -339,5 +340,42 @@ func TestRollbackThatWasLeftBehind(t *testing.T) {
 	s.Targets[0].Jobs = s.Targets[0].Jobs[:2]
 	if got := started(mustPlan(t, set, s, minute(22))); !slices.Equal(got, []string{"r1/a@v1"}) {
 		t.Errorf("outdated before it went on: %q start", got)
+	}
+}
+
+// TestSeveralRollbackRules: any one of several rules takes a job for a failure; the first that does is named; in a bracket no retry mends it, and a success that one
+// of them has still to judge is none yet.
+func TestSeveralRollbackRules(t *testing.T) {
+	on := func(id, fields string) string { return `{"id":"` + id + `","rollback":{` + fields + `}}` }
+	const failure, lost, verified = `"onJobStatuses":["failure"]`, `"onJobStatuses":["invalidJobAgent"]`, `"onVerificationFailure":true`
+	for _, rules := range [][2]string{{failure, lost}, {lost, failure}, {failure, failure}} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+		s.Targets[0].Jobs = []rollout.Job{{Run: "r", Version: "v2", Status: rollout.JobFailure, CreatedAt: t0, CompletedAt: t0}}
+		s.Targets[0].Current = ""
+		want := "rollback_triggered x"
+		if rules[0] == lost {
+			want = "rollback_triggered y"
+		}
+		if got := waits(mustPlan(t, compile(t, policy(on("x", rules[0])+","+on("y", rules[1]))), s, t0)); got != want {
+			t.Errorf("%q: waits for %q, want %q", rules, got, want)
+		}
+		s = fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+		set := compile(t, policy(alone+","+on("x", rules[0])+","+on("y", rules[1])+`,{"retry":{"maxRetries":3}}`))
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobFailure)
+		if plan := mustPlan(t, set, s, t0.Add(time.Minute)); len(plan.Start) > 0 || !strings.HasPrefix(waits(plan), "bracket_failed_holding") {
+			t.Errorf("%q: starts %q, waits for %q", rules, started(plan), waits(plan))
+		}
+	}
+	for _, row := range []struct {
+		rules  [2]string
+		judged bool
+	}{{[2]string{verified, failure}, true}, {[2]string{failure, verified}, true}, {[2]string{failure, lost}, false}} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		set := compile(t, policy(alone+","+on("x", row.rules[0])+","+on("y", row.rules[1])+`,{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`))
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+		s.Targets[0].Jobs[0].Verification = rollout.VerificationRunning
+		if plan := mustPlan(t, set, s, t0.Add(time.Minute)); (len(plan.Start) == 0) != row.judged {
+			t.Errorf("%q: starts %q, waits %q", row.rules, started(plan), blockers(plan))
+		}
 	}
 }
