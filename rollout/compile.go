@@ -38,8 +38,9 @@ type Compiler interface {
 }
 
 // PolicySet is a list of policies, checked and compiled, ready for any number of plans. It is immutable and safe for concurrent use if
-// its compiler is. Build it with [Load] or [Compile]; its one verb is [PolicySet.Plan].
+// its compiler is. Build it with [Load] or [Compile]; its one verb is [PolicySet.Plan], and [PolicySet.Policies] says what it was built from.
 type PolicySet struct {
+	given       []Policy          // in their order; the compiled ones are made of their rules
 	policies    []*compiledPolicy // enabled ones, by id
 	disabled    []*compiledPolicy // by id; they govern nothing, Lint tells what is left of them
 	compiler    Compiler
@@ -81,6 +82,16 @@ func WithUngovernedHeld() Option {
 // WithRule adds a rule of the host's own, which governs every target. Several are asked in the order in which they are given.
 func WithRule(rule CustomRule) Option {
 	return func(s *PolicySet) { s.customs = append(s.customs, rule) }
+}
+
+// Policies returns what the set was built from, in that order, disabled policies included and nothing filled in: for a decision log, see [Recording], or to
+// list them. The result is the caller's, but for a Recurrence of a window.
+func (s *PolicySet) Policies() []Policy {
+	policies := make([]Policy, len(s.given))
+	for i, p := range s.given {
+		policies[i] = p.clone()
+	}
+	return policies
 }
 
 // rule returns the compiled rule with this id, or nil.
@@ -164,7 +175,7 @@ type compiledRule struct {
 
 // Compile checks the policies, compiles their expressions and derives missing ids. The error joins one *[FieldError] per fault, all faults
 // of all policies at once; an expression that does not compile has the compiler's error, with its position, as cause. Nothing is
-// planned on a policy that was not accepted whole. The policies are not retained.
+// planned on a policy that was not accepted whole. The policies are copied.
 func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySet, error) {
 	return compile(policies, len(policies) > 1, nil, compiler, options)
 }
@@ -187,6 +198,8 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 		if listed {
 			path = fmt.Sprintf("[%d]", i)
 		}
+		p = p.clone()
+		set.given = append(set.given, p)
 		p.validate(path, &c.faults)
 		id, from := cmp.Or(p.ID, p.Name), []string{join(path, "id")}
 		if p.ID == "" {
@@ -348,7 +361,7 @@ func (g *GradualRollout) withDefaults(bracketed bool) *GradualRollout {
 	return &full
 }
 
-// copyOf keeps the caller's hands off what a policy set holds: it may go on editing the policies.
+// copyOf is a pointer to a copy; nil of nil.
 func copyOf[T any](value *T) *T {
 	if value == nil {
 		return nil
@@ -361,34 +374,28 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 	r := &compiledRule{path: path}
 	switch {
 	case rule.DeploymentBracket != nil:
-		own := *rule.DeploymentBracket
-		own.ReadinessWindowSeconds, own.MemberRoles = copyOf(own.ReadinessWindowSeconds), copyOf(own.MemberRoles)
-		own.HooksIdempotent, own.MaxMerges = copyOf(own.HooksIdempotent), copyOf(own.MaxMerges)
-		r.bracket = &own
-		r.members = c.expression(join(path, "deploymentSelector"), own.DeploymentSelector, ofDeployment)
-		if roles := own.MemberRoles; roles != nil {
+		r.bracket = rule.DeploymentBracket
+		r.members = c.expression(join(path, "deploymentSelector"), r.bracket.DeploymentSelector, ofDeployment)
+		if roles := r.bracket.MemberRoles; roles != nil {
 			r.pre = c.expression(join(path, "memberRoles.pre"), roles.Pre, ofDeployment)
 			r.post = c.expression(join(path, "memberRoles.post"), roles.Post, ofDeployment)
 		}
 	case rule.ResourceConcurrency != nil:
-		own := *rule.ResourceConcurrency
-		own.LimitValue = copyOf(own.LimitValue)
-		r.pool = &own
-		r.group = c.expression(join(path, "groupSelector"), own.GroupSelector, ofResource)
-		if own.GroupBy != "" {
-			by, err := parseVariable(own.GroupBy)
+		r.pool = rule.ResourceConcurrency
+		r.group = c.expression(join(path, "groupSelector"), r.pool.GroupSelector, ofResource)
+		if r.pool.GroupBy != "" {
+			by, err := parseVariable(r.pool.GroupBy)
 			if err != nil {
-				c.add(join(path, "groupBy"), CodeExpression, own.GroupBy, "%v", err)
+				c.add(join(path, "groupBy"), CodeExpression, r.pool.GroupBy, "%v", err)
 			}
 			r.groupBy = by
 		}
 	case rule.GradualRollout != nil:
 		r.gradual = rule.GradualRollout
 	case rule.DeploymentDependency != nil:
-		own := *rule.DeploymentDependency
-		r.dependency = &own
-		r.dependsOn = c.expression(join(path, "dependsOn"), own.DependsOn, ofDeployment, ofVersion, ofResource, ofEnv)
-		r.appliesTo = c.expression(join(path, "appliesTo"), own.AppliesTo, ofDeployment, ofResource, ofEnv)
+		r.dependency = rule.DeploymentDependency
+		r.dependsOn = c.expression(join(path, "dependsOn"), r.dependency.DependsOn, ofDeployment, ofVersion, ofResource, ofEnv)
+		r.appliesTo = c.expression(join(path, "appliesTo"), r.dependency.AppliesTo, ofDeployment, ofResource, ofEnv)
 		r.readsResource, r.readsVersion = reads(r.dependsOn, ofResource), reads(r.dependsOn, ofVersion)
 	case rule.VersionSelector != nil:
 		r.selector = c.expression(join(path, "selector"), rule.VersionSelector.Selector, ofVersion, ofDeployment, ofEnv, ofResource)
@@ -397,26 +404,18 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 		}
 		r.readsResource = reads(r.selector, ofResource)
 	case rule.AnyApproval != nil:
-		r.approval = &AnyApproval{MinApprovals: copyOf(rule.AnyApproval.MinApprovals)}
+		r.approval = rule.AnyApproval
 	case rule.EnvironmentProgression != nil:
-		own := *rule.EnvironmentProgression
-		own.MinimumSuccessPercentage, own.MaximumAgeHours = copyOf(own.MinimumSuccessPercentage), copyOf(own.MaximumAgeHours)
-		own.SuccessStatuses = slices.Clone(own.SuccessStatuses)
-		r.progression = &own
-		r.selector = c.expression(join(path, "dependsOnEnvironmentSelector"), own.DependsOnEnvironmentSelector, ofEnv, ofDeployment)
+		r.progression = rule.EnvironmentProgression
+		r.selector = c.expression(join(path, "dependsOnEnvironmentSelector"), r.progression.DependsOnEnvironmentSelector, ofEnv, ofDeployment)
 	case rule.VersionCooldown != nil:
-		r.cooldown = &VersionCooldown{IntervalSeconds: copyOf(rule.VersionCooldown.IntervalSeconds)}
+		r.cooldown = rule.VersionCooldown
 	case rule.DeploymentWindow != nil:
-		c.window(path, r, *rule.DeploymentWindow)
+		c.window(path, r, rule.DeploymentWindow)
 	case rule.Rollback != nil:
-		own := *rule.Rollback
-		own.OnJobStatuses = slices.Clone(own.OnJobStatuses)
-		r.rollback = &own
+		r.rollback = rule.Rollback
 	case rule.Retry != nil:
-		own := *rule.Retry
-		own.MaxRetries, own.MaxBackoffSeconds = copyOf(own.MaxRetries), copyOf(own.MaxBackoffSeconds)
-		own.RetryOnStatuses = slices.Clone(own.RetryOnStatuses)
-		r.retry = &own
+		r.retry = rule.Retry
 	}
 	return r
 }

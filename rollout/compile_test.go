@@ -20,9 +20,10 @@ func (always) Match(interface {
 	return true, nil
 }
 
-// TestPoliciesAreNotRetained: whoever goes on editing the policies, in place and behind every pointer, does not edit the policy set.
+// TestPoliciesAreNotRetained: whoever goes on editing the policies, in place and behind every pointer, or edits those that the set says it was built from, does
+// not edit the policy set.
 func TestPoliciesAreNotRetained(t *testing.T) {
-	policies, err := ParsePolicies([]byte(`{"name":"p","selector":"true","rules":[
+	policies, err := ParsePolicies([]byte(`{"name":"p","selector":"true","enabled":true,"rules":[
 		{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":60,"memberRoles":{"pre":"a","post":"b"},"hooksIdempotent":true,"overlapStrategy":"merge","preparedStatePersists":true,"maxMerges":2}},
 		{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":2}},
 		{"gradualRollout":{"rolloutType":"waves","timeScaleInterval":60,"waves":[1,"50%"]}},
@@ -56,8 +57,23 @@ func TestPoliciesAreNotRetained(t *testing.T) {
 		return kinds
 	}
 	before := held()
+	given := func() string {
+		data, err := json.Marshal(set.Policies())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	unedited, err := json.Marshal(policies)
+	if err != nil {
+		t.Fatal(err)
+	}
 	edited := 0
 	edit(reflect.ValueOf(policies), &edited)
+	edit(reflect.ValueOf(set.Policies()), new(int))
+	if given() != string(unedited) {
+		t.Errorf("the set was built from %s, and says %s", unedited, given())
+	}
 	for k, after := range held() {
 		if after != before[k] {
 			t.Errorf("the set holds %s, and after an edit of the policies %s", before[k], after)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -43,6 +44,59 @@ type Rule struct {
 	DeploymentWindow       *DeploymentWindow       `json:"deploymentWindow,omitempty"`
 	Retry                  *Retry                  `json:"retry,omitempty"`
 	Rollback               *Rollback               `json:"rollback,omitempty"`
+}
+
+// clone shares nothing with p that can be changed: whoever wrote a policy may go on editing it, and a policy set must not notice.
+func (p Policy) clone() Policy {
+	p.Enabled = copyOf(p.Enabled)
+	p.Rules = slices.Clone(p.Rules)
+	for i := range p.Rules {
+		p.Rules[i] = p.Rules[i].clone()
+	}
+	return p
+}
+
+func (r Rule) clone() Rule {
+	if r.DeploymentBracket = copyOf(r.DeploymentBracket); r.DeploymentBracket != nil {
+		own := r.DeploymentBracket
+		own.ReadinessWindowSeconds, own.MemberRoles = copyOf(own.ReadinessWindowSeconds), copyOf(own.MemberRoles)
+		own.HooksIdempotent, own.MaxMerges = copyOf(own.HooksIdempotent), copyOf(own.MaxMerges)
+	}
+	if r.ResourceConcurrency = copyOf(r.ResourceConcurrency); r.ResourceConcurrency != nil {
+		r.ResourceConcurrency.LimitValue = copyOf(r.ResourceConcurrency.LimitValue)
+	}
+	if r.GradualRollout = copyOf(r.GradualRollout); r.GradualRollout != nil {
+		own := r.GradualRollout
+		own.TimeScaleInterval, own.Waves = copyOf(own.TimeScaleInterval), slices.Clone(own.Waves)
+	}
+	r.DeploymentDependency, r.VersionSelector = copyOf(r.DeploymentDependency), copyOf(r.VersionSelector)
+	if r.AnyApproval = copyOf(r.AnyApproval); r.AnyApproval != nil {
+		r.AnyApproval.MinApprovals = copyOf(r.AnyApproval.MinApprovals)
+	}
+	if r.EnvironmentProgression = copyOf(r.EnvironmentProgression); r.EnvironmentProgression != nil {
+		own := r.EnvironmentProgression
+		own.MinimumSuccessPercentage, own.MaximumAgeHours = copyOf(own.MinimumSuccessPercentage), copyOf(own.MaximumAgeHours)
+		own.SuccessStatuses = slices.Clone(own.SuccessStatuses)
+	}
+	if r.VersionCooldown = copyOf(r.VersionCooldown); r.VersionCooldown != nil {
+		r.VersionCooldown.IntervalSeconds = copyOf(r.VersionCooldown.IntervalSeconds)
+	}
+	if r.DeploymentWindow = copyOf(r.DeploymentWindow); r.DeploymentWindow != nil {
+		own := r.DeploymentWindow
+		own.AllowWindow, own.Weekly = copyOf(own.AllowWindow), copyOf(own.Weekly)
+		if own.Weekly != nil {
+			own.Weekly.Days = slices.Clone(own.Weekly.Days)
+		}
+	}
+	if r.Retry = copyOf(r.Retry); r.Retry != nil {
+		own := r.Retry
+		own.MaxRetries, own.MaxBackoffSeconds = copyOf(own.MaxRetries), copyOf(own.MaxBackoffSeconds)
+		own.RetryOnStatuses = slices.Clone(own.RetryOnStatuses)
+	}
+	if r.Rollback = copyOf(r.Rollback); r.Rollback != nil {
+		r.Rollback.OnJobStatuses = slices.Clone(r.Rollback.OnJobStatuses)
+	}
+	return r
 }
 
 // RuleKind is a kind of rule: the JSON name under which a [Rule] holds it.

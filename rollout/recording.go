@@ -18,7 +18,7 @@ const recordingSchema = 1
 type Recording struct {
 	Schema int `json:"schema"` // 1
 
-	// Policies are those that decided, as they were given to [Compile]. A host that keeps the history of its policies elsewhere leaves them out.
+	// Policies are those that decided, see [PolicySet.Policies]. A host that keeps the history of its policies elsewhere leaves them out.
 	Policies []Policy `json:"policies,omitempty"`
 
 	Snapshot Snapshot `json:"snapshot"` // with the State and Active that were planned on

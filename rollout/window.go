@@ -84,12 +84,8 @@ func applied(rules []*compiledRule) []*compiledRule {
 }
 
 // window compiles a rule of its own, to report its faults.
-func (c *compilation) window(path string, r *compiledRule, own DeploymentWindow) {
-	own.AllowWindow = copyOf(own.AllowWindow)
-	if own.Weekly = copyOf(own.Weekly); own.Weekly != nil {
-		own.Weekly.Days = slices.Clone(own.Weekly.Days)
-	}
-	r.window = &own
+func (c *compilation) window(path string, r *compiledRule, own *DeploymentWindow) {
+	r.window = own
 	calendar, err := clock.NewCalendar([]clock.Window{own.Window}, c.zone)
 	sound := own.Window.Validate() == nil
 	below := func(field string) string {

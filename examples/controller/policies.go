@@ -75,13 +75,14 @@ func compile(items []v1alpha1.RolloutPolicy) (*rollout.PolicySet, map[string]err
 	faults := map[string]error{}
 	var all []rollout.Policy
 	for i := range items {
-		_, err := rollout.Load(items[i].Spec.Raw, env, zones)
-		list, unread := rollout.ParsePolicies(items[i].Spec.Raw)
-		if unread == nil && len(list) != 1 {
-			err = fmt.Errorf("spec: a list of %d: must be one policy, each has an object of its own", len(list))
-		}
+		one, err := rollout.Load(items[i].Spec.Raw, env, zones)
 		if err != nil {
 			faults[items[i].Name] = err
+			continue
+		}
+		list := one.Policies()
+		if len(list) != 1 {
+			faults[items[i].Name] = fmt.Errorf("spec: a list of %d: must be one policy, each has an object of its own", len(list))
 		}
 		all = append(all, list...)
 	}

@@ -46,7 +46,6 @@ type question struct {
 
 // input is what the files say, checked.
 type input struct {
-	policies []rollout.Policy
 	set      *rollout.PolicySet
 	fleet    fleet
 	releases releases
@@ -64,9 +63,6 @@ func load(o options) (input, error) {
 		return in, err
 	}
 	in.set, err = rollout.Load(data, env, rollout.WithZones(time.LoadLocation), rollout.WithScopeErrors(rollout.ScopeErrors(o.scopeErrors)))
-	if err == nil {
-		in.policies, err = rollout.ParsePolicies(data)
-	}
 	if err != nil {
 		return in, &program.InputError{Source: policyName, Err: err}
 	}

@@ -14,7 +14,7 @@ import (
 // report is everything that is printed: what is released for whom, what happens, why somebody waits, who has what in the end, and who was never asked.
 func report(in input, told story, all bool) string {
 	var b strings.Builder
-	for _, p := range in.policies {
+	for _, p := range in.set.Policies() {
 		kinds := make([]string, len(p.Rules))
 		for i, rule := range p.Rules {
 			kinds[i] = string(rule.Kind())

@@ -67,7 +67,7 @@ func record(ctx context.Context, o options) (string, error) {
 	if err := d.validate(); err != nil {
 		return "", &program.InputError{Source: file, Err: err}
 	}
-	set, policies, err := policies(cmp.Or(o.policy, "policy.yaml"))
+	set, err := policies(cmp.Or(o.policy, "policy.yaml"))
 	if err != nil {
 		return "", err
 	}
@@ -82,7 +82,7 @@ func record(ctx context.Context, o options) (string, error) {
 	planner := rollout.Planner{
 		Policies: set, Clock: fake, Store: &bracket.MemoryStore{},
 		Recorder: func(r rollout.Recording) {
-			r.Policies = policies
+			r.Policies = set.Policies()
 			failed = errors.Join(failed, lines.Encode(r))
 		},
 	}
@@ -109,24 +109,20 @@ func (d *day) outcome(start rollout.Start, attempt int) rollouttest.Outcome {
 }
 
 // policies reads a policy file.
-func policies(named string) (*rollout.PolicySet, []rollout.Policy, error) {
+func policies(named string) (*rollout.PolicySet, error) {
 	file, data, err := program.Read(builtin, named, "policy.yaml")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	set, err := rollout.Load(data, env, rollout.WithZones(time.LoadLocation))
-	var list []rollout.Policy
-	if err == nil {
-		list, err = rollout.ParsePolicies(data)
-	}
 	if err != nil {
-		return nil, nil, &program.InputError{Source: file, Err: err}
+		return nil, &program.InputError{Source: file, Err: err}
 	}
-	return set, list, nil
+	return set, nil
 }
 
 func compile(list []rollout.Policy) (*rollout.PolicySet, error) {

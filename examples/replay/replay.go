@@ -44,7 +44,7 @@ func replay(o options) (verdict, error) {
 	told := verdict{Log: name, Policy: o.policy}
 	var set *rollout.PolicySet
 	if o.policy != "" {
-		if set, _, err = policies(o.policy); err != nil {
+		if set, err = policies(o.policy); err != nil {
 			return verdict{}, err
 		}
 	}
