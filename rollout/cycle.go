@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/tranche-dev/tranche/bracket"
 )
 
 // cycles refuses dependencies by which deployments wait for one another for ever: deployments of which none could be the first to start
-// in an empty environment, and versions of which none could be the first to start now. Both are found as what is left after
-// everything that can start has started.
+// on a resource on which nothing runs yet. They are found as what is left after everything that can start has started.
 func (w *work) cycles() error {
 	for e := range w.environments {
 		if err := w.deploymentCycle(int32(e)); err != nil {
@@ -67,24 +67,101 @@ func (w *work) deploymentCycle(e int32) error {
 		return nil
 	}
 	startable := make([]bool, d)
-	for changed := true; changed; {
-		changed = false
-		for k := range d {
-			if !startable[k] && !slices.ContainsFunc(requirements[k], func(r requirement) bool { return !r.met(startable) }) {
-				startable[k], changed = true, true
+	all := make([]int32, d)
+	for k := range all {
+		all[k] = int32(k)
+	}
+	if left := stuck(all, startable, requirements); len(left) > 0 {
+		return w.circleOnResource(e, left, startable, requirements)
+	}
+	return nil
+}
+
+// stuck marks of some deployments those that can be the first to start, and those that can once these have, and returns the others, in the same list.
+func stuck(left []int32, startable []bool, requirements [][]requirement) []int32 {
+	for n := -1; n != len(left); {
+		n = len(left)
+		left = slices.DeleteFunc(left, func(k int32) bool {
+			startable[k] = !slices.ContainsFunc(requirements[k], func(r requirement) bool { return !r.met(startable) })
+			return startable[k]
+		})
+	}
+	return left
+}
+
+// circleOnResource looks for a resource on which deployments wait for one another. The rules of all resources together may make a circle that is on none of
+// them: a rule may concern some resources alone, a deployment may be on some alone, and another environment or a version may be a way out.
+// suspects are the deployments of such a circle, which are not startable. requirements are written to.
+func (w *work) circleOnResource(e int32, suspects []int32, startable []bool, requirements [][]requirement) error {
+	from := sort.Search(len(w.targets), func(i int) bool { return w.targets[i].environment >= e })
+	for from < len(w.targets) && w.targets[from].environment == e {
+		_, to := w.siblings(int32(from))
+		var here []int32
+		for i := int32(from); i < to; i++ {
+			if k := w.targets[i].deployment; !startable[k] {
+				here = append(here, k)
+				requirements[k] = w.requirementsOf(i, int32(from), to)
 			}
 		}
+		if left := stuck(here, startable, requirements); len(left) > 0 {
+			return w.circle(left[0], startable, requirements)
+		}
+		for _, k := range suspects {
+			startable[k] = false
+		}
+		from = int(to)
 	}
-	first := slices.Index(startable, false)
-	if first < 0 {
-		return nil
+	return nil
+}
+
+// requirementsOf are what target i itself needs of its siblings, those from one number to another. A rule that a version may satisfy, or another
+// environment, asks for nothing.
+func (w *work) requirementsOf(i, from, to int32) []requirement {
+	t := &w.targets[i]
+	var own []requirement
+	for _, rule := range w.views.list[w.view[i]].dependencies {
+		if applies, err := w.applies(rule, i); err != nil || !applies {
+			continue
+		}
+		r := requirement{rule: rule, self: t.deployment, all: rule.dependency.Match == MatchAll}
+		elsewhere := false
+		look := func(from, to int32) {
+			for k := from; k < to; k++ {
+				if w.targets[k].deployment == t.deployment {
+					continue
+				}
+				b := w.bound(k)
+				answer := ask(rule.dependsOn, &b)
+				switch {
+				case answer == yes && w.targets[k].environment == t.environment:
+					r.providers = append(r.providers, w.targets[k].deployment)
+				case answer == yes, answer == undecided && rule.readsVersion:
+					elsewhere = true
+				}
+			}
+		}
+		look(from, to)
+		if rule.dependency.AnyEnvironment {
+			for other := range w.environments {
+				if int32(other) != t.environment {
+					look(w.siblingsIn(int32(other), t.resource))
+				}
+			}
+		}
+		if len(r.providers) > 0 && (r.all || !elsewhere) {
+			own = append(own, r)
+		}
 	}
-	// Everything that is left has an unmet requirement, and each of these names something that is left: following them runs into a circle.
+	return own
+}
+
+// circle follows requirements that are not met. Whatever is left has one, and each of these names something that is left: so it runs into a circle.
+func (w *work) circle(first int32, startable []bool, requirements [][]requirement) *CycleError {
 	cycle := &CycleError{}
 	visited := map[int32]int{}
 	var path []int32
 	var rules []string
-	for k := int32(first); ; {
+	for k := first; ; {
 		if start, again := visited[k]; again {
 			path, rules = path[start:], rules[start:]
 			break

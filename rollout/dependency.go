@@ -313,7 +313,7 @@ type compiledText struct {
 	err     error
 }
 
-// CycleError says that deployments wait for one another in a circle, so that none of them can ever start.
+// CycleError says that deployments on one resource wait for one another in a circle, so that none of them can be the first to start there.
 type CycleError struct {
 	Path  []string // deployment ids, each needing the next; for versions "deployment@version". The last needs the first
 	Rules []string // ids of the rules that make the edges; empty for dependencies of versions

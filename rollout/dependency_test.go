@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -147,6 +148,58 @@ func TestCycles(t *testing.T) {
 	var outside *rollout.CycleError
 	if !errors.As(err, &inside) && !errors.As(err, &outside) {
 		t.Errorf("members of a bracket that need each other: %v", err)
+	}
+}
+
+// TestCyclesOnAResource: rules make a circle only if they do on one resource. One that is only in the rules of all resources together refuses no plan: it
+// would hold up a whole fleet in which everybody can start.
+func TestCyclesOnAResource(t *testing.T) {
+	needs := func(applies, on, more string) string {
+		return `{"deploymentDependency":{"appliesTo":"` + applies + `","dependsOn":"` + on + `"` + more + `}}`
+	}
+	policy := func(name, selector string, rules ...string) string {
+		return `{"name":"` + name + `","selector":"` + selector + `","rules":[` + strings.Join(rules, ",") + `]}`
+	}
+	const a, b, c = "deployment.name == 'a'", "deployment.name == 'b'", "deployment.name == 'c'"
+	const on1, on2, prod = "resource.name == 'r1'", "resource.name == 'r2'", "environment.name == 'prod'"
+	apart := func(s *rollout.Snapshot) { // a is on r1 alone, and b on r2
+		s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool {
+			return t.Resource == "r2" && t.Deployment == "a" || t.Resource == "r1" && t.Deployment == "b"
+		})
+	}
+	for _, row := range []struct {
+		why, policies string
+		edit          func(*rollout.Snapshot)
+		cycle         bool
+	}{
+		{"each rule concerns another resource", policy("p", "true", needs(a+" && "+on1, b, ""), needs(b+" && "+on2, a, "")), nil, false},
+		{"both concern one of two", policy("p", "true", needs(a+" && "+on2, b, ""), needs(b+" && "+on2, a, "")), nil, true},
+		{"whom a rule concerns cannot be said: it concerns everybody", policy("p", "true", needs(a+" && resource.metadata['x'] == 'y'", b, ""), needs(b+" && "+on2, a, "")), nil, true},
+		{"each policy governs another resource", policy("p", on1, needs(a, b, "")) + "," + policy("q", on2, needs(b, a, "")), nil, false},
+		{"both govern one", policy("p", "true", needs(a, b, "")) + "," + policy("q", on2, needs(b, a, "")), nil, true},
+		{"a version of another deployment is a way out", policy("p", "true", needs(a, b+" || "+c+" && version.tag == 'v1'", ""), needs(b, a, "")), nil, false},
+		{"but not if all are needed", policy("p", "true", needs(a, b+" || "+c+" && version.tag == 'v1'", `,"match":"all"`), needs(b, a, "")), nil, true},
+		{"what has no version and no answer is none", policy("p", "true", needs(a, b+" || "+c+" && resource.metadata['x'] == 'y'", ""), needs(b, a, "")), nil, true},
+		{"another environment is a way out", policy("p", prod, needs(a, b, `,"anyEnvironment":true`), needs(b, a, "")), nil, false},
+		{"but not if it is not asked", policy("p", prod, needs(a, b, ""), needs(b, a, "")), nil, true},
+		{"nor if all are needed", policy("p", prod, needs(a, b, `,"anyEnvironment":true,"match":"all"`), needs(b, a, "")), nil, true},
+		{"they are never on one resource", policy("p", "true", needs(a, b+" || "+c, `,"match":"all"`), needs(b, a+" || "+c, `,"match":"all"`)), apart, false},
+		{"they are", policy("p", "true", needs(a, b+" || "+c, `,"match":"all"`), needs(b, a+" || "+c, `,"match":"all"`)), nil, true},
+		{"on one resource there is a way out, on the other none", policy("p", "true", needs(a, b+" || "+c, ""), needs(b, a, ""), needs(c+" && "+on2, a, "")), nil, true},
+	} {
+		s := inEnvironments(fleet(2, "", map[string][]string{"a": {"v1"}, "b": {"v1"}, "c": {"v1"}}), "staging")
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		set := compile(t, "["+row.policies+"]")
+		for name, check := range map[string]func() error{"Check": func() error { return set.Check(s) }, "Plan": func() error { _, err := set.Plan(s, t0); return err }} {
+			var cycle *rollout.CycleError
+			if err := check(); errors.As(err, &cycle) != row.cycle || (err != nil) != row.cycle {
+				t.Errorf("%s: %s says %v", row.why, name, err)
+			} else if row.cycle && !slices.Equal(cycle.Path, []string{"a", "b"}) {
+				t.Errorf("%s: path %q", row.why, cycle.Path)
+			}
+		}
 	}
 }
 
