@@ -104,7 +104,7 @@
 //	I2   planning again after any subset of a plan was carried out starts nothing of it twice
 //	I3   no target is given a version older than its current or started one, except by a rollback, which is never rolled back
 //	I4   what a target runs is never cleared
-//	I5   capacity aside, a target that is allowed stays so while its windows are open, unless maximumAgeHours or an override expires
+//	I5   capacity aside, a target that is allowed stays so while its windows are open, unless maximumAgeHours or an override expires, or an override ends its way back
 //	I6   Next is after now, and between the two the plan stays the same
 //	I7   capacity aside, no allowed target waits because another one joins, leaves or is relabelled, unless a progression counts it or a dependency names it
 //	I8   due times are monotone in the position, and open instants

@@ -16,7 +16,7 @@ import (
 //
 //   - A deployment window that allows counts as open, so other allowing windows of the policy are not in the way either.
 //   - A concurrency rule lets the target start although the pool is full; its lease counts all the same. Once that start is seen at work its resource is
-//     down, so others may start there as well, and nowhere else. A start that was saved and not dispatched leaves a lease that lets in no other version
+//     down, so others may start there as well, and nowhere else; but with maxActiveKeys its whole value is active, up to the limit of its pool. A start that was saved and not dispatched leaves a lease that lets in no other version
 //     without an override, nor this one after ExpiresAt: they wait for room in the pool, and the lease is one of [Plan.Orphans].
 //   - A retry rule forgets the attempts before CreatedAt.
 //   - For a bracket rule it has no effect and is a diagnostic: letting a member out of its bracket would drain the resource once more.
