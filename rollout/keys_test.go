@@ -236,3 +236,33 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		}
 	}
 }
+
+// A key stays active as long as somebody holds a lease there, also when no resource that the host lists has the key any more: the node may be at work all the
+// same.
+func TestKeyThatNobodyHasAnyMore(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+	for k, zone := range []string{"x/1", "y"} {
+		s.Resources[k].Metadata = map[string]string{"zone": zone}
+	}
+	plan := mustPlan(t, set, s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2"}) {
+		t.Fatalf("starts %q", got)
+	}
+	state, err := plan.Commit(plan.Start, t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.State, s.Resources, s.Targets = state, s.Resources[1:], s.Targets[1:]
+	plan = mustPlan(t, set, s, t0.Add(time.Minute))
+	if wait, waits := plan.Waiting.Of(s.Targets[0].TargetID); !waits || wait.Blockers[0].Reason != "slot_keys_full" || len(plan.Orphans) != 1 {
+		t.Errorf("r1 is in no list this time, which proves nothing: starts %q, %v", started(plan), wait.Blockers)
+	}
+	if k := slices.IndexFunc(plan.Pools, func(p rollout.Pool) bool { return p.Key == "P/x%2F1" }); k < 0 || plan.Pools[k].Active != 1 || plan.Pools[k].Total != 0 {
+		t.Errorf("the pool is not shown: %+v", plan.Pools)
+	}
+	s.DeletedResources = []string{"r1"}
+	if plan = mustPlan(t, set, s, t0.Add(time.Minute)); !slices.Equal(started(plan), []string{"r2/a@v2"}) {
+		t.Errorf("r1 is deleted: starts %q", started(plan))
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // capacity turns the resourceConcurrency rules into pools and asks for all starts of a plan in one batch: separate questions would each get
@@ -68,7 +69,26 @@ func (w *work) openPools(s *Snapshot) {
 			c.byRule[rule] = pools
 		}
 	}
+	w.openVacated(s)
 	w.occupy(s)
+}
+
+// openVacated makes the pools in which somebody holds a lease though no resource has their value of groupBy any more: its node was relabelled, or is in no list
+// this time, or this host has not read it. In such a pool nobody can start, but it may be one of the active ones of its family.
+func (w *work) openVacated(s *Snapshot) {
+	for _, policy := range w.set.policies {
+		for _, rule := range policy.concurrency {
+			family := rule.pool.Pool(rule.id, "", 0).Family
+			if family == "" {
+				continue
+			}
+			for _, record := range s.State.Pools {
+				if parts, err := textkey.Split(record.Key); err == nil && len(parts) == 2 && textkey.Join(parts[0]) == family && len(record.Leases) > 0 {
+					w.capacity.pool(rule, parts[1])
+				}
+			}
+		}
+	}
 }
 
 // PoolKeys returns the keys of the pools that the policies' concurrency rules make of these resources, ascending: those that a
