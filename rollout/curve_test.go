@@ -160,3 +160,24 @@ func TestI8OffsetsAreMonotone(t *testing.T) {
 		}
 	}, string(Linear), string(LinearNormalized), string(Exponential), string(Waves))
 }
+
+// Go keeps the greatest instant that it has where something is added to it, which nothing promises: a wait that ends there must not be over.
+func TestAddTimeDoesNotWrap(t *testing.T) {
+	greatest := time.Unix(math.MaxInt64-62135596800, 0) // an instant counts its seconds from the year 1
+	for _, row := range []struct {
+		at   time.Time
+		d    time.Duration
+		want time.Time
+	}{
+		{greatest, time.Second, lastInstant()},
+		{greatest, 0, lastInstant()},
+		{lastInstant(), 1, lastInstant()},
+		{lastInstant().Add(-1), 1, lastInstant()},
+		{time.Unix(1, 0), time.Second, time.Unix(2, 0)},
+		{time.Unix(1, 0), -time.Second, time.Unix(0, 0)},
+	} {
+		if got := addTime(row.at, row.d); !got.Equal(row.want) {
+			t.Errorf("%v + %v = %v, want %v", row.at, row.d, got, row.want)
+		}
+	}
+}
