@@ -522,7 +522,7 @@ func TestDefects(t *testing.T) {
 			if h.step(1000); h.state.Group.Number != 2 || h.state.Group.Collecting != nil {
 				h.t.Error(describe(h.state))
 			}
-		}, "it is new for the others; the spec of new versions would have them wait for the next release"},
+		}, "it is new for the others, who would wait for the next release"},
 		{"the same while the newer one has not begun", func(h *host) {
 			for _, m := range h.members {
 				h.target("n2", m.Deployment, "v1")

@@ -21,10 +21,9 @@
 //
 // A crash between any two of these is repaired by the next Step. A stale state does no harm, because every save is conditional. Nor does a planner
 // that closes a group before it has read a version: what the group missed gets one more group from whoever has read it. Executions need more care, see
-// Due in [Observation]. Leases
-// are claimed before the execution is saved and released after: released earlier, a lease would be lost if that save conflicts because
-// another planner has meanwhile merged a group into the execution. An active lease whose execution record says that the group has
-// ended there was left behind by a crash and is to be released.
+// Due in [Observation]. Leases are claimed before the execution is saved and released after: released earlier, a lease would be lost if that save conflicts
+// because another planner has meanwhile merged a group into the execution. An active lease whose execution record says that the group has ended there was
+// left behind by a crash and is to be released.
 //
 // # Invariants
 //

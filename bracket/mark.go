@@ -65,9 +65,9 @@ func (d *deployment) missed(r int32, closed time.Time, locked []VersionMark) boo
 }
 
 // await finds the versions that are new for some targets only: those for which nothing that the latest group locked is meant, as for a resource that
-// joined later, or only something older, as where a version for everybody was approved after a newer one for others. The spec of new versions asks for the
-// greatest version alone that was locked for anybody: these targets would wait for the next release. Whoever has not read what was locked cannot tell for whom
-// it is, and finds nothing.
+// joined later, or only something older, as where a version for everybody was approved after a newer one for others. Tempting: to compare with the greatest
+// version that was locked for anybody. These targets would wait for the next release. Whoever has not read what was locked cannot tell for whom it is, and
+// finds nothing.
 func (v *view) await(g *GroupRecord) {
 	for i := range v.deployments {
 		for r := range v.deployments[i].versions {
