@@ -22,7 +22,7 @@ func (m *truth) check(l lateStart) {
 		slices.ContainsFunc(m.executions(), func(r *bracket.ExecutionRecord) bool { return r.Resource == start.Resource }) || m.leased(start)
 	open := slices.ContainsFunc(m.executions(), func(r *bracket.ExecutionRecord) bool {
 		grown := len(r.Open.Merged) > 0 || m.edited["members"]
-		return grown && r.Resource == start.Resource && r.Open.Group == start.Group
+		return grown && r.Resource == start.Resource && (r.Open.Group == start.Group || start.Reason == "slot_already_down")
 	})
 	if start.Reason == rollout.ReasonOverridden {
 		m.free[start.Resource] = true

@@ -27,7 +27,7 @@ import (
 //   - A resource that somebody believed to be unavailable, or deleted: it needs no place, or loses the one it has.
 //   - Who was at work on the resource already, or held a lease on it in another pool, when policies or labels gave it a pool that it has no lease in: with two
 //     revisions of the policies, or two labels, each pool keeps the limit that the planner of the entering start believed in for those who come anew.
-//   - An execution that is open and got another member by a merge or as a target was added: it waits for no further pool.
+//   - An execution that is open and got another member by a merge or as a target was added: it waits for no further pool. Nor does who joins it there.
 //   - Who joins others on their resource in a pool: the place there is that of the first, under the limit of then.
 //   - Where an override let somebody past a limit, and who joins it on that resource.
 func TestHosts(t *testing.T) {
