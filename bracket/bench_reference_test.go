@@ -10,7 +10,7 @@ import (
 // on the resource and their runs by looking through everything there is. It answers for one moment of the simplest case (a closed
 // group, no failures, no merges) and is the yardstick of the benchmark, and an oracle for that case.
 func naiveVerdicts(f *fleet, g *Group, now time.Time) (run, wait int) {
-	due := f.obs.Due(Pending{Group: g, Resources: naivePending(f, g)})
+	due := f.obs.Due(PendingGroup{Group: g, Resources: naivePending(f, g)})
 	order := make(map[string]time.Time)
 	for i, r := range naivePending(f, g) {
 		order[r] = due[i]

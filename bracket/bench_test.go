@@ -51,7 +51,7 @@ func newFleet(tb testing.TB, targets, donePerTen, inFlight int) *fleet {
 		}
 	}
 	f.obs.Targets = f.targets
-	f.obs.Due = func(p Pending) []time.Time {
+	f.obs.Due = func(p PendingGroup) []time.Time {
 		at := make([]time.Time, len(p.Resources))
 		for i := range at {
 			at[i] = p.Group.ReadyAt.Add(time.Duration(i+1) * time.Second)

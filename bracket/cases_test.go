@@ -77,7 +77,7 @@ func TestWindowCases(t *testing.T) {
 			}
 			if want.Decision == "wait" {
 				for d := range in.New {
-					if v := h.evaluate("node", d, "new"); v.Reason.Status() != Waiting || v.Reason != ReasonCollecting || !v.Until.Equal(want.Ends) {
+					if v := h.evaluate("node", d, "new"); v.Reason.Status() != Pending || v.Reason != ReasonCollecting || !v.Until.Equal(want.Ends) {
 						t.Errorf("%s: %+v", d, v)
 					}
 				}

@@ -811,7 +811,7 @@ func TestStepRefusesContradictions(t *testing.T) {
 			c := Command{ID: "c", Kind: Skip, Group: "g", Resource: "r"}
 			o.Commands = []Command{c, c}
 		}, `duplicate observation.commands: "c"`, "one id, one decision"},
-		{"due", func(h *host, o *Observation) { o.Due = func(Pending) []time.Time { return nil } }, "out_of_range observation.due: returned 0 instants for 1 resources", "instants would belong to other resources"},
+		{"due", func(h *host, o *Observation) { o.Due = func(PendingGroup) []time.Time { return nil } }, "out_of_range observation.due: returned 0 instants for 1 resources", "instants would belong to other resources"},
 		{"records out of order", func(h *host, o *Observation) {
 			h.state.Executions = []*ExecutionRecord{{Rule: "rule", Resource: "b"}, {Rule: "rule", Resource: "a"}}
 		}, `conflict state.executions[1].resource: "a": must come after "b"`, "they are joined in order"},
@@ -840,7 +840,7 @@ func TestStepRefusesContradictions(t *testing.T) {
 	}
 }
 
-// Pending.Runs tells a host what will run, for windows and cooldowns of each member.
+// PendingGroup.Runs tells a host what will run, for windows and cooldowns of each member.
 func TestPendingRuns(t *testing.T) {
 	h := newHost(t, "n1", "n2")
 	h.publish("kubelet", "v2", 0)
@@ -850,7 +850,7 @@ func TestPendingRuns(t *testing.T) {
 	o := h.observation()
 	var got []string
 	calls := 0
-	o.Due = func(p Pending) []time.Time {
+	o.Due = func(p PendingGroup) []time.Time {
 		calls++
 		for i, r := range p.Resources {
 			for _, run := range p.Runs(i) {

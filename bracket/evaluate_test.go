@@ -273,7 +273,7 @@ func TestVerdicts(t *testing.T) {
 			if v.Reason != row.reason || !v.Until.Equal(until) || on != row.on {
 				t.Errorf("%s until %v on %q, want %s until %v on %q\n%s", v.Reason, v.Until, on, row.reason, until, row.on, describe(h.state))
 			}
-			if v.Reason.Status() == Waiting && v.Until.IsZero() && len(v.On) == 0 {
+			if v.Reason.Status() == Pending && v.Until.IsZero() && len(v.On) == 0 {
 				t.Error("I11: nothing ends this wait")
 			}
 			if describe(h.state) != before {
@@ -304,9 +304,9 @@ func forget(h *host) {
 func TestReasonStatus(t *testing.T) {
 	want := map[Reason]VerdictStatus{
 		ReasonNotApplicable: Allowed, ReasonRun: Allowed, ReasonInProgress: Allowed, ReasonCurrent: Allowed,
-		ReasonWaitsForMembers: Waiting, ReasonFailedHolding: Waiting, ReasonQueued: Waiting, ReasonMergeBudget: Waiting, ReasonNotDue: Waiting,
-		ReasonHookWithoutVersion: Waiting, ReasonCollecting: Waiting, ReasonHookWaitsForMain: Waiting,
-		ReasonEnded: Denied, ReasonNextGroup: Denied, ReasonNoVersion: Denied, ReasonNotLocked: Denied, ReasonStuck: Denied, "bracket_new": Denied, "": Denied,
+		ReasonWaitsForMembers: Pending, ReasonFailedHolding: Pending, ReasonQueued: Pending, ReasonMergeBudget: Pending, ReasonNotDue: Pending,
+		ReasonHookWithoutVersion: Pending, ReasonCollecting: Pending, ReasonHookWaitsForMain: Pending,
+		ReasonEnded: Denied, ReasonNextGroup: Denied, ReasonNoVersion: Denied, ReasonNotLocked: Denied, "bracket_new": Denied, "": Denied,
 	}
 	for reason, status := range want {
 		if reason.Status() != status {

@@ -321,7 +321,7 @@ func (w *world) judgePlan(s *truth, state, next State, plan Plan, o Observation)
 		}
 	}
 	for _, wait := range plan.Wait {
-		if wait.Reason.Status() != Waiting || len(wait.On) == 0 && !wait.Until.After(w.now) {
+		if wait.Reason.Status() != Pending || len(wait.On) == 0 && !wait.Until.After(w.now) {
 			fail("I11: nothing ends the wait %+v", wait)
 		}
 	}

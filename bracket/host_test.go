@@ -96,7 +96,7 @@ func (h *host) observation() Observation {
 		o.Runs = append(o.Runs, *f)
 	}
 	if len(h.due) > 0 {
-		o.Due = func(p Pending) []time.Time {
+		o.Due = func(p PendingGroup) []time.Time {
 			at := make([]time.Time, len(p.Resources))
 			for i, r := range p.Resources {
 				at[i] = p.Group.ReadyAt

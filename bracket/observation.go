@@ -34,7 +34,7 @@ type Observation struct {
 	// known yet. Step calls it with the latest closed group if that is pending anywhere, and once more if what it learns of runs changes where.
 	// Nil: everything is due at Group.ReadyAt. A host that may read a version later than others do returns zero where Versions lacks one that
 	// Group has locked: Step cannot tell it from one that was deleted.
-	Due func(pending Pending) []time.Time
+	Due func(pending PendingGroup) []time.Time
 }
 
 // Member is a deployment that the rule selects, with its dependencies inside the bracket.
@@ -162,8 +162,8 @@ const (
 	Abandon CommandKind = "abandon" // end the execution as cancelled, its lease is quarantined
 )
 
-// Pending names the resources on which the latest closed group has still to run, for [Observation.Due].
-type Pending struct {
+// PendingGroup names the resources on which the latest closed group has still to run, for [Observation.Due].
+type PendingGroup struct {
 	Group     *Group   // read-only
 	Resources []string // ascending; read-only
 	runs      func(i int) []PendingRun
@@ -178,4 +178,4 @@ type PendingRun struct {
 
 // Runs returns the members that the group would run on Resources[i], by level and deployment; read-only. A hook without any version has an
 // empty Version. Neighbours with the same deployments in the same versions share one list.
-func (p Pending) Runs(i int) []PendingRun { return p.runs(i) }
+func (p PendingGroup) Runs(i int) []PendingRun { return p.runs(i) }

@@ -125,7 +125,6 @@ const (
 	ReasonHookWaitsForMain   Reason = "bracket_hook_waits_for_main"  // pending: a hook runs only around a main member
 	ReasonNoVersion          Reason = "bracket_no_version"           // denied: no version is locked, and the target runs none
 	ReasonNotLocked          Reason = "bracket_not_locked"           // denied: another version is locked
-	ReasonStuck              Reason = "bracket_stuck"                // never a verdict: the runs of [Plan.Stuck]
 )
 
 // VerdictStatus is the answer of a rule about a candidate.
@@ -133,7 +132,7 @@ type VerdictStatus string
 
 const (
 	Allowed VerdictStatus = "allowed" // the bracket does not stand in the way
-	Waiting VerdictStatus = "pending" // not now: time or an event will change it
+	Pending VerdictStatus = "pending" // not now: time or an event will change it
 	Denied  VerdictStatus = "denied"  // not this version
 )
 
@@ -144,7 +143,7 @@ func (r Reason) Status() VerdictStatus {
 		return Allowed
 	case ReasonWaitsForMembers, ReasonFailedHolding, ReasonQueued, ReasonMergeBudget, ReasonNotDue, ReasonHookWithoutVersion,
 		ReasonCollecting, ReasonHookWaitsForMain:
-		return Waiting
+		return Pending
 	}
 	return Denied
 }

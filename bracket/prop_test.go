@@ -193,7 +193,7 @@ func (m *machine) plans() {
 		}
 	}
 	for _, w := range plan.Wait {
-		if w.Reason.Status() != Waiting || !w.Until.After(m.now) && len(w.On) == 0 {
+		if w.Reason.Status() != Pending || !w.Until.After(m.now) && len(w.On) == 0 {
 			fail("I11: nothing ends %+v", w)
 		}
 		m.out[string(w.Reason)]++
@@ -218,7 +218,7 @@ func (m *machine) plans() {
 			if (verdict.Reason == ReasonRun) != offered[[3]string{key[0], key[1], v.ID}] {
 				fail("%v@%s: verdict %+v", key, v.ID, verdict)
 			}
-			if verdict.Reason.Status() == Waiting && !verdict.Until.After(m.now) && len(verdict.On) == 0 {
+			if verdict.Reason.Status() == Pending && !verdict.Until.After(m.now) && len(verdict.On) == 0 {
 				fail("I11: nothing ends the wait of %v@%s: %+v", key, v.ID, verdict)
 			}
 			if verdict.Reason == ReasonCurrent && m.targets[key].Current != v.ID {

@@ -242,7 +242,7 @@ func (s *step) refuse(c Command) {
 }
 
 // findPending lists the resources on which the latest group has still to run, with the instants at which it may.
-func (s *step) findPending(due func(Pending) []time.Time) error {
+func (s *step) findPending(due func(PendingGroup) []time.Time) error {
 	v := s.view
 	g := v.latest
 	if g == nil || s.ruleDeleted || g.Status == StatusCancelled {
@@ -284,7 +284,7 @@ func (s *step) findPending(due func(Pending) []time.Time) error {
 	}
 	var runs []PendingRun
 	last = nil
-	v.due = due(Pending{Group: g.Group, Resources: names, runs: func(i int) []PendingRun {
+	v.due = due(PendingGroup{Group: g.Group, Resources: names, runs: func(i int) []PendingRun {
 		if own := v.span(v.pending[i]); !slices.Equal(own, last) {
 			last, runs = own, g.pendingRuns(v, own)
 		}

@@ -164,7 +164,7 @@ func (w *traceWorld) observation() Observation {
 		o.Runs = append(o.Runs, *f)
 	}
 	o.Commands = w.orders
-	o.Due = func(p Pending) []time.Time {
+	o.Due = func(p PendingGroup) []time.Time {
 		at := make([]time.Time, len(p.Resources))
 		for i, r := range p.Resources {
 			at[i] = p.Group.ReadyAt
@@ -302,7 +302,7 @@ func (w *traceWorld) check(plan Plan, now time.Time) {
 		}
 	}
 	for _, wait := range plan.Wait {
-		if wait.Reason.Status() != Waiting || len(wait.On) == 0 && !wait.Until.After(now) {
+		if wait.Reason.Status() != Pending || len(wait.On) == 0 && !wait.Until.After(now) {
 			w.t.Errorf("%v: %+v has nothing to wait for", now, wait)
 		}
 	}

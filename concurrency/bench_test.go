@@ -164,7 +164,7 @@ func event(t testing.TB, q *Queue, list *[]running) {
 	r := (*list)[0]
 	*list = (*list)[1:]
 	for _, c := range r.claims {
-		if err := q.Release(int(c.Pool), Holder{r.Resource, r.Group}, c.Revision); err != nil {
+		if err := q.Release(c.Pool, Holder{r.Resource, r.Group}, c.Revision); err != nil {
 			t.Fatal(err)
 		}
 	}

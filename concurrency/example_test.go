@@ -183,7 +183,8 @@ func ExampleQueue() {
 	for queue.Len() > 0 {
 		for _, a := range queue.Admit() {
 			fmt.Println("start", names[a.Candidate], "token", a.Claims[0].Token)
-			if err := queue.Release(0, concurrency.Holder{Resource: names[a.Candidate], Group: "g"}, a.Claims[0].Revision+1); err != nil {
+			claim := a.Claims[0]
+			if err := queue.Release(claim.Pool, concurrency.Holder{Resource: names[a.Candidate], Group: "g"}, claim.Revision+1); err != nil {
 				panic(err)
 			}
 		}

@@ -28,8 +28,8 @@ type Lease struct {
 	Pool string `json:"pool"` // key of the pool
 	Holder
 	// Token is greater than that of every lease the pool ever gave before. Whoever acts for the holder carries it; see [ErrFenced].
-	Token uint64 `json:"token"`
-	State State  `json:"state"`
+	Token uint64     `json:"token"`
+	State LeaseState `json:"state"`
 	// Since is the instant at which the lease was taken. It and ProgressAt are in UTC, so that a record comes back from a store as it was.
 	Since time.Time `json:"since"`
 	// ProgressAt is the newest observed event (start, heartbeat, end) of the holder's runs.
@@ -38,12 +38,12 @@ type Lease struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// State is the state of a lease. Both states count, except for the quarantined leases that a pool's allowance covers.
-type State string
+// LeaseState is the state of a lease. Both states count, except for the quarantined leases that a pool's allowance covers.
+type LeaseState string
 
 const (
-	Active      State = "active"      // in ordinary use
-	Quarantined State = "quarantined" // stuck or abandoned, see [Record.Quarantine]
+	Active      LeaseState = "active"      // in ordinary use
+	Quarantined LeaseState = "quarantined" // stuck or abandoned, see [Record.Quarantine]
 )
 
 // schema is the version of the stored form of a record.

@@ -292,7 +292,7 @@ func TestRecordJSON(t *testing.T) {
 			}
 		}
 	}
-	for _, unknown := range []State{"", "Active", "stuck"} {
+	for _, unknown := range []LeaseState{"", "Active", "stuck"} {
 		bad := issue(t, NewRecord("p"), Holder{"n1", "a"}, epoch)
 		bad.Leases[0].State = unknown
 		if err := bad.Validate(); err == nil || err.Error() != fmt.Sprintf("leases[0].state: %q: %s", unknown, hintState) {

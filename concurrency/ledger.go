@@ -263,7 +263,7 @@ func (l *ledger) isQuarantined(i int32, p *Pool, lease Lease, running map[Holder
 		return quarantined
 	}
 	l.summaries[i].Stuck = append(l.summaries[i].Stuck, lease.Holder)
-	l.stuck = append(l.stuck, Stuck{Pool: int(i), Lease: lease, At: at})
+	l.stuck = append(l.stuck, Stuck{Pool: i, Lease: lease, At: at})
 	return quarantined || p.OnStuck == Quarantine
 }
 

@@ -170,7 +170,7 @@ type Summary struct {
 
 // Stuck is a lease without progress for too long.
 type Stuck struct {
-	Pool  int       // index of the snapshot's pool
+	Pool  int32     // index of the snapshot's pool
 	Lease Lease     // as stored
 	At    time.Time // when it became stuck, at or before now
 }

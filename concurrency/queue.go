@@ -3,6 +3,7 @@ package concurrency
 import (
 	"container/heap"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -59,7 +60,7 @@ func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 func (q *Queue) Len() int { return q.count }
 
 // Add lets a candidate wait and returns its id, which no other candidate has until it is admitted or removed. Its Needs are kept, and must
-// not be modified until then.
+// not be modified until then. The error joins one *[FieldError] per fault of the candidate.
 func (q *Queue) Add(c Candidate) (int32, error) {
 	if err := checkCandidates([]Candidate{c}, len(q.ledger.pools)); err != nil {
 		return 0, err
@@ -83,10 +84,10 @@ func (q *Queue) Add(c Candidate) (int32, error) {
 	return id, nil
 }
 
-// Remove takes back a candidate that waits. An id that is not in use is an error.
+// Remove takes back a candidate that waits. An id that is not in use is a *[FieldError].
 func (q *Queue) Remove(id int32) error {
 	if id < 0 || int(id) >= len(q.waiting) || q.waiting[id].line == nil {
-		return fmt.Errorf("concurrency: no candidate waits with id %d", id)
+		return &FieldError{Path: "id", Code: CodeUnknownValue, Value: strconv.Itoa(int(id)), Hint: "no candidate waits with it"}
 	}
 	resource := q.waiting[id].Resource
 	q.leave(id)
@@ -97,19 +98,20 @@ func (q *Queue) Remove(id int32) error {
 }
 
 // Release ends the holder's lease, or its job without a lease, in a pool, and tells the revision at which the record without
-// it was stored: the claims of later admissions carry it. A holder that is not there is an error.
-func (q *Queue) Release(pool int, h Holder, revision uint64) error {
-	if pool < 0 || pool >= len(q.ledger.pools) {
-		return fmt.Errorf("concurrency: no pool %d of %d", pool, len(q.ledger.pools))
+// it was stored: the claims of later admissions carry it. A holder that holds nothing there is [ErrFenced], and an index that names no pool
+// a *[FieldError].
+func (q *Queue) Release(pool int32, h Holder, revision uint64) error {
+	if err := q.checkPool(pool); err != nil {
+		return err
 	}
 	p := &q.ledger.pools[pool]
 	active, keyed := p.active, p.keyed
-	if !q.ledger.release(int32(pool), h) {
+	if !q.ledger.release(pool, h) {
 		return fmt.Errorf("%w: %s %s holds nothing in pool %s", ErrFenced, h.Resource, h.Group, q.keys[pool])
 	}
 	p.revision = revision
 	if p.active < active || p.keyed < keyed {
-		q.wake(pool, p.keyed == 0)
+		q.wake(int(pool), p.keyed == 0)
 	}
 	q.sort(h.Resource, none)
 	if q.ledger.stalled != nil {
@@ -122,12 +124,19 @@ func (q *Queue) Release(pool int, h Holder, revision uint64) error {
 }
 
 // Stored tells the revision at which a pool's record was stored with the admissions so far: the claims of later admissions
-// carry it. An index that names no pool is an error.
-func (q *Queue) Stored(pool int, revision uint64) error {
-	if pool < 0 || pool >= len(q.ledger.pools) {
-		return fmt.Errorf("concurrency: no pool %d of %d", pool, len(q.ledger.pools))
+// carry it. An index that names no pool is a *[FieldError].
+func (q *Queue) Stored(pool int32, revision uint64) error {
+	if err := q.checkPool(pool); err != nil {
+		return err
 	}
 	q.ledger.pools[pool].revision = revision
+	return nil
+}
+
+func (q *Queue) checkPool(pool int32) error {
+	if uint(pool) >= uint(len(q.ledger.pools)) {
+		return &FieldError{Path: "pool", Code: CodeOutOfRange, Value: strconv.Itoa(int(pool)), Hint: fmt.Sprintf("must be an index of the %d pools", len(q.ledger.pools))}
+	}
 	return nil
 }
 

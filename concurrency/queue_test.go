@@ -1,6 +1,7 @@
 package concurrency
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,7 +62,7 @@ func (m *queueModel) release(t *rapid.T) {
 		holders = append(holders, l.Holder)
 	}
 	if len(holders) == 0 || p.Unknown {
-		if m.queue.Release(pool, Holder{"n0", "nobody"}, 9) == nil {
+		if m.queue.Release(int32(pool), Holder{"n0", "nobody"}, 9) == nil {
 			t.Fatal("released what nobody holds")
 		}
 		return
@@ -77,7 +78,7 @@ func (m *queueModel) release(t *rapid.T) {
 	}
 	p.Jobs = slices.DeleteFunc(slices.Clone(p.Jobs), func(j Holder) bool { return j == h })
 	p.Keyless = slices.DeleteFunc(slices.Clone(p.Keyless), func(j Holder) bool { return j == h })
-	if err := m.queue.Release(pool, h, p.Record.Revision); err != nil {
+	if err := m.queue.Release(int32(pool), h, p.Record.Revision); err != nil {
 		t.Fatal(err)
 	}
 	m.tally["released"]++
@@ -134,7 +135,7 @@ func (m *queueModel) store(t *rapid.T, records []Record) {
 			if m.snapshot.Pools[i].Key == record.Key {
 				record.Revision++
 				m.snapshot.Pools[i].Record = record
-				if err := m.queue.Stored(i, record.Revision); err != nil {
+				if err := m.queue.Stored(int32(i), record.Revision); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -259,7 +260,7 @@ func runQueue(t *testing.T, s *scene, steps []queueStep) {
 		for _, r := range step.release {
 			key, resource, _ := strings.Cut(r, " ")
 			pool := slices.IndexFunc(s.Pools, func(p Pool) bool { return p.Key == key })
-			if err := q.Release(pool, Holder{resource, "g"}, 1); err != nil {
+			if err := q.Release(int32(pool), Holder{resource, "g"}, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -430,20 +431,26 @@ func TestQueueRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fault := func(err error) bool { return errors.As(err, new(*FieldError)) }
 	for _, c := range []Candidate{{}, {Resource: "n", Needs: []int32{1}}, {Resource: "n", Needs: []int32{-1}}, {Resource: "n", Needs: []int32{0, 0}}} {
-		if _, err := q.Add(c); err == nil {
-			t.Errorf("%+v was added", c)
+		if _, err := q.Add(c); !fault(err) {
+			t.Errorf("%+v was added: %v", c, err)
 		}
 	}
-	for _, c := range []struct {
-		pool int
-		h    Holder
-	}{{1, Holder{"n1", "g"}}, {-1, Holder{"n1", "g"}}, {0, Holder{"n1", "h"}}, {0, Holder{"n2", "g"}}} {
-		if q.Release(c.pool, c.h, 1) == nil {
-			t.Errorf("%+v was released", c)
+	for _, h := range []Holder{{"n1", "h"}, {"n2", "g"}} {
+		if err := q.Release(0, h, 1); !errors.Is(err, ErrFenced) {
+			t.Errorf("%+v was released: %v", h, err)
 		}
 	}
-	if q.Stored(1, 1) == nil || q.Stored(-1, 1) == nil || q.Remove(0) == nil || q.Remove(-1) == nil || q.Len() != 0 {
+	for _, pool := range []int32{1, -1} {
+		if err := q.Release(pool, Holder{"n1", "g"}, 1); !fault(err) {
+			t.Errorf("release in pool %d: %v", pool, err)
+		}
+		if err := q.Stored(pool, 1); !fault(err) {
+			t.Errorf("stored pool %d: %v", pool, err)
+		}
+	}
+	if !fault(q.Remove(0)) || !fault(q.Remove(-1)) || q.Len() != 0 {
 		t.Error("what is not there was changed")
 	}
 	id, err := q.Add(Candidate{Resource: "n2", Group: "g", Needs: []int32{0}})

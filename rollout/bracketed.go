@@ -169,7 +169,7 @@ func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracke
 		Commands:         s.Commands,
 		DeletedResources: s.DeletedResources,
 		Runs:             w.runFacts(b, state),
-		Due:              func(p bracket.Pending) []time.Time { return w.due(b, p) },
+		Due:              func(p bracket.PendingGroup) []time.Time { return w.due(b, p) },
 	}
 	var rule bracket.Rule // if it is gone nobody asks for it: open executions follow their own copies
 	if b.rule != nil {

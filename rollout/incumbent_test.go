@@ -164,7 +164,7 @@ func TestLeasesOfAnotherPool(t *testing.T) {
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":9}}`))
 	for _, row := range []struct {
 		why, resource, group string
-		state                concurrency.State
+		state                concurrency.LeaseState
 		want                 int
 	}{
 		{"a target", "r2", "target/prod/b", concurrency.Active, 1},

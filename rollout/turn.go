@@ -12,7 +12,7 @@ import (
 
 // due says when the latest group may start on each pending resource: when every gradual rollout that governs one of the members to run has
 // come to it, and never while something else keeps one of them from running. So nothing is drained to wait.
-func (w *work) due(b *bracketWork, p bracket.Pending) []time.Time {
+func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 	schedule := w.schedule(b, p.Group)
 	b.group, b.needs = p.Group, w.needsIn(p.Group)
 	unseen := w.unseen(p.Group)
