@@ -111,9 +111,10 @@ func (v value) controllerLimit(count int) (int, error) {
 	if v.form == isInt {
 		return clamp(int64(v.n), count), nil
 	}
-	// On overflow Atoi returns the largest int beside its error, and so does Fleet.
-	if n, err := strconv.Atoi(v.text); n > 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
-		return n, nil
+	// On overflow the largest int comes beside the error, and so it does in Fleet. What overflows must not depend on the processor: "4611686018427387904%" is a
+	// percentage where an int has 64 bits, and an int that is too large, whatever comes after the digits, where it has 32.
+	if n, err := strconv.ParseInt(v.text, 10, 64); n > 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
+		return int(min(n, math.MaxInt)), nil
 	}
 	number, isPercent := strings.CutSuffix(v.text, "%")
 	if !isPercent {

@@ -42,7 +42,7 @@ func mutations() []mutation {
 		{"controller: a counter of new ones per partition", controller, "for slot := p.slot; len(r.Created) < c.maxNew; slot++", "before := len(r.Created)\n\tfor slot := p.slot; len(r.Created)-before < c.maxNew; slot++", cases},
 		{"controller: the budget is seen across overlaps", controller, "all, own := &step.Controller.Unavailable, s.Unavailable", "all, own := &step.Controller.Unavailable, 0\n\tfor class, n := range p.counts {\n\t\town += int(n) * isLenient(class)\n\t}", cases},
 		{"controller: new ones enter the budget at once", controller, "*all < c.maxAll", "*all+len(step.Controller.Created) < c.maxAll", cases},
-		{"controller: an int inside a string is clamped", limit, "return n, nil\n\t}\n\tnumber, isPercent := strings.CutSuffix(v.text", "return min(n, count), nil\n\t}\n\tnumber, isPercent := strings.CutSuffix(v.text", differences},
+		{"controller: an int inside a string is clamped", limit, "return int(min(n, math.MaxInt)), nil\n\t}\n\tnumber, isPercent := strings.CutSuffix(v.text", "return clamp(n, count), nil\n\t}\n\tnumber, isPercent := strings.CutSuffix(v.text", differences},
 		{"controller: exact percentages", limit, "int64(product)/100", "int64(product+0.5)/100", cases},
 		{"0% is at least 1", limit, "if n == 0 || count <= 0 {", "if count <= 0 {", cases},
 		{"a small percentage is 0", limit, "int(max(1, min(q, uint64(count))))", "int(min(q, uint64(count)))", cases},
