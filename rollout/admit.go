@@ -13,6 +13,15 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
+// admitting is who asks for slots, and what comes of it.
+type admitting struct {
+	candidates []candidate
+	turns      []int32                         // of the candidates: their indices, the first to ask for capacity first
+	doubted    map[int32][]concurrency.Refusal // candidates that the pools would admit, by index, and why they are refused all the same
+	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
+	past       map[poolPlace]bool              // places beyond the limit that the plan gives, because an override says so
+}
+
 // candidate is a start that passed every rule but capacity. There may be as many as targets, so it is small: its texts are made when it starts.
 type candidate struct {
 	seconds     int64 // when it is due, since 1970

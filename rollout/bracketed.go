@@ -9,6 +9,14 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
+// bracketing is who is in a bracket.
+type bracketing struct {
+	members []bool // per target: it is a member of one
+	groups  map[ruleIn]*bracket.GroupRecord
+	leaving []*bracketWork   // brackets with open executions whose rule is gone, or on targets of another bracket
+	closing map[int32]string // resources on which such an execution is open → the rule
+}
+
 // bracketWork is one bracket rule in one environment, for one planning.
 type bracketWork struct {
 	rule        *compiledRule // nil: the rule is gone, its open executions run to their end

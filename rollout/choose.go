@@ -71,6 +71,17 @@ func (w *work) chooseFor(i int32) {
 	}
 }
 
+func (w *work) kept(i int32) {
+	if w.leaves(i) || w.waits[i].blockers != 0 {
+		return // the execution of a rule that is gone has spoken of it
+	}
+	if w.targets[i].busy {
+		w.plan.Keep.Started++
+	} else {
+		w.plan.Keep.Current++
+	}
+}
+
 // unknownVersion holds a target: whether another version is newer than one that nobody knows cannot be said.
 func (w *work) unknownVersion(t *target) Verdict {
 	return Verdict{

@@ -54,6 +54,23 @@ func (w *work) applies(rule *compiledRule, i int32) (bool, error) {
 	return ok, err
 }
 
+// depending is what has been asked about dependencies, so that it is asked once.
+type depending struct {
+	named     map[dependencyKey][]int32 // by rule and environment
+	providers map[dependencyKey]answer
+	satisfies map[dependencyKey]outcome
+	compiled  map[string]compiledText
+}
+
+func newDepending() depending {
+	return depending{
+		named:     map[dependencyKey][]int32{},
+		providers: map[dependencyKey]answer{},
+		satisfies: map[dependencyKey]outcome{},
+		compiled:  map[string]compiledText{},
+	}
+}
+
 type dependencyKey struct {
 	rule                             *compiledRule
 	environment, deployment, version int32

@@ -22,6 +22,12 @@ type gate struct {
 	aside         map[aside]*rollout // that such gates have, each made once
 }
 
+// gating is what the gates are made from.
+type gating struct {
+	approvals map[approvalKey][]Approval // those that count by now
+	passed    map[dependencyKey]asked    // by progression rules, whatever else governs
+}
+
 // asked is what one rule said: since when it is satisfied, or why it is not.
 type asked struct {
 	kind    RuleKind

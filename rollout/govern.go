@@ -43,6 +43,15 @@ func newView(policies []*compiledPolicy) *view {
 	return v
 }
 
+// governing is who is governed by what, and what was odd about it.
+type governing struct {
+	views       views
+	view        []int32             // per target: its view
+	windowed    bool                // one of the views has windows
+	held        map[int32][]Verdict // targets that nothing may start on, because an expression failed
+	diagnostics map[diagnosticKey]*Diagnostic
+}
+
 // views builds the view of each distinct set of policies that some target has, once. Sets are found policy by policy, and there may be many more that
 // are only on the way to others.
 type views struct {
@@ -249,4 +258,17 @@ func (w *work) diagnosed() []Diagnostic {
 		return cmp.Or(cmp.Compare(a.Code, b.Code), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Detail, b.Detail))
 	})
 	return list
+}
+
+func (v *view) has(rule *compiledRule) bool {
+	return slices.ContainsFunc(v.policies, func(p *compiledPolicy) bool { return slices.Contains(p.rules, rule) })
+}
+
+// rulesIn reports for every view whether a rule is in it.
+func (w *work) rulesIn(rule *compiledRule) []bool {
+	has := make([]bool, len(w.views.list))
+	for k, v := range w.views.list {
+		has[k] = v.has(rule)
+	}
+	return has
 }

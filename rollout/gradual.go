@@ -35,6 +35,46 @@ func compareRollouts(a, b RolloutRecord) int {
 	)
 }
 
+// rolling is the rollouts of versions and groups.
+type rolling struct {
+	rollouts map[rolloutKey]RolloutRecord // kept and new
+	bases    map[rolloutKey]time.Time     // of versions: from when rollouts without a record count
+	begun    map[rolloutKey]*rollout      // of versions: the first that was ranked
+}
+
+func newRolling(records []RolloutRecord) rolling {
+	r := rolling{rollouts: make(map[rolloutKey]RolloutRecord, len(records)), bases: map[rolloutKey]time.Time{}, begun: map[rolloutKey]*rollout{}}
+	for _, record := range records {
+		r.rollouts[record.key()] = record
+	}
+	return r
+}
+
+// keepRollouts lists the records that the state keeps.
+func (w *work) keepRollouts() {
+	groups := map[string]bool{}
+	for _, record := range w.plan.State.Brackets {
+		for _, group := range record.Closed {
+			groups[group.ID] = true
+		}
+	}
+	for _, record := range w.rollouts {
+		if w.needed(record, groups) {
+			w.plan.State.Rollouts = append(w.plan.State.Rollouts, record)
+		}
+	}
+	slices.SortFunc(w.plan.State.Rollouts, compareRollouts)
+}
+
+// needed reports whether a rollout can still place anybody: its version, or its group, exists.
+func (w *work) needed(record RolloutRecord, groups map[string]bool) bool {
+	if record.Group != "" {
+		return groups[record.Group]
+	}
+	d, known := w.deployment(record.Deployment)
+	return known && w.versions[d].number(record.Version) != missing
+}
+
 // rollout is one gradual rollout at work.
 type rollout struct {
 	record     RolloutRecord

@@ -24,6 +24,12 @@ const (
 // reasonStuck is why a lease is quarantined that a rule calls stuck. Progress takes it back.
 const reasonStuck = "stuck"
 
+// leasing is what is found out about leases.
+type leasing struct {
+	idle    []idleLease // that nobody is seen to use
+	holding holding
+}
+
 // idleLease is a lease that nobody is seen to use.
 type idleLease struct {
 	concurrency.Lease

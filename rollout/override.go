@@ -56,6 +56,13 @@ func (o *Override) validate(path string, f *faults) {
 	}
 }
 
+// overriding is the overrides that are active.
+type overriding struct {
+	overrides map[overrideKey]*inForce
+	narrowed  bool           // one of them names a resource
+	singled   map[int32]bool // resources that one of them names
+}
+
 type overrideKey struct{ rule, version string }
 
 // inForce are the active overrides of one rule for one version, the first to be created first.

@@ -26,6 +26,22 @@ type scope struct {
 	answers  []answer // of the matcher, per target, or per environment where these are alike; undecided: not asked yet
 }
 
+// scoping is which versions are for whom.
+type scoping struct {
+	scoped []bool     // per deployment: not every version is for every target
+	scopes [][]*scope // per deployment and version, as they are asked for
+	asking bound      // of scopes
+}
+
+// scope finds the deployments that have versions which are not for everybody.
+func (w *work) scope() {
+	w.scopes = make([][]*scope, len(w.deployments))
+	w.scoped = make([]bool, len(w.deployments))
+	for d := range w.scoped {
+		w.scoped[d] = w.set.maxScope != nil || slices.ContainsFunc(w.versions[d].list, func(v *Version) bool { return v.TargetSelector != "" })
+	}
+}
+
 // inScope reports whether version n exists for target i. It is asked before every rule.
 func (w *work) inScope(i, n int32) bool {
 	d := w.targets[i].deployment

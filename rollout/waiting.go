@@ -152,6 +152,23 @@ func (w *work) waitOf(i int32) Waiting {
 	return own
 }
 
+// awaiting is what everybody waits for, in the few bytes that a plan keeps.
+type awaiting struct {
+	waits      []wait           // per target
+	waiting    int              // how many are set
+	blockers   [][]Verdict      // the lists that they refer to
+	turnsAhead [][]ahead        // those that are nothing but a turn: turnsTogether in each slice but the last
+	orders     []order          // of these
+	orderOf    map[order]int32  // as in ahead
+	lastOrder  int32            // the number that was asked for last
+	vanished   map[int32]string // candidates that the snapshot no longer holds
+	unslotted  []unslotted      // who waits for a slot with a version that is not the newest one
+}
+
+func newAwaiting(targets int) awaiting {
+	return awaiting{waits: make([]wait, targets), orderOf: map[order]int32{}, vanished: map[int32]string{}}
+}
+
 // wait is what one target waits for, in few bytes: there may be a million.
 type wait struct {
 	version  int32 // number of the candidate; none or missing
@@ -165,7 +182,7 @@ type ahead struct {
 	seconds     int64 // since 1970
 	nanoseconds int32
 	position    int32
-	order       int32 // one more than the index in work.orders; 0: there is no turn
+	order       int32 // one more than the index in awaiting.orders; 0: there is no turn
 }
 
 // turnsTogether is how many of them lie together. One slice of all would be copied as it grows.
@@ -176,6 +193,12 @@ type order struct {
 	reason     Reason
 	rule       string
 	population int
+}
+
+// unslotted is a target of which an older version waits for nothing but its slots. The plan lists what the newest one waits for; this is for [Plan.Explain].
+type unslotted struct {
+	target, version int32
+	blockers        int32 // as work.list returns it
 }
 
 // wait says why the newest candidate of a target does not start.

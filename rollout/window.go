@@ -262,6 +262,12 @@ func (w *work) hoursPast(own *hours, past []*Override) *hours {
 	return h
 }
 
+// timing is what is known about calendars besides what they say.
+type timing struct {
+	hours    map[overriddenHours]*hours // that overrides leave
+	meetings []*meeting
+}
+
 // overriddenHours are hours without those of their rules of which an override is in force: since when, by rule.
 type overriddenHours struct {
 	hours *hours

@@ -1,0 +1,62 @@
+package rollout
+
+import "slices"
+
+// slabs hold what a plan says in many small pieces.
+type slabs struct {
+	verdicts   []Verdict
+	data       []Data
+	conditions []Condition
+	translated translation
+}
+
+// also adds a verdict to blockers that may be shared: it never writes into their array.
+func (w *work) also(blockers []Verdict, verdict Verdict) []Verdict {
+	size := len(blockers) + 1
+	room := cap(w.verdicts) - len(w.verdicts)
+	if n := len(w.verdicts); size > 1 && n > 0 && room > 0 && &w.verdicts[n-1] == &blockers[size-2] {
+		w.verdicts = append(w.verdicts, verdict) // behind the last ones, which nobody else continues
+		return w.verdicts[n+1-size : n+1 : n+1]
+	}
+	if room < size {
+		w.verdicts = make([]Verdict, 0, max(size, min(max(64, 2*cap(w.verdicts)), 8192)))
+	}
+	w.verdicts = append(append(w.verdicts, blockers...), verdict)
+	n := len(w.verdicts)
+	return w.verdicts[n-size : n : n]
+}
+
+// once is also, unless the blockers hold the verdict already: what several members of a bracket wait for is said once for their resource.
+func (w *work) once(blockers []Verdict, verdict Verdict) []Verdict {
+	for k := range blockers {
+		if blockers[k].same(&verdict) {
+			return blockers
+		}
+	}
+	return w.also(blockers, verdict)
+}
+
+// push appends to a list that may become long: append alone lets those grow by a quarter only, and copies all of them several times over.
+func push[T any](list []T, item T) []T {
+	if len(list) == cap(list) {
+		list = slices.Grow(list, max(16, len(list)))
+	}
+	return append(list, item)
+}
+
+// take cuts n elements off a slab, and makes a new one where it is used up.
+func take[T any](slab *[]T, n int) []T {
+	if cap(*slab)-len(*slab) < n {
+		*slab = make([]T, 0, max(n, min(max(16, 2*cap(*slab)), 4096)))
+	}
+	from := len(*slab)
+	*slab = (*slab)[:from+n]
+	return (*slab)[from : from+n : from+n]
+}
+
+// datum keeps the data of a verdict in a slab.
+func (w *work) datum(d Data) *Data {
+	own := &take(&w.data, 1)[0]
+	*own = d
+	return own
+}

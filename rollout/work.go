@@ -1,0 +1,79 @@
+package rollout
+
+import "time"
+
+// work is one planning: the index and everything derived from it, alive for one call. What a chapter of the package keeps for itself is declared there.
+type work struct {
+	*index
+	set  *PolicySet
+	now  time.Time
+	plan Plan
+
+	pairing
+	governing
+	scoping
+	overriding
+	gating
+	timing
+	depending
+	rolling
+	bracketing
+	capacity capacity
+	leasing
+	admitting
+	awaiting
+	slabs
+}
+
+// begin indexes a snapshot and finds who is governed by what.
+func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
+	x, err := newIndex(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{
+		index: x, set: s, now: now, plan: Plan{Now: now.UTC()},
+		governing:  governing{held: map[int32][]Verdict{}, diagnostics: map[diagnosticKey]*Diagnostic{}},
+		gating:     gating{passed: map[dependencyKey]asked{}},
+		timing:     timing{hours: map[overriddenHours]*hours{}},
+		depending:  newDepending(),
+		rolling:    newRolling(snapshot.State.Rollouts),
+		bracketing: bracketing{members: make([]bool, len(x.targets))},
+		awaiting:   newAwaiting(len(x.targets)),
+	}
+	w.scope()
+	if err := w.override(snapshot.Overrides); err != nil {
+		return nil, err
+	}
+	w.approve(snapshot.Approvals)
+	w.pair()
+	w.govern()
+	return w, nil
+}
+
+// release lets go of what only planning needs. The rest stays for as long as the plan does: Commit and Explain read it.
+func (w *work) release() {
+	w.candidates, w.turns = nil, nil
+	for _, b := range w.plan.brackets {
+		b.pending, b.runs, b.plan.Wait = nil, nil, nil
+	}
+}
+
+func (w *work) bound(i int32) bound {
+	t := &w.targets[i]
+	return bound{resource: &w.resources[t.resource], environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
+}
+
+// id names a target in the words of its entities, which are closer at hand than the target itself.
+func (w *work) id(i int32) TargetID {
+	t := &w.targets[i]
+	return TargetID{Resource: w.resources[t.resource].ID, Environment: w.environments[t.environment].ID, Deployment: w.deployments[t.deployment].ID}
+}
+
+// wake notes an instant at which the plan may change by itself. Like every instant that a plan tells it is in UTC, whatever zone the host reads
+// its clocks in: of two that are equal it must not matter which comes first.
+func (w *work) wake(at time.Time) {
+	if at.After(w.now) && (w.plan.Next.IsZero() || at.Before(w.plan.Next)) {
+		w.plan.Next = at.UTC()
+	}
+}
