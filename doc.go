@@ -51,8 +51,9 @@
 //     are reported, not the first.
 //   - Next is exact: between now and Next nothing changes by itself, so a host that sleeps until then misses nothing.
 //   - Nothing is guessed: unknown fields, expressions that do not compile and limits that make no sense are errors, all of them reported at
-//     once. In every package each is a FieldError with the path of the field, a stable code, the value and what to write instead. Zero
-//     never means unlimited.
+//     once. In every package each is a FieldError with the path of the field, a stable code, the value and what to write instead. The codes of
+//     documents are the same everywhere: syntax, unknown_field, duplicate and type. The others follow the design of the package. Zero never
+//     means unlimited.
 //
 // Tests of the packages hold these against exhaustive explorations of small worlds, state machines with crashes and stale reads, and plain
 // reference implementations.

@@ -21,10 +21,10 @@ var (
 // FieldError is one fault of a window, of a question, or of a host's [Recurrence]. Where all faults are reported they are joined:
 // errors.As finds the first.
 type FieldError struct {
-	Path  string // the field, such as windows[1].weekly.start; empty if it is the value itself
-	Code  Code   // what kind of fault it is
-	Value string // the offending value as it was written; empty if the place itself is the fault
-	Hint  string // what is wrong with it, and what to write instead; for people, it may change
+	Path  string `json:"path"`            // the field, such as windows[1].weekly.start; empty if it is the value itself
+	Code  Code   `json:"code"`            // what kind of fault it is
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the place itself is the fault
+	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
 }
 
 // Error returns "path: value: hint", without the parts that are empty.
@@ -35,16 +35,20 @@ func (e *FieldError) Error() string {
 // Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
 type Code string
 
-// The kinds of faults.
+// The kinds of faults. The first four are those of a document that is not read as JSON should be, and the same in every package.
 const (
-	CodeTimezoneUnknown       Code = "timezone_unknown"       // there is no such zone, or the host could not load it
-	CodeTimeInvalid           Code = "time_invalid"           // a time of day, a date or an instant cannot be read or lies outside the years 1 to 9999
-	CodeDayInvalid            Code = "day_invalid"            // there is no such day of the week
-	CodeDurationInvalid       Code = "duration_invalid"       // a length is missing, out of range or given twice
-	CodeAnchorRequired        Code = "anchor_required"        // the phase or the time of day of a recurrence is not fixed
-	CodeRecurrenceUnsupported Code = "recurrence_unsupported" // it may be sound, but takes a Recurrence of the host
-	CodeRecurrenceInvalid     Code = "recurrence_invalid"     // it cannot be read, contradicts itself, or a host's recurrence breaks its promise
-	CodeEmptyWindow           Code = "empty_window"           // it would never be open
+	CodeSyntax                Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
+	CodeUnknownField          Code = strictjson.CodeUnknownField // there is no such field
+	CodeDuplicate             Code = strictjson.CodeDuplicate    // a field is given twice
+	CodeType                  Code = strictjson.CodeType         // the value has another type, where none of the codes below is about the field
+	CodeTimezoneUnknown       Code = "timezone_unknown"          // there is no such zone, or the host could not load it
+	CodeTimeInvalid           Code = "time_invalid"              // a time of day, a date or an instant cannot be read or lies outside the years 1 to 9999
+	CodeDayInvalid            Code = "day_invalid"               // there is no such day of the week
+	CodeDurationInvalid       Code = "duration_invalid"          // a length is missing, out of range or given twice
+	CodeAnchorRequired        Code = "anchor_required"           // the phase or the time of day of a recurrence is not fixed
+	CodeRecurrenceUnsupported Code = "recurrence_unsupported"    // it may be sound, but takes a Recurrence of the host
+	CodeRecurrenceInvalid     Code = "recurrence_invalid"        // it cannot be read, contradicts itself, or a host's recurrence breaks its promise
+	CodeEmptyWindow           Code = "empty_window"              // it would never be open
 )
 
 // faults collects the faults of one window.

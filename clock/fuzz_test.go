@@ -27,7 +27,8 @@ func codes(t *testing.T, err error) {
 	}
 	switch bad.Code {
 	case clock.CodeTimezoneUnknown, clock.CodeTimeInvalid, clock.CodeDayInvalid, clock.CodeDurationInvalid, clock.CodeAnchorRequired,
-		clock.CodeRecurrenceUnsupported, clock.CodeRecurrenceInvalid, clock.CodeEmptyWindow:
+		clock.CodeRecurrenceUnsupported, clock.CodeRecurrenceInvalid, clock.CodeEmptyWindow,
+		clock.CodeSyntax, clock.CodeUnknownField, clock.CodeDuplicate, clock.CodeType:
 	default:
 		t.Fatalf("%v has the code %q", err, bad.Code)
 	}

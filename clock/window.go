@@ -160,19 +160,22 @@ func ParseWindow(data []byte) (Window, error) {
 	return w, nil
 }
 
-// decoding turns the faults of a document into those of a window.
+// decoding turns the faults of a document into those of a window. A decoder of this package gives its own code; what is no text, or a text that is
+// no instant, has the code of the field where the field has one.
 func (f *faults) decoding(err error) {
 	for _, fault := range strictjson.Faults(err) {
-		code := CodeRecurrenceInvalid
-		switch field, _, _ := strings.Cut(fault.Path, "["); field {
-		case "from", "until", "anchor", "weekly.start", "weekly.end":
-			code = CodeTimeInvalid
-		case "weekly.days":
-			code = CodeDayInvalid
-		case "durationMinutes":
-			code = CodeDurationInvalid
-		case "timezone":
-			code = CodeTimezoneUnknown
+		code := Code(fault.Code)
+		if code == CodeType {
+			switch field, _, _ := strings.Cut(fault.Path, "["); field {
+			case "from", "until", "anchor", "weekly.start", "weekly.end":
+				code = CodeTimeInvalid
+			case "weekly.days":
+				code = CodeDayInvalid
+			case "durationMinutes":
+				code = CodeDurationInvalid
+			case "timezone":
+				code = CodeTimezoneUnknown
+			}
 		}
 		f.list = append(f.list, &FieldError{Path: f.prefix + fault.Path, Code: code, Value: fault.Value, Hint: fault.Hint})
 	}

@@ -21,10 +21,10 @@ var (
 // FieldError is one fault of a rule, a limit, a record, or what is given to [Plan]. Where all faults are reported they are
 // joined: errors.As finds the first.
 type FieldError struct {
-	Path  string // the field, such as leases[2].token; empty if it is the value itself
-	Code  Code   // what kind of fault it is
-	Value string // the offending value as it was written; empty if the place itself is the fault
-	Hint  string // what is wrong with it, and what to write instead; for people, it may change
+	Path  string `json:"path"`            // the field, such as leases[2].token; empty if it is the value itself
+	Code  Code   `json:"code"`            // what kind of fault it is
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the place itself is the fault
+	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
 }
 
 // Error returns "path: value: hint", without the parts that are empty.

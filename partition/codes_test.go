@@ -96,11 +96,14 @@ func TestEveryCodeIsGiven(t *testing.T) {
 		return err
 	}
 	given := map[string]error{
-		"Code limit_format": plan(partition.Strategy{MaxUnavailable: partition.FromString("many")}, one),
-		"Code limit_number": plan(partition.Strategy{MaxUnavailable: partition.FromString("1e1%")}, one),
-		"Code selector":     plan(partition.Strategy{Partitions: stage("no value: it has spaces")}, one),
-		"Code value":        plan(partition.Strategy{MaxNew: count(0)}, one),
-		"Code duplicate":    plan(partition.Strategy{}, twice),
+		"Code syntax":        new(partition.Strategy).UnmarshalJSON([]byte(`{`)),
+		"Code unknown_field": new(partition.Options).UnmarshalJSON([]byte(`{"maxperstep": 7}`)),
+		"Code type":          new(partition.Options).UnmarshalJSON([]byte(`{"maxPerStep": "7"}`)),
+		"Code limit_format":  plan(partition.Strategy{MaxUnavailable: partition.FromString("many")}, one),
+		"Code limit_number":  plan(partition.Strategy{MaxUnavailable: partition.FromString("1e1%")}, one),
+		"Code selector":      plan(partition.Strategy{Partitions: stage("no value: it has spaces")}, one),
+		"Code value":         plan(partition.Strategy{MaxNew: count(0)}, one),
+		"Code duplicate":     plan(partition.Strategy{}, twice),
 	}
 	for _, code := range testseed.Constants(t, ".", "Code") {
 		var fault *partition.FieldError

@@ -11,10 +11,10 @@ import (
 // FieldError is one fault of a strategy, of the options or of the clusters. Where all faults are reported they are joined: errors.As
 // finds the first.
 type FieldError struct {
-	Path  string // the field, such as partitions[2].maxUnavailable; empty if it is the value itself
-	Code  Code   // what kind of fault it is
-	Value string // the offending value as it was written; empty if the place itself is the fault
-	Hint  string // what is wrong with it, and what to write instead; for people, it may change
+	Path  string `json:"path"`            // the field, such as partitions[2].maxUnavailable; empty if it is the value itself
+	Code  Code   `json:"code"`            // what kind of fault it is
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the place itself is the fault
+	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
 }
 
 // Error returns "path: value: hint", without the parts that are empty.
@@ -25,20 +25,24 @@ func (e *FieldError) Error() string {
 // Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
 type Code string
 
-// The kinds of faults.
+// The kinds of faults. The first four are those of a document that is not read as JSON should be, and the same in every package.
 const (
-	CodeLimitFormat Code = "limit_format" // neither an int nor a percentage
-	CodeLimitNumber Code = "limit_number" // a percentage whose number is wrong
-	CodeSelector    Code = "selector"     // a label selector that Kubernetes would refuse
-	CodeValue       Code = "value"        // a value of the wrong type or out of bounds, or an unknown field
-	CodeDuplicate   Code = "duplicate"    // a cluster that is given twice
+	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
+	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
+	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field or a cluster is given twice
+	CodeType         Code = strictjson.CodeType         // the value has another type
+	CodeLimitFormat  Code = "limit_format"              // neither an int nor a percentage
+	CodeLimitNumber  Code = "limit_number"              // a percentage whose number is wrong
+	CodeSelector     Code = "selector"                  // a label selector that Kubernetes would refuse
+	CodeValue        Code = "value"                     // a value that is missing, out of bounds, or none of those that the field can have
 )
 
-// fieldErrors turns what the strict decoder reports, one fault or several, into FieldErrors.
+// fieldErrors turns what the strict decoder reports, one fault or several, into FieldErrors. The decoders of what a strategy holds, selectors among
+// them, have no codes but the four that are the same in every package.
 func fieldErrors(err error) error {
 	var all []error
 	for _, fault := range strictjson.Faults(err) {
-		all = append(all, &FieldError{Path: fault.Path, Code: CodeValue, Value: fault.Value, Hint: fault.Hint})
+		all = append(all, &FieldError{Path: fault.Path, Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
 	}
 	return errors.Join(all...)
 }

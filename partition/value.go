@@ -64,14 +64,14 @@ func (v *IntOrString) UnmarshalJSON(data []byte) error {
 	if len(text) > 0 && text[0] == '"' {
 		var s string
 		if err := json.Unmarshal(data, &s); err != nil {
-			return &FieldError{Code: CodeValue, Value: text, Hint: err.Error()}
+			return &FieldError{Code: CodeType, Value: text, Hint: err.Error()}
 		}
 		*v = FromString(s)
 		return nil
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || text[0] == '+' {
-		return &FieldError{Code: CodeValue, Value: text,
+		return &FieldError{Code: CodeType, Value: text,
 			Hint: "must be an int from " + strconv.Itoa(math.MinInt32) + " to " + strconv.Itoa(math.MaxInt32) + `, or a percentage such as "10%"`}
 	}
 	*v = FromInt(int32(n))

@@ -1,11 +1,20 @@
 package rollout_test
 
 import (
+	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/partition"
 	"github.com/tranche-dev/tranche/rollout"
+	stages "github.com/tranche-dev/tranche/rollout/staged"
+	"github.com/tranche-dev/tranche/selector"
+	"github.com/tranche-dev/tranche/surge"
 )
 
 // TestJSONNames: the names under which policies are written, and states and decision logs are stored, stay what they are. Those of policies, versions, overrides
@@ -66,7 +75,7 @@ func TestJSONNames(t *testing.T) {
 			switch name, options, _ := strings.Cut(field.Tag.Get("json"), ","); {
 			case field.Anonymous:
 				names = append(names, "+"+field.Name)
-			case !field.IsExported():
+			case !field.IsExported() || name == "-":
 			case options == "":
 				names = append(names, name+"!")
 			default:
@@ -75,6 +84,23 @@ func TestJSONNames(t *testing.T) {
 		}
 		if got := strings.Join(names, " "); got != row.names {
 			t.Errorf("%s is written as\n\t%s, want\n\t%s", of.Name(), got, row.names)
+		}
+	}
+}
+
+// TestFieldErrorsAreAlike: a fault of any package has the same fields with the same names in JSON, so that a host shows and stores all of them alike.
+func TestFieldErrorsAreAlike(t *testing.T) {
+	const want = `{"path":"a.b","code":"odd","value":"5","hint":"must be even"}`
+	for _, empty := range []error{
+		&clock.FieldError{}, &selector.FieldError{}, &concurrency.FieldError{}, &bracket.FieldError{}, &partition.FieldError{}, &surge.FieldError{},
+		&rollout.FieldError{Err: errors.New("the cause is for errors.Is and errors.As")}, &stages.FieldError{},
+	} {
+		fault := reflect.ValueOf(empty).Elem()
+		for field, value := range map[string]string{"Path": "a.b", "Code": "odd", "Value": "5", "Hint": "must be even"} {
+			fault.FieldByName(field).SetString(value)
+		}
+		if got, err := json.Marshal(empty); err != nil || string(got) != want || empty.Error() != "a.b: 5: must be even" {
+			t.Errorf("%T is written as %s, %v, and says %s", empty, got, err, empty)
 		}
 	}
 }

@@ -8,7 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
+
+// ofDocuments are the codes of documents, which packages declare by the constants of package strictjson.
+var ofDocuments = map[string]string{
+	"CodeSyntax": strictjson.CodeSyntax, "CodeUnknownField": strictjson.CodeUnknownField, "CodeDuplicate": strictjson.CodeDuplicate, "CodeType": strictjson.CodeType,
+}
 
 // Constants lists the exported string constants of some types that the package in a directory declares, as "Type value", sorted: what a
 // [Tally] has to reach, so that a code that nothing gives, or that is added without a test, fails one.
@@ -38,13 +45,18 @@ func Constants(t interface{ Fatal(...any) }, dir string, types ...string) []stri
 				if !ok || !slices.Contains(types, of.Name) || !constant.Names[0].IsExported() {
 					continue
 				}
-				literal, ok := constant.Values[0].(*ast.BasicLit)
-				if !ok {
+				var text string
+				switch value := constant.Values[0].(type) {
+				case *ast.BasicLit:
+					if text, err = strconv.Unquote(value.Value); err != nil {
+						t.Fatal(err)
+					}
+				case *ast.SelectorExpr:
+					if text = ofDocuments[value.Sel.Name]; text == "" {
+						t.Fatal(constant.Names[0].Name + " has the value of a constant that is not known here")
+					}
+				default:
 					continue // a number: these have no codes
-				}
-				text, err := strconv.Unquote(literal.Value)
-				if err != nil {
-					t.Fatal(err)
 				}
 				found[of.Name] = true
 				values = append(values, of.Name+" "+text)

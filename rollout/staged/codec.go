@@ -67,7 +67,7 @@ type column []byte
 // UnmarshalJSON keeps a list as it stands.
 func (c *column) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || data[0] != '[' {
-		return &FieldError{Code: CodeFormat, Hint: "must be a list"}
+		return &FieldError{Code: CodeType, Hint: "must be a list"}
 	}
 	*c = append((*c)[:0], data...)
 	return nil
@@ -133,7 +133,7 @@ func read[T any](c column) ([]T, error) {
 	list := make([]T, len(entries))
 	for i, entry := range entries {
 		if entry == nil {
-			return nil, &FieldError{Code: CodeFormat, Hint: "must not hold null"}
+			return nil, &FieldError{Code: CodeType, Hint: "must not hold null"}
 		}
 		list[i] = *entry
 	}

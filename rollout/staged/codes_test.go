@@ -70,7 +70,7 @@ func TestEveryCodeHasARow(t *testing.T) {
 	_, conflict := staged.Conflicts(first, compileOnly(t, strict))
 	given := map[string]error{
 		"run.transition": spec.ValidateUpdate(other), "run.immutable": spec.ValidateUpdate(other), "ocm.group": ocmGroup, "ocm.type": ocmType, "input": input,
-		"placement.conflictingStrategies": conflict,
+		"placement.conflictingStrategies": conflict, "syntax": new(staged.Strategy).UnmarshalJSON([]byte("{")),
 	}
 	for code, err := range given {
 		if !slices.Contains(rules(err), staged.Code(code)) {

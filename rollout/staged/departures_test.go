@@ -605,7 +605,7 @@ func TestOCM(t *testing.T) {
 				t.Errorf("%+v: %v", c.strategy, err)
 			}
 		}
-		for text, rule := range map[string]staged.Code{`{"progressive": {"maxConcurrency": "x"}}`: staged.CodeMaxConcurrency, `{"all": {"maxFailures": "5"}}`: staged.CodeMaxFailures, `{"tipe": "All"}`: staged.CodeFormat} {
+		for text, rule := range map[string]staged.Code{`{"progressive": {"maxConcurrency": "x"}}`: staged.CodeMaxConcurrency, `{"all": {"maxFailures": "5"}}`: staged.CodeMaxFailures, `{"tipe": "All"}`: staged.CodeUnknownField} {
 			var strategy staged.OCMStrategy
 			if err := json.Unmarshal([]byte(text), &strategy); !slices.Equal(rules(err), []staged.Code{rule}) {
 				t.Errorf("%s: %v", text, err)

@@ -58,7 +58,7 @@ func ParseDuration(text string) (Duration, error) {
 		rest = rest[1:]
 		part, ok := scale(whole, fraction, unit)
 		if !ok || sum > math.MaxInt64-part {
-			return Duration{}, &FieldError{Code: CodeFormat, Value: strconv.Quote(text), Hint: "is longer than 292 years: write None where no limit is meant"}
+			return Duration{}, &FieldError{Code: CodeType, Value: strconv.Quote(text), Hint: "is longer than 292 years: write None where no limit is meant"}
 		}
 		sum += part
 	}
@@ -67,7 +67,7 @@ func ParseDuration(text string) (Duration, error) {
 
 // badDuration takes the value as it was written.
 func badDuration(value string) error {
-	return &FieldError{Code: CodeFormat, Value: value, Hint: `must be numbers with the units s, m or h and without leading zeros, such as 30m, 1h30m or 1.5h`}
+	return &FieldError{Code: CodeType, Value: value, Hint: `must be numbers with the units s, m or h and without leading zeros, such as 30m, 1h30m or 1.5h`}
 }
 
 func digitsOf(text string) string {
@@ -184,7 +184,7 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 	case d.IsZero():
 		return []byte("null"), nil
 	case d.ns < 0:
-		return nil, &FieldError{Code: CodeFormat, Value: d.String(), Hint: "must not be negative"}
+		return nil, &FieldError{Code: CodeType, Value: d.String(), Hint: "must not be negative"}
 	}
 	return strconv.AppendQuote(nil, d.String()), nil
 }

@@ -13,10 +13,10 @@ var ErrNoRun = errors.New("staged: the run is empty: take it from Compile, or de
 // FieldError is one fault of a strategy, a run's spec, the options, the fleet or an input. Where all faults are reported they are joined,
 // in the order of the fields; errors.As finds the first.
 type FieldError struct {
-	Path  string // the field, such as stages[2].maxConcurrency; empty if it is the value itself
-	Code  Code   // what kind of fault it is
-	Value string // the offending value as it was written; empty if the place itself is the fault
-	Hint  string // what is wrong with it, and what to write instead; for people, it may change
+	Path  string `json:"path"`            // the field, such as stages[2].maxConcurrency; empty if it is the value itself
+	Code  Code   `json:"code"`            // what kind of fault it is
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the place itself is the fault
+	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
 }
 
 // Error returns "path: value: hint", without the parts that are empty.
@@ -26,6 +26,14 @@ func (e *FieldError) Error() string {
 
 // Code is a kind of fault, named after what is violated, for callers that branch on it. Codes are part of the compatibility promise.
 type Code string
+
+// What every document must keep: these are the same in every package. A value of another type has the code of its field, if the field has one.
+const (
+	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
+	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
+	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice
+	CodeType         Code = strictjson.CodeType         // the value has another type, or a form that its type does not have
+)
 
 // What a strategy must keep.
 const (
@@ -67,7 +75,7 @@ const (
 	CodeTransition        Code = "run.transition"                  // not back to Initialize, not from there to Stop
 	CodeImmutable         Code = "run.immutable"                   // only the state may change
 	CodeOption            Code = "option"                          // a value of the options
-	CodeFormat            Code = "format"                          // unknown field, wrong type
+	CodeFormat            Code = "format"                          // an object of another kind or without a spec, or a stored run that was damaged
 	CodeInput             Code = "input"                           // a value of an input to Step that does not exist
 	CodeConflict          Code = "placement.conflictingStrategies" // one placement, two strategies
 	CodeDecisionGroup     Code = "ocm.group"                       // a decision group, or a mandatory one that is not there
@@ -94,13 +102,17 @@ func parts(err error) []error {
 	return []error{err}
 }
 
-// decodeFaults turns what the strict decoder reports into FieldErrors below base. The code follows from the field, so that a value which
-// cannot even be held, such as a maxConcurrency of "50", has the code of its field.
+// decodeFaults turns what the strict decoder reports into FieldErrors below base. The code of a wrong value follows from the field, so that one
+// which cannot even be held, such as a maxConcurrency of "50", has the code of its field.
 func decodeFaults(base string, err error) error {
 	var list faults
 	for _, fault := range strictjson.Faults(err) {
 		path := strictjson.Path(base, fault.Path)
-		list.add(codeOf(path), path, fault.Value, fault.Hint)
+		code := Code(fault.Code)
+		if code != CodeSyntax && code != CodeUnknownField && code != CodeDuplicate {
+			code = codeOf(path)
+		}
+		list.add(code, path, fault.Value, fault.Hint)
 	}
 	return list.err()
 }
@@ -129,5 +141,5 @@ func codeOf(path string) Code {
 	case strings.Contains(path, "labelSelector."):
 		return CodeSelector
 	}
-	return CodeFormat
+	return CodeType
 }

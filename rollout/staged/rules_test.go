@@ -21,7 +21,8 @@ func everyCode() []staged.Code {
 		staged.CodeMaxFailures, staged.CodeRunMaxFailures, staged.CodeDuration, staged.CodeBeforeCount, staged.CodeBeforeType, staged.CodeBeforeWaitTime,
 		staged.CodeAfterCount, staged.CodeAfterType, staged.CodeAfterTypeUnique, staged.CodeWaitTimeMissing, staged.CodeWaitTimeForbidden, staged.CodeWaitTime,
 		staged.CodePlacementExternal, staged.CodeTargetName, staged.CodeTargetDuplicate, staged.CodeTargetOverlap, staged.CodeTargetUnmatched, staged.CodeTargetNone,
-		staged.CodeRunName, staged.CodePlacementName, staged.CodeStrategyName, staged.CodeSnapshotIndex, staged.CodeVersion, staged.CodeState, staged.CodeOption, staged.CodeFormat}
+		staged.CodeRunName, staged.CodePlacementName, staged.CodeStrategyName, staged.CodeSnapshotIndex, staged.CodeVersion, staged.CodeState, staged.CodeOption, staged.CodeFormat,
+		staged.CodeUnknownField, staged.CodeDuplicate, staged.CodeType}
 }
 
 // TestRules compiles one strategy, run, fleet and set of options per row, of which one thing is wrong, or just not wrong.
@@ -146,15 +147,15 @@ func TestRules(t *testing.T) {
 		{why: "no removals at a time", strategy: good, options: `{"cleanup": {"maxConcurrency": 0}}`, rule: staged.CodeOption, path: "cleanup.maxConcurrency"},
 		{why: "too many failed removals", strategy: good, options: `{"cleanup": {"maxFailures": "200%"}}`, rule: staged.CodeOption, path: "cleanup.maxFailures"},
 		{why: "a deadline at once", strategy: good, options: `{"cleanup": {"progressDeadline": "0"}}`, rule: staged.CodeOption, path: "cleanup.progressDeadline"},
-		{why: "a misspelt field must not be no field", strategy: stage(`"maxConcurency": 1`), rule: staged.CodeFormat, path: "stages[1].maxConcurency"},
-		{why: "of a run, too", strategy: good, run: `{"placement": "p"}`, rule: staged.CodeFormat, path: "placement"},
-		{why: "of the options, too", strategy: good, options: `{"onfailure": "hold"}`, rule: staged.CodeFormat, path: "onfailure"},
+		{why: "a misspelt field must not be no field", strategy: stage(`"maxConcurency": 1`), rule: staged.CodeUnknownField, path: "stages[1].maxConcurency"},
+		{why: "of a run, too", strategy: good, run: `{"placement": "p"}`, rule: staged.CodeUnknownField, path: "placement"},
+		{why: "of the options, too", strategy: good, options: `{"onfailure": "hold"}`, rule: staged.CodeUnknownField, path: "onfailure"},
 		{why: "another kind of object", strategy: `{"kind": "ConfigMap", "spec": ` + good + `}`, rule: staged.CodeFormat, path: "kind", value: `"ConfigMap"`},
 		{why: "an object without its spec", strategy: `{"apiVersion": "v1", "kind": "StagedUpdateStrategy", "metadata": {"name": "s"}}`, rule: staged.CodeFormat, path: "spec"},
 		{why: "the spec of an object not below spec", strategy: `{"metadata": {"name": "s"}, ` + good[1:], rule: staged.CodeFormat, path: "spec"},
 		{why: "an object whose spec is null", strategy: `{"kind": "StagedUpdateStrategy", "spec": null}`, rule: staged.CodeFormat, path: "spec"},
-		{why: "two specs, of which one would be ignored", strategy: `{"kind": "StagedUpdateStrategy", "spec": ` + good + `, "spec": ` + good + `}`, rule: staged.CodeFormat, path: "spec"},
-		{why: "two names", strategy: good, run: `{"metadata": {"name": "a", "name": "b"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.CodeFormat, path: "metadata.name"},
+		{why: "two specs, of which one would be ignored", strategy: `{"kind": "StagedUpdateStrategy", "spec": ` + good + `, "spec": ` + good + `}`, rule: staged.CodeDuplicate, path: "spec"},
+		{why: "two names", strategy: good, run: `{"metadata": {"name": "a", "name": "b"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.CodeDuplicate, path: "metadata.name"},
 		{why: "the rest of an object is not looked at", strategy: `{"apiVersion": 7, "kind": "StagedUpdateStrategy", "metadata": {"labels": 7}, "spec": ` + good + `, "status": [7]}`},
 		{why: "an approval before the removals", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {"beforeStageTasks": [{"type": "Approval"}]}}`},
 		{why: "nothing about the removals", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {}}`},
@@ -165,9 +166,9 @@ func TestRules(t *testing.T) {
 		{why: "two approvals before the removals", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {"beforeStageTasks": [{"type": "Approval"}, {"type": "Approval"}]}}`,
 			rule: staged.CodeBeforeCount, path: "deleteStage.beforeStageTasks", value: "2"},
 		{why: "nothing comes after the removals", strategy: `{"stages": [{"name": "a", "labelSelector": {}}], "deleteStage": {"afterStageTasks": []}}`,
-			rule: staged.CodeFormat, path: "deleteStage.afterStageTasks"},
-		{why: "null is not a stage", strategy: `{"stages": [null]}`, rule: staged.CodeFormat, path: "stages[0]"},
-		{why: "what is wrong inside a whole object", strategy: `{"kind": "StagedUpdateStrategy", "spec": {"stages": [{"name": 1}]}}`, rule: staged.CodeFormat, path: "spec.stages[0].name"},
+			rule: staged.CodeUnknownField, path: "deleteStage.afterStageTasks"},
+		{why: "null is not a stage", strategy: `{"stages": [null]}`, rule: staged.CodeType, path: "stages[0]"},
+		{why: "what is wrong inside a whole object", strategy: `{"kind": "StagedUpdateStrategy", "spec": {"stages": [{"name": 1}]}}`, rule: staged.CodeType, path: "spec.stages[0].name"},
 	}
 	for _, wait := range []string{"1h30m", "1.5h", "30s", "0.5s", "10m", "0h1m"} {
 		rows = append(rows, row{why: wait + " is a wait", strategy: stage(`"afterStageTasks": [{"type": "TimedWait", "waitTime": "` + wait + `"}]`)})
@@ -488,9 +489,9 @@ func TestRulesOfUnreadableValues(t *testing.T) {
 		{`{"stages": [{"maxConcurrency": "x"}]}`, &staged.Strategy{}, staged.CodeMaxConcurrency},
 		{`{"stages": [{"beforeStageTasks": [{"type": "Approval", "waitTime": "x"}]}]}`, &staged.Strategy{}, staged.CodeBeforeWaitTime},
 		{`{"stages": [{"afterStageTasks": [{"type": "TimedWait", "waitTime": "x"}]}]}`, &staged.Strategy{}, staged.CodeWaitTime},
-		{`{"stages": [{"afterStageTasks": [{"type": 5}]}]}`, &staged.Strategy{}, staged.CodeFormat},
+		{`{"stages": [{"afterStageTasks": [{"type": 5}]}]}`, &staged.Strategy{}, staged.CodeType},
 		{`{"stages": [{"labelSelector": {"matchLabels": 5}}]}`, &staged.Strategy{}, staged.CodeSelector},
-		{`{"stages": [{"name": 5}]}`, &staged.Strategy{}, staged.CodeFormat},
+		{`{"stages": [{"name": 5}]}`, &staged.Strategy{}, staged.CodeType},
 	} {
 		faults := flatten(row.into.UnmarshalJSON([]byte(row.text)))
 		if len(faults) != 1 || faults[0].Code != row.rule {

@@ -146,7 +146,7 @@ func objectOf(data []byte, kinds ...string) (object, error) {
 	var list faults
 	read := func(path string, raw json.RawMessage, into *string) {
 		if raw != nil && json.Unmarshal(raw, into) != nil {
-			list.add(CodeFormat, path, string(raw), "must be a string")
+			list.add(CodeType, path, string(raw), "must be a string")
 		}
 	}
 	o := object{base: "spec", spec: whole["spec"]}

@@ -63,7 +63,7 @@ func (s TargetState) String() string {
 // MarshalText returns the JSON name; a value that is none of the constants is a *[FieldError].
 func (s TargetState) MarshalText() ([]byte, error) {
 	if s >= targetStates {
-		return nil, &FieldError{Code: CodeFormat, Value: s.String(), Hint: "is not a state of a target"}
+		return nil, &FieldError{Code: CodeType, Value: s.String(), Hint: "is not a state of a target"}
 	}
 	return []byte(s.String()), nil
 }
@@ -76,7 +76,7 @@ func (s *TargetState) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return &FieldError{Code: CodeFormat, Value: quoted(string(text)), Hint: "is not a state of a target"}
+	return &FieldError{Code: CodeType, Value: quoted(string(text)), Hint: "is not a state of a target"}
 }
 
 // record is what a run knows of a target besides its name: 24 bytes.
