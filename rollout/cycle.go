@@ -3,6 +3,7 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 
@@ -277,26 +278,40 @@ func (w *work) bracketFaults() error {
 // released is a version of a deployment in the graph of version dependencies.
 type released struct{ deployment, version int32 }
 
-// versionCycles finds the versions that could still be chosen and wait for one another, whatever else starts. A dependency that no version
-// satisfies at all is no circle: the version that does may be published tomorrow.
+// versionCycles finds the versions that could still be chosen somewhere and wait for one another there, whatever else starts. A dependency that no
+// version satisfies at all is no circle: the version that does may be published tomorrow. Each circle is reported once, in however many environments it is.
 func (w *work) versionCycles() []*CycleError {
 	if !slices.Contains(w.dependent, true) {
 		return nil
 	}
+	var found []*CycleError
+	for e := range w.environments {
+		for _, cycle := range w.versionCyclesIn(int32(e)) {
+			if !slices.ContainsFunc(found, func(known *CycleError) bool { return slices.Equal(known.Path, cycle.Path) }) {
+				found = append(found, cycle)
+			}
+		}
+	}
+	return found
+}
+
+func (w *work) versionCyclesIn(e int32) []*CycleError {
 	oldest := make([]int32, len(w.deployments)) // the oldest floor of each deployment: what is not newer is never chosen
+	runs := map[released]bool{}
 	for d := range oldest {
 		oldest[d] = int32(len(w.versions[d].list))
-	}
-	runs := map[released]bool{}
-	for i := range w.targets {
-		t := &w.targets[i]
-		oldest[t.deployment] = min(oldest[t.deployment], t.floor())
-		if t.current >= 0 {
-			runs[released{t.deployment, t.current}] = true
+		for _, i := range w.pairs[int(e)*len(w.deployments)+d].targets {
+			t := &w.targets[i]
+			oldest[d] = min(oldest[d], t.floor())
+			if t.current >= 0 {
+				runs[released{t.deployment, t.current}] = true
+			}
 		}
 	}
 	var waiting []released
 	options := map[released][][]released{} // per dependency: the versions that satisfy it
+	beside := map[released][]bool{}        // per dependency: they may come in one execution with the version that has it
+	together := map[[2]int32]bool{}
 	for d := range w.versions {
 		for n, v := range w.versions[d].list {
 			node := released{int32(d), int32(n)}
@@ -305,7 +320,9 @@ func (w *work) versionCycles() []*CycleError {
 			}
 			waiting = append(waiting, node)
 			for _, dependency := range v.Dependencies {
-				options[node] = append(options[node], w.satisfying(dependency))
+				own := w.satisfying(dependency)
+				options[node] = append(options[node], own)
+				beside[node] = append(beside[node], len(own) > 0 && w.inOneExecution(e, int32(d), own[0].deployment, together))
 			}
 		}
 	}
@@ -313,16 +330,50 @@ func (w *work) versionCycles() []*CycleError {
 	for _, node := range waiting {
 		stuck[node] = true
 	}
-	for changed := true; changed; {
-		changed = false
-		for _, node := range waiting {
-			if stuck[node] && !slices.ContainsFunc(options[node], func(o []released) bool { return !slices.ContainsFunc(o, func(v released) bool { return !stuck[v] }) }) {
-				delete(stuck, node)
-				changed = true
+	for {
+		// Who can start together, once everybody has who is not stuck: from all that are, those drop out of whom a need is met by nobody that has started and,
+		// in one execution, by nobody that is left.
+		coming := maps.Clone(stuck)
+		for n := -1; n != len(coming); {
+			n = len(coming)
+			for _, node := range waiting {
+				for k, option := range options[node] {
+					if !slices.ContainsFunc(option, func(v released) bool { return !stuck[v] || beside[node][k] && coming[v] }) {
+						delete(coming, node)
+					}
+				}
 			}
 		}
+		if len(coming) == 0 {
+			return w.circles(waiting, stuck, options)
+		}
+		maps.DeleteFunc(stuck, func(node released, _ bool) bool { return coming[node] })
 	}
-	return w.circles(waiting, stuck, options)
+}
+
+// inOneExecution reports whether two deployments are members of one bracket on some resource of an environment. An execution of both brings the
+// versions of both, and a dependency looks at what there will be then, see obstacles.
+func (w *work) inOneExecution(e, a, b int32, answers map[[2]int32]bool) bool {
+	if a == b {
+		return false // what it needs of itself it must run before
+	}
+	key := [2]int32{min(a, b), max(a, b)}
+	if known, asked := answers[key]; asked {
+		return known
+	}
+	answers[key] = slices.ContainsFunc(w.set.policies, func(policy *compiledPolicy) bool {
+		rule := policy.bracket
+		if rule == nil || ask(rule.members, &bound{deployment: &w.deployments[a]}) != yes || ask(rule.members, &bound{deployment: &w.deployments[b]}) != yes {
+			return false
+		}
+		governs := func(i int32) bool { return w.views.list[w.view[i]].has(rule) }
+		return slices.ContainsFunc(w.pairs[int(e)*len(w.deployments)+int(a)].targets, func(i int32) bool {
+			from, to := w.siblings(i)
+			k, there := slices.BinarySearchFunc(w.targets[from:to], b, func(t target, d int32) int { return int(t.deployment - d) })
+			return there && governs(i) && governs(from+int32(k))
+		})
+	})
+	return answers[key]
 }
 
 // satisfying lists the versions for which a dependency holds; a selector that fails on a version does not hold for it.

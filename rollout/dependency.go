@@ -291,7 +291,7 @@ func (w *work) versionDependency(i int32, d VersionDependency, runs []pendingRun
 		}
 		n := other.current
 		for _, run := range runs {
-			if run.target == k {
+			if run.target == k && k != i { // what a version needs of its own deployment is there before it
 				n = run.version
 			}
 		}

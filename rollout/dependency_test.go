@@ -300,3 +300,54 @@ func TestDependencyIsAskedWhereItMatters(t *testing.T) {
 		}
 	}
 }
+
+// TestVersionsThatNeedOneAnother: members of one bracket bring each other what their versions need, and so do in no circle; what a version needs of its own
+// deployment the target must run before.
+func TestVersionsThatNeedOneAnother(t *testing.T) {
+	for _, row := range []struct {
+		why     string
+		members string // of a bracket
+		needs   map[string]string
+		starts  []string
+		circle  string
+	}{
+		{"both are members", "true", map[string]string{"a": "b", "b": "a"}, []string{"r1/a@v2", "r1/b@v2"}, ""},
+		{"one is no member", "deployment.name == 'a'", map[string]string{"a": "b", "b": "a"}, nil, "a@v2 needs b@v2 needs a@v2"},
+		{"three, of which one is no member", "deployment.name != 'c'", map[string]string{"a": "b", "b": "c", "c": "a"}, nil, "a@v2 needs b@v2 needs c@v2 needs a@v2"},
+		{"three members", "true", map[string]string{"a": "b", "b": "c", "c": "a"}, []string{"r1/a@v2", "r1/b@v2", "r1/c@v2"}, ""},
+		{"itself, and so whoever would start with it", "true", map[string]string{"a": "a"}, nil, "a@v2 needs a@v2"},
+	} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}})
+		s.Targets = slices.DeleteFunc(s.Targets, func(target rollout.Target) bool { return target.Deployment == "c" && row.needs["c"] == "" })
+		for i := range s.Versions {
+			if v := &s.Versions[i]; v.ID == "v2" && row.needs[v.Deployment] != "" {
+				v.Dependencies = []rollout.VersionDependency{{Deployment: row.needs[v.Deployment], VersionSelector: "version.tag == 'v2'"}}
+			}
+		}
+		set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"`+row.members+`","readinessMode":"immediate","memberRoles":{}}}`))
+		plan := mustPlan(t, set, s, t0)
+		told := slices.ContainsFunc(plan.Diagnostics, func(d rollout.Diagnostic) bool {
+			return d.Code == rollout.DiagnosticVersionCycle && strings.Contains(d.Detail, row.circle)
+		})
+		err := set.Check(s)
+		if (err != nil) != (row.circle != "") || told != (row.circle != "") || err != nil && !strings.Contains(err.Error(), row.circle) {
+			t.Errorf("%s: Check says %v, the plan %+v", row.why, err, plan.Diagnostics)
+		}
+		if got := started(plan); !slices.Equal(got, row.starts) {
+			t.Errorf("%s: starts %q, waits %q", row.why, got, blockers(plan))
+		}
+	}
+}
+
+// TestVersionsOneAfterTheOther: a version that needs the one before it, of its own deployment, is brought by a bracket to a target that runs that one, and to no other.
+func TestVersionsOneAfterTheOther(t *testing.T) {
+	s := fleet(2, "v2", map[string][]string{"a": {"v1", "v2", "v3"}})
+	s.Versions[2].Dependencies = []rollout.VersionDependency{{Deployment: "a", VersionSelector: "version.tag == 'v2'"}}
+	s.Targets[1].Current = "v1"
+	for _, rules := range []string{`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, `{"resourceConcurrency":{"groupSelector":"true","limit":2}}`} {
+		got := started(mustPlan(t, compile(t, policy(rules)), s, t0))
+		if !slices.Contains(got, "r1/a@v3") || slices.Contains(got, "r2/a@v3") {
+			t.Errorf("%s: starts %q", rules, got)
+		}
+	}
+}

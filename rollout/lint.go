@@ -102,6 +102,9 @@ const (
 	// LintCurveLongerThanWindowPeriod, a warning: one rollout needs more open time than one period of the windows offers, so it is interrupted,
 	// for a day or a week each time. Widen the windows or shorten the curve.
 	LintCurveLongerThanWindowPeriod LintCode = "curve_longer_than_window_period"
+	// LintCurveOverflows, an error: the last positions of a gradual rollout are due later than 2262, which is as far as instants reach, and so never. Shorten
+	// the curve.
+	LintCurveOverflows LintCode = "curve_overflows"
 	// LintWindowClockChange, information: within the horizon an occurrence of a window begins or ends at a reading that the clock of its zone
 	// skips or shows twice. Move it, or write gap and overlap down.
 	LintWindowClockChange LintCode = "window_clock_change"
@@ -204,6 +207,10 @@ const (
 	// LintSelectorMatchesEverything, information: an expression makes a distinction and yet matches all of at least two. Write "true" if
 	// that is meant.
 	LintSelectorMatchesEverything LintCode = "selector_matches_everything"
+	// LintSelectorFails: an expression fails on something that it is asked about, such as int() of what is no number. An error if that holds targets, so
+	// that nothing newer, or not the version that would be next, ever starts there; a warning where it depends on the versions of others whether it
+	// fails, where it holds nobody yet, and of a targetSelector, which leaves the target out. Correct the expression, or what it reads.
+	LintSelectorFails LintCode = "selector_fails"
 	// LintSelectorUnknownKeys, a warning: an expression reads a key that no entity has: probably a typo.
 	LintSelectorUnknownKeys LintCode = "selector_unknown_keys"
 	// LintTargetsUnmatched, a warning: targets that no policy governs start as soon as there is a version. Govern them.
@@ -246,7 +253,7 @@ func (s *PolicySet) Lint(snapshot Snapshot, now time.Time, horizon time.Duration
 		l.lookAtPools, l.lookAtOverlaps,
 		l.lookAtCycles, l.lookAtDependencies, l.lookAtVersions, l.lookAtProgressions, l.lookAtApprovals, l.lookAtCooldowns,
 		l.lookAtBrackets, l.lookAtFailures,
-		l.lookAtSelectors, l.lookAtKeys, l.lookAtNames, l.lookAtState,
+		l.lookAtHeld, l.lookAtSelected, l.lookAtSelectors, l.lookAtKeys, l.lookAtNames, l.lookAtState,
 	} {
 		look()
 	}

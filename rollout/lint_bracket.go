@@ -33,10 +33,12 @@ func (l *lint) frame() error {
 				rule: rule, id: rule.id, environment: int32(e), view: newView([]*compiledPolicy{policy}), edges: map[edge]bool{},
 			}}
 			for k := range w.deployments {
-				if ok, err := rule.members.Match(&bound{deployment: &w.deployments[k]}); err != nil || !ok {
-					continue
+				ok, err := rule.members.Match(&bound{deployment: &w.deployments[k]})
+				own := w.governed(rule, w.pairs[e*len(w.deployments)+k].targets)
+				if _, missing := missingKey(err); err != nil && !missing && len(own) > 0 {
+					l.failed(at(rule, "deploymentSelector"), SeverityError, reach{len(own), own[0]}, err.Error(), nothingStarts)
 				}
-				if own := w.governed(rule, w.pairs[e*len(w.deployments)+k].targets); len(own) > 0 {
+				if err == nil && ok && len(own) > 0 {
 					f.targets, f.deployments = append(f.targets, own...), append(f.deployments, int32(k))
 				}
 			}
@@ -76,6 +78,10 @@ func (l *lint) frame() error {
 // needs that count, so that there is one derivation of roles and not two.
 func (l *lint) close(f *frame) error {
 	members := l.w.edgesOf(f.bracketWork)
+	if f.unclear != nil {
+		l.failed(at(f.rule, "memberRoles"), SeverityError, f.reach(), f.unclear.Data.Detail, "no group collects as long as it does")
+		return nil
+	}
 	rule := bracket.Rule{DeploymentSelector: f.rule.bracket.DeploymentSelector, ReadinessMode: bracket.Immediate, MemberRoles: f.rule.bracket.MemberRoles}
 	published := time.Unix(0, 0).UTC()
 	observation := bracket.Observation{Members: members}

@@ -125,11 +125,11 @@ func (s waits) held(k int32) int32 {
 }
 
 // together reports whether no group can bring a member a newer version without the other: none was locked after the member had one and before the other
-// did. A hook has one in every group.
+// did.
 func (l *lint) together(f *frame, other, member int32) bool {
 	w := l.w
 	o := &w.targets[other]
-	if f.roles[o.deployment] != bracket.Main {
+	if l.always(f, other) {
 		return true
 	}
 	var since time.Time
@@ -160,12 +160,18 @@ func (l *lint) usable(i, n int32) bool {
 	return w.inScope(i, n) && l.selected(i, n) && !w.versions[w.targets[i].deployment].list[n].CreatedAt.After(w.now) && len(w.gateAt(i, n).blockers) == 0
 }
 
-// included reports whether a member would be part of any execution on its resource: a hook, or a main that may have a newer version by now, or
+// always reports whether a member is part of every execution on its resource, whatever there is to deploy: a hook, or a main that runs what it has again.
+func (l *lint) always(f *frame, i int32) bool {
+	t := &l.w.targets[i]
+	return f.roles[t.deployment] != bracket.Main || t.current >= 0 && f.rule.bracket.UnchangedMemberStrategy == bracket.RedeployCurrent
+}
+
+// included reports whether a member would be part of any execution on its resource: one that always is, or a main that may have a newer version by now, or
 // later.
 func (l *lint) included(f *frame, i int32, later bool) bool {
 	w := l.w
 	t := &w.targets[i]
-	if f.roles[t.deployment] != bracket.Main {
+	if l.always(f, i) {
 		return true
 	}
 	versions := w.versions[t.deployment].list

@@ -33,9 +33,17 @@ func (l *lint) lookAtCycles() {
 		l.addApart(at(rule, "dependsOn"), strings.Join(cycle.Path, "\n"), LintDependencyCycle, SeverityError, concerns, detail,
 			"remove one of these dependencies, or narrow it with appliesTo")
 	}
-	for _, cycle := range w.versionCycles() {
-		l.add(Finding{Path: "versions[" + cycle.Path[0] + "].dependencies"}, LintDependencyCycle, SeverityError, reach{},
-			strings.Join(append(slices.Clone(cycle.Path), cycle.Path[0]), " needs ")+": none of these versions can ever be the first to start",
+	in := map[string][]string{} // circles → the environments in which they are
+	for e := range w.environments {
+		for _, cycle := range w.versionCyclesIn(int32(e)) {
+			text := strings.Join(append(slices.Clone(cycle.Path), cycle.Path[0]), " needs ")
+			in[text] = append(in[text], w.environments[e].ID)
+		}
+	}
+	for _, text := range sortedKeys(in) {
+		first, _, _ := strings.Cut(text, " needs ")
+		l.addApart(Finding{Path: "versions[" + first + "].dependencies"}, text, LintDependencyCycle, SeverityError, reach{},
+			fmt.Sprintf("%s: in %s none of these versions can ever be the first to start", text, strings.Join(in[text], ", ")),
 			"publish a version without one of these dependencies")
 	}
 }
@@ -45,7 +53,19 @@ type tally struct {
 	concerned bool  // it applies to somebody
 	unmatched reach // it names nobody there
 	wanting   reach // it names somebody, and no version that exists satisfies it
+	failing   reach // appliesTo fails, or dependsOn does
+	failure   string
+	field     string
 	names     map[string]bool
+}
+
+// fail notes that an expression of the rule has no answer for a target.
+func (t *tally) fail(i int32, field string, err error) {
+	if t.failing.targets == 0 {
+		t.field, t.failure = field, err.Error()
+	}
+	t.concerned = true
+	t.failing.add(i)
 }
 
 // lookAtDependencies asks every dependency rule about every target that it may block.
@@ -69,14 +89,19 @@ func (l *lint) lookAtDependencies() {
 	for i := range w.targets {
 		t := int32(i)
 		for _, rule := range w.blockingRules(t, bracketOfFrame(l.frameOf[i])) {
-			if applies, err := w.applies(rule, t); err != nil || !applies {
+			own := of(rule)
+			if applies, err := w.applies(rule, t); err != nil {
+				own.fail(t, "appliesTo", err)
+				continue
+			} else if !applies {
 				continue
 			}
-			own := of(rule)
 			own.concerned = true
 			verdict, ok, err := w.dependency(rule, t)
 			switch {
-			case err != nil || ok:
+			case err != nil:
+				own.fail(t, "dependsOn", err)
+			case ok:
 			case verdict.Reason == ReasonDependencyUnmatched:
 				own.unmatched.add(t)
 			case l.wanting(rule, t, satisfiable):
@@ -100,6 +125,13 @@ func (l *lint) lookAtDependencies() {
 				l.add(at(rule, "appliesTo"), LintAppliesToUnmatched, SeverityWarning, reach{},
 					fmt.Sprintf("it matches none of %s that the policy governs: the dependency concerns nobody", counted(l.reach[p].targets, "target")),
 					"correct the expression, or remove the rule")
+			}
+			if own.failing.targets > 0 {
+				severity := SeverityError
+				if own.field == "dependsOn" && rule.readsVersion {
+					severity = SeverityWarning // it need not fail on the next version of the other
+				}
+				l.failed(at(rule, own.field), severity, own.failing, own.failure, "nothing newer starts as long as it does")
 			}
 			if own.unmatched.targets > 0 {
 				l.add(at(rule, "dependsOn"), LintDependencyUnmatched, SeverityError, own.unmatched,

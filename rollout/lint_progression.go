@@ -12,7 +12,8 @@ import (
 // others are the environments, besides its own, that a progression names for a deployment.
 type others struct {
 	environments []int32
-	failed       bool // the expression has no answer somewhere, and so holds everybody
+	failed       []int32 // those for which the expression has no answer, so that it holds everybody in others than these
+	failure      string
 }
 
 // stages answers for which environments a progression waits, each question once.
@@ -35,7 +36,7 @@ func (s stages) of(rule *compiledRule, d, e int32) (environments []int32, failed
 		for e := range w.environments {
 			ok, err := rule.selector.Match(&bound{environment: &w.environments[e], deployment: &w.deployments[d]})
 			if _, missing := missingKey(err); err != nil && !missing {
-				all.failed = true
+				all.failed, all.failure = append(all.failed, int32(e)), err.Error()
 			}
 			if ok {
 				all.environments = append(all.environments, int32(e))
@@ -43,7 +44,8 @@ func (s stages) of(rule *compiledRule, d, e int32) (environments []int32, failed
 		}
 		s.answers[key] = all
 	}
-	return slices.DeleteFunc(slices.Clone(all.environments), func(other int32) bool { return other == e }), all.failed
+	another := func(other int32) bool { return other != e } // it is not asked about its own
+	return slices.DeleteFunc(slices.Clone(all.environments), func(other int32) bool { return other == e }), slices.ContainsFunc(all.failed, another)
 }
 
 // lookAtProgressions looks at what a new version, meant for every target, would wait for.
@@ -62,7 +64,8 @@ func (l *lint) lookAtProgressions() {
 
 func (l *lint) lookAtProgression(s stages, rule *compiledRule) {
 	w := l.w
-	var nowhere, never, seldom reach
+	var nowhere, never, seldom, failing reach
+	failure := ""
 	soaks := rule
 	for _, k := range l.kinds {
 		view := w.views.list[k.view]
@@ -72,6 +75,8 @@ func (l *lint) lookAtProgression(s stages, rule *compiledRule) {
 		e, d := l.pairOf(k.pair)
 		environments, failed := s.of(rule, d, e)
 		if failed {
+			failing.merge(k.reach)
+			failure = s.answers[stageKey{rule, d}].failure
 			continue
 		}
 		if len(environments) == 0 {
@@ -89,6 +94,9 @@ func (l *lint) lookAtProgression(s stages, rule *compiledRule) {
 				break
 			}
 		}
+	}
+	if failing.targets > 0 {
+		l.failed(at(rule, "dependsOnEnvironmentSelector"), SeverityError, failing, failure, "nothing newer starts as long as it does")
 	}
 	if nowhere.targets > 0 {
 		l.add(at(rule, "dependsOnEnvironmentSelector"), LintProgressionNoEnvironment, SeverityError, nowhere,

@@ -22,7 +22,7 @@ func (l *lint) lookAtSelectors() {
 	}
 	var free reach
 	for i := range w.targets {
-		if w.view[i] == 0 {
+		if w.view[i] == 0 && len(w.held[int32(i)]) == 0 {
 			free.add(int32(i))
 		}
 	}
@@ -63,7 +63,7 @@ func (l *lint) lookAtMembers(p *compiledPolicy) {
 	case matched == len(w.deployments) && matched >= 2 && reads(rule.members, ""):
 		l.everything(f, fmt.Sprintf("all %d deployments", matched))
 	}
-	if matched == 0 {
+	if matched == 0 || slices.ContainsFunc(l.frames, func(f *frame) bool { return f.policy == p && f.unclear != nil }) {
 		return
 	}
 	for _, role := range []struct {
@@ -172,31 +172,46 @@ func (l *lint) lookAtKeys() {
 			if v.TargetSelector == "" {
 				continue
 			}
-			if s := w.scopeOf(int32(d), int32(n)); s.err == nil {
-				l.misses(Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}, s.matcher, func(meet func(bound)) {
-					for e := range w.environments {
-						for _, i := range w.pairs[e*len(w.deployments)+d].targets {
-							b := w.bound(i)
-							b.version = v
-							meet(b)
-						}
+			s := w.scopeOf(int32(d), int32(n))
+			if s.err != nil {
+				continue // it is for nobody, which is said
+			}
+			f := Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}
+			newer := false // than what some target has, so that it matters
+			err := l.misses(f, s.matcher, func(meet func(bound)) {
+				for e := range w.environments {
+					for _, i := range w.pairs[e*len(w.deployments)+d].targets {
+						b := w.bound(i)
+						b.version = v
+						meet(b)
+						newer = newer || int32(n) > w.targets[i].floor()
 					}
-				})
+				}
+			})
+			if err != nil && newer {
+				what := "the version is not for the targets where it does"
+				if w.set.scopeErrors == ScopeInclude {
+					what = "the version is for the targets where it does"
+				}
+				l.failed(f, SeverityWarning, reach{}, err.Error(), what)
 			}
 		}
 	}
 }
 
 // misses evaluates an expression on what it may meet and reports the keys that it misses and that nobody has. An expression that is left out, nil,
-// misses nothing.
-func (l *lint) misses(f Finding, m Matcher, all func(meet func(bound))) {
+// misses nothing. It returns the first other error.
+func (l *lint) misses(f Finding, m Matcher, all func(meet func(bound))) (failed error) {
 	if m == nil {
-		return
+		return nil
 	}
 	seen := map[string]bool{}
 	all(func(b bound) {
 		_, err := m.Match(&b)
 		text, missing := missingKey(err)
+		if !missing && failed == nil {
+			failed = err
+		}
 		if !missing || seen[text] {
 			return
 		}
@@ -205,6 +220,7 @@ func (l *lint) misses(f Finding, m Matcher, all func(meet func(bound))) {
 			l.unknown(f, variable, key)
 		}
 	})
+	return failed
 }
 
 func (l *lint) unknown(f Finding, variable, key string) {

@@ -103,6 +103,34 @@ func lintProgression(id, on, more string) string {
 	return `{"id":"` + id + `","environmentProgression":{"dependsOnEnvironmentSelector":` + on + more + `}}`
 }
 
+// Expressions that fail on r1 of lintRacks and on db of lintTiers.
+const (
+	lintRack = "int(resource.metadata['rack']) > 3"
+	lintTier = "int(deployment.metadata['tier']) > 3"
+)
+
+func lintRacks(s *rollout.Snapshot) {
+	s.Resources[0].Metadata["rack"], s.Resources[1].Metadata["rack"] = "four", "4"
+}
+
+func lintTiers(s *rollout.Snapshot) {
+	for i := range s.Deployments {
+		s.Deployments[i].Metadata = map[string]string{"tier": "1"}
+		if s.Deployments[i].ID == "db" {
+			s.Deployments[i].Metadata["tier"] = "one"
+		}
+	}
+}
+
+// lintMutual lets v2 of web and v2 of db need one another.
+func lintMutual(s *rollout.Snapshot) {
+	for i := range s.Versions {
+		if v := &s.Versions[i]; v.ID == "v2" && v.Deployment != "cache" {
+			v.Dependencies = []rollout.VersionDependency{{Deployment: map[string]string{"web": "db", "db": "web"}[v.Deployment], VersionSelector: "version.tag == 'v2'"}}
+		}
+	}
+}
+
 // lintReleased gives web further versions, at such intervals.
 func lintReleased(gaps ...time.Duration) func(*rollout.Snapshot) {
 	return func(s *rollout.Snapshot) {
@@ -1029,6 +1057,70 @@ func lintRows() []lintRow {
 		{code: rollout.LintDependencyUnmatched, why: "a rule that wants v2 of db on r1, and v3 on r2", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && (resource.name == 'r1' && version.tag == 'v2' || version.tag == 'v3')","appliesTo":"deployment.name == 'web'"`), want: "warning rules[0].deploymentDependency.dependsOn 1"},
 		{code: rollout.LintCooldownLongerThanReleases, why: "the faster of two is named, and is the second", rules: cooldown(9 * 3600), fleet: lintCadences(2*hour, hour), want: "warning rules[0].versionCooldown.intervalSeconds 4", says: "every 1h0m0s or so"},
 		{code: rollout.LintCooldownLongerThanReleases, why: "the faster of two is the first", rules: cooldown(9 * 3600), fleet: lintCadences(hour, 2*hour), want: "warning rules[0].versionCooldown.intervalSeconds 4", says: "every 1h0m0s or so"},
+		// Circles in and around brackets.
+		{code: rollout.LintDependencyCycle, why: "versions that need one another come in one execution", rules: lintMains, fleet: lintMutual},
+		{code: rollout.LintDependencyCycle, why: "versions that need one another, of which the bracket has one", want: "error versions[db@v2].dependencies 0", fleet: lintMutual,
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'db'","readinessMode":"immediate","memberRoles":{}}}`},
+		{code: rollout.LintDependencyCycle, why: "versions that need one another, in the environment without the bracket", want: "error versions[db@v2].dependencies 0", more: other("q", "environment.name == 'prod'", lintMains), says: "in staging none of these versions",
+			fleet: func(s *rollout.Snapshot) { lintWithStaging(s); lintMutual(s) }},
+		{code: rollout.LintDependencyCycle, why: "members that need one another and are on no resource together", want: "error versions[db@v2].dependencies 0", rules: lintMains, fleet: func(s *rollout.Snapshot) {
+			lintMutual(s)
+			lintLacking("db", "r1")(s)
+			lintLacking("web", "r2")(s)
+		}},
+		{code: rollout.LintDependencyCycle, why: "a version that needs itself, also in a bracket", rules: lintMains, fleet: lintNeeds("web", "version.tag == 'v2'"), want: "error versions[web@v2].dependencies 0", says: "web@v2 needs web@v2"},
+		{code: rollout.LintDependencyCycle, why: "a version that needs the one before it", rules: lintMains, fleet: lintNeeds("web", "version.tag == 'v1'")},
+		{code: rollout.LintDependencyCycle, why: "what runs again in every execution waits for what the execution would bring", want: "error [1].rules[0].deploymentDependency.dependsOn 2", says: "web needs db, which its bracket starts only together with web",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","unchangedMemberStrategy":"redeploy_current","memberRoles":{}}}`,
+			more:  other("q", "deployment.name == 'web'", lintDependsOn(`"dependsOn":"deployment.name == 'db'"`)), fleet: func(s *rollout.Snapshot) { lintEmpty(s, "db"); lintRuns(s, "web", "v2") }},
+		{code: rollout.LintDependencyCycle, why: "what is skipped if nothing is new waits for nothing", rules: lintMains,
+			more: other("q", "deployment.name == 'web'", lintDependsOn(`"dependsOn":"deployment.name == 'db'"`)), fleet: func(s *rollout.Snapshot) { lintEmpty(s, "db"); lintRuns(s, "web", "v2") }},
+		// Turns that never come.
+		{code: rollout.LintCurveOverflows, why: "the second of two is due in 285 years", rules: curve(9_000_000_000, ""), want: "error rules[0].gradualRollout.timeScaleInterval 0", says: "only 1 of 2 turns come before 2262"},
+		{code: rollout.LintCurveOverflows, why: "the second of two is due in 95 years", rules: curve(3_000_000_000, "")},
+		{code: rollout.LintCurveOverflows, why: "products of more than 64 bits", rules: curve(9_000_000_000, ""), fleet: lintNodes(40), want: "error rules[0].gradualRollout.timeScaleInterval 0", says: "only 1 of 40 turns"},
+		{code: rollout.LintCurveOverflows, why: "there is only one", rules: curve(9_000_000_000, ""), fleet: lintNodes(1)},
+		{code: rollout.LintCurveOverflows, why: "they are normalized", rules: `{"id":"g","gradualRollout":{"rolloutType":"linear-normalized","timeScaleInterval":3000000000}}`, fleet: lintNodes(40)},
+		{code: rollout.LintCurveOverflows, why: "members have the turns of their resources", rules: lintMains + "," + curve(9_000_000_000, `,"orderKey":"resource_bracket"`), want: "error rules[1].gradualRollout.timeScaleInterval 0"},
+		// Expressions that fail.
+		{code: rollout.LintSelectorFails, why: "the selector of a policy, on one resource", more: other("q", lintRack, lintLimited(`"limit":1`)), fleet: lintRacks, want: "error selector 3", says: "it fails, and nothing starts as long as it does: selector: type conversion error"},
+		{code: rollout.LintSelectorFails, why: "the selector of a policy, which misses a key", more: other("q", lintRack, lintLimited(`"limit":1`))},
+		{code: rollout.LintSelectorFails, why: "a group", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"` + lintRack + `","limit":1}}`, fleet: lintRacks, want: "error rules[0].resourceConcurrency.groupSelector 3"},
+		{code: rollout.LintSelectorFails, why: "a group, where the policy governs nobody", more: other("q", "resource.name == 'r2'", `{"id":"c","resourceConcurrency":{"groupSelector":"`+lintRack+`","limit":1}}`), fleet: lintRacks},
+		{code: rollout.LintSelectorFails, why: "the members of a bracket, for one deployment", want: "error rules[0].deploymentBracket.deploymentSelector 2", fleet: lintTiers,
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"` + lintTier + `","readinessMode":"immediate","memberRoles":{}}}`},
+		{code: rollout.LintSelectorFails, why: "the roles of a bracket, for one deployment: for all", want: "error rules[0].deploymentBracket.memberRoles 6", says: "no group collects", fleet: lintTiers,
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"` + lintTier + `"}}}`},
+		{code: rollout.LintSelectorFails, why: "the roles of a bracket, for one that is no member", fleet: lintTiers,
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'db'","readinessMode":"immediate","memberRoles":{"pre":"` + lintTier + `"}}}`},
+		{code: rollout.LintSelectorFails, why: "whom a dependency applies to", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web' && ` + lintRack + `"`), fleet: lintRacks, want: "error rules[0].deploymentDependency.appliesTo 1"},
+		{code: rollout.LintSelectorFails, why: "what a dependency depends on, whatever its version", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && ` + lintRack + `","appliesTo":"deployment.name == 'web'"`), fleet: lintRacks, want: "error rules[0].deploymentDependency.dependsOn 1"},
+		{code: rollout.LintSelectorFails, why: "what a dependency depends on, because of the version that runs now", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && int(version.tag) > 1","appliesTo":"deployment.name == 'web'"`), want: "warning rules[0].deploymentDependency.dependsOn 2"},
+		{code: rollout.LintSelectorFails, why: "the version that comes next", rules: `{"id":"s","versionSelector":{"selector":"int(version.tag) > 1"}}`, want: "error rules[0].versionSelector.selector 6", says: "the version that would be next never starts"},
+		{code: rollout.LintSelectorFails, why: "the version that comes next, on one resource", rules: `{"id":"s","versionSelector":{"selector":"version.tag == 'v2' && ` + lintRack + `"}}`, fleet: lintRacks, want: "error rules[0].versionSelector.selector 3"},
+		{code: rollout.LintSelectorFails, why: "no version comes next", rules: `{"id":"s","versionSelector":{"selector":"int(version.tag) > 1"}}`, fleet: func(s *rollout.Snapshot) {
+			lintRuns(s, "web", "v2")
+			lintRuns(s, "db", "v2")
+			lintRuns(s, "cache", "v2")
+		}},
+		{code: rollout.LintSelectorFails, why: "an override lets the version past", rules: `{"id":"s","versionSelector":{"selector":"deployment.name == 'web' && int(version.tag) > 1"}}`, fleet: func(s *rollout.Snapshot) {
+			s.Overrides = []rollout.Override{{ID: "o", Rule: "s", Version: "v2", CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
+		}},
+		{code: rollout.LintSelectorFails, why: "a progression, in another environment", rules: lintProgression("a", `"int(environment.name) > 0"`, ""), fleet: lintWithStaging, want: "error rules[0].environmentProgression.dependsOnEnvironmentSelector 12"},
+		{code: rollout.LintSelectorFails, why: "a progression, in the environment that it does not ask", more: other("q", "environment.name == 'prod'", lintProgression("a", `"int(environment.name) > 0"`, "")), fleet: func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			s.Environments[1].Name = "1"
+		}},
+		{code: rollout.LintProgressionNoEnvironment, why: "the expression fails in the environment that it does not ask, and says no in the other", more: other("q", "environment.name == 'prod'", lintProgression("a", `"int(environment.name) > 1"`, "")), fleet: func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			s.Environments[1].Name = "1"
+		}, want: "error rules[0].environmentProgression.dependsOnEnvironmentSelector 6"},
+		{code: rollout.LintSelectorFails, why: "whom a version is for", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) { lintRacks(s); lintScoped(lintRack)(s) }, want: "warning versions[web@v2].targetSelector 0", says: "the version is not for the targets where it does"},
+		{code: rollout.LintSelectorFails, why: "whom a version is for that nobody needs any more", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintRacks(s)
+			lintScoped(lintRack)(s)
+			lintRuns(s, "web", "v2")
+		}},
 		{code: rollout.LintAppliesToUnmatched, why: "a policy that governs nobody concerns nobody", more: other("q", "deployment.name == 'wbe'", lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'queue'"`))},
 	}
 }

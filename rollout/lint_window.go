@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -124,7 +125,11 @@ func (l *lint) lookAtCurves() {
 		for _, rule := range p.gradual {
 			longest := map[*hours]int{} // → the largest population that waits for them
 			var all []*hours
+			due, founders := 0, 0
 			for _, own := range l.populations(rule) {
+				if n := l.inTime(rule, own.founders); own.founders-n > founders-due {
+					due, founders = n, own.founders
+				}
 				for _, i := range own.targets {
 					h := l.w.hoursOf(i, none)
 					if h == nil {
@@ -135,6 +140,11 @@ func (l *lint) lookAtCurves() {
 					}
 					longest[h] = max(longest[h], own.founders)
 				}
+			}
+			if due < founders {
+				l.add(at(rule, "timeScaleInterval"), LintCurveOverflows, SeverityError, reach{},
+					fmt.Sprintf("only %d of %d turns come before %d, which is as far as instants reach: the others never do", due, founders, lastInstant().Year()), "shorten the curve")
+				continue
 			}
 			for _, h := range all {
 				l.lookAtCurve(rule, h, longest[h])
@@ -212,6 +222,15 @@ func curveLength(rule *compiledRule, founders int) time.Duration {
 		return math.MaxInt64
 	}
 	return length
+}
+
+// inTime is how many of the founders of a rollout that starts now are ever due.
+func (l *lint) inTime(rule *compiledRule, founders int) int {
+	curve, room := rule.gradual.curve(founders), lastInstant().Sub(l.w.now)
+	return sort.Search(founders, func(position int) bool {
+		offset, err := curve.offset(position)
+		return err != nil || offset > room
+	})
 }
 
 const (

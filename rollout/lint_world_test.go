@@ -292,18 +292,23 @@ func checkLintWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, w lintWo
 	seen["at rest with waiting"]++
 	if !slices.ContainsFunc(findings, func(f rollout.Finding) bool {
 		return f.Severity == rollout.SeverityError || f.Code == rollout.LintDependencyUnmatched || f.Code == rollout.LintDependencyCycle || f.Code == rollout.LintDeadlineBelowSoak
-	}) && !slices.ContainsFunc(timeline.Left, lintIsSilentAbout) {
+	}) && !slices.ContainsFunc(timeline.Left, func(left rollout.Waiting) bool { return lintIsSilentAbout(timeline, left) }) {
 		complain("somebody waits for ever, and lint is silent")
 	}
 }
 
 // lintIsSilentAbout: a hook waits for what is published next; and while something else was waited for, a version grew too old that did not have to,
-// or the last opening passed.
-func lintIsSilentAbout(left rollout.Waiting) bool {
+// or the last opening passed. So a hook can be without a version that had one at first.
+func lintIsSilentAbout(timeline rollouttest.Timeline, left rollout.Waiting) bool {
+	tooOld := func(entry rollouttest.Entry) bool {
+		return entry.Resource == left.Resource && entry.Environment == left.Environment && slices.ContainsFunc(entry.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonProgressionTooOld })
+	}
 	return slices.ContainsFunc(left.Blockers, func(v rollout.Verdict) bool {
 		switch v.Reason {
 		case rollout.Reason(bracket.ReasonHookWaitsForMain), rollout.ReasonProgressionTooOld, rollout.ReasonWindowClosed, rollout.ReasonWindowTooShort:
 			return true
+		case rollout.Reason(bracket.ReasonHookWithoutVersion):
+			return slices.ContainsFunc(timeline.Entries, tooOld)
 		}
 		return false
 	})

@@ -91,7 +91,8 @@ type Version struct {
 	Dependencies []VersionDependency `json:"dependencies,omitempty"`
 }
 
-// VersionDependency is one edge from a version to the versions of another deployment that it needs.
+// VersionDependency is one edge from a version to the versions of another deployment that it needs on the resource. Of members of one bracket it looks at
+// what they run after the execution. An edge to its own deployment is about what the target runs before it, for versions that come one after the other.
 type VersionDependency struct {
 	Deployment      string `json:"deployment"`      // id
 	VersionSelector string `json:"versionSelector"` // CEL on the other deployment's version, such as version.tag == 'v2'

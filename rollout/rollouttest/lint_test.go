@@ -125,6 +125,8 @@ func (w foretold) explain() []string {
 				why[k] = "foretold"
 			case !b.Until.IsZero() && b.Until.After(w.timeline.Start):
 				why[k] = "time passes"
+			case w.overtaken(left, b):
+				why[k] = "overtaken"
 			case slices.Contains(meant, b.Reason), b.Reason == rollout.Reason(bracket.ReasonHookWithoutVersion) && w.choosy:
 				why[k] = "as it should"
 			}
@@ -143,6 +145,17 @@ func (w foretold) explain() []string {
 		}
 	}
 	return why
+}
+
+// overtaken: the environments that a progression asks started something newer before the version was done there, which no finding foresees.
+func (w foretold) overtaken(left rollout.Waiting, b rollout.Verdict) bool {
+	age := func(id string) time.Time {
+		k := slices.IndexFunc(w.fleet.Versions, func(v rollout.Version) bool { return v.Deployment == left.Deployment && v.ID == id })
+		return w.fleet.Versions[k].CreatedAt
+	}
+	return b.Reason == rollout.ReasonProgressionWaiting && slices.ContainsFunc(w.timeline.Entries, func(e rollouttest.Entry) bool {
+		return e.Kind == rollouttest.Start && e.Deployment == left.Deployment && slices.Contains(b.Data.Names, e.Environment) && age(e.Version).After(age(left.Version))
+	})
 }
 
 // foretells says which findings about a rule tell that its verdict stays.
