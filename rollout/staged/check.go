@@ -6,114 +6,175 @@ import (
 	"time"
 )
 
-// checkStage finds what no step leaves behind.
+// stageCheck looks for what no step leaves behind in a stage.
+type stageCheck struct {
+	*decoder
+	k    int
+	run  *Run
+	plan *stagePlan
+	*stage
+
+	anyStarted bool // a member has a start
+	early      bool // and one that is before that of the stage
+	opened     bool // the stage has begun to update
+}
+
 func (d *decoder) checkStage(k int) {
-	r := d.run
-	s, p := r.stage(k), &r.plan.stages[k]
-	wrong := func(field, format string, args ...any) {
-		d.wrong(fmt.Sprintf("stages[%d].%s", k, field), format, args...)
+	c := stageCheck{decoder: d, k: k, run: d.run, plan: &d.run.plan.stages[k], stage: d.run.stage(k)}
+	c.opened = c.begun
+	switch c.phase {
+	case StageUpdating, StageWaitingAfter, StageSucceeded:
+		c.opened = true
+	case StagePending, StageWaitingBefore, StageSkipped:
+		c.opened = false
 	}
-	anyStarted, early := false, false
-	s.tree.all(func(_ int, rec *record, _ string) bool {
-		anyStarted = anyStarted || rec.marks.has(started)
-		early = early || rec.marks.has(started) && rec.start < s.start
-		return !early
+	c.tree.all(func(_ int, rec *record, _ string) bool {
+		c.anyStarted = c.anyStarted || rec.marks.has(started)
+		c.early = c.early || rec.marks.has(started) && rec.start < c.start
+		return !c.early
 	})
-	if n, limit := s.inProgress(), r.plan.limitOf(k, s.tree.size); n > limit {
-		wrong("states", "have %d members in progress, the limit is %d", n, limit)
-	}
+	c.checkPlace()
+	c.checkGates()
+	c.checkTimes()
+	c.checkSettled()
+	c.checkWait()
+	c.checkMembers()
+}
+
+func (c *stageCheck) wrong(field, format string, args ...any) {
+	c.decoder.wrong(fmt.Sprintf("stages[%d].%s", c.k, field), format, args...)
+}
+
+// checkPlace compares the phase with the place of the stage in the run.
+func (c *stageCheck) checkPlace() {
+	current := c.run.current
 	switch {
-	case k < r.current && !s.phase.finished():
-		wrong("phase", "must be Succeeded or Skipped before stage %d, not %s", r.current, s.phase)
-	case k > r.current && s.phase != StagePending:
-		wrong("phase", "must be Pending after stage %d, not %s", r.current, s.phase)
-	case k == r.current && s.phase.finished():
-		wrong("phase", "must be open, not %s: it is the current one", s.phase)
+	case c.k < current && !c.phase.finished():
+		c.wrong("phase", "must be Succeeded or Skipped before stage %d, not %s", current, c.phase)
+	case c.k > current && c.phase != StagePending:
+		c.wrong("phase", "must be Pending after stage %d, not %s", current, c.phase)
+	case c.k == current && c.phase.finished():
+		c.wrong("phase", "must be open, not %s: it is the current one", c.phase)
+	case c.phase == StageFailed && (c.run.phase != PhaseFailed || c.k != current):
+		c.wrong("phase", "is Failed, the run is not")
+	case c.phase == StageSkipped && c.number[Removed]+c.number[Skipped] != c.tree.size:
+		c.wrong("phase", "is Skipped although there are members to update")
 	}
-	known := func(a ApprovalState) bool {
-		return a == ApprovalNone || a == ApprovalRequested || a == ApprovalApproved || a == ApprovalRejected
+}
+
+// checkGates compares the approvals with the phase.
+func (c *stageCheck) checkGates() {
+	for _, gate := range []struct {
+		field    string
+		exists   bool
+		approval ApprovalState
+	}{{"before", c.plan.before, c.before}, {"after", c.plan.after, c.after}} {
+		switch gate.approval {
+		case ApprovalNone:
+		case ApprovalRequested, ApprovalApproved, ApprovalRejected:
+			if !gate.exists {
+				c.wrong(gate.field, "must be left out: the stage has no such approval")
+			}
+		default:
+			c.wrong(gate.field, "is the unknown %q", gate.approval)
+		}
 	}
-	if !known(s.before) || !known(s.after) || !p.before && s.before != ApprovalNone || !p.after && s.after != ApprovalNone {
-		wrong("before", "and after must be states of approvals that the stage has")
-	}
-	opened := false // the stage has begun to update
-	switch s.phase {
+	approved := !c.plan.before || c.before == ApprovalApproved
+	switch c.phase {
 	case StagePending:
-		if s.before != ApprovalNone {
-			wrong("before", "must not be asked for yet")
+		if c.before != ApprovalNone {
+			c.wrong("before", "must not be asked for yet")
 		}
 	case StageWaitingBefore:
-		if !p.before || s.before == ApprovalNone {
-			wrong("before", "must be asked for")
+		if !c.plan.before || c.before == ApprovalNone {
+			c.wrong("before", "must be asked for")
 		}
-	case StageUpdating, StageWaitingAfter, StageSucceeded:
-		opened = true
-		if p.before && s.before != ApprovalApproved && (anyStarted || !nobody(p, s)) {
-			wrong("before", "must be approved, not %s", s.before)
+	case StageUpdating, StageWaitingAfter, StageSucceeded, StageFailed:
+		if !approved && c.opened && (c.anyStarted || !nobody(c.plan, c.stage)) {
+			c.wrong("before", "must be approved, not %s", c.before)
 		}
 	case StageSkipped:
-		if s.number[Removed]+s.number[Skipped] != s.tree.size {
-			wrong("phase", "is Skipped although there are members to update")
-		}
-		if s.before != ApprovalNone || s.after != ApprovalNone {
-			wrong("phase", "is Skipped although an approval was asked for")
-		}
-	case StageFailed:
-		if opened = s.begun; opened && p.before && s.before != ApprovalApproved && !nobody(p, s) {
-			wrong("before", "must be approved, not %s", s.before)
-		}
-		if r.phase != PhaseFailed || k != r.current {
-			wrong("phase", "is Failed, the run is not")
+		if c.before != ApprovalNone || c.after != ApprovalNone {
+			c.wrong("phase", "is Skipped although an approval was asked for")
 		}
 	default:
-		wrong("phase", "is the unknown %q", s.phase)
+		c.wrong("phase", "is the unknown %q", c.phase)
 	}
-	if !opened && (anyStarted || s.after != ApprovalNone || s.isSettled) {
-		wrong("states", "have a start, or the stage a later gate, before it began")
+}
+
+// checkTimes compares the start and the end of the stage with each other, with the run and with the stage before.
+func (c *stageCheck) checkTimes() {
+	if !c.opened && (c.anyStarted || c.after != ApprovalNone || c.isSettled) {
+		c.wrong("states", "have a start, or the stage a later gate, before it began")
 	}
-	if s.begun != opened || s.begun && (s.start > r.time || early) {
-		wrong("start", "must be there if, and only if, the stage has begun: not after the first start of a member, nor after the time of the run")
+	if c.begun != c.opened || c.begun && (c.start > c.run.time || c.early) {
+		c.wrong("start", "must be there if, and only if, the stage has begun: not after the first start of a member, nor after the time of the run")
 	}
-	if s.phase.ended() && (s.end > r.time || s.begun && s.end < s.start) {
-		wrong("end", "must not be before the start, nor after the time of the run")
+	ended := c.phase.ended()
+	if ended && (c.end > c.run.time || c.begun && c.end < c.start) {
+		c.wrong("end", "must not be before the start, nor after the time of the run")
 	}
-	if k > 0 && r.stage(k-1).phase.ended() && (s.begun && s.start < r.stage(k-1).end || s.phase.ended() && s.end < r.stage(k-1).end) {
-		wrong("start", "and end must not be before the end of the stage before")
+	if c.k == 0 || !c.run.stage(c.k-1).phase.ended() {
+		return
 	}
-	switch s.phase {
+	if before := c.run.stage(c.k - 1).end; c.begun && c.start < before || ended && c.end < before {
+		c.wrong("start", "and end must not be before the end of the stage before")
+	}
+}
+
+// checkSettled compares the phase with what the members and the tasks behind them have come to.
+func (c *stageCheck) checkSettled() {
+	switch c.phase {
 	case StageUpdating:
-		if s.isSettled != (s.unsettled() == 0) {
-			wrong("settled", "must be there if, and only if, all members are")
+		if c.isSettled != (c.unsettled() == 0) {
+			c.wrong("settled", "must be there if, and only if, all members are")
 		}
 	case StageWaitingAfter, StageSucceeded:
-		if !s.isSettled || s.unsettled() > 0 {
-			wrong("phase", "is %s, but a member is not settled", s.phase)
+		if !c.isSettled || c.unsettled() > 0 {
+			c.wrong("phase", "is %s, but a member is not settled", c.phase)
 		}
-		if p.after && s.after == ApprovalNone {
-			wrong("after", "must be asked for")
+		if c.plan.after && c.after == ApprovalNone {
+			c.wrong("after", "must be asked for")
 		}
 	}
-	if s.phase == StageSucceeded && (p.waits && !s.elapsed || p.after && s.after != ApprovalApproved) {
-		wrong("phase", "is Succeeded, but a task after the stage is open")
+	if c.phase == StageSucceeded && (c.plan.waits && !c.elapsed || c.plan.after && c.after != ApprovalApproved) {
+		c.wrong("phase", "is Succeeded, but a task after the stage is open")
 	}
-	if s.isSettled && s.settled > r.time || s.paused < 0 || !s.isSettled && (s.elapsed || s.paused != 0) || s.elapsed && !p.waits {
-		wrong("settled", "must be a time of the past, and nothing of the wait may be there without it")
+	if c.isSettled && c.settled > c.run.time {
+		c.wrong("settled", "must be a time of the past")
 	}
-	switch until := s.waitUntil(p); {
-	case !p.waits:
-	case s.elapsed && (until > r.time || s.phase == StageSucceeded && until > s.end):
-		wrong("elapsed", "must not be there before the end of the wait, at %s", timeOf(until).Format(time.RFC3339Nano))
-	case s.phase == StageWaitingAfter && !s.elapsed && !r.frozen() && until <= r.time:
-		wrong("elapsed", "must be there after the end of the wait, at %s", timeOf(until).Format(time.RFC3339Nano))
+}
+
+// checkWait compares the timed wait with the times.
+func (c *stageCheck) checkWait() {
+	if c.paused < 0 || !c.isSettled && (c.elapsed || c.paused != 0) || c.elapsed && !c.plan.waits {
+		c.wrong("settled", "must be there before anything of the wait is, and that must be of the past")
 	}
-	if s.paused != 0 && (!p.waits || r.plan.options.WaitDuringStop != Freeze) {
-		wrong("paused", "must be left out: no stop adds to the wait")
+	if c.paused != 0 && (!c.plan.waits || c.run.plan.options.WaitDuringStop != Freeze) {
+		c.wrong("paused", "must be left out: no stop adds to the wait")
 	}
-	if due := s.tree.root.first.due; due <= r.time {
-		wrong("states", "have something due at %s that the last step left", timeOf(due).Format(time.RFC3339Nano))
+	if !c.plan.waits {
+		return
 	}
-	if p.cleanup && (s.number[Soaking] > 0 || s.regressed > 0 || s.tree.find(isCurrent) >= 0) {
-		wrong("states", "have what a removal never is")
+	until := c.waitUntil(c.plan)
+	switch at := timeOf(until).Format(time.RFC3339Nano); {
+	case c.elapsed && (until > c.run.time || c.phase == StageSucceeded && until > c.end):
+		c.wrong("elapsed", "must not be there before the end of the wait, at %s", at)
+	case c.phase == StageWaitingAfter && !c.elapsed && !c.run.frozen() && until <= c.run.time:
+		c.wrong("elapsed", "must be there after the end of the wait, at %s", at)
+	}
+}
+
+// checkMembers compares the states of the members with the limit and the time of the run.
+func (c *stageCheck) checkMembers() {
+	if n, limit := c.inProgress(), c.run.plan.limitOf(c.k, c.tree.size); n > limit {
+		c.wrong("states", "have %d members in progress, the limit is %d", n, limit)
+	}
+	if due := c.tree.root.first.due; due <= c.run.time {
+		c.wrong("states", "have something due at %s that the last step left", timeOf(due).Format(time.RFC3339Nano))
+	}
+	if c.plan.cleanup && (c.number[Soaking] > 0 || c.regressed > 0 || c.tree.find(isCurrent) >= 0) {
+		c.wrong("states", "have what a removal never is")
 	}
 }
 
