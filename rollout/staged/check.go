@@ -1,7 +1,6 @@
 package staged
 
 import (
-	"fmt"
 	"strings"
 	"time"
 )
@@ -42,7 +41,7 @@ func (d *decoder) checkStage(k int) {
 }
 
 func (c *stageCheck) wrong(field, format string, args ...any) {
-	c.decoder.wrong(fmt.Sprintf("stages[%d].%s", c.k, field), format, args...)
+	c.decoder.wrong(inStage(c.k, field), format, args...)
 }
 
 // checkPlace compares the phase with the place of the stage in the run.

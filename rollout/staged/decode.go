@@ -132,7 +132,7 @@ func (d *decoder) members(stored []storedStage) {
 	for k := range stored {
 		names, err := stored[k].Names.names()
 		if err != nil {
-			d.wrong(fmt.Sprintf("stages[%d].names", k), "%v", err)
+			d.wrong(inStage(k, "names"), "%v", err)
 			return
 		}
 		all = append(all, names...)
@@ -177,8 +177,7 @@ const longest = math.MaxInt64 / 2
 
 // stage builds one stage; nil if its columns do not fit together.
 func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *stage {
-	path := func(field string) string { return fmt.Sprintf("stages[%d].%s", k, field) }
-	p := &d.run.plan.stages[k]
+	path := func(field string) string { return inStage(k, field) }
 	s := &stage{owner: o, phase: from.Phase, before: from.Before, after: from.After, paused: from.Paused, elapsed: from.Elapsed}
 	if s.before == "" {
 		s.before = ApprovalNone
@@ -200,82 +199,119 @@ func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *sta
 		d.wrong(path("members"), "is %d, but there are %d names", from.Members, len(names))
 		return nil
 	}
-	base := d.instant(path("from"), from.From)
 	records, err := expand(from.States, len(names))
 	if err != "" {
 		d.wrong(path("states"), "%s", err)
 		return nil
 	}
-	// take cuts the first entry off a list and returns the time that it stands for, so far behind the origin.
-	take := func(field string, list *[]int64, origin int64) (int64, bool) {
-		if len(*list) == 0 {
-			d.wrong(path(field), "has too few entries for the states")
-			return 0, false
-		}
-		v := (*list)[0]
-		*list = (*list)[1:]
-		if v > 0 && origin > never-v || v < 0 && origin < math.MinInt64-v || origin+v > d.run.time {
-			d.wrong(path(field), "has a time after that of the run")
-			return 0, false
-		}
-		if origin+v < max(d.run.time, math.MinInt64+longest)-longest {
-			d.wrong(path(field), "has a time more than 146 years before that of the run")
-			return 0, false
-		}
-		return origin + v, true
+	if !d.times(k, from, records) {
+		return nil
 	}
-	var lists [3][]int64
-	for i, one := range []struct {
-		field string
-		from  column
-	}{{"starts", from.Starts}, {"ends", from.Ends}, {"attempts", from.Attempts}} {
-		list, err := one.from.numbers()
-		if err != nil {
-			d.wrong(path(one.field), "%v", err)
-			return nil
-		}
-		lists[i] = list
+	attempts, ok := d.numbers(path("attempts"), from.Attempts)
+	if !ok {
+		return nil
 	}
-	starts, ends, attempts := lists[0], lists[1], lists[2]
-	allStarts, allEnds := starts, ends
-	previous := base
-	stuckAfter := p.timing.stuckAfter
+	d.sparse(k, attempts, from.Causes, records)
+	s.tree = newTree(names, o, records, &d.run.plan.stages[k].timing)
+	d.count(k, s, records)
+	return s
+}
+
+func (d *decoder) numbers(path string, from column) ([]int64, bool) {
+	list, err := from.numbers()
+	if err != nil {
+		d.wrong(path, "%v", err)
+	}
+	return list, err == nil
+}
+
+// times reads when the members of a stage started and ended, and reports whether the columns fit the states: each start is so far behind the one before, the
+// first behind the stage's own instant, and each end behind the start of the member, or that instant if it has none.
+func (d *decoder) times(k int, from *storedStage, records []record) bool {
+	base := d.instant(inStage(k, "from"), from.From)
+	starts, ok := d.timeColumn(inStage(k, "starts"), from.Starts)
+	if !ok {
+		return false
+	}
+	ends, ok := d.timeColumn(inStage(k, "ends"), from.Ends)
+	if !ok {
+		return false
+	}
+	first := starts.left
+	if len(first) == 0 {
+		first = ends.left
+	}
+	if (len(first) == 0) != from.From.IsZero() {
+		d.wrong(inStage(k, "from"), "must be there if, and only if, there are times")
+		return false
+	}
+	if len(first) > 0 && first[0] != 0 {
+		d.wrong(inStage(k, "from"), "must be the first time")
+		return false
+	}
+	previous, stuckAfter := base, d.run.plan.stages[k].timing.stuckAfter
 	for i := range records {
 		r := &records[i]
-		origin, ok := base, true
+		origin := base
 		if r.marks.has(started) {
-			if r.start, ok = take("starts", &starts, previous); !ok {
-				return nil
+			if r.start, ok = starts.next(previous); !ok {
+				return false
 			}
 			previous, origin = r.start, r.start
 		}
 		if r.state.Settled() || r.state == Soaking {
-			if r.end, ok = take("ends", &ends, origin); !ok {
-				return nil
+			if r.end, ok = ends.next(origin); !ok {
+				return false
 			}
 			if r.end < origin && r.marks.has(started) {
-				d.wrong(path("ends"), "has an end before its start")
-				return nil
+				d.wrong(inStage(k, "ends"), "has an end before its start")
+				return false
 			}
 		}
 		if (r.state == Starting || r.state == Updating) && after(r.start, stuckAfter) <= d.run.time {
 			r.marks |= stuck
 		}
 	}
-	if len(starts)+len(ends) > 0 {
-		d.wrong(path("starts"), "or ends have too many entries for the states")
-		return nil
+	if len(starts.left)+len(ends.left) > 0 {
+		d.wrong(inStage(k, "starts"), "or ends have too many entries for the states")
+		return false
 	}
-	if len(allStarts)+len(allEnds) > 0 == from.From.IsZero() {
-		d.wrong(path("from"), "must be there if, and only if, there are times")
-		return nil
+	return true
+}
+
+// timeColumn is a list of times that is read from the front.
+type timeColumn struct {
+	*decoder
+	path string
+	left []int64
+}
+
+func (d *decoder) timeColumn(path string, from column) (timeColumn, bool) {
+	list, ok := d.numbers(path, from)
+	return timeColumn{d, path, list}, ok
+}
+
+// next takes the first entry and returns the time that it stands for, so far behind the origin.
+func (c *timeColumn) next(origin int64) (int64, bool) {
+	if len(c.left) == 0 {
+		c.wrong(c.path, "has too few entries for the states")
+		return 0, false
 	}
-	if len(allStarts) > 0 && allStarts[0] != 0 || len(allStarts) == 0 && len(allEnds) > 0 && allEnds[0] != 0 {
-		d.wrong(path("from"), "must be the first time")
-		return nil
+	v := c.left[0]
+	c.left = c.left[1:]
+	if v > 0 && origin > never-v || v < 0 && origin < math.MinInt64-v || origin+v > c.run.time {
+		c.wrong(c.path, "has a time after that of the run")
+		return 0, false
 	}
-	d.sparse(k, attempts, from.Causes, records)
-	s.tree = newTree(names, o, records, &p.timing)
+	if origin+v < max(c.run.time, math.MinInt64+longest)-longest {
+		c.wrong(c.path, "has a time more than 146 years before that of the run")
+		return 0, false
+	}
+	return origin + v, true
+}
+
+// count adds up the states of a stage, and those of the run.
+func (d *decoder) count(k int, s *stage, records []record) {
 	t := &d.run.totals
 	for i := range records {
 		r := &records[i]
@@ -285,12 +321,11 @@ func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *sta
 		t.unhappy += toInt(unhappy(r.state))
 	}
 	t.regressed += s.regressed
-	if !p.cleanup {
-		t.members += len(names)
+	if !d.run.plan.stages[k].cleanup {
+		t.members += len(records)
 		t.failures += s.failures()
 	}
 	t.over += toInt(d.run.plan.over(k, s))
-	return s
 }
 
 // expand reads the states of n members.
@@ -378,7 +413,7 @@ func (d *decoder) sparse(k int, attempts []int64, causesOf map[Reason][]int, rec
 	last := int64(-1)
 	for i := 0; i < len(attempts); i += 2 {
 		if i+1 == len(attempts) || attempts[i] <= last || attempts[i] >= int64(len(records)) || attempts[i+1] < 2 || attempts[i+1] > math.MaxInt32 {
-			d.wrong(fmt.Sprintf("stages[%d].attempts", k), "must be pairs of an ascending position and an attempt from 2")
+			d.wrong(inStage(k, "attempts"), "must be pairs of an ascending position and an attempt from 2")
 			return
 		}
 		last = attempts[i]
@@ -390,12 +425,12 @@ func (d *decoder) sparse(k int, attempts []int64, causesOf map[Reason][]int, rec
 			why++
 		}
 		if why == causes || len(list) == 0 {
-			d.wrong(fmt.Sprintf("stages[%d].causes", k), "has the unknown cause %q, or a cause of nothing", reason)
+			d.wrong(inStage(k, "causes"), "has the unknown cause %q, or a cause of nothing", reason)
 			return
 		}
 		for n, i := range list {
 			if i < 0 || i >= len(records) || n > 0 && i <= list[n-1] || records[i].cause != noCause {
-				d.wrong(fmt.Sprintf("stages[%d].causes", k), "must be ascending positions, each once")
+				d.wrong(inStage(k, "causes"), "must be ascending positions, each once")
 				return
 			}
 			records[i].cause = why
@@ -405,7 +440,7 @@ func (d *decoder) sparse(k int, attempts []int64, causesOf map[Reason][]int, rec
 		r := &records[i]
 		needed := r.state == Failed || r.marks.has(regressed)
 		if needed != (r.cause != noCause) {
-			d.wrong(fmt.Sprintf("stages[%d].causes", k), "must name what failed or regressed, and nothing else: position %d", i)
+			d.wrong(inStage(k, "causes"), "must name what failed or regressed, and nothing else: position %d", i)
 			return
 		}
 	}
