@@ -49,25 +49,8 @@ type question struct {
 }
 
 func (q *question) answer() Verdict {
-	d := q.find(q.deployment)
-	if at, found := slices.BinarySearchFunc(q.state.Executions, q.name, byResource); found {
-		q.record = q.state.Executions[at]
-	}
-	q.member = -1
-	if d >= 0 && q.latest != nil {
-		q.member = q.latest.slot[d]
-	}
-	q.target = &target{deployment: d, current: -1}
-	if q.resource >= 0 {
-		targets := q.span(q.resource)
-		for k := range targets {
-			if q.deploymentOf(&targets[k]) == q.deployment {
-				q.target = &targets[k]
-			}
-		}
-	}
+	q.locateTarget()
 	now, inNow := slices.BinarySearchFunc(q.members, q.deployment, byDeployment)
-
 	open, opened := q.open(), -1 // the position among the members of the open execution
 	if open != nil {
 		opened = open.member(q.deployment)
@@ -81,8 +64,7 @@ func (q *question) answer() Verdict {
 	}
 	ready, due := q.ready()
 	hook := q.hook()
-	mayStart := ready && hook == "" && !due.IsZero() && !due.After(q.now)
-	if mayStart && q.member >= 0 {
+	if ready && hook == "" && !due.IsZero() && !due.After(q.now) && q.member >= 0 {
 		w := &work{Execution: q.freeze(q.latest, q.resource, utc(q.now), nil), resource: q.resource, rule: &q.latest.Rule}
 		if k := w.member(q.deployment); k >= 0 {
 			if verdict, decided := q.run(w, k); decided {
@@ -94,22 +76,13 @@ func (q *question) answer() Verdict {
 		return Verdict{Reason: ReasonCurrent, Group: q.groupID()}
 	}
 	if q.record != nil && q.record.Open != nil && (q.latest == nil || !q.record.Open.includes(q.environment, q.latest.ID)) {
-		verdict := Verdict{Reason: ReasonQueued, Group: q.groupID(), On: []Condition{{Kind: OnExecutionEnd, Rule: q.id, Resource: q.name}}}
-		if due, needed := q.dueHere(); needed && open != nil && q.overlap(open, due, q.now) == exhausts {
-			verdict.Reason = ReasonMergeBudget
-		}
-		return verdict
+		return q.queued(open)
 	}
 	rank := int32(-1)
-	if d >= 0 {
+	if d := q.target.deployment; d >= 0 {
 		rank = q.deployments[d].rankOf(q.candidate)
 	}
-	locked, lockRank := false, int32(-1)
-	if q.member >= 0 && q.candidate != "" {
-		if l, ok := q.latest.lockFor(q.view, q.target); ok {
-			locked, lockRank = l.id == q.candidate, l.rank
-		}
-	}
+	locked, lockRank := q.lock()
 	ended := q.latest != nil && q.record != nil && q.record.Last[q.environment].includes(q.latest.ID)
 	ended = ended || opened >= 0 && open.Members[opened].Purpose == Rollback // for this member it has
 	switch {
@@ -123,9 +96,9 @@ func (q *question) answer() Verdict {
 		return Verdict{Reason: ReasonHookWithoutVersion, Group: q.latest.ID, On: []Condition{{Kind: OnVersion, Deployment: hook}}}
 	case locked && ended:
 		return Verdict{Reason: ReasonEnded, Group: q.latest.ID, On: []Condition{{Kind: OnOperator}, {Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
-	case ready && q.member >= 0 && rank > lockRank && q.nextMayLock(d, rank):
+	case ready && q.member >= 0 && rank > lockRank && q.nextMayLock(q.target.deployment, rank):
 		return Verdict{Reason: ReasonNextGroup, Group: q.latest.ID, Until: q.after(q.closes)}
-	case inNow && q.collects(d, rank, q.members[now].Role):
+	case inNow && q.collects(q.target.deployment, rank, q.members[now].Role):
 		return Verdict{Reason: ReasonCollecting, Group: q.state.Group.Collecting.ID, Until: q.after(q.closes), On: q.onVersions}
 	case q.role(inNow, now) != Main && opened < 0:
 		return Verdict{Reason: ReasonHookWaitsForMain, On: []Condition{{Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
@@ -133,6 +106,47 @@ func (q *question) answer() Verdict {
 		return Verdict{Reason: ReasonNoVersion, Group: q.groupID(), On: []Condition{{Kind: OnVersion, Deployment: q.deployment}}}
 	}
 	return Verdict{Reason: ReasonNotLocked, Group: q.groupID()}
+}
+
+// locateTarget finds the target, the record of its resource and its place in the latest group.
+func (q *question) locateTarget() {
+	if at, found := slices.BinarySearchFunc(q.state.Executions, q.name, byResource); found {
+		q.record = q.state.Executions[at]
+	}
+	d := q.find(q.deployment)
+	q.member = -1
+	if d >= 0 && q.latest != nil {
+		q.member = q.latest.slot[d]
+	}
+	q.target = &target{deployment: d, current: -1}
+	if q.resource < 0 {
+		return
+	}
+	targets := q.span(q.resource)
+	for k := range targets {
+		if q.deploymentOf(&targets[k]) == q.deployment {
+			q.target = &targets[k]
+		}
+	}
+}
+
+// queued answers where another execution is open on the resource, which is given if it is of this environment.
+func (q *question) queued(open *work) Verdict {
+	verdict := Verdict{Reason: ReasonQueued, Group: q.groupID(), On: []Condition{{Kind: OnExecutionEnd, Rule: q.id, Resource: q.name}}}
+	if due, needed := q.dueHere(); needed && open != nil && q.overlap(open, due, q.now) == exhausts {
+		verdict.Reason = ReasonMergeBudget
+	}
+	return verdict
+}
+
+// lock returns the rank of the version that the latest group has locked for the target, -1 if there is none, and whether that is the candidate.
+func (q *question) lock() (locked bool, rank int32) {
+	if q.member >= 0 && q.candidate != "" {
+		if l, ok := q.latest.lockFor(q.view, q.target); ok {
+			return l.id == q.candidate, l.rank
+		}
+	}
+	return false, -1
 }
 
 // open returns the execution of the environment that is open on the resource, nil if there is none.
