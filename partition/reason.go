@@ -1,7 +1,9 @@
 package partition
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -213,39 +215,40 @@ const (
 
 func (Why) codes() []string { return []string{"not_applied", "not_ready", "offline", "paused"} }
 
-// String returns the stable codes in the order of the constants, separated by commas.
-func (w Why) String() string {
-	var list []string
+func (w Why) list() []string {
+	list := []string{}
 	for bit, code := range w.codes() {
 		if w&(1<<bit) != 0 {
 			list = append(list, code)
 		}
 	}
-	return strings.Join(list, ",")
+	return list
 }
 
-// MarshalText returns the text of String; bits that are no reason are a *[FieldError].
-func (w Why) MarshalText() ([]byte, error) {
+// String returns the stable codes in the order of the constants, separated by commas. Bits that are none of the constants have none.
+func (w Why) String() string { return strings.Join(w.list(), ",") }
+
+// MarshalJSON returns the list of codes in the order of the constants; bits that are none of them are a *[FieldError].
+func (w Why) MarshalJSON() ([]byte, error) {
 	if w >= 1<<len(w.codes()) {
 		return nil, &FieldError{Code: CodeValue, Value: "Why(" + strconv.Itoa(int(w)) + ")", Hint: "holds bits that are none of the constants"}
 	}
-	return []byte(w.String()), nil
+	return json.Marshal(w.list())
 }
 
-// UnmarshalText reads what MarshalText writes, in any order; an unknown code is a *[FieldError] and leaves the set unchanged.
-func (w *Why) UnmarshalText(text []byte) error {
+// UnmarshalJSON reads a list of codes in any order; an unknown one is a *[FieldError] and leaves the set unchanged.
+func (w *Why) UnmarshalJSON(data []byte) error {
+	var list []string
+	if err := json.Unmarshal(data, &list); err != nil {
+		return &FieldError{Code: CodeType, Value: string(data), Hint: "must be a list of codes"}
+	}
 	set := Why(0)
-next:
-	for code := range strings.SplitSeq(string(text), ",") {
-		for bit, known := range w.codes() {
-			if code == known {
-				set |= 1 << bit
-				continue next
-			}
-		}
-		if len(text) > 0 {
+	for _, code := range list {
+		bit := slices.Index(w.codes(), code)
+		if bit < 0 {
 			return &FieldError{Code: CodeValue, Value: quoted(code), Hint: "is none of the reasons"}
 		}
+		set |= 1 << bit
 	}
 	*w = set
 	return nil

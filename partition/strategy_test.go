@@ -387,22 +387,27 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestWhy: sets of reasons have stable texts, and what is none is refused.
+// TestWhy: sets of reasons are lists of stable codes in JSON, as those of package surge are, and what is none is refused.
 func TestWhy(t *testing.T) {
 	for why := range partition.Why(32) {
-		text, err := why.MarshalText()
+		text, err := json.Marshal(why)
 		if (err == nil) != (why < 16) {
 			t.Errorf("%d: %s, %v", why, text, err)
 		}
 		back := partition.NotReady
 		if err == nil {
-			if err := back.UnmarshalText(text); err != nil || back != why {
+			if err := json.Unmarshal(text, &back); err != nil || back != why {
 				t.Errorf("%s is read as %s, %v", text, back, err)
 			}
 		}
 	}
-	back := partition.NotReady
-	if err := back.UnmarshalText([]byte("paused,late")); err == nil || back != partition.NotReady {
-		t.Errorf("an unknown reason is read as %s, %v", back, err)
+	if text, err := json.Marshal(partition.IsPaused | partition.NotApplied); string(text) != `["not_applied","paused"]` {
+		t.Errorf("got %s, %v", text, err)
+	}
+	for _, text := range []string{`["paused","late"]`, `"paused"`, `[1]`} {
+		back := partition.NotReady
+		if err := json.Unmarshal([]byte(text), &back); err == nil || back != partition.NotReady {
+			t.Errorf("%s is read as %s, %v", text, back, err)
+		}
 	}
 }

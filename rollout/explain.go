@@ -260,16 +260,16 @@ func (v *VersionExplanation) Until() time.Time {
 	return until
 }
 
-// Actor is who can open what blocks a version.
+// Actor is who can open what blocks a version, in words that fit into a sentence.
 type Actor string
 
 const (
-	ActorTime     Actor = "time"         // nobody has to do anything: it opens by itself
-	ActorFleet    Actor = "the fleet"    // jobs that run, or are about to
-	ActorApprover Actor = "an approver"  // somebody who approves versions
-	ActorPublish  Actor = "the release"  // whoever publishes versions and sets their status
-	ActorPolicy   Actor = "policy owner" // whoever edits policies and labels
-	ActorOperator Actor = "an operator"  // whoever gives commands and overrides, and gives back orphans
+	ActorTime     Actor = "time"             // nobody has to do anything: it opens by itself
+	ActorFleet    Actor = "the fleet"        // jobs that run, or are about to
+	ActorApprover Actor = "an approver"      // somebody who approves versions
+	ActorPublish  Actor = "the release"      // whoever publishes versions and sets their status
+	ActorPolicy   Actor = "the policy owner" // whoever edits policies and labels
+	ActorOperator Actor = "an operator"      // whoever gives commands and overrides, and gives back orphans
 )
 
 // Actors says who can open the verdict, without repetition, in the order of its conditions; time first.

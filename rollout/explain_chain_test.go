@@ -247,7 +247,7 @@ func TestExplanationInFull(t *testing.T) {
   v4, scoped: out of scope
   v3 (3.0), scoped: waits
     ├─ + version                allowed
-    ├─ - versionSelector        selector_no_match, waits for a change of the policy  [V]  <- policy owner
+    ├─ - versionSelector        selector_no_match, waits for a change of the policy  [V]  <- the policy owner
     └─ - target                 target_busy, waits for the end of a job of api on r1  <- the fleet
   v2: kept
     └─ + target                 started
@@ -280,7 +280,7 @@ func TestExplanationInFull(t *testing.T) {
   v4, scoped: out of scope
   v3 (3.0), scoped: waits
     ├─ + version                allowed
-    └─ ~ resourceConcurrency    slot_paused, waits for a change of the limit of P  [P]  <- policy owner
+    └─ ~ resourceConcurrency    slot_paused, waits for a change of the limit of P  [P]  <- the policy owner
   v2: waits
     ├─ + version                allowed
     └─ - deploymentBracket      bracket_not_locked  [B]
@@ -334,8 +334,8 @@ func TestExplanationInFull(t *testing.T) {
   held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy
   held      version_unknown: v1, waits for a version of drain
   without version: waits
-    ├─ ~ deploymentBracket      bracket_not_due, waits for a change of the policy or a version of drain  [B]  <- policy owner, the release
-    ├─ - deploymentBracket      selector_error: fails: int(resource.id) > 1, waits for a change of the policy  [q]  <- policy owner
+    ├─ ~ deploymentBracket      bracket_not_due, waits for a change of the policy or a version of drain  [B]  <- the policy owner, the release
+    ├─ - deploymentBracket      selector_error: fails: int(resource.id) > 1, waits for a change of the policy  [q]  <- the policy owner
     └─ - target                 version_unknown: v1, waits for a version of drain  <- the release
 `},
 	} {

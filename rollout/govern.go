@@ -213,7 +213,7 @@ type DiagnosticCode string
 const (
 	DiagnosticMissingKey            DiagnosticCode = "missing_key"             // an expression read a key that is not there: no match
 	DiagnosticSelectorError         DiagnosticCode = "selector_error"          // an expression failed: the target is held
-	DiagnosticVersionCycle          DiagnosticCode = "dependency_cycle"        // versions that wait for one another and never start
+	DiagnosticVersionCycle          DiagnosticCode = "version_cycle"           // versions that wait for one another and never start
 	DiagnosticScopeInvalid          DiagnosticCode = "scope_invalid"           // the targetSelector of a version fails
 	DiagnosticScopeMissingKey       DiagnosticCode = "scope_missing_key"       // the targetSelector of a version reads a key that is not there
 	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, or of what the snapshot does not hold

@@ -101,7 +101,7 @@ func TestUngoverned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := "- policy                 not_governed, waits for a change of the policy  <- policy owner"; !strings.Contains(e.String(), want) {
+		if want := "- policy                 not_governed, waits for a change of the policy  <- the policy owner"; !strings.Contains(e.String(), want) {
 			t.Errorf("%s: explained as\n%s", row.why, e)
 		}
 	}

@@ -18,7 +18,7 @@ type Action struct {
 	Version string `json:"version,omitempty"` // what to point the target at
 	// Run, Side and Name identify an approval; Name is what KubeFleet calls the request, for display.
 	Run  string `json:"run,omitempty"`
-	Side Side   `json:"phase,omitempty"`
+	Side Side   `json:"side,omitempty"`
 	Name string `json:"name,omitempty"`
 }
 

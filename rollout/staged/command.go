@@ -12,7 +12,7 @@ type Command struct {
 	// Run, Stage and Side identify an approval, as its request did: the run's id and the index of the stage.
 	Run   string `json:"run,omitempty"`
 	Stage int    `json:"stage,omitempty"`
-	Side  Side   `json:"phase,omitempty"`
+	Side  Side   `json:"side,omitempty"`
 	// Target is what to skip or retry, and Attempt which attempt at it has failed.
 	Target  string `json:"target,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`

@@ -10,7 +10,7 @@ type Event struct {
 	Kind   EventKind `json:"kind"`
 	Stage  int       `json:"stage"` // index; -1 if it is about no stage
 	Target string    `json:"target,omitempty"`
-	Side   Side      `json:"phase,omitempty"`
+	Side   Side      `json:"side,omitempty"`
 	To     string    `json:"to,omitempty"` // the new state, or the kind of the command
 	Reason Reason    `json:"reason,omitempty"`
 }
