@@ -19,11 +19,13 @@
 //	dispatch the runs and plan.Redispatch, create-if-absent by Run.String
 //	release the leases of executions that ended
 //
-// A crash between any two of these is repaired by the next Step. A stale state does no harm, because every save is conditional. Nor does a planner
-// that closes a group before it has read a version: what the group missed gets one more group from whoever has read it. Executions need more care, see
-// Due in [Observation]. Leases are claimed before the execution is saved and released after: released earlier, a lease would be lost if that save conflicts
-// because another planner has meanwhile merged a group into the execution. An active lease whose execution record says that the group has ended there was
-// left behind by a crash and is to be released.
+// A crash between any two of these is repaired by the next Step. A stale state does no harm, because every save is conditional. Stale versions do no
+// harm to groups: if a planner closes a group before it has read a version, a planner that has read it opens one more group. They can harm
+// executions, see Due in [Observation].
+//
+// Leases are claimed before the execution is saved, and released after. If a lease were released earlier and the save then conflicted, because another
+// planner has merged a group into the execution, the execution would go on without a lease. A crash can leave an active lease behind although the
+// execution record says that the group has ended on the resource: the host releases it.
 //
 // # Invariants
 //

@@ -27,13 +27,13 @@ type Observation struct {
 	// DeletedResources are resources that are proved gone. A resource without targets is not proved gone.
 	DeletedResources []string
 	// RuleDeleted says that the rule no longer exists: a collecting group and executions not started are cancelled, open ones run to
-	// their end with the group's copy of the rule. Members is ignored. Once the rule is back, what a group locked that was cancelled so is new
-	// again wherever it does not run.
+	// their end with the group's copy of the rule. Members is ignored. If the rule comes back, the versions that a group had locked when it was
+	// cancelled in this way are new again on every target that does not run them.
 	RuleDeleted bool
 	// Due returns when a closed group may start on each pending resource, one instant per entry of pending.Resources; zero means not
-	// known yet. Step calls it with the latest closed group if that is pending anywhere, and once more if what it learns of runs changes where.
-	// Nil: everything is due at Group.ReadyAt. A host that may read a version later than others do returns zero where Versions lacks one that
-	// Group has locked: Step cannot tell it from one that was deleted.
+	// known yet. If Due is nil, everything is due at Group.ReadyAt. Step calls Due with the latest closed group while that has still to run on some
+	// resource, and a second time if the runs that it observes change on which. A version that pending.Group has locked and Versions lacks counts as
+	// deleted. So a host that may read versions later than another planner does returns zero while one is missing.
 	Due func(pending PendingGroup) []time.Time
 }
 

@@ -73,6 +73,7 @@ func TestFakeIsSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
+// A test moves the clock; what reads it sees a clock like any other.
 func ExampleFake() {
 	fake := clock.NewFake(time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC))
 	var c clock.Clock = fake

@@ -120,6 +120,7 @@ func ExampleRecurrence() {
 	// Output: 2026-03-01 05:00:00 +0000 UTC <nil>
 }
 
+// Two policies apply: when are both of them open?
 func ExampleIntersect() {
 	nights := read(`{"weekly": {"days": ["mon"], "start": "20:00", "end": "06:00"}, "timezone": "Europe/Berlin"}`)
 	office := read(`{"weekly": {"days": ["mon"], "start": "09:00", "end": "17:00"}, "timezone": "America/New_York"}`)

@@ -25,8 +25,8 @@
 //
 // These invariants hold in every state, and the tests refer to them by number:
 //
-//	I1   After any part of a batch is carried out, active ≤ max, or nothing was added but holders and resources
-//	     that were disrupted already.
+//	I1   After any part of a batch is carried out, active ≤ max, or it has started none but holders and resources that were
+//	     disrupted already.
 //	I2   A holder is never refused, not even above the limit, in a paused pool or in an unknown one, unless it only begins: see [Candidate].
 //	I3   An admitted candidate fits all its pools; without strict a refused one took nothing.
 //	I4   The order of the input changes nothing.

@@ -31,13 +31,13 @@ type Pool struct {
 	Unknown bool
 	// Record is the stored record. The zero value stands for a pool that nobody ever used.
 	Record Record
-	// Keyless are holders with a lease in Record who claimed it and came no further: nobody is at work under it, nor will be by that claim. Their places count,
-	// and do not make the pool one of the active ones of its Family. They begin like a holder, but for the key, which they need like everybody. Who is
-	// among Jobs as well is at work. Without a Family it says nothing.
+	// Keyless are holders with a lease in Record that was claimed and under which nothing was dispatched. Their places count, but they do not make
+	// the pool one of the active ones of its Family: to start they need no place, and the key like everybody else. A holder that is among Jobs as well
+	// is at work, and not keyless. Without a Family the field means nothing.
 	Keyless []Holder
 	// Jobs are holders known by their active jobs, as a [JobCounter] reports them. Those with a lease in Record are
-	// counted once; the others hold without a token. Like Unavailable they are read after Record, not before: who is down lets everybody start on
-	// its resource without a further place, and the place of who is not down any more may be another one's by then.
+	// counted once; the others hold without a token. Read Jobs and Unavailable after Record, never before: on a resource that is down anybody may
+	// start without a further place. If it has come back meanwhile, its place may have been given to another resource.
 	Jobs []Holder
 	// Unavailable are the members that are down as the host observed it: not ready, cordoned, drained by hand.
 	Unavailable []string
@@ -82,8 +82,9 @@ type Candidate struct {
 	// Needs are the pools the resource is a member of, as indices into the snapshot's pools, without repetition, in any
 	// order. It stays the caller's; the slices of many candidates may share one array.
 	Needs []int32
-	// Begins says that nobody is at work under the leases that the holder has: somebody claimed them and came no further, or they are what is left of
-	// earlier starts. They stay its own, and in the other pools it needs a place like everybody else. False: a holder of a lease in any pool is refused nowhere.
+	// Begins says that nobody works under the leases that the candidate holds: they were claimed and nothing was dispatched, or they are left over
+	// from earlier starts. Such a candidate is a holder only in the pools of these leases; in its other pools it needs a place like everybody else.
+	// If Begins is false, whoever holds a lease in one pool is refused in none.
 	Begins bool
 }
 

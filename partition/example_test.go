@@ -35,10 +35,19 @@ func ExamplePlan() {
 	// gate: closed by partition 0, 1 of at most 0 partitions not ready
 }
 
+// exampleFleet is n clusters in one state.
+func exampleFleet(n int, state partition.State) partition.Fleet {
+	var fleet partition.Fleet
+	for i := range n {
+		fleet.Clusters = append(fleet.Clusters, partition.Cluster{Name: fmt.Sprintf("edge-%06d", i), Wanted: "v2", State: state})
+	}
+	return fleet
+}
+
 // What Fleet's controller would do today with the same strategy: an update at 10% releases 5 of 50, where the document promises all.
 func ExamplePlan_fleetController() {
 	strategy := partition.Strategy{MaxUnavailable: partition.FromString("10%")}
-	fleet := fleetOf(50, partition.State{Released: "v1", Applied: "v1", Ready: true})
+	fleet := exampleFleet(50, partition.State{Released: "v1", Applied: "v1", Ready: true})
 	for _, mode := range []partition.Mode{partition.Default, partition.FleetController} {
 		plan, err := partition.Plan(strategy, fleet, partition.Options{Mode: mode})
 		fmt.Println(mode, len(plan.Releases), err)
@@ -49,13 +58,13 @@ func ExamplePlan_fleetController() {
 	// Output:
 	// default 50 <nil>
 	// fleet_controller 5 <nil>
-	// c000005: partition 0 has no room for updates: 5 members are unavailable, at most 5 may be
+	// edge-000005: partition 0 has no room for updates: 5 members are unavailable, at most 5 may be
 }
 
 // A large fleet is compiled once. Events update counts in constant time, and a step costs what it releases.
 func ExampleCompile() {
 	strategy := partition.Strategy{AutoPartitionSize: partition.FromInt(1000), MaxUnavailable: partition.FromInt(0)}
-	compiled, err := partition.Compile(strategy, fleetOf(100_000, partition.State{}), partition.Options{})
+	compiled, err := partition.Compile(strategy, exampleFleet(100_000, partition.State{}), partition.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -66,13 +75,13 @@ func ExampleCompile() {
 		fmt.Println(len(step.Releases), "released")
 		for _, r := range step.Releases {
 			// Here the cluster is pointed at the version, and becomes ready sooner or later.
-			if _, err := compiled.Update(r.Index, partition.State{Released: newVersion, Applied: newVersion, Ready: true}); err != nil {
+			if _, err := compiled.Update(r.Index, partition.State{Released: "v2", Applied: "v2", Ready: true}); err != nil {
 				fmt.Println(err)
 			}
 		}
 	}
-	reason, waits, err := compiled.Explain(99_999)
-	fmt.Println(reason, waits, err)
+	verdict, waits, err := compiled.Explain(99_999)
+	fmt.Println(verdict, waits, err)
 	// Output:
 	// 50 released
 	// 50 released
@@ -114,7 +123,13 @@ func soak(plan partition.Result, doneSince map[int]time.Time, wait time.Duration
 
 // Soaking between partitions, as users of Fleet ask for: canaries run for an hour before everybody else gets the version.
 func ExamplePlan_soak() {
-	strategy := partition.Strategy{Partitions: stage("canary", "stable"), MaxUnavailable: partition.FromInt(0)}
+	var strategy partition.Strategy
+	if err := json.Unmarshal([]byte(`{"maxUnavailable": 0, "partitions": [
+		{"name": "canary", "clusterSelector": {"matchLabels": {"stage": "canary"}}},
+		{"name": "stable", "clusterSelector": {"matchLabels": {"stage": "stable"}}}]}`), &strategy); err != nil {
+		fmt.Println(err)
+		return
+	}
 	var fleet partition.Fleet
 	for i, name := range []string{"a", "b", "c", "d", "e"} {
 		labels := map[string]string{"stage": "canary"}

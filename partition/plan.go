@@ -150,8 +150,8 @@ type Result struct {
 	Waiting []Waiting `json:"waiting,omitempty"`
 	// Unready has every cluster that was released and is NotReady, or is NotReady because it is paused, in cluster order.
 	Unready   []Unready `json:"unready,omitempty"`
-	Unmatched []ID      `json:"unmatched,omitempty"` // clusters in no partition
-	Warnings  []Warning `json:"warnings,omitempty"`
+	Unmatched []ID      `json:"unmatched,omitempty"` // clusters in no partition, in cluster order
+	Warnings  []Warning `json:"warnings,omitempty"`  // in a fixed order: the gate, the partitions, then what is ignored
 	// Batch is the size of a batch, and MaxPerStep that of a step; 0 is no limit for the latter.
 	Batch      int `json:"batch"`
 	MaxPerStep int `json:"maxPerStep,omitzero"`

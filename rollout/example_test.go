@@ -1,28 +1,126 @@
 package rollout_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
 )
 
+// The host's loop, once: load the policies, plan on what was observed, save what follows from the starts, and only then dispatch them.
+func ExamplePolicySet_Plan() {
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := rollout.Load([]byte(`{"name": "slowly", "selector": "true", "rules": [
+		{"id": "turns", "gradualRollout": {"rolloutType": "linear", "timeScaleInterval": 600}}]}`), env, rollout.WithZones(time.LoadLocation))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	now := time.Date(2025, 1, 1, 9, 0, 0, 0, time.UTC)
+	snapshot := rollout.Snapshot{
+		Resources:    []rollout.Resource{{ID: "n1"}, {ID: "n2"}},
+		Environments: []rollout.Environment{{ID: "prod"}},
+		Deployments:  []rollout.Deployment{{ID: "web"}},
+		Versions: []rollout.Version{
+			{ID: "v1", Deployment: "web", Status: rollout.VersionReady, CreatedAt: now.Add(-24 * time.Hour)},
+			{ID: "v2", Deployment: "web", Status: rollout.VersionReady, CreatedAt: now},
+		},
+		Targets: []rollout.Target{
+			{TargetID: rollout.TargetID{Resource: "n1", Environment: "prod", Deployment: "web"}, Current: "v1"},
+			{TargetID: rollout.TargetID{Resource: "n2", Environment: "prod", Deployment: "web"}, Current: "v1"},
+		},
+	}
+	plan, err := set.Plan(snapshot, now)
+	if err != nil {
+		log.Fatal(err)
+	}
+	snapshot.State, err = plan.Commit(plan.Start, now) // save it, under the condition that nobody else saved
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, start := range plan.Start {
+		fmt.Println("dispatch", start.Version, "to", start.Resource, "unless there is a job", start.Run)
+	}
+	for wait := range plan.Waiting.All() {
+		fmt.Println(wait.Resource, "waits:", wait.Blockers[0])
+	}
+	fmt.Println("look again at", plan.Next.Format(time.TimeOnly))
+	// Output:
+	// dispatch v2 to n1 unless there is a job n1/prod/web/v2/1
+	// n2 waits: rollout_not_due (turn 2 of 2) until 2025-01-01T09:10:00Z
+	// look again at 09:10:00
+}
+
+// Whatever is wrong with a document is reported at once, each fault with its path, its code and what to write instead.
+func ExampleLoad() {
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = rollout.Load([]byte(`{"name": "web", "selector": "deployment.name = 'web'", "rules": [
+		{"gradualRollout": {"rolloutType": "cubic", "timeScaleInterval": 60}},
+		{"retry": {"maxRetry": 3}},
+		{}
+	]}`), env)
+	if faults, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range faults.Unwrap() {
+			var fault *rollout.FieldError
+			if errors.As(one, &fault) {
+				fmt.Printf("%s %s: %s\n", fault.Path, fault.Code, fault.Hint)
+			}
+		}
+	}
+	// Output:
+	// rules[1].retry.maxRetry unknown_field: unknown field
+	// rules[0].gradualRollout.rolloutType unknown_value: must be "linear", "linear-normalized", "exponential" or "waves"
+	// rules[1].retry.maxRetries required: is required: how many attempts may follow the first
+	// rules[2] required: must hold one kind of rule, such as deploymentBracket or resourceConcurrency
+	// selector expression: 1:17: syntax error at = (write == for =)
+}
+
+// exampleNow is when the examples plan.
+var exampleNow = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// exampleSet loads policies.
 func exampleSet(policies string) *rollout.PolicySet {
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	parsed, err := rollout.ParsePolicies([]byte(policies))
-	if err != nil {
-		log.Fatal(err)
-	}
-	set, err := rollout.Compile(parsed, env)
+	set, err := rollout.Load([]byte(policies), env)
 	if err != nil {
 		log.Fatal(err)
 	}
 	return set
+}
+
+// exampleFleet is two nodes that run v1 of web, of which v2 has just been released.
+func exampleFleet() rollout.Snapshot {
+	s := rollout.Snapshot{
+		Resources:    []rollout.Resource{{ID: "n1"}, {ID: "n2"}},
+		Environments: []rollout.Environment{{ID: "prod"}},
+		Deployments:  []rollout.Deployment{{ID: "web"}},
+		Versions: []rollout.Version{
+			{ID: "v1", Deployment: "web", Status: rollout.VersionReady, CreatedAt: exampleNow.Add(-time.Hour)},
+			{ID: "v2", Deployment: "web", Status: rollout.VersionReady, CreatedAt: exampleNow},
+		},
+	}
+	for _, r := range s.Resources {
+		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: r.ID, Environment: "prod", Deployment: "web"}, Current: "v1"})
+	}
+	return s
 }
 
 // ExampleParsePolicies has every kind of rule once, with the fields that are needed most. Each has an id of its own, for stored state hangs on it.
@@ -78,48 +176,7 @@ func ExampleParsePolicies() {
 	// services back rollback
 }
 
-// exampleFleet is two nodes that run v1 of web, of which v2 has just been released.
-func exampleFleet() rollout.Snapshot {
-	s := rollout.Snapshot{
-		Resources:    []rollout.Resource{{ID: "n1"}, {ID: "n2"}},
-		Environments: []rollout.Environment{{ID: "prod"}},
-		Deployments:  []rollout.Deployment{{ID: "web"}},
-		Versions: []rollout.Version{
-			{ID: "v1", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0.Add(-time.Hour)},
-			{ID: "v2", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0},
-		},
-	}
-	for _, r := range s.Resources {
-		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: r.ID, Environment: "prod", Deployment: "web"}, Current: "v1"})
-	}
-	return s
-}
-
-func ExamplePolicySet_Plan() {
-	set := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
-	s := exampleFleet()
-	plan, err := set.Plan(s, t0)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, start := range plan.Start {
-		fmt.Println("start", start.Version, "on", start.Resource)
-	}
-	for wait := range plan.Waiting.All() {
-		fmt.Println(wait.Resource, "waits:", wait.Blockers[0])
-	}
-	fmt.Println("look again at", plan.Next.Format(time.TimeOnly))
-
-	// Save what follows from the starts, under the condition that nobody else did, and only then dispatch them.
-	if s.State, err = plan.Commit(plan.Start, t0); err != nil {
-		log.Fatal(err)
-	}
-	// Output:
-	// start v2 on n1
-	// n2 waits: rollout_not_due (turn 2 of 2) until 2025-01-01T00:10:00Z
-	// look again at 00:10:00
-}
-
+// An exponential curve: the first waits are the longest, and all targets are due within an hour.
 func ExampleGradualRollout_Offset() {
 	interval := int64(3600)
 	g := rollout.GradualRollout{RolloutType: rollout.Exponential, TimeScaleInterval: &interval, PositionGrowthFactor: 2}
@@ -134,28 +191,201 @@ func ExampleGradualRollout_Offset() {
 	// 3 46m37s <nil>
 }
 
-func ExampleCompile_errors() {
+// ExamplePlan_Explain asks why a node does not get v2.
+func ExamplePlan_Explain() {
+	set := exampleSet(`{"name":"office hours","selector":"true","rules":[
+		{"id":"four-eyes","anyApproval":{"minApprovals":2}},
+		{"id":"day","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri"],"start":"09:00","end":"17:00"}}},
+		{"id":"slowly","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
+	s := exampleFleet()
+	s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "web", Environment: "prod", By: "ann", Status: rollout.Approved, At: exampleNow}}
+	plan, err := set.Plan(s, exampleNow)
+	if err != nil {
+		log.Fatal(err)
+	}
+	explanation, err := plan.Explain(rollout.TargetID{Resource: "n2", Environment: "prod", Deployment: "web"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, blocker := range explanation.Waits().Blockers() {
+		fmt.Println(blocker.Rule, blocker.Reason, blocker.Actors())
+	}
+	// Output:
+	// four-eyes approval_missing [an approver]
+	// day window_closed [time]
+	// slowly rollout_not_started [an approver]
+}
+
+// ExamplePlan_Changes tells what ten minutes have changed.
+func ExamplePlan_Changes() {
+	set := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
+	s := exampleFleet()
+	before, err := set.Plan(s, exampleNow)
+	if err != nil {
+		log.Fatal(err)
+	}
+	after, err := set.Plan(s, before.Next)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, change := range after.Changes(&before) {
+		fmt.Println(change.Resource, "then:", change.Before)
+		fmt.Println(change.Resource, "now: ", change.After)
+	}
+	// Output:
+	// n2 then: v2 waits: rollout_not_due (turn 2 of 2) until 2025-01-01T00:10:00Z
+	// n2 now:  starts v2
+}
+
+// ExamplePolicySet_Replay writes a decision to a log, and asks later what another policy would have decided.
+func ExamplePolicySet_Replay() {
+	s := exampleFleet()
+	plan, err := exampleSet(`{"name":"all at once","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":0}}]}`).Plan(s, exampleNow)
+	if err != nil {
+		log.Fatal(err)
+	}
+	line, err := json.Marshal(rollout.Recording{Schema: 1, Snapshot: s, Plan: plan})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	recording, err := rollout.ParseRecording(line)
+	if err != nil {
+		log.Fatal(err)
+	}
+	slowly := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
+	_, changes, err := slowly.Replay(recording)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, change := range changes {
+		fmt.Println(change.Resource, "was:  ", change.Before)
+		fmt.Println(change.Resource, "would:", change.After)
+	}
+	// Output:
+	// n2 was:   starts v2
+	// n2 would: v2 waits: rollout_not_due (turn 2 of 2) until 2025-01-01T00:10:00Z
+}
+
+// ExampleOverride lets a hotfix past a freeze, on one node, for an hour.
+func ExampleOverride() {
+	set := exampleSet(`{"name":"freeze","selector":"true","rules":[
+		{"id":"new-year","deploymentWindow":{"from":"2024-12-20T00:00:00Z","until":"2025-01-07T00:00:00Z","allowWindow":false}}]}`)
+	s := exampleFleet()
+	s.Overrides = []rollout.Override{{
+		ID: "CHG-17", Rule: "new-year", Version: "v2", Resource: "n1", CreatedAt: exampleNow, ExpiresAt: exampleNow.Add(time.Hour), CreatedBy: "ann", Reason: "payments fail on n1",
+	}}
+	plan, err := set.Plan(s, exampleNow)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, start := range plan.Start {
+		fmt.Println("start", start.Version, "on", start.Resource)
+	}
+	for wait := range plan.Waiting.All() {
+		fmt.Println(wait.Resource, "waits:", wait.Blockers[0])
+	}
+	fmt.Println("look again at", plan.Next.Format(time.TimeOnly))
+	// Output:
+	// start v2 on n1
+	// n2 waits: window_closed until 2025-01-07T00:00:00Z
+	// look again at 01:00:00
+}
+
+// The planner loads the state, plans, commits all starts and saves, in one call.
+func ExamplePlanner_Plan() {
+	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1}}]}`),
+		Store: &bracket.MemoryStore{}, Clock: clock.NewFake(exampleNow)}
+	plan, err := planner.Plan(context.Background(), exampleFleet())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, start := range plan.Start { // saved already: dispatch each, create-if-absent by its run id
+		fmt.Println("start", start.Run, "with token", start.Claims[0].Token)
+	}
+	for wait := range plan.Waiting.All() {
+		fmt.Println(wait.Resource, "waits:", wait.Blockers[0])
+	}
+	// Output:
+	// start n1/prod/web/v2/1 with token 1
+	// n2 waits: slot_full, waits for a free slot in web/resourceConcurrency/0
+}
+
+// A list is read from the first to the last, or asked about one target.
+func ExampleWaitingList() {
+	set := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
+	s := exampleFleet()
+	plan, err := set.Plan(s, exampleNow)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, target := range s.Targets {
+		if wait, waits := plan.Waiting.Of(target.TargetID); waits {
+			fmt.Println(wait.Resource, "waits with", wait.Version, "until", wait.Blockers[0].Until.Format(time.TimeOnly))
+		}
+	}
+	fmt.Println(plan.Waiting.Len(), "of", len(s.Targets))
+	// Output:
+	// n2 waits with v2 until 00:10:00
+	// 1 of 2
+}
+
+// What a dashboard shows: how many wait, by the first thing that is in their way.
+func ExampleWaitingList_All() {
+	set := exampleSet(`{"name":"checked","selector":"true","rules":[{"anyApproval":{"minApprovals":1}}]}`)
+	plan, err := set.Plan(exampleFleet(), exampleNow)
+	if err != nil {
+		log.Fatal(err)
+	}
+	gauge := map[rollout.Reason]int{}
+	for wait := range plan.Waiting.All() {
+		gauge[wait.Blockers[0].Reason]++
+	}
+	for _, reason := range slices.Sorted(maps.Keys(gauge)) {
+		fmt.Println(reason, gauge[reason])
+	}
+	// Output:
+	// approval_missing 2
+}
+
+// ticket is a rule that asks for a change ticket on the version.
+type ticket struct{}
+
+func (ticket) ID() string { return "change-ticket" }
+
+func (ticket) Judge(c rollout.Candidate) rollout.Verdict {
+	if c.Version.Metadata["ticket"] != "" {
+		return rollout.Verdict{Status: rollout.Allowed}
+	}
+	return rollout.Verdict{Status: rollout.Pending, Reason: "no_ticket", On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: c.Deployment.ID}}}
+}
+
+// ExampleWithRule adds a rule of the host's own.
+func ExampleWithRule() {
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	zero, minus := int64(60), -1
-	_, err = rollout.Compile([]rollout.Policy{{
-		Name: "web", Selector: "deployment.name = 'web'",
-		Rules: []rollout.Rule{
-			{GradualRollout: &rollout.GradualRollout{RolloutType: "cubic", TimeScaleInterval: &zero}},
-			{Retry: &rollout.Retry{MaxRetries: &minus}},
-			{},
-		},
-	}}, env)
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range list.Unwrap() {
-			fmt.Println(one.(*rollout.FieldError).Path)
+	set, err := rollout.Compile(nil, env, rollout.WithRule(ticket{}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := exampleFleet()
+	for range 2 {
+		plan, err := set.Plan(s, exampleNow)
+		if err != nil {
+			log.Fatal(err)
 		}
+		fmt.Println(len(plan.Start), "start,", plan.Waiting.Len(), "wait")
+		for wait := range plan.Waiting.All() {
+			fmt.Println(wait.Resource, "waits:", wait.Blockers[0])
+		}
+		s.Versions[1].Metadata = map[string]string{"ticket": "CHG-17"}
 	}
 	// Output:
-	// rules[0].gradualRollout.rolloutType
-	// rules[1].retry.maxRetries
-	// rules[2]
-	// selector
+	// 0 start, 2 wait
+	// n1 waits: no_ticket, waits for a version of web
+	// n2 waits: no_ticket, waits for a version of web
+	// 2 start, 0 wait
 }

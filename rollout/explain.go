@@ -18,7 +18,7 @@ type Explanation struct {
 	Now      time.Time            `json:"now"`
 	Current  string               `json:"current,omitempty"`  // id of the version that runs
 	Started  string               `json:"started,omitempty"`  // id of the newest version that was begun and is newer than Current
-	Policies []string             `json:"policies,omitempty"` // ids of those that govern the target
+	Policies []string             `json:"policies,omitempty"` // ids of those that govern the target, in the order of the set
 	Bracket  string               `json:"bracket,omitempty"`  // id of the bracket rule of which the target is a member
 	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version
 	Versions []VersionExplanation `json:"versions,omitempty"` // newest first, down to the one that the target keeps, and any older one that it goes back to

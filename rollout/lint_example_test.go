@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/tranche-dev/tranche/rollout"
@@ -10,18 +11,19 @@ import (
 
 // A policy that compiles, plans, and never upgrades anything: one fifth of three nodes, rounded down, is none.
 func ExamplePolicySet_Lint() {
-	policies, _ := rollout.ParsePolicies([]byte(`{
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := rollout.Load([]byte(`{
 		"name": "nodes", "selector": "true",
 		"rules": [
 			{"id": "slots", "resourceConcurrency": {"groupSelector": "true", "limit": "20%", "rounding": "floor"}},
 			{"id": "people", "anyApproval": {"minApprovals": 2}}
 		]
-	}`))
-	env, _ := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
-	set, err := rollout.Compile(policies, env)
+	}`), env)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	now := time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
 	fleet := rollout.Snapshot{
@@ -34,8 +36,7 @@ func ExamplePolicySet_Lint() {
 	}
 	findings, err := set.Lint(fleet, now, 90*24*time.Hour, rollout.LintOptions{Approvers: []string{"ann"}})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	for _, f := range findings {
 		fmt.Printf("%s %s\n  at  %s\n  is  %s\n  fix %s\n", f.Severity, f.Code, f.Path, f.Detail, f.Fix)

@@ -23,15 +23,16 @@ type Plan struct {
 	Keep Keep `json:"keep"`
 
 	Pools []Pool  `json:"pools,omitempty"` // by key
-	Stuck []Stuck `json:"stuck,omitempty"` // runs and leases without progress for too long
+	Stuck []Stuck `json:"stuck,omitempty"` // runs and leases without progress for too long, by resource, group, run and pool
 
-	// Orphans are leases whose holder is not at work, by pool, resource and group. They go on counting, and so may keep everybody else waiting for ever: no plan
-	// gives them back, for it cannot know whether somebody is about to dispatch. The host does so with [Planner.Release], or in a state of its own with
-	// [concurrency.Record.Release], once nobody can be: a job on a target that the snapshot does not list is seen by nobody.
+	// Orphans are leases whose holder is not at work, by pool, resource and group. They go on counting, and so may keep everybody else waiting for ever.
+	// No plan gives them back, because it cannot know whether somebody is about to dispatch. The host gives them back with [Planner.Release], or in a
+	// state of its own with [concurrency.Record.Release], once it is sure that nobody is. Beware of jobs on targets that the snapshot does not list:
+	// no plan sees them.
 	Orphans []concurrency.Lease `json:"orphans,omitempty"`
 
-	Events      []Event      `json:"events,omitempty"`      // what changed in the brackets since the state that went in
-	Diagnostics []Diagnostic `json:"diagnostics,omitempty"` // oddities that did not prevent the plan
+	Events      []Event      `json:"events,omitempty"`      // what changed in the brackets since the state that went in; those of one bracket in the order in which they happened
+	Diagnostics []Diagnostic `json:"diagnostics,omitempty"` // oddities that did not prevent the plan, by code, rule and detail
 
 	// Next is the earliest instant after Now at which another plan could differ without a new observation. Between the two nothing
 	// changes. Zero: only events can change anything.
@@ -50,8 +51,9 @@ type Plan struct {
 type Start struct {
 	TargetID
 	Version string `json:"version"`
-	// Run is the identity of the job. Dispatch is create-if-absent by it, and by more with several planners: see above. It is made of ids, joined by
-	// slashes and escaped where they contain any, so it is as long as they are together, and of the same characters and %: hash it where names are restricted.
+	// Run is the identity of the job: create the job only if there is none with this id. (A host with several planners checks more, see [Start].) It is
+	// made of ids, joined by slashes; a slash or % inside an id is written %2F or %25. Where the names of jobs are restricted in length or characters,
+	// use a hash of it.
 	Run     string  `json:"run"`
 	Purpose Purpose `json:"purpose"`
 
@@ -83,8 +85,8 @@ type Claim struct {
 
 // Keep counts targets that need nothing now.
 type Keep struct {
-	Current int `json:"current"` // run the newest version they may have, be it that their last job is still being verified: their slot is kept until then
-	Started int `json:"started"` // have a job in progress
+	Current int `json:"current"` // targets that run the newest version they may have, also those whose last job is still being verified and keeps its slot
+	Started int `json:"started"` // targets with a job in progress
 }
 
 // Pool describes a pool: Active after the starts of the plan, all else before them. Two pools are two limits, also where one is the other one under its new name:

@@ -3,7 +3,6 @@ package rollout_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -546,25 +545,6 @@ func TestPlannerRefusesGarbage(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-}
-
-func ExamplePlanner_Plan() {
-	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1}}]}`),
-		Store: &bracket.MemoryStore{}, Clock: clock.NewFake(t0)}
-	plan, err := planner.Plan(context.Background(), exampleFleet())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, start := range plan.Start { // saved already: dispatch each, create-if-absent by its run id
-		fmt.Println("start", start.Run, "with token", start.Claims[0].Token)
-	}
-	for wait := range plan.Waiting.All() {
-		fmt.Println(wait.Resource, "waits:", wait.Blockers[0])
-	}
-	// Output:
-	// start n1/prod/web/v2/1 with token 1
-	// n2 waits: slot_full, waits for a free slot in web/resourceConcurrency/0
 }
 
 // TestPlannerSavesEndsBeforeSlots: in one plan the execution of one environment ends on r1, that of another one begins there, and what the first held is given

@@ -14,7 +14,8 @@ import (
 // A host that updates its lists in place plans on copies of them.
 type Snapshot struct {
 	// Ids are unique within each of these lists, those of versions within their deployment, and there is one entry per release target. The resources,
-	// environments and deployments that targets and versions name must be listed; a version that a target runs need not be.
+	// environments and deployments that targets and versions name must be listed. A version that a target runs should be: while it is not, nothing can be
+	// called newer, and the target waits with [ReasonVersionUnknown].
 	Resources    []Resource    `json:"resources"`
 	Environments []Environment `json:"environments"`
 	Deployments  []Deployment  `json:"deployments"`

@@ -2,9 +2,6 @@ package rollout_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"log"
-	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -278,41 +275,4 @@ func TestWaitingListSideBySide(t *testing.T) {
 		})
 	}
 	readers.Wait()
-}
-
-// What a dashboard shows: how many wait, by the first thing that is in their way.
-func ExampleWaitingList_All() {
-	set := exampleSet(`{"name":"checked","selector":"true","rules":[{"anyApproval":{"minApprovals":1}}]}`)
-	plan, err := set.Plan(exampleFleet(), t0)
-	if err != nil {
-		log.Fatal(err)
-	}
-	gauge := map[rollout.Reason]int{}
-	for wait := range plan.Waiting.All() {
-		gauge[wait.Blockers[0].Reason]++
-	}
-	for _, reason := range slices.Sorted(maps.Keys(gauge)) {
-		fmt.Println(reason, gauge[reason])
-	}
-	// Output:
-	// approval_missing 2
-}
-
-// A list is read from the first to the last, or asked about one target.
-func ExampleWaitingList() {
-	set := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
-	s := exampleFleet()
-	plan, err := set.Plan(s, t0)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, target := range s.Targets {
-		if wait, waits := plan.Waiting.Of(target.TargetID); waits {
-			fmt.Println(wait.Resource, "waits with", wait.Version, "until", wait.Blockers[0].Until.Format(time.TimeOnly))
-		}
-	}
-	fmt.Println(plan.Waiting.Len(), "of", len(s.Targets))
-	// Output:
-	// n2 waits with v2 until 00:10:00
-	// 1 of 2
 }

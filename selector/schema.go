@@ -73,9 +73,9 @@ func DefaultSchema() Schema {
 	}
 }
 
-// Only returns the variables that have one of the names or lie below it, as resource.kind lies below resource: the schema of a call
-// site that knows a resource and nothing else is DefaultSchema().Only("resource"). A name that keeps nothing is an
-// error: all of them, joined, each a *[FieldError].
+// Only returns the variables that have one of the names or lie below it, as resource.kind lies below resource, in the order of the schema. The
+// schema of a call site that knows a resource and nothing else is DefaultSchema().Only("resource"). A name that keeps nothing is a
+// *[FieldError]; all of them are reported, joined.
 func (s Schema) Only(names ...string) (Schema, error) {
 	var kept Schema
 	var f faults

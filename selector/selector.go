@@ -111,7 +111,7 @@ func (s *Selector) Variables() []string {
 	return names
 }
 
-// Terms returns conditions that every match fulfils, for an [Index]; see [Term]. The slices are the caller's.
+// Terms returns conditions that every match fulfils, for an [Index], ascending by variable and key; see [Term]. The slices are the caller's.
 func (s *Selector) Terms() []Term {
 	terms := make([]Term, len(s.terms))
 	for i, t := range s.terms {

@@ -243,6 +243,19 @@ func ExamplePlan_stuck() {
 	// SurgeUnscheduled [3]: make room for the surge, or give it up with maxSurge 0 and maxUnavailable 1
 }
 
+// formatSet writes the components of a replica side by side, and a bar between replicas.
+func formatSet(state surge.SetState) string {
+	var replicas []string
+	for _, replica := range state {
+		var components []string
+		for _, units := range replica {
+			components = append(components, surge.FormatSlots(units.Slots))
+		}
+		replicas = append(replicas, strings.Join(components, " "))
+	}
+	return strings.Join(replicas, " | ")
+}
+
 // playSet is play for a set: when there is nothing to do, all that is terminating goes, or else all that is created gets ready.
 func playSet(spec surge.SetSpec, text string) {
 	var state surge.SetState
@@ -295,6 +308,37 @@ func playSet(spec surge.SetSpec, text string) {
 	}
 }
 
+// A manifest of Grove as it is. The cliques of a scaling group are updated with it, so only the standalone ones are components of their own. What is
+// legal and remarkable is a warning.
+func ExampleParsePodCliqueSet() {
+	spec, err := surge.ParsePodCliqueSet([]byte(`{
+		"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "inference"},
+		"spec": {"replicas": 2, "template": {
+			"cliques": [
+				{"name": "frontend", "spec": {"replicas": 3, "minAvailable": 2}, "updateStrategy": {"maxUnavailable": 2}},
+				{"name": "leader", "spec": {"replicas": 1}},
+				{"name": "worker", "spec": {"replicas": 4}}
+			],
+			"podCliqueScalingGroups": [
+				{"name": "decode", "cliqueNames": ["leader", "worker"], "replicas": 2, "updateStrategy": {"maxUnavailable": 0, "maxSurge": 1}}
+			]}}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, c := range spec.Components {
+		flat := c.Flat().Resolve()
+		fmt.Printf("%s: a %s of %d, at most %d missing and %d extra\n", c.Name, c.Kind, c.Replicas, flat.Unavailable, flat.Surge)
+	}
+	for _, warning := range spec.Warnings() {
+		fmt.Println(warning.Code)
+	}
+	// Output:
+	// frontend: a PodClique of 3, at most 2 missing and 0 extra
+	// decode: a PodCliqueScalingGroup of 2, at most 0 missing and 1 extra
+	// BelowMinAvailable
+}
+
 // One replica of the set after the other; inside, a frontend that loses one pod at a time beside a decode group that keeps
 // its capacity with a surge. Terminating surges do not hold the next replica back.
 func ExamplePlanSet() {
@@ -308,6 +352,7 @@ func ExamplePlanSet() {
 		]}`), &spec)
 	if err != nil {
 		fmt.Println(err)
+		return
 	}
 	playSet(spec, "OO OO. | OO OO.")
 	// Output:
@@ -436,7 +481,7 @@ func ExampleFold() {
 	// N n O o t .
 }
 
-// The status of Grove: two replicas in replacement, none finished, and since when.
+// What Grove's status shows of an update: how many replicas serve at the target, which ones are in replacement, and which are done.
 func ExampleProgress() {
 	spec := surge.Spec{Replicas: 5, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(2)}
 	slots, _ := surge.ParseSlots("NtOOOn")

@@ -27,18 +27,6 @@ func parseSet(t testing.TB, replicas []string) surge.SetState {
 	return state
 }
 
-func formatSet(state surge.SetState) string {
-	var replicas []string
-	for _, replica := range state {
-		var components []string
-		for _, units := range replica {
-			components = append(components, surge.FormatSlots(units.Slots))
-		}
-		replicas = append(replicas, strings.Join(components, " "))
-	}
-	return strings.Join(replicas, " | ")
-}
-
 // actionsOf writes a plan as the cases do: by 'replica/component', "-i" delete, "+i" create at the target, "~i" at the own revision.
 func actionsOf(plan surge.SetResult) map[string]string {
 	got := map[string]string{}

@@ -16,6 +16,11 @@ func TestMemoryJobs(t *testing.T) {
 	concurrencytest.Run(t, func(*testing.T) concurrencytest.Backend { return new(concurrency.MemoryJobs) })
 }
 
+// TestJobTable: the counter of the example keeps the promises.
+func TestJobTable(t *testing.T) {
+	concurrencytest.Run(t, func(*testing.T) concurrencytest.Backend { return new(jobTable) })
+}
+
 // TestFinalJobs: a backend may refuse to move a job and to take up one that has ended.
 func TestFinalJobs(t *testing.T) {
 	concurrencytest.Run(t, func(*testing.T) concurrencytest.Backend { return &final{jobs: map[string]concurrency.Job{}} })

@@ -3,6 +3,7 @@ package rollouttest_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/tranche-dev/tranche/rollout"
@@ -10,17 +11,25 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-func Example() {
-	env, _ := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
-	policies, _ := rollout.ParsePolicies([]byte(`{"name": "one at a time", "selector": "true", "rules": [
-		{"id": "nodes", "resourceConcurrency": {"groupSelector": "true", "limitType": "count", "limitValue": 1}}]}`))
-	set, err := rollout.Compile(policies, env)
+var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+
+// exampleSet lets one node at a time be disrupted.
+func exampleSet() *rollout.PolicySet {
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
-	noon := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
-	fleet := rollout.Snapshot{
+	set, err := rollout.Load([]byte(`{"name": "one at a time", "selector": "true", "rules": [
+		{"id": "nodes", "resourceConcurrency": {"groupSelector": "true", "limit": 1}}]}`), env)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return set
+}
+
+// exampleFleet is two nodes, and a kubelet that was published at noon.
+func exampleFleet() rollout.Snapshot {
+	return rollout.Snapshot{
 		Resources:    []rollout.Resource{{ID: "node-1"}, {ID: "node-2"}},
 		Environments: []rollout.Environment{{ID: "prod"}},
 		Deployments:  []rollout.Deployment{{ID: "kubelet"}},
@@ -30,11 +39,18 @@ func Example() {
 			{TargetID: rollout.TargetID{Resource: "node-2", Environment: "prod", Deployment: "kubelet"}},
 		},
 	}
-	world := rollouttest.World{Policies: set, Fleet: fleet, Job: rollouttest.Durations(map[string]time.Duration{"kubelet": 3 * time.Minute})}
+}
+
+// A world is run from the release of a version until nothing is left to do: everything that happens, what it costs, and a picture.
+func Example() {
+	world := rollouttest.World{
+		Policies: exampleSet(),
+		Fleet:    exampleFleet(),
+		Job:      rollouttest.Durations(map[string]time.Duration{"kubelet": 3 * time.Minute}),
+	}
 	timeline, err := world.Run(context.Background())
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	fmt.Print(timeline)
 	fmt.Print(timeline.Chart(time.Minute))
@@ -55,12 +71,28 @@ func Example() {
 	// node-2 ...kkk
 }
 
-// A host's own test puts each of its plans to the test.
+// When is it done? Every job takes as long as one of the past ones, drawn at random: most took three minutes, one in four took ten.
+func ExampleForecast() {
+	world := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
+	past := map[string][]rollouttest.Outcome{"kubelet": {{After: 3 * time.Minute}, {After: 3 * time.Minute}, {After: 3 * time.Minute}, {After: 10 * time.Minute}}}
+	prediction, err := rollouttest.Forecast(context.Background(), world, past, 1000, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	median, _ := prediction.Finish(0.5)
+	late, _ := prediction.Finish(0.95)
+	fmt.Println("half of the trials are done at", median.Format(time.TimeOnly), "and 95% of them at", late.Format(time.TimeOnly))
+	fmt.Printf("a freeze at 12:15 leaves a chance of %.0f%%\n", 100*prediction.DoneBy(noon.Add(15*time.Minute)))
+	// Output:
+	// half of the trials are done at 12:06:00 and 95% of them at 12:20:00
+	// a freeze at 12:15 leaves a chance of 93%
+}
+
+// A host's own test puts each of its plans to the test. Here somebody waits, and the plan does not say for what.
 func ExampleStep_Check() {
-	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	target := rollout.TargetID{Resource: "node-1", Environment: "prod", Deployment: "kubelet"}
 	observed := rollout.Snapshot{Targets: []rollout.Target{{TargetID: target}}}
-	plan := rollout.Plan{Now: now, Waiting: rollout.NewWaitingList(rollout.Waiting{
+	plan := rollout.Plan{Now: noon, Waiting: rollout.NewWaitingList(rollout.Waiting{
 		TargetID: target, Version: "v2", Blockers: []rollout.Verdict{{Status: rollout.Pending, Reason: "slot_full"}},
 	})}
 	fmt.Println(rollouttest.Step{Snapshot: observed, Plan: plan}.Check())

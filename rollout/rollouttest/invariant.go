@@ -23,8 +23,9 @@ type Step struct {
 	// Dispatched are the starts of earlier plans that were carried out, by run id.
 	Dispatched map[string]rollout.Start
 
-	// Lagging says that the observation may be older than the state: then the state is believed about jobs that ended since. That somebody else has seen the end
-	// of an execution and was stopped while saving it is possible as well: then its group may be gone before it, and what that has locked is not known.
+	// Lagging says that the observation may be older than the state. Then a job that the snapshot shows in progress may have ended, and the state is
+	// believed. Another planner may also have been stopped between saving the end of an execution in the group's record and in its own: then the group may
+	// be gone, and what it had locked is not checked.
 	Lagging bool
 
 	targets map[rollout.TargetID]int // in Snapshot.Targets; nil: look for them

@@ -21,10 +21,11 @@ type Input struct {
 
 // Result is what follows from a step. It belongs to the caller.
 type Result struct {
-	// Actions are to be carried out once the new run is stored. The list is a function of the run alone: it is repeated by every step
-	// until it is acknowledged, and each action has a token that must take effect at most once.
+	// Actions are to be carried out once the new run is stored: starts or removals in the order of the members, then requests for approvals. The list is
+	// a function of the run alone, so every step repeats an action until it is acknowledged. Each start and each removal has a token that must
+	// take effect at most once.
 	Actions []Action `json:"actions,omitempty"`
-	// Events are what this step changed and what it ignored, for people: nothing has to be done about them.
+	// Events are what this step changed and what it ignored, in the order in which it did, for people: nothing has to be done about them.
 	Events []Event `json:"events,omitempty"`
 	// Next is when to step again if nothing happens: before it, only an input can change anything. Zero: no instant can.
 	Next time.Time `json:"next,omitzero"`
