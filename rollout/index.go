@@ -204,7 +204,8 @@ func newer(a, b Job) int {
 	if c := strings.Compare(b.Run, a.Run); c != 0 {
 		return c
 	}
-	return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt))
+	return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt),
+		strings.Compare(string(b.Verification), string(a.Verification)))
 }
 
 // isRollback reports whether a run id is that of a start with [PurposeRollback].

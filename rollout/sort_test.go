@@ -3,11 +3,33 @@ package rollout
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
+
+// TestNewer: two jobs that differ in anything have an order, so that the order of the input says nothing. The newer of each pair comes first.
+func TestNewer(t *testing.T) {
+	at := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+	for _, row := range []struct {
+		why        string
+		newer, old Job
+	}{
+		{"it was created later", Job{CreatedAt: at.Add(1)}, Job{CreatedAt: at, Run: "b"}},
+		{"a rollback is the answer to another one", Job{CreatedAt: at, Run: "a/rollback"}, Job{CreatedAt: at, Run: "b"}},
+		{"the run id", Job{CreatedAt: at, Run: "b", Version: "v1"}, Job{CreatedAt: at, Run: "a", Version: "v2"}},
+		{"the version", Job{CreatedAt: at, Version: "v2", Status: "a"}, Job{CreatedAt: at, Version: "v1", Status: "b"}},
+		{"the status", Job{CreatedAt: at, Status: "b"}, Job{CreatedAt: at, Status: "a", CompletedAt: at}},
+		{"the end", Job{CreatedAt: at, CompletedAt: at.Add(1)}, Job{CreatedAt: at, CompletedAt: at, Verification: "x"}},
+		{"the verification alone: one that failed takes the target back, and one that runs does not", Job{CreatedAt: at, Verification: "running"}, Job{CreatedAt: at, Verification: "failed"}},
+	} {
+		if newer(row.newer, row.old) >= 0 || newer(row.old, row.newer) <= 0 {
+			t.Errorf("%s: %+v, %+v", row.why, row.newer, row.old)
+		}
+	}
+}
 
 // TestByHash: counting by leading bits gives the order that sorting by (hash, index) does, for hashes that are spread evenly, equal, or
 // alike in all leading bits as those of the old order may be.
