@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -137,7 +138,7 @@ func (w *work) compareIDs(a, b *candidate) int {
 func (w *work) admit() error {
 	w.takeTurns()
 	asked, result, counted, err := w.ask()
-	for err == nil && (w.onePerResource(result) || w.unproved(result) || w.unused(result) || w.keyless(result)) {
+	for err == nil && (w.onePerResource(result) || w.unproved(result) || w.unused(result) || w.lent(result, counted) || w.keyless(result)) {
 		asked, result, counted, err = w.ask()
 	}
 	if err != nil {
@@ -145,7 +146,7 @@ func (w *work) admit() error {
 	}
 	w.wake(result.Next)
 	w.starts(result, counted)
-	w.refused(asked, result)
+	w.refused(asked, result, counted)
 	slices.SortFunc(w.unslotted, func(a, b unslotted) int { return cmp.Compare(a.target, b.target) })
 	w.pools(result)
 	return nil
@@ -272,8 +273,8 @@ type poolPlace struct {
 }
 
 // force lets the candidates start for which an override lets their version past a concurrency rule: their resource counts as down in the pool
-// before the batch, so that it is admitted whatever the limit, and counts. restore gives the records their leases back. The resources that
-// only count for this are returned: nobody else may start on them on that account, since the start that is forced may be left out.
+// before the batch, so that it is admitted whatever the limit, and counts. restore gives the records their leases back. The places that
+// only count for this are returned, see lent.
 func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore func(), counted map[poolPlace]bool) {
 	if len(w.overrides) == 0 {
 		return func() {}, nil
@@ -322,19 +323,6 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 	return func() { copy(pools, before) }, counted
 }
 
-// borrowed reports whether a candidate was admitted on a place that counts only because another start is forced there.
-func (w *work) borrowed(c *candidate, claims []concurrency.Claim, counted map[poolPlace]bool) (pool int32, is bool) {
-	if c.forced || len(counted) == 0 {
-		return 0, false
-	}
-	for _, claim := range claims {
-		if counted[poolPlace{claim.Pool, c.resource}] {
-			return claim.Pool, true
-		}
-	}
-	return 0, false
-}
-
 // forced reports whether an override lets a candidate, or for the first start of an execution any of its runs, past a rule of the pool.
 func (w *work) forced(c *candidate, pool int32) bool {
 	let := func(i, n int32) bool {
@@ -360,10 +348,6 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 	pools := w.capacity.snapshot.Pools
 	for _, admitted := range result.Admitted {
 		c := &w.candidates[w.turns[admitted.Candidate]]
-		if pool, is := w.borrowed(c, admitted.Claims, counted); is && result.Pools[pool].Active > result.Pools[pool].Max {
-			w.refuse(c, []Verdict{w.slotVerdict(concurrency.Refusal{Pool: pool, Reason: concurrency.SlotFull})})
-			continue
-		}
 		start := Start{Purpose: PurposeDeploy, Reason: Reason(admitted.Reason)}
 		if c.forced {
 			start.Reason = ReasonOverridden
@@ -402,18 +386,16 @@ func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
 }
 
 // refused lists who waits for a slot. A refused first start of a bracket keeps all members of its resource waiting.
-func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result) {
+func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result, counted map[poolPlace]bool) {
 	shared := make([][]Verdict, len(result.Refusals))
-	places := w.unprovedPlaces(result)
-	for at, reason := range w.unusedPlaces(result) {
-		if places == nil {
-			places = map[poolPlace]concurrency.Reason{}
-		}
-		places[at] = reason
+	places := map[poolPlace]concurrency.Reason{}
+	for _, doubtful := range [...]map[poolPlace]concurrency.Reason{w.lentPlaces(result, counted), w.unprovedPlaces(result), w.unusedPlaces(result)} {
+		maps.Copy(places, doubtful)
 	}
+	unkeyed := w.unkeyed(result)
 	for _, refused := range result.Refused {
 		c := &w.candidates[w.turns[refused.Candidate]]
-		refusals, own := w.allOf(result.Refusals[refused.Why], w.turns[refused.Candidate], &asked[refused.Candidate], places)
+		refusals, own := w.allOf(result.Refusals[refused.Why], w.turns[refused.Candidate], &asked[refused.Candidate], places, unkeyed)
 		alike := len(w.overrides) == 0 && !own
 		var blockers []Verdict
 		if alike {

@@ -53,6 +53,37 @@ func (p *Plan) mark(records []concurrency.Record, candidates []concurrency.Candi
 	}
 }
 
+// lent doubts whoever was admitted to a pool that has more than it may, on a place that counts only because another start is forced there: that may be
+// left out. It reports whether there was anybody: then the slots have to be given anew.
+func (w *work) lent(result concurrency.Result, counted map[poolPlace]bool) bool {
+	places := w.lentPlaces(result, counted)
+	if len(places) == 0 {
+		return false
+	}
+	return w.doubt(result, func(c *candidate, _ concurrency.Admitted, pool int32) concurrency.Reason {
+		reason := places[poolPlace{pool, c.resource}]
+		if reason == "" || w.forced(c, pool) {
+			return ""
+		}
+		return reason
+	})
+}
+
+// lentPlaces are the places that only count because a start is forced there, in pools that have more than they may, with what the pool says to others.
+func (w *work) lentPlaces(result concurrency.Result, counted map[poolPlace]bool) map[poolPlace]concurrency.Reason {
+	places := map[poolPlace]concurrency.Reason{}
+	for at := range counted {
+		switch pool := &result.Pools[at.pool]; {
+		case pool.Active <= pool.Max:
+		case pool.Max == 0:
+			places[at] = concurrency.SlotPaused
+		default:
+			places[at] = concurrency.SlotFull
+		}
+	}
+	return places
+}
+
 // unused doubts whoever begins, without an override of its own, on a place that was given beyond the limit and that nobody is seen to use. It reports
 // whether there was anybody: then the slots have to be given anew.
 func (w *work) unused(result concurrency.Result) bool {

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -126,6 +127,82 @@ func TestForcedWithinTheLimit(t *testing.T) {
 	}
 	if got := orphans(plan); !slices.Equal(got, []string{"r3"}) {
 		t.Errorf("nobody is about to use the leases of %q", got)
+	}
+}
+
+// TestForcedPlaceIsLent: r1 is at work in all pools, and v2 of a is let past the full ones on r2. Nobody else begins there on the places that count for that start
+// alone, since it may be left out: every pool is asked, and an override of one of them says nothing about the others.
+func TestForcedPlaceIsLent(t *testing.T) {
+	t.Parallel()
+	overrideOf := func(rule, version string) rollout.Override {
+		return override(rule, only("r2"), func(o *rollout.Override) { o.ID, o.Version = rule+version, version })
+	}
+	pool := func(id, limit, selector string) string {
+		return `{"id":"` + id + `","resourceConcurrency":{"groupSelector":"` + selector + `","limit":` + limit + `}}`
+	}
+	for _, row := range []struct {
+		why       string
+		rules     string // of all
+		b         string // of b
+		overrides []rollout.Override
+		starts    []string
+		waits     []string
+	}{
+		{why: "the first of two pools has room", rules: pool("A", "9", "true") + "," + pool("B", "1", "true"), overrides: []rollout.Override{overrideOf("A", "v2"), overrideOf("B", "v2")},
+			starts: []string{"r2/a@v2"}, waits: []string{"r2/b@v3: slot_full"}},
+		{why: "both are full", rules: pool("A", "1", "true") + "," + pool("B", "1", "true"), overrides: []rollout.Override{overrideOf("A", "v2"), overrideOf("B", "v2")},
+			starts: []string{"r2/a@v2"}, waits: []string{"r2/b@v3: slot_full slot_full"}},
+		{why: "b is let past the first one only", rules: pool("A", "1", "true") + "," + pool("B", "1", "true"), overrides: []rollout.Override{overrideOf("A", "v2"), overrideOf("B", "v2"), overrideOf("A", "v3")},
+			starts: []string{"r2/a@v2"}, waits: []string{"r2/b@v3: slot_full"}},
+		{why: "b is let past both", rules: pool("A", "1", "true") + "," + pool("B", "1", "true"), overrides: []rollout.Override{overrideOf("A", "v2"), overrideOf("B", "v2"), overrideOf("A", "v3"), overrideOf("B", "v3")},
+			starts: []string{"r2/a@v2", "r2/b@v3"}},
+		{why: "in a paused pool nobody waits for a slot", rules: pool("A", "0", "resource.name != 'r1'"), overrides: []rollout.Override{overrideOf("A", "v2")},
+			starts: []string{"r2/a@v2"}, waits: []string{"r2/b@v3: slot_paused"}},
+		{why: "who waits takes no place of another pool: b on r2 comes before b on r3", rules: pool("A", "1", "resource.name != 'r3'"), b: pool("B", "1", "resource.name != 'r1'"), overrides: []rollout.Override{overrideOf("A", "v2")},
+			starts: []string{"r2/a@v2", "r3/b@v3"}, waits: []string{"r2/b@v3: slot_full"}},
+	} {
+		set := compile(t, `[`+policy(row.rules)+`,{"name":"q","selector":"deployment.name == 'b'","rules":[`+cmp.Or(row.b, `{"retry":{"maxRetries":0}}`)+`]}]`)
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
+		for k := range s.Targets { // the others are done
+			switch id := s.Targets[k].TargetID; {
+			case id.Resource == "r3" && id.Deployment == "a":
+				s.Targets[k].Current = "v2"
+			case id.Resource == "r1" && id.Deployment == "b", id.Resource == "r3" && row.b == "":
+				s.Targets[k].Current = "v3"
+			}
+		}
+		first := mustPlan(t, set, s, t0)
+		at := slices.IndexFunc(first.Start, func(s rollout.Start) bool { return s.Resource == "r1" })
+		first.Start = first.Start[at : at+1]
+		carryOut(t, &s, first, t0, rollout.JobInProgress)
+		s.Overrides = row.overrides
+		plan := mustPlan(t, set, s, minute(1))
+		if got := started(plan); !slices.Equal(got, row.starts) || !slices.Equal(blockers(plan), row.waits) {
+			t.Errorf("%s: starts %q, waits %q", row.why, got, blockers(plan))
+		}
+	}
+}
+
+// TestForcedElsewhere: an override of one pool proves nothing in another one. There r2 counts for a job that the snapshot shows and nothing else, and r1 is at work.
+func TestForcedElsewhere(t *testing.T) {
+	set := compile(t, policy(`{"id":"A","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"B","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	s.Targets[3].Jobs = []rollout.Job{{Run: "by hand", Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
+	for _, row := range []struct {
+		why       string
+		overrides []rollout.Override
+		starts    []string
+		waits     []string
+	}{
+		{"no override", nil, nil, []string{"r2/a@v2: slot_full slot_full"}},
+		{"of one pool", []rollout.Override{override("A")}, nil, []string{"r2/a@v2: slot_full"}},
+		{"of both", []rollout.Override{override("A"), override("B")}, []string{"r2/a@v2"}, nil},
+	} {
+		s.Overrides = row.overrides
+		if plan := mustPlan(t, set, s, minute(1)); !slices.Equal(started(plan), row.starts) || !slices.Equal(blockers(plan), row.waits) {
+			t.Errorf("%s: starts %q, waits %q", row.why, started(plan), blockers(plan))
+		}
 	}
 }
 

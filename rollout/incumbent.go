@@ -148,10 +148,11 @@ func (w *work) unproved(result concurrency.Result) bool {
 		return false
 	}
 	return w.doubt(result, func(c *candidate, admitted concurrency.Admitted, pool int32) concurrency.Reason {
-		if c.forced || admitted.Reason == concurrency.SlotHeld {
+		reason := places[poolPlace{pool, c.resource}]
+		if reason == "" || admitted.Reason == concurrency.SlotHeld || w.forced(c, pool) {
 			return ""
 		}
-		return places[poolPlace{pool, c.resource}]
+		return reason
 	})
 }
 
@@ -249,22 +250,31 @@ func (w *work) unprovedPlaces(result concurrency.Result) map[poolPlace]concurren
 	return alone
 }
 
-// allOf are the refusals of a candidate, those for which it was doubted included, and those for which it would be if the others were gone; own says that there
-// are such. What the pools said is shared: it is not written to.
-func (w *work) allOf(refusals []concurrency.Refusal, k int32, c *concurrency.Candidate, places map[poolPlace]concurrency.Reason) (all []concurrency.Refusal, _ bool) {
-	own := w.doubted[k]
-	if own == nil && len(places) > 0 {
-		for _, pool := range c.Needs {
-			if reason := places[poolPlace{pool, c.Resource}]; reason != "" {
-				own = append(own, concurrency.Refusal{Pool: pool, Reason: reason})
-			}
+// allOf are the refusals of a candidate, those for which it was doubted included, and those for which it would be if the others were gone, one for each pool; own
+// says that there are such. What the pools said is shared: it is not written to.
+func (w *work) allOf(refusals []concurrency.Refusal, k int32, c *concurrency.Candidate, places map[poolPlace]concurrency.Reason, unkeyed func(*candidate, int32) bool) (_ []concurrency.Refusal, own bool) {
+	all, doubted := refusals, w.doubted[k]
+	if own = doubted != nil; !own && len(places) == 0 && unkeyed == nil {
+		return all, false
+	}
+	pools := w.capacity.snapshot.Pools
+	if own {
+		all = slices.DeleteFunc(slices.Concat(refusals, doubted), func(r concurrency.Refusal) bool { return int(r.Pool) == len(pools) })
+	}
+	for _, pool := range c.Needs {
+		if int(pool) == len(pools) || slices.ContainsFunc(all, func(r concurrency.Refusal) bool { return r.Pool == pool }) {
+			continue
+		}
+		reason := places[poolPlace{pool, c.Resource}]
+		if reason == "" && unkeyed != nil && unkeyed(&w.candidates[k], pool) {
+			reason = concurrency.SlotKeysFull
+		}
+		if reason != "" {
+			all, own = append(slices.Clip(all), concurrency.Refusal{Pool: pool, Reason: reason}), true
 		}
 	}
-	if len(own) == 0 {
-		return refusals, false
+	if own {
+		slices.SortStableFunc(all, func(a, b concurrency.Refusal) int { return strings.Compare(pools[a.Pool].Key, pools[b.Pool].Key) })
 	}
-	all = slices.DeleteFunc(slices.Concat(refusals, own), func(r concurrency.Refusal) bool { return int(r.Pool) == len(w.capacity.snapshot.Pools) })
-	key := func(r concurrency.Refusal) string { return w.capacity.snapshot.Pools[r.Pool].Key }
-	slices.SortStableFunc(all, func(a, b concurrency.Refusal) int { return strings.Compare(key(a), key(b)) })
-	return all, true
+	return all, own
 }

@@ -57,22 +57,42 @@ func (w *work) unconfirmed() {
 // keyless doubts whoever begins in a pool that counts as active for nothing but claims and jobs that nobody is seen to use any more, while more
 // pools of its family are active than may be, unless it has confirmed its own claim: then there was a key for it. It reports whether there was anybody.
 func (w *work) keyless(result concurrency.Result) bool {
-	pools := w.capacity.snapshot.Pools
-	keys := w.activeKeys(result)
-	if !slices.ContainsFunc(pools, func(p concurrency.Pool) bool { return p.Family != "" && keys[p.Family] > p.MaxActiveKeys }) {
+	unkeyed := w.unkeyed(result)
+	if unkeyed == nil {
 		return false
 	}
-	idle := map[poolHolder]bool{}
-	for _, lease := range w.idle {
-		idle[poolHolder{lease.Pool, lease.Holder}] = true
-	}
-	return w.doubt(result, func(c *candidate, admitted concurrency.Admitted, pool int32) concurrency.Reason {
-		p := &pools[pool] // an execution that is open uses its own
-		if !c.forced && p.Family != "" && keys[p.Family] > p.MaxActiveKeys && !w.inUse(pool, idle) && !w.keyHeld(c, p) {
+	return w.doubt(result, func(c *candidate, _ concurrency.Admitted, pool int32) concurrency.Reason {
+		if unkeyed(c, pool) {
 			return concurrency.SlotKeysFull
 		}
 		return ""
 	})
+}
+
+// unkeyed says who would be doubted in a pool for want of a key; nil: nobody, nowhere.
+func (w *work) unkeyed(result concurrency.Result) func(c *candidate, pool int32) bool {
+	pools := w.capacity.snapshot.Pools
+	keys := w.activeKeys(result)
+	if !slices.ContainsFunc(pools, func(p concurrency.Pool) bool { return p.Family != "" && keys[p.Family] > p.MaxActiveKeys }) {
+		return nil
+	}
+	idle := map[poolHolder]bool{} // an execution that is open uses its own
+	for _, lease := range w.idle {
+		idle[poolHolder{lease.Pool, lease.Holder}] = true
+	}
+	inUse := map[int32]bool{}
+	return func(c *candidate, pool int32) bool {
+		p := &pools[pool]
+		if p.Family == "" || keys[p.Family] <= p.MaxActiveKeys {
+			return false
+		}
+		used, known := inUse[pool]
+		if !known {
+			used = w.inUse(pool, idle)
+			inUse[pool] = used
+		}
+		return !used && !w.keyHeld(c, p) && !w.forced(c, pool)
+	}
 }
 
 type poolHolder struct {

@@ -203,6 +203,10 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		{why: "executions that have not begun", group: "B/prod/1", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`},
 		{why: "a job by hand is none of theirs", group: "B/prod/1", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, edit: jobOf("r2", rollout.JobFailure, 1)},
 		{why: "another pool", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":2}}`},
+		{why: "another pool that has no place: all that refuse are named", want: "r1 slot_keys_full P/r1, r1 slot_paused Q, r2 slot_keys_full P/r2, r2 slot_paused Q", rules: `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":0}}`},
+		{why: "an override of another pool gives no key", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":0}}`, edit: func(s *rollout.Snapshot) {
+			s.Overrides = []rollout.Override{override("Q")}
+		}},
 		{why: "another family that is not full", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":2}}`},
 	} {
 		set := compile(t, policy(`{"id":"R","retry":{"maxRetries":1}},`+zones+row.rules))
