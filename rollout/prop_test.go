@@ -297,8 +297,19 @@ func genPool(t *rapid.T) *concurrency.Rule {
 		Rounding:      oneOf(t, "rounding", concurrency.Ceil, concurrency.Ceil, concurrency.Floor, concurrency.FloorMin1),
 		GroupBy:       oneOf(t, "group by", "", "", "resource.kind", "resource.metadata['zone']"),
 	}
+	if chance(t, "strict", 30) {
+		r.Strict = true
+	}
+	if r.GroupBy != "" && chance(t, "keys", 60) {
+		r.MaxActiveKeys = concurrency.Count(between(t, "active keys", 1, 2))
+	}
+	if chance(t, "may be stuck", 40) {
+		r.StuckAfterSeconds = oneOf[int64](t, "stuck after", 60, 120, 300)
+		r.OnStuck = oneOf(t, "on stuck", "", concurrency.Hold, concurrency.Quarantine, concurrency.Quarantine)
+		r.QuarantineAllowance = oneOf(t, "allowance", concurrency.Limit{}, concurrency.Count(1), concurrency.Percent(50))
+	}
 	if chance(t, "shared", 30) {
-		r.SharedPool, r.Limit, r.Rounding, r.GroupBy = "shared", concurrency.Count(2), concurrency.Ceil, ""
+		*r = concurrency.Rule{GroupSelector: r.GroupSelector, SharedPool: "shared", Limit: concurrency.Count(2), Rounding: concurrency.Ceil}
 	}
 	return r
 }
@@ -361,9 +372,13 @@ func TestReference(t *testing.T) {
 	env := newEnv(t)
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
-		fleet := genFleet(t)
+		crowd := chance(t, "crowded", 30)
+		fleet, crowded := genFleet(t), []rollout.Policy(nil)
+		if crowd {
+			fleet, crowded = genCrowd(t)
+		}
 		for range 8 {
-			policies := genPolicies(t)
+			policies := append(slices.Clone(crowded), genPolicies(t)...)
 			switch uniform(t, "story", 6) {
 			case 1:
 				policies = append(policies, rollout.Policy{Name: "p0", Selector: "true", Rules: []rollout.Rule{{Rollback: &rollout.Rollback{OnJobStatuses: []rollout.JobStatus{rollout.JobFailure}, OnVerificationFailure: true}}}})
@@ -420,7 +435,7 @@ func TestReference(t *testing.T) {
 		}
 	}, "version_not_deployable", "selector_no_match", "selector_missing_key", "selector_error", "approval_missing", "dependency_unmatched", "dependency_unmet",
 		"version_dependency_unmet", "rollout_not_started", "rollout_not_due", "retry_backoff", "retry_exhausted", "target_busy", "version_unknown",
-		"slot_free", "slot_already_down", "rule_not_applicable", "slot_full", "slot_paused",
+		"slot_free", "slot_already_down", "slot_held", "rule_not_applicable", "slot_full", "slot_paused", "slot_keys_full", "slot_reserved",
 		"progression_no_environment", "progression_waiting", "progression_too_old", "cooldown", "window_closed", "window_too_short", "rollback_triggered", "rollback_failed",
 		"host_freeze", "host_denies", "start to go back", "start scoped")
 }
@@ -596,6 +611,10 @@ type world struct {
 // genWorld draws a world, with or without brackets, and its plan; nil if the policies contradict themselves there.
 func genWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, brackets bool, adapt func([]rollout.Policy) []rollout.Policy) *world {
 	w := &world{s: genFleet(t), policies: genPolicies(t), now: minute(between(t, "now", -2, 8))}
+	crowded := adapt == nil && chance(t, "crowded", 30)
+	if crowded {
+		w.s, w.policies = genCrowd(t)
+	}
 	if brackets {
 		switch uniform(t, "brackets", 3) {
 		case 0:
@@ -620,6 +639,9 @@ func genWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, brackets bool,
 	if chance(t, "overridden", 35) {
 		w.s.Overrides = genOverrides(t, append(idsOf(w.policies), "host"))
 	}
+	if crowded && chance(t, "let past", 50) {
+		w.s.Overrides = genOverrides(t, append(idsOf(w.policies, rollout.KindBracket, rollout.KindRetry), "host"))
+	}
 	var err error
 	if w.set, err = rollout.Compile(w.policies, env, w.options...); err != nil {
 		t.Fatal(err)
@@ -634,8 +656,67 @@ func genWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, brackets bool,
 	if err != nil {
 		t.Fatal(err)
 	}
+	if crowded {
+		countCrowd(seen, w.plan)
+	}
 	count(seen, w.plan)
 	return w
+}
+
+// genCrowd draws a fleet in which everybody wants a newer version, and policies of little more than pools: so the pools are full, and their settings
+// decide who starts.
+func genCrowd(t *rapid.T) (s rollout.Snapshot, policies []rollout.Policy) {
+	deployments := map[string][]string{"a": {"v1", "v2"}}
+	if chance(t, "two deployments", 60) {
+		deployments["b"] = []string{"v1", "v2"}
+	}
+	s = fleet(between(t, "resources", 2, 5), "v1", deployments)
+	for k := range s.Resources {
+		s.Resources[k].Kind = oneOf(t, "kind", "Node", "VM")
+		s.Resources[k].Metadata = map[string]string{"zone": oneOf(t, "zone", "a", "b", "c"), "n": "1"}
+	}
+	for k := range s.Versions { // before all plans
+		s.Versions[k].CreatedAt = s.Versions[k].CreatedAt.Add(-time.Hour)
+	}
+	for k := range s.Targets {
+		if chance(t, "there already", 15) {
+			s.Targets[k].Current = "v2"
+		}
+	}
+	switch oneOf(t, "by hand", "", "", "down", "counted") {
+	case "down":
+		s.Unavailable = []string{oneOf(t, "who", s.Resources...).ID}
+	case "counted":
+		s.Active = map[string][]concurrency.Holder{oneOf(t, "where", "shared", "p1-0", "p1-0/a", "p1-0/Node"): {{Resource: oneOf(t, "holder", s.Resources...).ID, Group: "by hand"}}}
+	}
+	p := rollout.Policy{Name: "p1", Selector: "true"}
+	for range between(t, "pools", 1, 3) {
+		p.Rules = append(p.Rules, rollout.Rule{ResourceConcurrency: genPool(t)})
+	}
+	if chance(t, "repeated", 50) {
+		p.Rules = append(p.Rules, rollout.Rule{Retry: &rollout.Retry{MaxRetries: pointer(3)}})
+	}
+	return s, []rollout.Policy{p}
+}
+
+// countCrowd notes what pools came to.
+func countCrowd(seen testseed.Tally, plan rollout.Plan) {
+	for _, p := range plan.Pools {
+		if len(p.Quarantined) > 0 {
+			seen["quarantined"]++
+		}
+	}
+	if len(plan.Stuck) > 0 {
+		seen["stuck"]++
+	}
+	if len(plan.Orphans) > 0 {
+		seen["orphan"]++
+	}
+	for _, start := range plan.Start {
+		if start.Reason == rollout.ReasonOverridden {
+			seen["let past"]++
+		}
+	}
 }
 
 // checkWorlds checks a property in several worlds at a time, until all outcomes came about.

@@ -42,7 +42,10 @@ type referencePool struct {
 	next        uint64
 	unavailable map[string]bool
 	jobs        []concurrency.Holder
-	observed    []string // resources that count for a job that the snapshot shows
+	observed    []string                    // resources that count for a job that the snapshot shows
+	running     map[concurrency.Holder]bool // holders of leases that are at work
+	stuck       map[concurrency.Holder]bool
+	reserved    map[string]bool // resources that wait, and keep a place
 }
 
 // outcome is what is compared of a plan: texts, so that a difference is readable.
@@ -53,6 +56,7 @@ type outcome struct {
 	Next     string
 	Rollouts []string
 	Pools    []string
+	Stuck    []string
 }
 
 func newReference(policies []rollout.Policy, env *selector.Env) *reference {
@@ -151,7 +155,8 @@ func place(list []rollout.Version, id string) int {
 func jobs(t rollout.Target) []rollout.Job {
 	list := slices.Clone(t.Jobs)
 	slices.SortStableFunc(list, func(a, b rollout.Job) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Run, a.Run), cmp.Compare(b.Version, a.Version), cmp.Compare(b.Status, a.Status), b.CompletedAt.Compare(a.CompletedAt))
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Run, a.Run), cmp.Compare(b.Version, a.Version), cmp.Compare(b.Status, a.Status), b.CompletedAt.Compare(a.CompletedAt),
+			cmp.Compare(b.Verification, a.Verification))
 	})
 	return list
 }
@@ -845,6 +850,7 @@ func (r *reference) poolOf(rule namedRule, resource rollout.Resource) (key strin
 // settle releases what is proved to have ended.
 func (r *reference) settle() {
 	for _, p := range r.pools {
+		r.observe(p)
 		p.leases = slices.DeleteFunc(p.leases, func(l concurrency.Lease) bool {
 			if slices.Contains(r.s.DeletedResources, l.Resource) {
 				return true
@@ -874,6 +880,40 @@ func (r *reference) settle() {
 	}
 }
 
+// observe reads from the jobs who is at work under a lease of a pool, what its newest progress is, and whether it is stuck.
+func (r *reference) observe(p *referencePool) {
+	p.running, p.stuck = map[concurrency.Holder]bool{}, map[concurrency.Holder]bool{}
+	for k := range p.leases {
+		l := &p.leases[k]
+		for _, t := range r.s.Targets {
+			if t.Resource != l.Resource || l.Group != textkey.Join("target", t.Environment, t.Deployment) {
+				continue
+			}
+			for _, j := range t.Jobs {
+				p.running[l.Holder] = p.running[l.Holder] || !j.Status.Terminal()
+				if j.CreatedAt.Before(l.Since) {
+					continue
+				}
+				for _, at := range []time.Time{j.CreatedAt, j.CompletedAt} {
+					if at.After(l.ProgressAt) && !at.After(r.now) {
+						l.ProgressAt = at
+						if l.Reason == "stuck" {
+							l.State, l.Reason = concurrency.Active, ""
+						}
+					}
+				}
+			}
+		}
+		if after := time.Duration(p.rule.StuckAfterSeconds) * time.Second; after > 0 && p.running[l.Holder] {
+			if at := l.ProgressAt.Add(after); at.After(r.now) {
+				r.wake(at)
+			} else if p.stuck[l.Holder] = true; p.rule.OnStuck == concurrency.Quarantine {
+				l.State = concurrency.Quarantined
+			}
+		}
+	}
+}
+
 // incumbents counts who has an active job in every pool that a rule gives the target, and who holds a lease of a pool that its resource has left.
 func (r *reference) incumbents() {
 	for _, t := range r.s.Targets {
@@ -893,7 +933,7 @@ func (r *reference) incumbents() {
 			if rule.ResourceConcurrency == nil || !counts {
 				continue
 			}
-			if key, member := r.poolOf(rule, r.resource(t.Resource)); member && !slices.Contains(r.pools[key].jobs, h) {
+			if key, member := r.poolOf(rule, r.resource(t.Resource)); member && !r.pools[key].holds(h.Resource, h.Group) {
 				if !carried {
 					r.pools[key].observed = append(r.pools[key].observed, t.Resource)
 				} else {
@@ -949,10 +989,28 @@ func (p *referencePool) holds(resource, group string) bool {
 		slices.Contains(p.jobs, concurrency.Holder{Resource: resource, Group: group})
 }
 
+// forgiven are the quarantined leases that do not count.
+func (p *referencePool) forgiven() map[concurrency.Holder]bool {
+	quarantined := slices.DeleteFunc(slices.Clone(p.leases), func(l concurrency.Lease) bool { return l.State != concurrency.Quarantined })
+	slices.SortFunc(quarantined, func(a, b concurrency.Lease) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group))
+	})
+	set := map[concurrency.Holder]bool{}
+	for k, l := range quarantined {
+		if k < p.rule.QuarantineAllowance.Of(len(p.members), concurrency.Floor) {
+			set[l.Holder] = true
+		}
+	}
+	return set
+}
+
+// proved are those that count for more than an observed job.
 func (p *referencePool) proved() map[string]bool {
-	set := map[string]bool{}
+	set, forgiven := map[string]bool{}, p.forgiven()
 	for _, l := range p.leases {
-		set[l.Resource] = true
+		if !forgiven[l.Holder] {
+			set[l.Resource] = true
+		}
 	}
 	for _, h := range p.jobs {
 		set[h.Resource] = true
@@ -972,9 +1030,89 @@ func (p *referencePool) active() map[string]bool {
 	return set
 }
 
-// lets reports whether a resource that is down takes no place: of whom only a job is seen that is so while the pool has no more than it may.
-func (p *referencePool) lets(id string) bool {
-	return p.proved()[id] || p.active()[id] && len(p.active()) <= p.max()
+// down are the active ones, and those whose leases are forgiven.
+func (p *referencePool) down(id string) bool {
+	return p.active()[id] || slices.ContainsFunc(p.leases, func(l concurrency.Lease) bool { return l.Resource == id })
+}
+
+// family is what pools have in common of which only so many may be active; empty without such a limit.
+func (p *referencePool) family() string {
+	if p.rule.MaxActiveKeys.IsZero() {
+		return ""
+	}
+	return p.owner
+}
+
+// activeKeys counts the active pools of a family, and those that would be if everybody who keeps a place had it.
+func (r *reference) activeKeys(family string) (active, kept int) {
+	for _, p := range r.pools {
+		if p.family() == family && len(p.active()) > 0 {
+			active++
+		} else if p.family() == family && len(p.reserved) > 0 {
+			kept++
+		}
+	}
+	return active, kept
+}
+
+// refusal says why a pool has no place, or no key, for a resource; id is empty for one that keeps no place there.
+func (r *reference) refusal(p *referencePool, id string) string {
+	n := len(p.active())
+	switch {
+	case p.active()[id]:
+		return ""
+	case p.down(id): // it takes no place, and perhaps a key
+	case p.max() == 0:
+		return "slot_paused"
+	case n >= p.max():
+		return "slot_full"
+	case n+len(p.reserved) >= p.max() && !p.reserved[id]:
+		return "slot_reserved"
+	}
+	if p.family() == "" || n > 0 {
+		return ""
+	}
+	switch active, kept := r.activeKeys(p.family()); {
+	case active >= p.rule.MaxActiveKeys.Value():
+		return "slot_keys_full"
+	case active+kept >= p.rule.MaxActiveKeys.Value() && len(p.reserved) == 0:
+		return "slot_reserved"
+	}
+	return ""
+}
+
+// overfull is what a pool that has more than it may says to one more; empty: it has not.
+func (r *reference) overfull(p *referencePool) string {
+	active, _ := r.activeKeys(p.family())
+	switch n := len(p.active()); {
+	case n == 0:
+	case p.max() == 0:
+		return "slot_paused"
+	case n > p.max():
+		return "slot_full"
+	case p.family() != "" && active > p.rule.MaxActiveKeys.Value():
+		return "slot_keys_full"
+	}
+	return ""
+}
+
+// unproved is what a pool that has more than it may says to whoever would start on a place that counts for an observed job alone.
+func (r *reference) unproved(before, after *referencePool, id string) string {
+	if before.active()[id] && !before.proved()[id] && !slices.ContainsFunc(before.leases, func(l concurrency.Lease) bool { return l.Resource == id }) {
+		return r.overfull(after)
+	}
+	return ""
+}
+
+// unused is what a pool says to whoever begins there without a lease of its own, while more pools of its family are active than may be, and nobody is seen
+// at work in it.
+func (r *reference) unused(before, after *referencePool, id, group string) string {
+	active, _ := r.activeKeys(after.family())
+	inUse := len(before.unavailable) > 0 || len(before.jobs) > 0 || slices.ContainsFunc(before.leases, func(l concurrency.Lease) bool { return before.running[l.Holder] })
+	if after.family() != "" && active > after.rule.MaxActiveKeys.Value() && !inUse && len(after.active()) > 0 && !before.holds(id, group) {
+		return "slot_keys_full"
+	}
+	return ""
 }
 
 // plan decides about everything.
@@ -1041,8 +1179,12 @@ func (r *reference) plan(s rollout.Snapshot, now time.Time) outcome {
 	for _, key := range r.keys {
 		p := r.pools[key]
 		out.Pools = append(out.Pools, fmt.Sprintf("%s %d of %d of %d", key, len(p.active()), p.max(), len(p.members)))
+		for h := range p.stuck {
+			out.Stuck = append(out.Stuck, fmt.Sprintf("%s %s %s", h.Resource, h.Group, key))
+		}
 	}
 	slices.Sort(out.Pools)
+	slices.Sort(out.Stuck)
 	return out
 }
 
@@ -1111,7 +1253,8 @@ func (r *reference) attempt(t rollout.Target, version string, due time.Time, pos
 	}
 }
 
-// admit gives the places of the pools, first to whom they cost nothing, then in order.
+// admit gives the places of the pools, first to whom they cost nothing, then in order. Who gets one on a place or by a key that nobody is proved to have
+// waits, and all are asked again without it.
 func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string, out *outcome) {
 	slices.SortFunc(asking, func(a, b attempt) int {
 		if a.revert != b.revert {
@@ -1120,36 +1263,90 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.position, b.position), cmp.Compare(a.t.Resource, b.t.Resource),
 			cmp.Compare(a.t.Environment, b.t.Environment), cmp.Compare(a.t.Deployment, b.t.Deployment))
 	})
-	needs := func(a attempt) (keys []string) {
-		for _, rule := range a.rules {
-			if rule.ResourceConcurrency != nil {
-				if key, member := r.poolOf(rule, r.resource(a.t.Resource)); member && !slices.Contains(keys, key) {
-					keys = append(keys, key)
+	before := r.pools
+	doubted := make([]bool, len(asking))
+	for {
+		r.pools = map[string]*referencePool{}
+		for key, p := range before {
+			own := *p
+			own.leases, own.reserved = slices.Clone(p.leases), map[string]bool{}
+			r.pools[key] = &own
+		}
+		starts, refused := r.round(asking, doubted)
+		again := false
+		for _, unproved := range []bool{true, false} {
+			for k, a := range asking {
+				for _, key := range r.needs(a) {
+					reason := r.unused(before[key], r.pools[key], a.t.Resource, a.group)
+					if unproved {
+						reason = r.unproved(before[key], r.pools[key], a.t.Resource)
+					}
+					switch {
+					case reason == "":
+					case refused[k] == nil:
+						doubted[k], again = true, true
+					case refused[k][key] == "":
+						refused[k][key] = reason
+					}
 				}
 			}
+			if again {
+				break
+			}
 		}
-		slices.Sort(keys)
-		return keys
+		if again {
+			continue
+		}
+		out.Start = append(out.Start, starts...)
+		for k, a := range asking {
+			if refused[k] == nil {
+				continue
+			}
+			var blockers []string
+			for _, key := range r.needs(a) {
+				if reason := refused[k][key]; reason != "" {
+					blockers = append(blockers, reason+" "+r.pools[key].owner+" "+key)
+				}
+			}
+			if waiting[a.t.TargetID] == "" {
+				waiting[a.t.TargetID] = "@" + a.version + " " + strings.Join(blockers, "; ")
+			}
+			if slices.ContainsFunc(r.keys, func(key string) bool { return before[key].holds(a.t.Resource, a.group) }) { // in any pool, also in one that it does not need
+				r.claimed++
+			}
+		}
+		return
 	}
-	holder := func(a attempt) bool { // in any pool, also in one that it does not need
-		return slices.ContainsFunc(r.keys, func(key string) bool { return r.pools[key].holds(a.t.Resource, a.group) })
+}
+
+// needs lists the pools of a start by their keys.
+func (r *reference) needs(a attempt) (keys []string) {
+	for _, rule := range a.rules {
+		if rule.ResourceConcurrency != nil {
+			if key, member := r.poolOf(rule, r.resource(a.t.Resource)); member && !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
 	}
-	admitted := make([]bool, len(asking))
-	take := func(k int) {
-		a := asking[k]
-		admitted[k] = true
+	slices.Sort(keys)
+	return keys
+}
+
+// round asks for all at once: who starts, and by pool why the others do not. Who is doubted does not start, whatever the pools say.
+func (r *reference) round(asking []attempt, doubted []bool) (starts []string, refused []map[string]string) {
+	take := func(a attempt) {
 		reason, held := "slot_already_down", false
-		if len(needs(a)) == 0 {
+		if len(r.needs(a)) == 0 {
 			reason = "rule_not_applicable"
 		}
 		var claims []string
-		all := !slices.ContainsFunc(needs(a), func(key string) bool { return !r.pools[key].holds(a.t.Resource, a.group) })
-		if held = len(needs(a)) > 0 && all; held {
+		all := !slices.ContainsFunc(r.needs(a), func(key string) bool { return !r.pools[key].holds(a.t.Resource, a.group) })
+		if held = len(r.needs(a)) > 0 && all; held {
 			reason = "slot_held"
 		}
-		for _, key := range needs(a) {
+		for _, key := range r.needs(a) {
 			p := r.pools[key]
-			if !held && !p.active()[a.t.Resource] {
+			if !held && !p.down(a.t.Resource) {
 				reason = "slot_free"
 			}
 			at := slices.IndexFunc(p.leases, func(l concurrency.Lease) bool { return l.Resource == a.t.Resource && l.Group == a.group })
@@ -1158,50 +1355,52 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 				p.next++
 				at = len(p.leases) - 1
 			}
+			delete(p.reserved, a.t.Resource)
 			claims = append(claims, fmt.Sprintf("%s#%d", key, p.leases[at].Token))
 		}
-		out.Start = append(out.Start, fmt.Sprintf("%s@%s %s %s %v%s", a.run, a.version, a.group, reason, claims, map[bool]string{true: " rollback"}[a.revert]))
+		starts = append(starts, fmt.Sprintf("%s@%s %s %s %v%s", a.run, a.version, a.group, reason, claims, map[bool]string{true: " rollback"}[a.revert]))
 	}
 	first := make([]bool, len(asking)) // by what was so before anybody was let in
 	for k, a := range asking {
-		free := true
-		for _, key := range needs(a) {
+		first[k] = !doubted[k] && !slices.ContainsFunc(r.needs(a), func(key string) bool {
 			p := r.pools[key]
-			free = free && p.lets(a.t.Resource)
-		}
-		first[k] = free
-	}
-	for k := range asking {
-		if first[k] {
-			take(k)
-		}
+			return !p.down(a.t.Resource) || p.family() != "" && !p.active()[a.t.Resource]
+		})
 	}
 	for k, a := range asking {
-		if admitted[k] {
-			continue
-		}
-		var refused []string
-		for _, key := range needs(a) {
-			p := r.pools[key]
-			switch down := p.active(); {
-			case p.lets(a.t.Resource):
-			case p.max() == 0:
-				refused = append(refused, "slot_paused "+p.owner+" "+key)
-			case len(down) >= p.max():
-				refused = append(refused, "slot_full "+p.owner+" "+key)
-			}
-		}
-		if len(refused) == 0 {
-			take(k)
-			continue
-		}
-		if waiting[a.t.TargetID] == "" {
-			waiting[a.t.TargetID] = "@" + a.version + " " + strings.Join(refused, "; ")
-		}
-		if holder(a) {
-			r.claimed++
+		if first[k] {
+			take(a)
 		}
 	}
+	refused = make([]map[string]string, len(asking))
+	for k, a := range asking {
+		if first[k] {
+			continue
+		}
+		said := map[string]string{}
+		strict, hopeless := false, doubted[k]
+		for _, key := range r.needs(a) {
+			if reason := r.refusal(r.pools[key], a.t.Resource); reason != "" {
+				said[key] = reason
+				hopeless = hopeless || reason == "slot_paused"
+			}
+			strict = strict || r.pools[key].rule.Strict
+		}
+		if len(said) == 0 && !doubted[k] {
+			take(a)
+			continue
+		}
+		refused[k] = said
+		if !strict || hopeless {
+			continue
+		}
+		for _, key := range r.needs(a) {
+			if p := r.pools[key]; !p.down(a.t.Resource) && r.refusal(p, "") == "" {
+				p.reserved[a.t.Resource] = true
+			}
+		}
+	}
+	return starts, refused
 }
 
 func describeRollout(r rollout.RolloutRecord) string {
@@ -1248,5 +1447,9 @@ func describe(p rollout.Plan) outcome {
 	for _, pool := range p.Pools {
 		out.Pools = append(out.Pools, fmt.Sprintf("%s %d of %d of %d", pool.Key, pool.Active, pool.Max, pool.Total))
 	}
+	for _, stuck := range p.Stuck {
+		out.Stuck = append(out.Stuck, fmt.Sprintf("%s %s %s", stuck.Resource, stuck.Group, stuck.Pool))
+	}
+	slices.Sort(out.Stuck)
 	return out
 }
