@@ -206,6 +206,29 @@ func TestForcedElsewhere(t *testing.T) {
 	}
 }
 
+// TestForcedKey: one zone at a time may be active, and an override makes another one active. Nobody follows it there as long as it has not begun, for it may be left
+// out. Once it is at work its zone is an active one, and has places for others: it is the one thing that makes more start after a whole plan was carried out.
+func TestForcedKey(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`))
+	s := fleet(4, "v1", map[string][]string{"a": {"v1", "v2"}})
+	for k, zone := range []string{"east", "west", "west", "north"} {
+		s.Resources[k].Metadata = map[string]string{"zone": zone}
+	}
+	s.Unavailable = []string{"r1"}
+	s.Targets[0].Current = "v2"
+	s.Overrides = []rollout.Override{override("P", only("r2"))}
+	plan := mustPlan(t, set, s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r2/a@v2"}) || !slices.Equal(blockers(plan), []string{"r3/a@v2: slot_keys_full", "r4/a@v2: slot_keys_full"}) {
+		t.Fatalf("starts %q, waits %q", got, blockers(plan))
+	}
+	start := plan.Start[0]
+	carryOut(t, &s, plan, t0, rollout.JobInProgress)
+	plan = mustPlan(t, set, s, minute(1))
+	if got := started(plan); !slices.Equal(got, []string{"r3/a@v2"}) || !slices.Equal(blockers(plan), []string{"r4/a@v2: slot_keys_full"}) {
+		t.Errorf("%s is at work: starts %q, waits %q", start.Run, got, blockers(plan))
+	}
+}
+
 // TestForcedExecution: a bracket is let past the limit for one version, and its planner stops before it saves the execution. The lease is the group's; whoever
 // begins under it needs the override, too.
 func TestForcedExecution(t *testing.T) {

@@ -868,11 +868,28 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 			}
 			seen["more later"]++
 		}
+		unlocked := map[string]bool{} // pools in which an override let somebody begin
+		for _, x := range w.plan.Start {
+			for _, claim := range x.Claims {
+				unlocked[claim.Pool] = unlocked[claim.Pool] || x.Reason == rollout.ReasonOverridden
+			}
+		}
 		later := slices.DeleteFunc(again.Start, func(start rollout.Start) bool {
 			// Who is down already lets others follow on its resource. Where an override alone took it down they wait until that is at work: it might have been left out.
-			return start.Reason == "slot_already_down" && slices.ContainsFunc(w.plan.Start, func(x rollout.Start) bool {
+			if start.Reason == "slot_already_down" && slices.ContainsFunc(w.plan.Start, func(x rollout.Start) bool {
 				return x.Resource == start.Resource && x.Reason == rollout.ReasonOverridden
+			}) {
+				return true
+			}
+			// So it is with keys: who waited for nothing but keys that an override made active follows.
+			wait, waited := w.plan.Waiting.Of(start.TargetID)
+			follows := waited && wait.Version == start.Version && !slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool {
+				return v.Reason != "slot_keys_full" || !unlocked[v.On[0].Pool]
 			})
+			if follows {
+				seen["by a key of an override"]++
+			}
+			return follows
 		})
 		if all && len(later) > 0 {
 			t.Fatalf("the whole plan %q was carried out, and %q start\n%v", started(w.plan), started(again), w)
@@ -880,7 +897,7 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 		if len(starts) > 0 {
 			seen["applied"]++
 		}
-	}, "applied", "more later", "start alone", "start in bracket")
+	}, "applied", "more later", "start alone", "start in bracket", "slot_keys_full", "slot_reserved", "let past", "quarantined")
 }
 
 // TestI3NeverOlder: no start is older than what the target has or has begun, but for a rollback.
@@ -1003,7 +1020,7 @@ func TestI15EveryWaitCanEnd(t *testing.T) {
 		if n := len(said) + w.plan.Keep.Current + w.plan.Keep.Started; n != there {
 			t.Fatalf("%d targets, %d start or wait, %+v are kept", len(w.s.Targets), len(said), w.plan.Keep)
 		}
-	}, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "bracket_waits_for_members", "slot_full", "slot_paused",
+	}, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "bracket_waits_for_members", "slot_full", "slot_paused", "slot_keys_full", "slot_reserved",
 		"version_not_deployable", "selector_no_match", "approval_missing", "progression_waiting", "progression_no_environment", "dependency_unmatched", "dependency_unmet", "cooldown",
 		"window_closed", "rollout_not_started", "rollout_not_due", "rollback_triggered", "retry_backoff", "retry_exhausted", "target_busy")
 }
