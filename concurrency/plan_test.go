@@ -645,7 +645,7 @@ func TestPlanInputFaults(t *testing.T) {
 }
 
 func TestReasons(t *testing.T) {
-	for reason, want := range map[Reason]string{
+	for reason, want := range map[Reason]ConditionKind{
 		SlotFree: "", SlotHeld: "", SlotAlreadyDown: "", RuleNotApplicable: "",
 		SlotFull: "slot", SlotKeysFull: "slot", SlotReserved: "slot", SlotPaused: "config", PoolUnknown: "config",
 	} {

@@ -20,14 +20,21 @@ const (
 	PoolUnknown  Reason = "pool_unknown"   // the snapshot has no record of the pool
 )
 
-// On returns the kind of event that can end the waiting: "slot" (a place in the pool becomes free) or "config" (the
-// pool's limit or the pool itself is configured); empty for a reason that admits.
-func (r Reason) On() string {
+// ConditionKind says what kind of event can end the waiting of a refused candidate.
+type ConditionKind string
+
+const (
+	OnSlot   ConditionKind = "slot"   // a place in the pool becomes free
+	OnConfig ConditionKind = "config" // the pool's limit, or the pool itself, is configured
+)
+
+// On returns the kind of event that can end the wait; empty for a reason that admits, and for a value that is no reason.
+func (r Reason) On() ConditionKind {
 	switch r {
 	case SlotFull, SlotKeysFull, SlotReserved:
-		return "slot"
+		return OnSlot
 	case SlotPaused, PoolUnknown:
-		return "config"
+		return OnConfig
 	}
 	return ""
 }

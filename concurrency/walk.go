@@ -51,7 +51,7 @@ func (w *walk) step(l *line) {
 }
 
 func (w *walk) refuse(l *line, id, who int32, refusals []Refusal) {
-	hopeless := slices.ContainsFunc(refusals, func(r Refusal) bool { return r.Reason.On() == "config" })
+	hopeless := slices.ContainsFunc(refusals, func(r Refusal) bool { return r.Reason.On() == OnConfig })
 	if hopeless || !l.strict && !l.alone {
 		w.park(l, refusals[0])
 		return

@@ -291,7 +291,7 @@ func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 	if !strategy.MaxUnavailablePartitions.IsZero() && len(c.members) > 0 {
 		limited := slices.ContainsFunc(c.partitions, func(p part) bool { return p.max < int(p.count) })
 		if !limited {
-			list = append(list, Warning{"gate_without_effect", "maxUnavailablePartitions",
+			list = append(list, Warning{WarningGateWithoutEffect, "maxUnavailablePartitions",
 				"maxUnavailable lets all members of every partition be NotReady, so no partition ever counts once it is released: lower maxUnavailable"})
 		}
 	}
@@ -299,18 +299,18 @@ func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 		path := fmt.Sprintf("partitions[%d]", i)
 		switch {
 		case strategy.Partitions[i].empty():
-			list = append(list, Warning{"no_criterion", path,
+			list = append(list, Warning{WarningNoCriterion, path,
 				"a partition without criterion has no members: write clusterSelector: {} for all clusters"})
 		case c.partitions[i].count == 0 && len(c.names) > 0:
-			list = append(list, Warning{"no_member", path, "no cluster matches, so the rollout passes this partition at once: check its criteria"})
+			list = append(list, Warning{WarningNoMember, path, "no cluster matches, so the rollout passes this partition at once: check its criteria"})
 		}
 	}
 	if len(strategy.Partitions) > 0 && options.Leftovers != AppendLeftovers {
 		if !strategy.AutoPartitionSize.IsZero() {
-			list = append(list, Warning{"ignored_field", "autoPartitionSize", "has no meaning beside manual partitions"})
+			list = append(list, Warning{WarningIgnoredField, "autoPartitionSize", "has no meaning beside manual partitions"})
 		}
 		if strategy.AutoPartitionThreshold != nil {
-			list = append(list, Warning{"ignored_field", "autoPartitionThreshold", "has no meaning beside manual partitions"})
+			list = append(list, Warning{WarningIgnoredField, "autoPartitionThreshold", "has no meaning beside manual partitions"})
 		}
 	}
 	return list

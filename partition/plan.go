@@ -157,15 +157,26 @@ type Result struct {
 	MaxPerStep int `json:"maxPerStep,omitzero"`
 }
 
+// WarningCode is a kind of warning. Codes are part of the compatibility promise.
+type WarningCode string
+
+// The kinds of warnings.
+const (
+	WarningGateWithoutEffect WarningCode = "gate_without_effect" // maxUnavailable never lets a partition count as not ready
+	WarningNoCriterion       WarningCode = "no_criterion"        // a manual partition selects nothing
+	WarningNoMember          WarningCode = "no_member"           // a manual partition matches no cluster, and is passed at once
+	WarningIgnoredField      WarningCode = "ignored_field"       // a field has no meaning beside the others
+)
+
 // Warning is a legal configuration that its author may not have meant. It is never a reason to refuse.
 type Warning struct {
-	Code string `json:"code"` // stable: gate_without_effect, no_criterion, no_member, ignored_field
-	Path string `json:"path"` // the field to look at
-	Text string `json:"text"` // for people
+	Code WarningCode `json:"code"`
+	Path string      `json:"path"` // the field to look at
+	Text string      `json:"text"` // for people
 }
 
 // String returns "path: text (code)".
-func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + w.Code + ")" }
+func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + string(w.Code) + ")" }
 
 // String describes the step in a few lines: one for each partition, then the gate.
 func (s Step) String() string {

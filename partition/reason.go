@@ -79,12 +79,20 @@ func (r Reason) On() ConditionKind {
 	return ""
 }
 
-// Status returns "denied" if only a change of the configuration helps, and "pending" otherwise.
-func (r Reason) Status() string {
+// VerdictStatus is the answer about a cluster that waits or is held.
+type VerdictStatus string
+
+const (
+	Pending VerdictStatus = "pending" // not now: an event or the next step will change it
+	Denied  VerdictStatus = "denied"  // only a change of the configuration helps
+)
+
+// Status returns the status that belongs to the code.
+func (r Reason) Status() VerdictStatus {
 	if r == Unmatched {
-		return "denied"
+		return Denied
 	}
-	return "pending"
+	return Pending
 }
 
 // String describes the verdict in one line.

@@ -232,7 +232,7 @@ func TestBadInput(t *testing.T) {
 			}
 			var warnings []string
 			for _, w := range plan.Warnings {
-				warnings = append(warnings, w.Code+" "+w.Path)
+				warnings = append(warnings, string(w.Code)+" "+w.Path)
 				if !strings.Contains(w.String(), w.Text) || w.Text == "" {
 					t.Errorf("%s: %q", row.why, w)
 				}

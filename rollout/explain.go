@@ -48,7 +48,7 @@ type VersionExplanation struct {
 
 // RuleVerdict is what one rule says, for or against the version.
 type RuleVerdict struct {
-	Kind RuleKind `json:"kind"` // that of the rule; or version, versionDependencies, target, custom
+	Kind RuleKind `json:"kind"` // that of the rule; or policy, version, versionDependencies, target or custom for what is no rule of a policy
 	Verdict
 	Since time.Time `json:"since,omitzero"` // when an approval, a progression or an override was satisfied
 }

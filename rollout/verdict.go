@@ -75,10 +75,10 @@ type Verdict struct {
 
 // Data holds the facts of a verdict. Which of them are set follows from the reason.
 type Data struct {
-	Position   int      `json:"position"`             // zero-based place in the rollout order; the text counts its turn from 1
-	Population int      `json:"population,omitempty"` // how many were there when the rollout started
-	Attempt    int      `json:"attempt,omitempty"`    // attempts made so far
-	Allowed    int      `json:"allowed,omitempty"`    // attempts, approvals or successes that the rule asks for
+	Position   int      `json:"position"`             // of a turn that has not come: zero-based place in the rollout order, while the text counts turns from 1; otherwise 0
+	Population int      `json:"population,omitempty"` // with it, how many were there when the rollout started
+	Attempt    int      `json:"attempt,omitempty"`    // attempts that failed, approvals given or successes seen so far
+	Allowed    int      `json:"allowed,omitempty"`    // how many of them the rule allows or asks for
 	Names      []string `json:"names,omitempty"`      // deployments, approvers, environments, versions or members that the verdict is about
 	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the description of a version selector, the status of a version or job, the id of an override, why a percentage is out of reach
 }

@@ -78,7 +78,7 @@ func TestSetWarnings(t *testing.T) {
 	rolling := set("", 3, surge.UpdateStrategy{}, units(3, 1, 1, 0), plain(2, 2))
 	var got []string
 	for _, warning := range rolling.Warnings() {
-		got = append(got, warning.Code+" "+warning.Path)
+		got = append(got, string(warning.Code)+" "+warning.Path)
 	}
 	if diff := gocmp.Diff([]string{"BelowMinAvailable components[1].minAvailable"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -103,45 +103,60 @@ func (s Spec) validate(faults *faults, fields, budgets string) {
 	}
 }
 
+// WarningCode is a kind of warning. Codes are part of the compatibility promise.
+type WarningCode string
+
+// The kinds of warnings, in the order in which they are listed.
+const (
+	// WarningBelowMinAvailable: the update itself goes below the minimum of the base gang, so whatever acts on a broken minimum must be
+	// suspended while it runs.
+	WarningBelowMinAvailable WarningCode = "BelowMinAvailable"
+	// WarningSurgeGated: surges wait for a base gang that the same update takes apart.
+	WarningSurgeGated WarningCode = "SurgeGated"
+	// WarningRoundsToZero: a percentage that rounds down resolves to nothing.
+	WarningRoundsToZero WarningCode = "RoundsToZero"
+	// WarningWholeSetDown: all replicas may be down at once.
+	WarningWholeSetDown WarningCode = "WholeSetDown"
+	// WarningFencepost: both budgets resolve to nothing, so one replica may be unavailable.
+	WarningFencepost WarningCode = "Fencepost"
+)
+
 // Warning is a legal configuration that its author may not have meant. It is never a reason to refuse.
 type Warning struct {
-	Code string `json:"code"` // stable: BelowMinAvailable, SurgeGated, RoundsToZero, WholeSetDown, Fencepost
-	Path string `json:"path"` // the field to look at
-	Text string `json:"text"` // for people
+	Code WarningCode `json:"code"`
+	Path string      `json:"path"` // the field to look at
+	Text string      `json:"text"` // for people
 }
 
 // String returns "path: text (code)".
-func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + w.Code + ")" }
+func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + string(w.Code) + ")" }
 
-// Warnings lists what is legal and remarkable, in a fixed order: BelowMinAvailable (the update itself goes below the
-// base gang's minimum, so whatever acts on a broken minimum must be suspended while it runs), SurgeGated (surges wait for a
-// base gang that the same update takes apart), RoundsToZero (a percentage that rounds down resolves to nothing), WholeSetDown (all
-// replicas may be down at once), Fencepost (both budgets resolve to nothing, so one replica may be unavailable).
+// Warnings lists what is legal and remarkable, in the order of the codes.
 func (s Spec) Warnings() []Warning { return s.warnings("", "") }
 
 func (s Spec) warnings(fields, budgets string) []Warning {
 	var list []Warning
-	add := func(code, path, format string, args ...any) {
+	add := func(code WarningCode, path, format string, args ...any) {
 		list = append(list, Warning{Code: code, Path: path, Text: fmt.Sprintf(format, args...)})
 	}
 	r := s.Resolve()
 	if r.Floor() < r.MinAvailable {
-		add("BelowMinAvailable", fields+"minAvailable",
+		add(WarningBelowMinAvailable, fields+"minAvailable",
 			"the update itself goes down to %d available, below %d: suspend gang termination while it runs", r.Floor(), r.MinAvailable)
 	}
 	if r.Surge > 0 && r.Unavailable > 0 && r.MinAvailable == r.Replicas {
-		add("SurgeGated", budgets+"maxSurge",
+		add(WarningSurgeGated, budgets+"maxSurge",
 			"surge replicas wait for a base gang of %s, which maxUnavailable lets the update take apart", all(r.Replicas))
 	}
 	if r.Replicas > 0 {
 		if v := s.maxUnavailable(); v.Value() > 0 && v.Of(r.Replicas, concurrency.Floor) == 0 {
-			add("RoundsToZero", budgets+"maxUnavailable", "%s of %d is 0", v, r.Replicas)
+			add(WarningRoundsToZero, budgets+"maxUnavailable", "%s of %d is 0", v, r.Replicas)
 		}
 		if r.Unavailable == r.Replicas {
-			add("WholeSetDown", budgets+"maxUnavailable", "%s may be down at once", all(r.Replicas))
+			add(WarningWholeSetDown, budgets+"maxUnavailable", "%s may be down at once", all(r.Replicas))
 		}
 		if r.Surge == 0 && s.maxUnavailable().Of(r.Replicas, concurrency.Floor) == 0 {
-			add("Fencepost", budgets+"maxUnavailable", "both budgets resolve to 0, so one replica may be unavailable")
+			add(WarningFencepost, budgets+"maxUnavailable", "both budgets resolve to 0, so one replica may be unavailable")
 		}
 	}
 	return list

@@ -9,12 +9,18 @@ import (
 
 // Verdict says why a target, or a run, does not go on, in the shape of the verdicts of package rollout.
 type Verdict struct {
-	Status string      `json:"status"`         // always pending: what is denied for good is settled
-	Reason Reason      `json:"reason"`         // the first that applies
-	Until  time.Time   `json:"until,omitzero"` // looking again at this instant can help; zero: only an event can
-	On     []Condition `json:"on,omitempty"`   // the events that can change it
-	Data   *Data       `json:"data,omitempty"` // what the reason needs to be understood
+	Status VerdictStatus `json:"status"`         // always Pending: what is denied for good is settled
+	Reason Reason        `json:"reason"`         // the first that applies
+	Until  time.Time     `json:"until,omitzero"` // looking again at this instant can help; zero: only an event can
+	On     []Condition   `json:"on,omitempty"`   // the events that can change it
+	Data   *Data         `json:"data,omitempty"` // what the reason needs to be understood
 }
+
+// VerdictStatus is the status of a verdict, as in the other packages.
+type VerdictStatus string
+
+// Pending is the one status that a verdict here can have: not now, but time or an event will change it.
+const Pending VerdictStatus = "pending"
 
 // Why a target waits, in the order in which the reasons are tried.
 const (
@@ -81,7 +87,7 @@ func (r *Run) Explain(target string) (Verdict, bool) {
 	if rec.state.Settled() {
 		return Verdict{}, false
 	}
-	v := Verdict{Status: "pending", Data: &Data{Position: i, Stage: k}}
+	v := Verdict{Status: Pending, Data: &Data{Position: i, Stage: k}}
 	if rec.state.inProgress() && !r.phase.Terminal() {
 		v.Reason = ReasonInProgress
 		v.Data.Since, v.Data.Stuck, v.Data.Detail = timeOf(rec.start), rec.marks.has(stuck), rec.state.String()
@@ -103,7 +109,7 @@ func (r *Run) Waits() (Verdict, bool) {
 	if r.plan == nil {
 		return Verdict{}, false
 	}
-	v := Verdict{Status: "pending", Data: &Data{Stage: r.current}}
+	v := Verdict{Status: Pending, Data: &Data{Stage: r.current}}
 	if !r.halted(&v) {
 		r.waits(&v)
 	}
