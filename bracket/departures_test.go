@@ -842,6 +842,9 @@ func TestStepRefusesContradictions(t *testing.T) {
 
 // PendingGroup.Runs tells a host what will run, for windows and cooldowns of each member.
 func TestPendingRuns(t *testing.T) {
+	if runs := (PendingGroup{Resources: []string{"node"}}).Runs(0); runs != nil {
+		t.Errorf("a group that no step has made runs %v", runs)
+	}
 	h := newHost(t, "n1", "n2")
 	h.publish("kubelet", "v2", 0)
 	h.publish("containerd", "v2", 0)

@@ -177,5 +177,11 @@ type PendingRun struct {
 }
 
 // Runs returns the members that the group would run on Resources[i], by level and deployment; read-only. A hook without any version has an
-// empty Version. Neighbours with the same deployments in the same versions share one list.
-func (p PendingGroup) Runs(i int) []PendingRun { return p.runs(i) }
+// empty Version. Neighbours with the same deployments in the same versions share one list. Of a PendingGroup that [Step] did not make, such as in a test
+// of a host's Due, nothing is known: nil.
+func (p PendingGroup) Runs(i int) []PendingRun {
+	if p.runs == nil {
+		return nil
+	}
+	return p.runs(i)
+}

@@ -23,9 +23,12 @@ type Situation struct {
 
 // Changes returns what the plan says differently from an earlier one, by resource, environment and deployment: who starts now, who waits
 // for something else, or until another time, and for whom nothing is left to do. The facts of a verdict ([Data]), such as a count of
-// successes, are not compared. Both plans may be decoded copies; otherwise both
-// snapshots are still what they were. It takes time in proportion to both.
+// successes, are not compared. With nil for the earlier plan, nothing was said before. Both plans may be decoded copies; otherwise both
+// snapshots must still be what they were. It takes time in proportion to both.
 func (p *Plan) Changes(before *Plan) []Change {
+	if before == nil {
+		before = &Plan{}
+	}
 	old, now := before.situations(), p.situations()
 	var changes []Change
 	for len(old) > 0 || len(now) > 0 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/internal/testseed"
@@ -64,6 +65,14 @@ func TestChanges(t *testing.T) {
 		}
 		seen["the same"]++
 	}, "told", "the same")
+}
+
+// TestChangesFromTheStart: before the first plan of all nothing was said.
+func TestChangesFromTheStart(t *testing.T) {
+	plan := mustPlan(t, compile(t, `[]`), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
+	if got, want := plan.Changes(nil), plan.Changes(&rollout.Plan{}); len(got) != 1 || !cmp.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 }
 
 // TestExplainErrors: a decoded copy explains nothing, and neither does a plan about a target that it does not know.

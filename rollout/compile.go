@@ -39,6 +39,7 @@ type Compiler interface {
 
 // PolicySet is a list of policies, checked and compiled, ready for any number of plans. It is immutable and safe for concurrent use if
 // its compiler is. Build it with [Load] or [Compile]; its one verb is [PolicySet.Plan], and [PolicySet.Policies] says what it was built from.
+// The zero PolicySet is none, and plans nothing: see [ErrNoPolicies].
 type PolicySet struct {
 	given       []Policy          // in their order; the compiled ones are made of their rules
 	policies    []*compiledPolicy // enabled ones, by id
@@ -51,6 +52,10 @@ type PolicySet struct {
 	governed    bool // targets that no policy governs get nothing
 	customs     []CustomRule
 }
+
+// ErrNoPolicies is returned for a [PolicySet] that neither [Load] nor [Compile] made. Where no policy is meant to hold anything back, compile an
+// empty list.
+var ErrNoPolicies = errors.New("rollout: the policy set is empty: take it from Load or Compile")
 
 // Option changes what [Compile] does.
 type Option func(*PolicySet)

@@ -39,6 +39,9 @@ const attemptsPerPlan = 3
 // the store or the counter is returned at once. With an error there is no plan and nothing may be dispatched; what was saved by then is
 // found again by the next plan, which offers the same runs.
 func (p *Planner) Plan(ctx context.Context, snapshot Snapshot) (Plan, error) {
+	if p.Policies == nil || p.Store == nil || p.Clock == nil {
+		return Plan{}, errors.New("rollout: a Planner must have Policies, a Store and a Clock")
+	}
 	var conflict error
 	for range attemptsPerPlan {
 		plan, err := p.attempt(ctx, snapshot)

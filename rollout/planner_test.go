@@ -583,3 +583,32 @@ func TestPlannerSavesEndsBeforeSlots(t *testing.T) {
 		}
 	}
 }
+
+// TestNoPolicies: a policy set that nobody compiled plans nothing, where an empty list of policies lets everybody start.
+func TestNoPolicies(t *testing.T) {
+	t.Parallel()
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	for name, set := range map[string]*rollout.PolicySet{"nil": nil, "zero": {}} {
+		plan, err := set.Plan(s, t0)
+		if !errors.Is(err, rollout.ErrNoPolicies) || len(plan.Start) > 0 {
+			t.Errorf("%s: %d starts, %v", name, len(plan.Start), err)
+		}
+		_, lint := set.Lint(s, t0, time.Hour, rollout.LintOptions{})
+		for _, err := range []error{set.Check(s), set.CheckVersion(s.Versions[0]), lint} {
+			if !errors.Is(err, rollout.ErrNoPolicies) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if plan, err := compile(t, `[]`).Plan(s, t0); err != nil || len(plan.Start) == 0 {
+		t.Errorf("an empty list: %d starts, %v", len(plan.Start), err)
+	}
+	for _, planner := range []*rollout.Planner{{}, {Policies: compile(t, `[]`), Store: new(bracket.MemoryStore)}, {Store: new(bracket.MemoryStore), Clock: clock.NewFake(t0)}} {
+		if _, err := planner.Plan(t.Context(), s); err == nil || !strings.Contains(err.Error(), "must have Policies, a Store and a Clock") {
+			t.Errorf("%+v: %v", planner, err)
+		}
+	}
+	if err := (&rollout.Planner{}).Release(t.Context(), concurrency.Lease{}); err == nil {
+		t.Error("a lease was given back to no store")
+	}
+}

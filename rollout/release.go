@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,9 @@ func (p *Planner) Release(ctx context.Context, orphan concurrency.Lease) error {
 }
 
 func (p *Planner) release(ctx context.Context, orphan concurrency.Lease) error {
+	if p.Store == nil {
+		return errors.New("the Planner has no Store")
+	}
 	key := PoolRecordKey(orphan.Pool)
 	value, revision, err := p.Store.Load(ctx, key)
 	if err != nil {

@@ -129,6 +129,9 @@ func (w *work) scopeFailed(s *scope, code DiagnosticCode, detail string, i int32
 // CheckVersion reports what is wrong with the expressions that a version carries, its targetSelector and those of its dependencies, joined,
 // each a *[FieldError]. A host calls it when a version is published: a plan can only leave such a version out.
 func (s *PolicySet) CheckVersion(v Version) error {
+	if s == nil || s.compiler == nil {
+		return ErrNoPolicies
+	}
 	c := compilation{compiler: s.compiler}
 	c.expression("targetSelector", v.TargetSelector, ofResource, ofEnv, ofDeployment, ofVersion)
 	for i, d := range v.Dependencies {

@@ -27,6 +27,9 @@ type work struct {
 
 // begin indexes a snapshot and finds who is governed by what.
 func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
+	if s == nil || s.compiler == nil { // an empty one would govern nobody, and let everybody start
+		return nil, ErrNoPolicies
+	}
 	x, err := newIndex(snapshot)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func Forecast(ctx context.Context, world World, samples map[string][]Outcome, tr
 		}
 		timeline, err := world.Run(ctx)
 		if err != nil {
-			return Prediction{}, fmt.Errorf("rollouttest: trial %d: %w", i, err)
+			return Prediction{}, fmt.Errorf("%w (in trial %d)", err, i)
 		}
 		p.Start = timeline.Start
 		if timeline.Finish.IsZero() {
