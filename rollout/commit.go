@@ -60,9 +60,6 @@ func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.G
 				own = append(own, start.Run)
 			}
 		}
-		if len(own) == 0 {
-			continue
-		}
 		state := b.state
 		state.Executions = executions[b.id]
 		next, err := b.plan.Commit(state, own, now)
@@ -87,7 +84,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 	records := slices.Clone(p.State.Pools)
 	snapshot := concurrency.Snapshot{Pools: make([]concurrency.Pool, len(records))}
 	for k, record := range records {
-		snapshot.Pools[k] = concurrency.Pool{Key: record.Key, Limit: concurrency.Count(0), Record: record}
+		snapshot.Pools[k] = concurrency.Pool{Key: record.Key, Record: record}
 	}
 	var candidates []concurrency.Candidate
 	var admitted []concurrency.Admitted
@@ -108,7 +105,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 		candidates = append(candidates, concurrency.Candidate{Resource: start.Resource, Group: start.Group})
 		admitted, chosen = append(admitted, own), append(chosen, start)
 	}
-	changed, err := concurrency.Apply(snapshot, candidates, admitted, now.UTC())
+	changed, err := concurrency.Apply(snapshot, candidates, admitted, now)
 	if err != nil {
 		return nil, err
 	}
@@ -124,10 +121,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 
 // executes reports whether a start is of an execution that was open before it.
 func (p *Plan) executes(c *concurrency.Candidate) bool {
-	rule, _, _, bracketed := groupNumber(c.Group)
-	if !bracketed {
-		return false
-	}
+	rule, _, _, _ := groupNumber(c.Group) // of a target outside brackets it is one that has no executions
 	record := p.work.execution(rule, c.Resource)
 	return record != nil && record.Open != nil
 }
@@ -144,7 +138,8 @@ func (p *Plan) again(records []concurrency.Record, own []bool, candidates []conc
 			continue
 		}
 		var jobs []Job // on the target
-		if i, known := p.work.target(starts[n].TargetID); known && strings.HasPrefix(c.Group, reservedID+"/") {
+		if strings.HasPrefix(c.Group, reservedID+"/") {
+			i, _ := p.work.target(starts[n].TargetID)
 			jobs = p.work.targets[i].Jobs
 		}
 		for _, claim := range start.Claims {
@@ -154,12 +149,9 @@ func (p *Plan) again(records []concurrency.Record, own []bool, candidates []conc
 			if !held && len(jobs) == 0 {
 				continue
 			}
-			at, known := slices.BinarySearchFunc(records[k].Leases, holder, func(l concurrency.Lease, h concurrency.Holder) int {
+			at, _ := slices.BinarySearchFunc(records[k].Leases, holder, func(l concurrency.Lease, h concurrency.Holder) int {
 				return cmp.Or(strings.Compare(l.Resource, h.Resource), strings.Compare(l.Group, h.Group))
 			})
-			if !known {
-				continue
-			}
 			seen := lastEnd(jobs, records[k].Leases[at].Since)
 			if held && p.Now.Add(1).After(seen) {
 				seen = p.Now.Add(1)
@@ -175,11 +167,11 @@ func (p *Plan) again(records []concurrency.Record, own []bool, candidates []conc
 	}
 }
 
-// lastEnd is the instant from which on nothing is proved by those jobs that pass for jobs of a lease and have ended, or zero.
+// lastEnd is the instant from which on nothing is proved by those jobs that pass for jobs of a lease, or zero. All have ended: their target starts.
 func lastEnd(jobs []Job, since time.Time) (last time.Time) {
 	for k := range jobs {
 		job := &jobs[k]
-		if !job.Status.Terminal() || job.CreatedAt.Before(since) {
+		if job.CreatedAt.Before(since) {
 			continue
 		}
 		after := job.CompletedAt.Add(1)

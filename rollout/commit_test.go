@@ -1,8 +1,11 @@
 package rollout_test
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +61,95 @@ func TestCommitUnderALease(t *testing.T) {
 		}
 		if text(t, plan.State) != before || !slices.Equal(shared, plan.State.Pools[0].Leases) {
 			t.Errorf("%s: the plan's own state is changed", row.why)
+		}
+	}
+}
+
+// TestLeaseFollowsJobs: the lease of a start is behind the ends of all jobs that pass for jobs of it, and only of these: what ends later proves that it was used.
+func TestLeaseFollowsJobs(t *testing.T) {
+	t.Parallel()
+	const (
+		bracketed = `{"id":"g","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`
+		pool      = `{"id":"R","retry":{"maxRetries":5}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`
+	)
+	ran := func(version string, status rollout.JobStatus, created, completed int) rollout.Job {
+		zone := time.FixedZone("", 7200)
+		return rollout.Job{Run: fmt.Sprintf("r1/prod/api/%s/%d", version, created), Version: version, Status: status, CreatedAt: minute(created).In(zone), CompletedAt: minute(completed).In(zone)}
+	}
+	const failed, successful = rollout.JobFailure, rollout.JobSuccessful
+	for _, row := range []struct {
+		why      string
+		rules    string
+		held     bool // since t0
+		progress time.Time
+		jobs     []rollout.Job // newest first; the start is at minute 4
+		want     time.Time
+	}{
+		{why: "nothing ran", rules: pool, want: minute(4)},
+		{why: "what ran before a new lease is none of its jobs, wherever its end lies", rules: pool, jobs: []rollout.Job{ran("v1", successful, -60, 9)}, want: minute(4)},
+		{why: "it is repeated under its lease", rules: pool, held: true, jobs: []rollout.Job{ran("v2", failed, 1, 2)}, want: minute(4).Add(1)},
+		{why: "the end of a job before the last lies ahead", rules: pool, held: true, jobs: []rollout.Job{ran("v2", failed, 3, 3), ran("v2", failed, 2, 9), ran("v2", failed, 1, 2)}, want: minute(9).Add(1)},
+		{why: "a planner whose clock is ahead has begun under it", rules: pool, held: true, progress: minute(7), jobs: []rollout.Job{ran("v2", failed, 1, 2)}, want: minute(7)},
+		{why: "a job by hand is none of an execution", rules: bracketed + pool, jobs: []rollout.Job{{Run: "by hand", Version: "v1", Status: rollout.JobFailure, CreatedAt: minute(5), CompletedAt: minute(6)}}, want: minute(4)},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Targets[0].Jobs = row.jobs
+		if row.held {
+			record, err := concurrency.NewRecord("P").Claim(concurrency.Claim{Token: 1}, concurrency.Holder{Resource: "r1", Group: "target/prod/api"}, t0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			record.Leases[0].ProgressAt = cmp.Or(row.progress, t0)
+			s.State.Pools = []concurrency.Record{record}
+		}
+		plan := mustPlan(t, compile(t, policy(row.rules)), s, minute(4))
+		state, err := plan.Commit(plan.Start, minute(4))
+		if err != nil || len(plan.Start) != 1 || len(state.Pools) != 1 || len(state.Pools[0].Leases) != 1 {
+			t.Fatalf("%s: starts %q, %+v, %v", row.why, started(plan), state.Pools, err)
+		}
+		if got := state.Pools[0].Leases[0].ProgressAt; got != row.want {
+			t.Errorf("%s: progress at %v, want %v", row.why, got, row.want)
+		}
+	}
+}
+
+// TestEveryLeaseIsRenewed: whoever starts under a lease notes it in that one, however many others there are on its resource and in its pool.
+func TestEveryLeaseIsRenewed(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"R","retry":{"maxRetries":5}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobFailure)
+	plan := mustPlan(t, set, s, minute(1))
+	state, err := plan.Commit(plan.Start, minute(1))
+	if err != nil || len(plan.Start) != 4 {
+		t.Fatal(started(plan), err)
+	}
+	for _, lease := range state.Pools[0].Leases {
+		if want := minute(1).Add(1); lease.ProgressAt != want {
+			t.Errorf("%v: progress at %v", lease.Holder, lease.ProgressAt)
+		}
+	}
+}
+
+// TestCommitIsInOrder: of several brackets, too, what is to be saved is in the order in which it was read, whatever has started.
+func TestCommitIsInOrder(t *testing.T) {
+	t.Parallel()
+	deployments := map[string][]string{}
+	var policies []string
+	for _, name := range []string{"a", "b", "c", "d"} {
+		deployments[name] = []string{"v1", "v2"}
+		policies = append(policies, fmt.Sprintf(`{"name":%q,"selector":"true","rules":[{"id":"g-%s","deploymentBracket":{"deploymentSelector":"deployment.name == '%s'","readinessMode":"immediate","memberRoles":{}}}]}`, name, name, name))
+	}
+	plan := mustPlan(t, compile(t, "["+strings.Join(policies, ",")+"]"), fleet(2, "v1", deployments), t0)
+	for _, starts := range [][]rollout.Start{plan.Start, plan.Start[:1]} {
+		state, err := plan.Commit(starts, t0)
+		if err != nil || len(state.Executions) != len(starts) || len(state.Brackets) != 4 {
+			t.Fatalf("%d starts, %d executions, %d brackets, %v", len(starts), len(state.Executions), len(state.Brackets), err)
+		}
+		if !slices.IsSortedFunc(state.Executions, func(a, b *bracket.ExecutionRecord) int {
+			return cmp.Or(strings.Compare(a.Rule, b.Rule), strings.Compare(a.Resource, b.Resource))
+		}) {
+			t.Errorf("%s", text(t, state.Executions))
 		}
 	}
 }

@@ -39,9 +39,8 @@ func (p *Plan) mark(records []concurrency.Record, candidates []concurrency.Candi
 		holder := concurrency.Holder{Resource: candidates[start.Candidate].Resource, Group: candidates[start.Candidate].Group}
 		for _, claim := range start.Claims {
 			k := claim.Pool
-			index, known := p.work.capacity.keys[records[k].Key]
-			_, held := p.State.Pools[k].Lease(holder)
-			if starts[n].Reason != ReasonOverridden || !known || held || !p.work.past[poolPlace{index, holder.Resource}] {
+			place := poolPlace{p.work.capacity.keys[records[k].Key], holder.Resource} // nobody had a lease there
+			if starts[n].Reason != ReasonOverridden || !p.work.past[place] {
 				continue
 			}
 			for at := range records[k].Leases { // they belong to this call, since one of them is new
@@ -92,11 +91,10 @@ func (w *work) unused(result concurrency.Result) bool {
 		return false
 	}
 	return w.doubt(result, func(c *candidate, _ concurrency.Admitted, pool int32) concurrency.Reason {
-		reason := places[poolPlace{pool, c.resource}]
-		if reason == "" || c.member != nil && c.member.pending == nil || w.forced(c, pool) {
+		if w.forced(c, pool) {
 			return ""
 		}
-		return reason
+		return places[poolPlace{pool, c.resource}] // an execution that is open uses its own
 	})
 }
 
@@ -108,7 +106,7 @@ func (w *work) unusedPlaces(result concurrency.Result) map[poolPlace]concurrency
 	marked := map[poolHolder]bool{}
 	for _, lease := range w.idle {
 		index, known := c.keys[lease.Pool]
-		if !known || lease.used || lease.State != concurrency.Active || lease.Reason != reasonOverridden {
+		if !known || lease.used || lease.Reason != reasonOverridden { // one that is quarantined has another reason
 			continue
 		}
 		marked[poolHolder{lease.Pool, lease.Holder}] = true

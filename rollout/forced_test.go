@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -32,10 +33,26 @@ func TestForcedLeaseThatNobodyUses(t *testing.T) {
 	own := func(s *rollout.Snapshot) {
 		s.Overrides = append(s.Overrides, override("P", only("r2"), func(o *rollout.Override) { o.ID, o.Version = "own", "v3" }))
 	}
+	lease := func(resource, deployment string, token uint64, reason string) func(*rollout.Snapshot) { // instead of the one that there is
+		return func(s *rollout.Snapshot) {
+			record := &s.State.Pools[0]
+			own := concurrency.Lease{Pool: "P", Holder: concurrency.Holder{Resource: resource, Group: "target/prod/" + deployment}, Token: token, State: concurrency.Active, Since: minute(1), ProgressAt: minute(1), Reason: reason}
+			record.Leases = append(slices.DeleteFunc(slices.Clone(record.Leases), func(l concurrency.Lease) bool { return l.Holder == own.Holder }), own)
+			slices.SortFunc(record.Leases, func(a, b concurrency.Lease) int { return strings.Compare(a.Resource+a.Group, b.Resource+b.Group) })
+			record.NextToken = max(record.NextToken, token+1)
+		}
+	}
+	byHand := func(s *rollout.Snapshot) {
+		s.Active = map[string][]concurrency.Holder{"P": {{Resource: "r2", Group: "by hand"}}}
+	}
+	working := func(s *rollout.Snapshot) {
+		s.Targets[3].Jobs = []rollout.Job{{Run: "by hand", Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
+	}
 	for _, row := range []struct {
 		why    string
 		forced []string // resources; empty: r2
 		limit  string   // in the end; empty: 1
+		rules  string   // more of them in the end
 		edits  []func(*rollout.Snapshot)
 		starts string // elsewhere than on r1, as waits
 		waits  string
@@ -55,17 +72,27 @@ func TestForcedLeaseThatNobodyUses(t *testing.T) {
 		}}, waits: "r2/a@v2: slot_full"},
 		{why: "others on the resource wait until it begins", edits: []func(*rollout.Snapshot){release("b")}, starts: "r2/a@v2 overridden", waits: "r2/b@v3: slot_full"},
 		{why: "and no longer", edits: []func(*rollout.Snapshot){release("b"), jobOf("r2", rollout.JobInProgress)}, starts: "r2/b@v3 slot_already_down"},
-		{why: "a job that is seen on another target there may be over", edits: []func(*rollout.Snapshot){release("a"), func(s *rollout.Snapshot) {
-			s.Targets[3].Jobs = []rollout.Job{{Run: "by hand", Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
-		}}, waits: "r2/a@v3: slot_full"},
+		{why: "a job that is seen on another target there may be over", edits: []func(*rollout.Snapshot){release("a"), working}, waits: "r2/a@v3: slot_full"},
+		{why: "one that the host counts is at work", edits: []func(*rollout.Snapshot){release("a"), byHand}, starts: "r2/a@v3 slot_held"},
+		{why: "also beside one that is seen in another pool", rules: `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":5}}`, edits: []func(*rollout.Snapshot){release("a"), working, byHand}, starts: "r2/a@v3 slot_already_down"},
+		{why: "whoever else has a lease there was not let past: it is down for them", edits: []func(*rollout.Snapshot){release("a"), lease("r2", "b", 9, "")}, starts: "r2/a@v3 slot_held"},
 		{why: "the node is down whoever works on it", edits: []func(*rollout.Snapshot){release("a"), func(s *rollout.Snapshot) { s.Unavailable = []string{"r2"} }}, starts: "r2/a@v3 slot_held"},
 		{why: "of two the first has the room that there is", forced: []string{"r2", "r3"}, edits: []func(*rollout.Snapshot){release("a"), expired, ended}, starts: "r2/a@v3 slot_held", waits: "r3/a@v3: slot_full"},
+		{why: "also where another one was let past there later", forced: []string{"r2", "r3"}, edits: []func(*rollout.Snapshot){release("a"), expired, ended, lease("r2", "b", 9, "overridden")}, starts: "r2/a@v3 slot_held", waits: "r3/a@v3: slot_full"},
+		{why: "or has a lease of that name first", forced: []string{"r2", "r3"}, edits: []func(*rollout.Snapshot){release("a"), expired, ended, lease("r2", "a", 9, "overridden"), lease("r2", "b", 2, "overridden")}, starts: "r2/a@v3 slot_held", waits: "r3/a@v3: slot_full"},
+		{why: "what another pool gave beyond its limit makes no room in this one", rules: `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":5}}`, edits: []func(*rollout.Snapshot){release("a"), func(s *rollout.Snapshot) {
+			own := s.State.Pools[0].Leases[1]
+			own.Pool, own.Resource, own.Token = "Q", "r3", 9
+			record := concurrency.NewRecord("Q")
+			record.NextToken, record.Leases = 10, []concurrency.Lease{own}
+			s.State.Pools = append(s.State.Pools, record)
+		}}, waits: "r2/a@v3: slot_full"},
 	} {
-		pool := func(limit string) *rollout.PolicySet {
-			return compile(t, policy(`{"id":"R","retry":{"maxRetries":1}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":`+limit+`}}`))
+		pool := func(limit, rules string) *rollout.PolicySet {
+			return compile(t, policy(`{"id":"R","retry":{"maxRetries":1}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":`+limit+`}}`+rules))
 		}
 		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
-		set := pool("1")
+		set := pool("1", "")
 		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
 		if row.forced == nil {
 			row.forced = []string{"r2"}
@@ -84,10 +111,7 @@ func TestForcedLeaseThatNobodyUses(t *testing.T) {
 		for _, edit := range row.edits {
 			edit(&s)
 		}
-		if row.limit != "" {
-			set = pool(row.limit)
-		}
-		plan = mustPlan(t, set, s, minute(3))
+		plan = mustPlan(t, pool(cmp.Or(row.limit, "1"), row.rules), s, minute(3))
 		var starts []string
 		for k, text := range started(plan) {
 			if plan.Start[k].Resource != "r1" {
@@ -99,6 +123,64 @@ func TestForcedLeaseThatNobodyUses(t *testing.T) {
 		})
 		if got := strings.Join(starts, ", "); got != row.starts || strings.Join(waits, ", ") != row.waits {
 			t.Errorf("%s: starts %q, waits %q", row.why, got, waits)
+		}
+	}
+}
+
+// TestForcedLeaseIsMarked: the record says which leases were given beyond the limit, and by whose leave. All others are as good as any.
+func TestForcedLeaseIsMarked(t *testing.T) {
+	t.Parallel()
+	const limit1, zones = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`, `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":5,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`
+	for _, row := range []struct {
+		why      string
+		rules    string
+		begun    []string // resources on which a starts a minute earlier
+		override []string // resources on which a is let past P
+		starts   []string
+		marked   []string // pool/resource
+	}{
+		{"there was room", limit1, nil, []string{"r1"}, []string{"r1/a@v2"}, nil},
+		{"there was none, and who had found room is not marked with it", limit1, []string{"r1"}, []string{"r2"}, []string{"r2/a@v2"}, []string{"P/r2"}},
+		{"another pool had room", limit1 + `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":5}}`, []string{"r1"}, []string{"r2"}, []string{"r2/a@v2"}, []string{"P/r2"}},
+		{"another one starts beside it, in a pool that had room",
+			`{"id":"P","resourceConcurrency":{"groupSelector":"resource.name != 'r3'","limit":1}},{"id":"Q","resourceConcurrency":{"groupSelector":"resource.name == 'r3'","limit":1}}`,
+			[]string{"r1"}, []string{"r2"}, []string{"r2/a@v2", "r3/a@v2"}, []string{"P/r2"}},
+		{"the zone of r2 was not active", zones, []string{"r1"}, []string{"r2"}, []string{"r2/a@v2"}, []string{"P/y/r2"}},
+	} {
+		set := compile(t, policy(row.rules))
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+		for k := range s.Resources {
+			s.Resources[k].Metadata = map[string]string{"zone": []string{"x", "y", "y"}[k]}
+		}
+		commit := func(plan rollout.Plan, want []string) {
+			starts := slices.DeleteFunc(slices.Clone(plan.Start), func(start rollout.Start) bool {
+				return !slices.Contains(want, start.Resource+"/"+start.Deployment+"@"+start.Version)
+			})
+			state, err := plan.Commit(starts, plan.Now)
+			if err != nil || len(starts) != len(want) {
+				t.Fatalf("%s: starts %q, %v", row.why, started(plan), err)
+			}
+			s.State = state
+		}
+		for _, resource := range row.begun {
+			plan := mustPlan(t, set, s, t0)
+			commit(plan, []string{resource + "/a@v2"})
+			add(&s, plan.Start[0], job(plan.Start[0], t0, rollout.JobInProgress))
+		}
+		for _, resource := range row.override {
+			s.Overrides = append(s.Overrides, override("P", only(resource)))
+		}
+		commit(mustPlan(t, set, s, minute(1)), row.starts)
+		var marked []string
+		for _, record := range s.State.Pools {
+			for _, lease := range record.Leases {
+				if lease.Reason != "" {
+					marked = append(marked, record.Key+"/"+lease.Resource)
+				}
+			}
+		}
+		if !slices.Equal(marked, row.marked) {
+			t.Errorf("%s: %q are marked", row.why, marked)
 		}
 	}
 }

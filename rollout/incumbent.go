@@ -186,14 +186,14 @@ func (w *work) overfull(result concurrency.Result) []concurrency.Reason {
 			reasons[k] = concurrency.SlotPaused
 		case pool.Active > pool.Max:
 			reasons[k] = concurrency.SlotFull
-		case pools[k].Family != "" && keys[pools[k].Family] > pools[k].MaxActiveKeys:
+		case keys[pools[k].Family] > pools[k].MaxActiveKeys:
 			reasons[k] = concurrency.SlotKeysFull
 		}
 	}
 	return reasons
 }
 
-// activeKeys counts the pools of each family that are among the active ones.
+// activeKeys counts the pools of each family that are among the active ones. A pool without family is among none.
 func (w *work) activeKeys(result concurrency.Result) map[string]int {
 	keys := map[string]int{}
 	for k, p := range w.capacity.snapshot.Pools {

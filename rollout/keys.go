@@ -18,11 +18,8 @@ import (
 // To take them for active as well would be simpler, but two planners that stop so at the same time would leave more active pools than there may be,
 // and nobody could ever begin. To give them back would be tempting, but the planner may be slow, and confirm them a moment later.
 
-// family is the record that relates the pools of one family, as it was read.
+// family is the record that relates the pools of one family, as it was read. No pool has its key: Compile refuses a shared pool with the name of a rule.
 func (w *work) family(key string) concurrency.Record {
-	if index, known := w.capacity.keys[key]; known {
-		return w.capacity.snapshot.Pools[index].Record
-	}
 	for _, record := range w.capacity.foreign {
 		if record.Key == key {
 			return record
@@ -40,10 +37,7 @@ func (w *work) unconfirmed() {
 			continue
 		}
 		p := &w.capacity.snapshot.Pools[index]
-		if p.Family == "" {
-			continue
-		}
-		family, read := families[p.Family]
+		family, read := families[p.Family] // without a family there is no list, which confirms all
 		if !read {
 			family = w.family(p.Family)
 			families[p.Family] = family
@@ -73,7 +67,7 @@ func (w *work) keyless(result concurrency.Result) bool {
 func (w *work) unkeyed(result concurrency.Result) func(c *candidate, pool int32) bool {
 	pools := w.capacity.snapshot.Pools
 	keys := w.activeKeys(result)
-	if !slices.ContainsFunc(pools, func(p concurrency.Pool) bool { return p.Family != "" && keys[p.Family] > p.MaxActiveKeys }) {
+	if !slices.ContainsFunc(pools, func(p concurrency.Pool) bool { return keys[p.Family] > p.MaxActiveKeys }) {
 		return nil
 	}
 	idle := map[poolHolder]bool{} // an execution that is open uses its own
@@ -83,12 +77,12 @@ func (w *work) unkeyed(result concurrency.Result) func(c *candidate, pool int32)
 	inUse := map[int32]bool{}
 	return func(c *candidate, pool int32) bool {
 		p := &pools[pool]
-		if p.Family == "" || keys[p.Family] <= p.MaxActiveKeys {
+		if keys[p.Family] <= p.MaxActiveKeys {
 			return false
 		}
 		used, known := inUse[pool]
 		if !known {
-			used = w.inUse(pool, idle)
+			used = len(w.inUseBesides(pool, idle)) > 0
 			inUse[pool] = used
 		}
 		return !used && !w.keyHeld(c, p) && !w.forced(c, pool)
@@ -98,19 +92,6 @@ func (w *work) unkeyed(result concurrency.Result) func(c *candidate, pool int32)
 type poolHolder struct {
 	pool string
 	concurrency.Holder
-}
-
-// inUse reports whether somebody is at work in a pool, by more than a job that the snapshot shows.
-func (w *work) inUse(pool int32, idle map[poolHolder]bool) bool {
-	p := &w.capacity.snapshot.Pools[pool]
-	observed := 0
-	for _, at := range w.capacity.observed {
-		if at.pool == pool {
-			observed++
-		}
-	}
-	return len(p.Unavailable) > 0 || len(p.Jobs) > observed ||
-		slices.ContainsFunc(p.Record.Leases, func(l concurrency.Lease) bool { return !idle[poolHolder{p.Key, l.Holder}] })
 }
 
 // keyHeld reports whether a candidate has had a key by the lease that it has in a pool: it was confirmed when there was one, or a target outside brackets
@@ -143,11 +124,10 @@ func (p *Plan) activate(records []concurrency.Record, candidates []concurrency.C
 		c := &candidates[start.Candidate]
 		for _, claim := range start.Claims {
 			key := p.State.Pools[claim.Pool].Key
-			index, known := p.work.capacity.keys[key]
-			if !known || p.work.capacity.snapshot.Pools[index].Family == "" || p.executes(c) {
+			family := p.work.capacity.snapshot.Pools[p.work.capacity.keys[key]].Family
+			if family == "" || p.executes(c) {
 				continue
 			}
-			family := p.work.capacity.snapshot.Pools[index].Family
 			begun[family] = append(begun[family], concurrency.Confirmation{Pool: key, Token: claim.Token})
 		}
 	}

@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -138,7 +139,7 @@ func TestPlannersStopBetweenKeys(t *testing.T) {
 // under the claim that it has, goes on.
 func TestKeysActiveBeyondLimit(t *testing.T) {
 	t.Parallel()
-	const zones = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`
+	const zones = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`
 	jobOf := func(resource string, status rollout.JobStatus, at int) func(*rollout.Snapshot) {
 		return func(s *rollout.Snapshot) {
 			start := rollout.Start{TargetID: rollout.TargetID{Resource: resource, Environment: "prod", Deployment: "a"}, Run: resource + "/prod/a/v2/1", Version: "v2"}
@@ -162,6 +163,9 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 			}
 		}
 	}
+	beside := func(s *rollout.Snapshot) { // r3 is in the zone of r1, and has not run v2
+		s.Resources[2].Metadata, s.Targets[2].Current = s.Resources[0].Metadata, "v1"
+	}
 	for _, row := range []struct {
 		why   string
 		group string // that has claimed; empty: those of the targets
@@ -178,6 +182,11 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 			lease := &s.State.Pools[1].Leases[0]
 			lease.ProgressAt = minute(1).Add(2) // behind all that was seen when it was taken
 		}},
+		{why: "one had begun before it, and its end is seen after it", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", edit: func(s *rollout.Snapshot) {
+			jobOf("r2", rollout.JobFailure, -1)(s)
+			s.Targets[1].Jobs[0].CompletedAt = minute(1)
+		}},
+		{why: "one has begun at the very instant of its claim", want: "r2 slot_held, r1 slot_keys_full P/r1", edit: jobOf("r2", rollout.JobFailure, 0)},
 		{why: "a node is down", want: "r2 slot_held, r1 slot_keys_full P/r1", edit: func(s *rollout.Snapshot) { s.Unavailable = []string{"r2"} }},
 		{why: "the host counts a job", want: "r2 slot_held, r1 slot_keys_full P/r1", edit: func(s *rollout.Snapshot) {
 			s.Active = map[string][]concurrency.Holder{"P/r2": {{Resource: "r2", Group: "by hand"}}}
@@ -188,6 +197,24 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		{why: "nobody has confirmed a claim", edit: confirm(), want: "r1 slot_held, r2 slot_keys_full P/r2"},
 		{why: "one has", edit: confirm("r2"), want: "r2 slot_held, r1 slot_keys_full P/r1"},
 		{why: "both have, when two could be active", edit: confirm("r1", "r2"), want: "r1 slot_held, r2 slot_held"},
+		{why: "and one beside them has no claim, though it ran once", edit: both(confirm("r1", "r2"), beside, jobOf("r3", rollout.JobFailure, -1)), want: "r1 slot_held, r2 slot_held, r3 slot_keys_full P/r1"},
+		{why: "or one that it never confirmed", edit: both(confirm("r1", "r2"), beside, func(s *rollout.Snapshot) {
+			record, err := s.State.Pools[0].Claim(concurrency.Claim{Token: 2}, concurrency.Holder{Resource: "r3", Group: "target/prod/a"}, t0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.State.Pools[0] = record
+		}), want: "r1 slot_held, r2 slot_held, r3 slot_keys_full P/r1"},
+		{why: "what is left of a rule that has gone is no list", edit: both(confirm("r2"), func(s *rollout.Snapshot) {
+			s.State.Pools = slices.Insert(s.State.Pools, 0, concurrency.NewRecord("A"))
+		}), want: "r2 slot_held, r1 slot_keys_full P/r1"},
+		{why: "nor does a claim under it say anything of this one", edit: both(confirm("r1", "r2"), func(s *rollout.Snapshot) {
+			record, err := concurrency.NewRecord("A").Claim(concurrency.Claim{Token: 1}, concurrency.Holder{Resource: "r1", Group: "target/prod/a"}, t0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.State.Pools = slices.Insert(s.State.Pools, 0, record)
+		}), want: "r1 slot_held, r2 slot_held"},
 		{why: "one that had a job under it needs no confirmation", edit: both(confirm(), jobOf("r2", rollout.JobFailure, 1)), want: "r2 slot_held, r1 slot_keys_full P/r1"},
 		{why: "nor does one that is at work", edit: both(confirm(), jobOf("r2", rollout.JobInProgress, 1)), want: "r1 slot_keys_full P/r1"},
 		{why: "one that was given up counts", edit: both(confirm(), func(s *rollout.Snapshot) {
@@ -238,6 +265,73 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		if got := strings.Join(slices.Concat(starts, waits), ", "); got != row.want {
 			t.Errorf("%s: %s", row.why, got)
 		}
+	}
+}
+
+// TestConfirmedClaims: the record of a family lists the claims under which somebody has begun, and those that were there before anybody kept the list. Whoever
+// begins writes it, an execution with its first run only.
+func TestConfirmedClaims(t *testing.T) {
+	t.Parallel()
+	const zones = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":5,"groupBy":"resource.metadata['zone']","maxActiveKeys":2}},{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":5}}`
+	family := func(state rollout.State) *concurrency.Record {
+		return &state.Pools[slices.IndexFunc(state.Pools, func(r concurrency.Record) bool { return r.Key == "P" })]
+	}
+	world := func(deployments map[string][]string) rollout.Snapshot {
+		s := fleet(3, "v1", deployments)
+		for k := range s.Resources {
+			s.Resources[k].Metadata = map[string]string{"zone": []string{"x", "x", "y"}[k]}
+		}
+		return s
+	}
+	set, s := compile(t, policy(zones)), world(map[string][]string{"a": {"v1", "v2"}})
+	for _, pool := range []string{"P/x", "Q"} { // r2 began when nobody kept a list
+		record, err := concurrency.NewRecord(pool).Claim(concurrency.Claim{Token: 1}, concurrency.Holder{Resource: "r2", Group: "target/prod/a"}, t0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.State.Pools = append(s.State.Pools, record)
+	}
+	s.Targets[1].Jobs = []rollout.Job{{Run: "r2/prod/a/v2/1", Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}}
+	var got []string
+	for k, starts := range []string{"r1/a@v2", "r3/a@v2"} {
+		plan := mustPlan(t, set, s, minute(k))
+		at := slices.Index(started(plan), starts)
+		if at < 0 {
+			t.Fatalf("starts %q", started(plan))
+		}
+		state, err := plan.Commit(plan.Start[at:at+1], minute(k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := family(state).Validate(); err != nil {
+			t.Error(err)
+		}
+		got = append(got, text(t, family(state).Confirmed))
+		s.State = state
+		family(s.State).NextToken = math.MaxUint64 // there is no greater one; from here on the list alone tells the records apart
+	}
+	want := []string{`[{"pool":"P/x","token":1},{"pool":"P/x","token":2}]`, `[{"pool":"P/x","token":1},{"pool":"P/x","token":2},{"pool":"P/y","token":1}]`}
+	if !slices.Equal(got, want) {
+		t.Errorf("confirmed %q", got)
+	}
+
+	set, s = compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`+zones)), world(map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
+	var tokens []uint64
+	for k, starts := range []string{"r1/a@v2", "r1/b@v3"} {
+		plan := mustPlan(t, set, s, minute(k))
+		at := slices.Index(started(plan), starts)
+		if at < 0 {
+			t.Fatalf("starts %q", started(plan))
+		}
+		state, err := plan.Commit(plan.Start[at:at+1], minute(k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, family(state).NextToken)
+		s.State = state
+	}
+	if tokens[0] != tokens[1] {
+		t.Errorf("the second run of an execution writes the family's record, for nothing: %d", tokens)
 	}
 }
 

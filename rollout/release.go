@@ -38,7 +38,7 @@ func (p *Planner) release(ctx context.Context, orphan concurrency.Lease) error {
 	if err != nil {
 		return fmt.Errorf("%s: %v", key, err) // not wrapped: a FieldError is a fault of what the host was given
 	}
-	if lease, held := record.Lease(orphan.Holder); held && lease.ProgressAt.After(orphan.ProgressAt) {
+	if lease, _ := record.Lease(orphan.Holder); lease.ProgressAt.After(orphan.ProgressAt) {
 		return fmt.Errorf("it is used since %s: %w", lease.ProgressAt.Format(time.RFC3339Nano), bracket.ErrConflict)
 	}
 	if record, err = record.Release(orphan.Holder, orphan.Token); err != nil {

@@ -74,6 +74,18 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// Where the record of a pool cannot be read, a release says so, and not that somebody else has the slot: the operator has to look at the record.
+func TestReleaseFromABrokenRecord(t *testing.T) {
+	store := new(bracket.MemoryStore)
+	if _, err := store.Save(t.Context(), rollout.PoolRecordKey("P"), []byte(`{"schema":9}`), 0); err != nil {
+		t.Fatal(err)
+	}
+	err := (&rollout.Planner{Store: store}).Release(t.Context(), concurrency.Lease{Pool: "P", Holder: concurrency.Holder{Resource: "r1", Group: "g"}, Token: 1})
+	if err == nil || errors.Is(err, concurrency.ErrFenced) || !strings.Contains(err.Error(), rollout.PoolRecordKey("P")+": ") {
+		t.Error(err)
+	}
+}
+
 // An orphan may keep a key of groupBy active, and so everybody of another key waiting, whose own pool is empty.
 func TestOrphanOfAnotherKey(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}},
