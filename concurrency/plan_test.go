@@ -277,6 +277,8 @@ func TestPlanRows(t *testing.T) {
 			[]string{"n3 slot_free"}, "the oldest lease is covered, and the other resource is down"},
 		{"two as old", newScene(stuck(1, Hold)).lease("nodes", "n2", "g", time.Hour).lease("nodes", "n1", "g", time.Hour).quarantined("nodes", "n1", "n2").unavailable("nodes", "n1").ask("n3", "g", "nodes"),
 			[]string{"n3 nodes:slot_full"}, "of two that are as old the allowance goes to the resource that comes first, which is down"},
+		{"forgiven, and held by another group", newScene(stuck(1, Hold)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n1", "h", 0).lease("nodes", "n2", "g", time.Hour).quarantined("nodes", "n1", "n2").ask("n3", "g", "nodes"),
+			[]string{"n3 nodes:slot_full"}, "leases are forgiven, not resources: the oldest one is of n1, which another group holds as well"},
 		{"quarantined holder", newScene(stuck(0, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).running("n1", "g").ask("n1", "g", "nodes"),
 			[]string{"n1 slot_held"}, "quarantine does not lock the holder out of its own slot"},
 		{"fix for a forgiven one", func() *scene {

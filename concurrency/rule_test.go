@@ -27,6 +27,7 @@ func TestParseRule(t *testing.T) {
 			Rule{GroupSelector: "x", Limit: Percent(33), Rounding: FloorMin1, GroupBy: "resource.metadata['zone']", MaxActiveKeys: Count(2), Strict: true, StuckAfterSeconds: 3600, OnStuck: Quarantine, QuarantineAllowance: Percent(10)}, Percent(33), "everything"},
 		{`{"groupSelector":"x","limitType":"count","limitValue":2147483647}`, Rule{GroupSelector: "x", LimitType: "count", LimitValue: ptr(2147483647)}, Count(2147483647), "the greatest count"},
 		{`{"groupSelector":"x","limitType":"percentage","limitValue":1000}`, Rule{GroupSelector: "x", LimitType: "percentage", LimitValue: ptr(1000)}, Percent(1000), "the greatest percentage"},
+		{`{"groupSelector":"x","limit":null,"limitType":"count","limitValue":5,"maxActiveKeys":null,"quarantineAllowance":null}`, Rule{GroupSelector: "x", LimitType: "count", LimitValue: ptr(5)}, Count(5), "null counts as absent"},
 		{`{"groupSelector":"x","limit":5,"sharedPool":"nodes"}`, Rule{GroupSelector: "x", Limit: Count(5), SharedPool: "nodes"}, Count(5), "a shared pool"},
 	} {
 		got, err := ParseRule([]byte(c.text))

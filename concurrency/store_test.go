@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -15,6 +16,7 @@ import (
 // really are disrupted from dispatch to end.
 type storeModel struct {
 	t        *rapid.T
+	now      time.Time
 	pools    []Pool // configuration; the records are the stored ones
 	planners [3]storePlanner
 	ceiling  []int               // how many counted when the limit last shrank, while they still do
@@ -44,13 +46,24 @@ func (m *storeModel) planner() *storePlanner {
 	return &m.planners[rapid.IntRange(0, len(m.planners)-1).Draw(m.t, "planner")]
 }
 
+// counting is how many members have a lease that counts. Who is down without one is the host's observation, which no store protects.
 func (m *storeModel) counting(pool int) int {
-	r, err := Plan(Snapshot{Pools: m.pools}, nil, epoch)
+	p := m.pools[pool]
+	p.Unavailable = nil
+	r, err := Plan(Snapshot{Pools: []Pool{p}, Running: storeHolders}, nil, m.now)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	return r.Pools[pool].Active
+	return r.Pools[0].Active
 }
+
+// storeHolders are all that there can be: each of them is at work whenever it holds something.
+var storeHolders = func() (list []Holder) {
+	for i := range 6 {
+		list = append(list, Holder{fmt.Sprint("n", i), "a"}, Holder{fmt.Sprint("n", i), "b"})
+	}
+	return list
+}()
 
 // save is the store's compare and swap.
 func (m *storeModel) save(pool int, r Record) bool {
@@ -87,20 +100,115 @@ func (m *storeModel) save(pool int, r Record) bool {
 	return true
 }
 
-// read takes a snapshot and plans on it; it may be carried out much later.
+// read takes a snapshot and plans on it; it may be carried out much later. Of a pool whose record it does not find it knows nothing but the key.
 func (m *storeModel) read(*rapid.T) {
 	p := m.planner()
-	p.snapshot = Snapshot{Pools: slices.Clone(m.pools)}
+	p.snapshot = Snapshot{Pools: slices.Clone(m.pools), Running: storeHolders}
+	if lost := rapid.IntRange(0, 19).Draw(m.t, "lost"); lost < 2 {
+		p.snapshot.Pools[lost] = Pool{Key: m.pools[lost].Key, Unknown: true}
+	}
 	p.candidates = nil
 	for i := range 6 {
 		if rapid.Bool().Draw(m.t, "asks") {
-			group := rapid.SampledFrom([]string{"a", "a", "b"}).Draw(m.t, "group")
-			p.candidates = append(p.candidates, Candidate{Resource: fmt.Sprint("n", i), Group: group, Rank: i, Needs: m.needs(i)})
+			c := Candidate{Resource: fmt.Sprint("n", i), Group: rapid.SampledFrom([]string{"a", "a", "b"}).Draw(m.t, "group"), Rank: i, Needs: m.needs(i), Begins: rapid.IntRange(0, 3).Draw(m.t, "begins") == 3}
+			if rapid.IntRange(0, 9).Draw(m.t, "needs nothing") == 9 {
+				c.Needs = nil
+			}
+			p.candidates = append(p.candidates, c)
 		}
 	}
 	var err error
-	if p.plan, err = Plan(p.snapshot, p.candidates, epoch); err != nil {
+	if p.plan, err = Plan(p.snapshot, p.candidates, m.now); err != nil {
 		m.t.Fatal(err)
+	}
+	for _, a := range p.plan.Admitted {
+		m.tally[string(a.Reason)]++
+	}
+	for _, r := range p.plan.Refused {
+		for _, refusal := range p.plan.Refusals[r.Why] {
+			m.tally[string(refusal.Reason)]++
+		}
+	}
+}
+
+// quarantine stores what a plan says of the leases that are stuck. It changes nothing of what counts.
+func (m *storeModel) quarantine(*rapid.T) {
+	plan, err := Plan(Snapshot{Pools: m.pools, Running: storeHolders}, nil, m.now)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, stuck := range plan.Stuck {
+		m.tally["stuck"]++
+		if p := &m.pools[int(stuck.Pool)]; p.OnStuck == Quarantine && stuck.Lease.State == Active {
+			before := m.counting(int(stuck.Pool))
+			r, err := p.Record.Quarantine(stuck.Lease.Holder, stuck.Lease.Token, "stuck")
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			m.save(int(stuck.Pool), r)
+			if n := m.counting(int(stuck.Pool)); n != before {
+				m.t.Fatalf("%d count in %s, and %d once it is stored that %v is quarantined", before, p.Key, n, stuck.Lease.Holder)
+			}
+			m.tally["quarantined"]++
+		}
+	}
+}
+
+// progress renews a lease. If it was forgiven it counts again, whatever the limit.
+func (m *storeModel) progress(*rapid.T) {
+	pool := rapid.IntRange(0, len(m.pools)-1).Draw(m.t, "pool")
+	leases := m.pools[pool].Record.Leases
+	if len(leases) == 0 {
+		return
+	}
+	l, before := rapid.SampledFrom(leases).Draw(m.t, "lease"), m.counting(pool)
+	r, err := m.pools[pool].Record.Renew(l.Holder, l.Token, m.now)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.save(pool, r)
+	n := m.counting(pool)
+	if n > before+1 {
+		m.t.Fatalf("progress of %v makes %d of %d count", l.Holder, n, before)
+	}
+	if l.State == Quarantined {
+		m.tally["recovered"]++
+	}
+	m.ceiling[pool] = max(m.ceiling[pool], n)
+}
+
+// wait lets leases become stuck. Time alone makes nobody count but where the allowance goes from one lease to an older one, of a resource that another group
+// holds as well: then the first counts again, and so does the resource.
+func (m *storeModel) wait(*rapid.T) {
+	before := make([]int, len(m.pools))
+	for i := range m.pools {
+		before[i] = m.counting(i)
+	}
+	m.now = m.now.Add(time.Minute)
+	for i, p := range m.pools {
+		twice := false
+		for k, l := range p.Record.Leases {
+			twice = twice || k > 0 && l.Resource == p.Record.Leases[k-1].Resource
+		}
+		n := m.counting(i)
+		if n > before[i] && !(twice && n <= before[i]+p.QuarantineAllowance.Value()) {
+			m.t.Fatalf("%d count in %s, and %d after a while", before[i], p.Key, n)
+		}
+		m.ceiling[i] = max(m.ceiling[i], n)
+	}
+}
+
+// breaks makes a resource unavailable, or available again, wherever it is a member.
+func (m *storeModel) breaks(*rapid.T) {
+	i := rapid.IntRange(0, 5).Draw(m.t, "breaks")
+	id := fmt.Sprint("n", i)
+	for _, pool := range m.needs(i) {
+		p := &m.pools[pool]
+		if down := slices.DeleteFunc(slices.Clone(p.Unavailable), func(x string) bool { return x == id }); len(down) < len(p.Unavailable) {
+			p.Unavailable = down
+		} else {
+			p.Unavailable = append(down, id)
+		}
 	}
 }
 
@@ -108,7 +216,7 @@ func (m *storeModel) read(*rapid.T) {
 func (m *storeModel) act(*rapid.T) {
 	p := m.planner()
 	some := subset(m.t, p.plan.Admitted)
-	records, err := Apply(p.snapshot, p.candidates, some, epoch)
+	records, err := Apply(p.snapshot, p.candidates, some, m.now)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -123,9 +231,10 @@ func (m *storeModel) act(*rapid.T) {
 		if !m.save(pool, r) {
 			return // what was claimed before stays: it over-counts, and is found again
 		}
-		held := 0 // came in above the limit, as they may
+		held := 0 // came in above the limit, as they may: holders that are at work, and who is down there already
+		reference := newReference(p.snapshot, m.now)
 		for _, a := range some {
-			if a.Reason != SlotFree || disrupted(p.snapshot, p.candidates[a.Candidate].Resource) {
+			if c := p.candidates[a.Candidate]; !c.Begins && reference.holds(c) || reference.downIn(pool, c.Resource) {
 				held++
 			}
 		}
@@ -193,16 +302,26 @@ func (m *storeModel) check(t *rapid.T) {
 
 func propStore(tally testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
-		m := &storeModel{t: t, tally: tally}
+		m := &storeModel{t: t, now: epoch, tally: tally}
+		keys := rapid.IntRange(0, 2).Draw(t, "keys")
 		for i := range 3 {
 			key := fmt.Sprint("p", i)
-			m.pools = append(m.pools, Pool{Key: key, Limit: Count(rapid.IntRange(1, 3).Draw(t, "limit")), Total: 6, Record: NewRecord(key), Strict: rapid.Bool().Draw(t, "strict")})
+			p := Pool{
+				Key: key, Limit: Count(rapid.IntRange(1, 3).Draw(t, "limit")), Total: 6, Record: NewRecord(key), Strict: rapid.Bool().Draw(t, "strict"),
+				StuckAfter: time.Duration(rapid.IntRange(0, 2).Draw(t, "stuck after")) * time.Minute, OnStuck: rapid.SampledFrom([]OnStuck{Hold, Quarantine}).Draw(t, "on stuck"),
+				QuarantineAllowance: Count(rapid.IntRange(0, 1).Draw(t, "allowance")),
+			}
+			if i > 0 && keys > 0 { // a resource may need both
+				p.Family, p.MaxActiveKeys = "f", keys
+			}
+			m.pools = append(m.pools, p)
 			m.ceiling = append(m.ceiling, 0)
 			m.issued = append(m.issued, map[uint64]Holder{})
 			m.gone = append(m.gone, map[uint64]Holder{})
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"read": m.read, "read again": m.read, "act": m.act, "act again": m.act, "end": m.end, "ghost": m.ghost, "resize": m.resize, "": m.check,
+			"read": m.read, "read again": m.read, "act": m.act, "act again": m.act, "end": m.end, "ghost": m.ghost, "resize": m.resize,
+			"wait": m.wait, "quarantine": m.quarantine, "progress": m.progress, "breaks": m.breaks, "": m.check,
 		})
 	}
 }
@@ -210,5 +329,6 @@ func propStore(tally testseed.Tally) func(*rapid.T) {
 // TestI9AndI10 runs planners with snapshots of any age over one store.
 func TestI9AndI10(t *testing.T) {
 	seen := testseed.Tally{}
-	seen.Check(t, propStore(seen), "claimed", "conflict", "crash", "ended", "fenced", "resized", "above")
+	seen.Check(t, propStore(seen), "claimed", "conflict", "crash", "ended", "fenced", "resized", "above", "stuck", "quarantined", "recovered",
+		string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotPaused), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown))
 }
