@@ -156,13 +156,20 @@ func (p *Plan) again(records []concurrency.Record, own []bool, candidates []conc
 			if held && p.Now.Add(1).After(seen) {
 				seen = p.Now.Add(1)
 			}
-			if !records[k].Leases[at].ProgressAt.Before(seen) {
+			stuck := records[k].Leases[at].Reason == reasonStuck // by a job that has vanished: the start is progress
+			if !records[k].Leases[at].ProgressAt.Before(seen) && !stuck {
 				continue
 			}
 			if !own[k] {
 				records[k].Leases, own[k] = slices.Clone(records[k].Leases), true
 			}
-			records[k].Leases[at].ProgressAt = seen
+			lease := &records[k].Leases[at]
+			if lease.ProgressAt.Before(seen) {
+				lease.ProgressAt = seen
+			}
+			if stuck {
+				lease.State, lease.Reason = concurrency.Active, ""
+			}
 		}
 	}
 }

@@ -94,7 +94,8 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 				own = w.outlived(lease.Holder)
 			}
 			idle = !running && (single || closed)
-			if lease.Reason == reasonStuck && became.ProgressAt.After(lease.ProgressAt) {
+			// An end is progress also if nobody says when it was: then nothing is stuck any more.
+			if lease.Reason == reasonStuck && (became.ProgressAt.After(lease.ProgressAt) || used && !running) {
 				became.State, became.Reason = concurrency.Active, ""
 			}
 		}

@@ -400,6 +400,44 @@ func TestQuarantineOutlived(t *testing.T) {
 	}
 }
 
+// TestStuckAndStartedAgain: the job of r1 is stuck, its lease is forgiven, and r2 has its place. Then that job ends, and r1 is at work again under its lease: that
+// counts, so r3 waits when r2 is done.
+func TestStuckAndStartedAgain(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":60,"onStuck":"quarantine","quarantineAllowance":1}},{"id":"R","retry":{"maxRetries":2}}`))
+	for _, row := range []struct {
+		why   string
+		end   func(*rollout.Target)
+		lease string // of r1 before the second start
+	}{
+		{"it has failed", func(x *rollout.Target) { x.Jobs[0].Status, x.Jobs[0].CompletedAt = rollout.JobFailure, minute(3) }, "active"},
+		{"it has failed, nobody knows when: an end is progress", func(x *rollout.Target) { x.Jobs[0].Status = rollout.JobFailure }, "active"},
+		{"it has vanished, which proves nothing: the start is progress", func(x *rollout.Target) { x.Jobs = nil }, "quarantined"},
+	} {
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+		carryOut(t, &s, mustPlan(t, set, s, minute(2)), minute(2), rollout.JobInProgress)
+		if got := leases(s.State); !slices.Equal(got, []string{"P r1 quarantined", "P r2 active"}) {
+			t.Fatalf("holds %q", got)
+		}
+		s.Targets[0].Jobs = slices.Clone(s.Targets[0].Jobs)
+		row.end(&s.Targets[0])
+		plan := mustPlan(t, set, s, minute(3))
+		if got := leases(plan.State); !slices.Equal(started(plan), []string{"r1/a@v2"}) || got[0] != "P r1 "+row.lease {
+			t.Errorf("%s: starts %q, holds %q", row.why, started(plan), got)
+			continue
+		}
+		carryOut(t, &s, plan, minute(3), rollout.JobInProgress)
+		x := &s.Targets[1]
+		x.Jobs = slices.Clone(x.Jobs)
+		x.Jobs[0].Status, x.Jobs[0].CompletedAt = rollout.JobSuccessful, minute(3)
+		plan = mustPlan(t, set, s, minute(3))
+		if got := leases(plan.State); len(plan.Start) > 0 || !slices.Equal(got, []string{"P r1 active"}) || plan.Pools[0].Active != 1 {
+			t.Errorf("%s: then starts %q, holds %q", row.why, started(plan), got)
+		}
+	}
+}
+
 // TestAbandonedLease: an operator gives an execution up; its slot is quarantined and still counts, and a record of a pool that no rule has any
 // more is kept with it.
 func TestAbandonedLease(t *testing.T) {
