@@ -30,9 +30,9 @@
 //
 //  1. Observe: read the stored state, of it the pools first, and then the entities and the jobs. A stale read is harmless, half a read is not.
 //  2. Plan.
-//  3. Commit the starts that will be carried out, any subset of them, and save the state by compare-and-swap: as a whole, or record by record,
-//     first groups and rollouts, then executions that ended, then leases (those of a rule with maxActiveKeys before the record under the rule's own key), then the other
-//     executions. If a save conflicts, begin again at 1.
+//  3. Commit the starts that will be carried out, any subset of them, and save the state by compare-and-swap: as a whole, or record by record in this
+//     order: groups and rollouts, executions that ended, pools, the other executions. Of a rule with maxActiveKeys, the record under the rule's own key
+//     comes after its pools. If a save conflicts, begin again at 1.
 //  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries the same id. One that comes late may be of an older
 //     version than what others have deployed meanwhile, so a host with several planners creates the job only if no job has come to the target
 //     that Observe did not see, and else begins again at 1.

@@ -88,8 +88,9 @@ type Target struct {
 	// Current is the version last deployed successfully, empty if there is none.
 	Current string
 	// OutdatedAt is the instant since which the target needs a new run of the same version, for example because its variables changed;
-	// zero: it does not. An instant after the close of the latest group opens the next one. An earlier instant opens none: where the latest group has begun,
-	// the target waits for the next one. A host that never sets it lets such changes bypass the bracket.
+	// zero: it does not. An instant after the close of the latest group opens the next one. An earlier instant opens none: the latest group takes the
+	// target along, or if it has already begun on the resource, the target waits for the next group. If a host never sets it, such changes bypass
+	// the bracket.
 	OutdatedAt time.Time
 	// OutOfScope are the ids of versions that are not meant for this target.
 	OutOfScope []string

@@ -23,10 +23,11 @@ type GroupRecord struct {
 	Environment string `json:"environment"`
 	// Number is the number of the latest group, collecting ones included; 0 before the first.
 	Number int `json:"number"`
-	// Marks is the greatest version that a closed group locked, per main member. Only greater versions are new, with three exceptions: once a rule is
-	// back, those that its latest group locked if that was cancelled with the rule; those that the latest group should have locked and did not, because
-	// the planner that closed it had not read them; and, for a target with versions out of scope, those that are newer than what the latest group locked
-	// for it.
+	// Marks is the greatest version that a closed group locked, per main member. Only greater versions are new, with three exceptions:
+	//
+	//   - after a rule was deleted and is back, the versions of its latest group, if that was cancelled with the rule;
+	//   - the versions that the latest group should have locked and did not, because the planner that closed it had not read them;
+	//   - for a target with versions out of scope, those that are newer than what the latest group locked for it.
 	Marks map[string]VersionMark `json:"marks"`
 	// Collecting is the group whose window is open, nil if there is none.
 	Collecting *Collecting `json:"collecting,omitempty"`

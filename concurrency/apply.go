@@ -14,8 +14,8 @@ import (
 // The host writes each record under the condition that the stored one is still at its Revision: all in one transaction, or in the
 // order given, releasing what was written when a later one is refused with [ErrConflict]. Only then it dispatches. A
 // host that is cut off in between has claimed too much, never too little: the next plan finds the holders, or
-// [Record.Orphans] lists them. Without a transaction that has a price where pools overlap: who got the lease of one pool is a holder, and is
-// admitted to the others even if their places have gone to somebody else meanwhile, unless the candidate says that it only begins.
+// [Record.Orphans] lists them. Where pools overlap, use a transaction, or set Begins in the next plan's [Candidate]: whoever got the lease of one pool
+// is a holder, and would otherwise be admitted to the other pools even if their places have gone to somebody else meanwhile.
 func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now time.Time) ([]Record, error) {
 	added := make([][]Lease, len(snapshot.Pools))
 	for _, s := range starts {

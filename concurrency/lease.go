@@ -62,9 +62,9 @@ type Record struct {
 	NextToken uint64 `json:"nextToken"`
 	// Leases are in ascending order of (resource, group), one per holder.
 	Leases []Lease `json:"leases"`
-	// Confirmed are, in the record under the key of a Family, the leases of its pools that somebody began under, in ascending order. Whoever begins adds its
-	// own after the records of the pools, and dispatches only then: who holds a lease that is not listed came no further than to claim it. Nil: nobody keeps
-	// the list, and it says nothing.
+	// Confirmed is used in the record under the key of a Family only. It lists, in ascending order, the leases of the family's pools under which something
+	// was dispatched, or is about to be: the host claims its leases in the pools, adds them here, and dispatches only then. So a lease that is not
+	// listed was claimed and never used. Nil: nobody keeps the list, and it says nothing.
 	Confirmed []Confirmation `json:"confirmed,omitzero"`
 }
 

@@ -13,9 +13,9 @@ import (
 // Rule is the policy rule resourceConcurrency of the bracket RFC: at most so many members of a group of resources may be
 // disrupted at once. Members are the resources that GroupSelector matches; the caller evaluates it.
 //
-// Leases are filed under the key of the pool, which is the rule's id, or SharedPool: see [Rule.PoolKey]. While planners are at work with two revisions of a
-// rule that call the pool by different names, each of the two pools keeps the limit by itself, so together they may let twice as many in. To
-// change a limit without that, keep the name; to change the name, let one revision go to rest before the other begins.
+// Leases are filed under the key of the pool, which is the rule's id, or SharedPool: see [Rule.PoolKey]. A rule under another name has another pool:
+// while planners work with both names, each pool keeps the limit by itself, and together they may let twice as many in. So keep the name when you
+// change a limit, and when you change the name, let the old leases end first.
 type Rule struct {
 	// GroupSelector is an expression over a resource. It is required; this package never compiles it.
 	GroupSelector string `json:"groupSelector"`
@@ -33,9 +33,9 @@ type Rule struct {
 	// own with this limit. Resources without it share one pool, whose value is empty. Empty: one pool for all members.
 	GroupBy string `json:"groupBy,omitempty"`
 	// MaxActiveKeys is how many values of GroupBy may have an active member at once: a count of at least 1. Unset: any number.
-	// A member that is merely unavailable makes its value active, too: a broken node in another zone keeps new starts within that zone. A lease that was claimed
-	// and under which nobody began does not. The record under the rule's own key tells them apart, see [Record]: whoever begins lists its leases there, after
-	// the records of the pools and before it dispatches.
+	// A member that is merely unavailable makes its value active, too: while one node of a zone is broken, new starts stay within that zone. A lease
+	// that was claimed and under which nothing was dispatched does not. To tell the two apart, whoever dispatches first lists its leases in the
+	// record under the rule's own key, after it wrote the records of the pools: see Confirmed in [Record].
 	MaxActiveKeys Limit `json:"maxActiveKeys,omitzero"`
 	// SharedPool names a pool that all rules with this name share: members are united, leases counted together. Empty: the
 	// rule has a pool of its own. The name must not be the id of a rule without one, since both make the key.

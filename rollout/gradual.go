@@ -8,9 +8,9 @@ import (
 )
 
 // RolloutRecord is what a rollout keeps from its first plan on, so that nothing which happens later moves a target that has its place:
-// when it started and how many it then counted. One record exists per rule and version, or per rule and bracket group; where the group's targets are
-// ranked on their own, per deployment, and per version for those that it has locked besides the newest. It is dropped once the snapshot no longer holds the
-// version, or the state the group.
+// when it started and how many it then counted. Outside brackets there is one record per rule and version. In a bracket there is one per rule and
+// group; if the group's targets are ranked on their own, one per deployment, and a further one for each older version that the group has locked. A
+// record is dropped once the snapshot no longer holds the version, or the state the group.
 type RolloutRecord struct {
 	Schema      int       `json:"schema"` // 1
 	Rule        string    `json:"rule"`

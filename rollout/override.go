@@ -15,9 +15,10 @@ import (
 // What it does depends on the rule:
 //
 //   - A deployment window that allows counts as open, so other allowing windows of the policy are not in the way either.
-//   - A concurrency rule lets the target start although the pool is full; its lease counts all the same. Once that start is seen at work its resource is
-//     down, so others may start there as well, and nowhere else; but with maxActiveKeys its whole value is active, up to the limit of its pool. A start that was saved and not dispatched leaves a lease that lets in no other version
-//     without an override, nor this one after ExpiresAt: they wait for room in the pool, and the lease is one of [Plan.Orphans].
+//   - A concurrency rule lets the target start although the pool is full; its lease counts all the same. Once its job is seen, its resource is down,
+//     and other targets may start on that resource without a further place. With maxActiveKeys its value is active, so that others with this value may
+//     start, up to the limit of their pool. If the start was saved and never dispatched, its lease is one of [Plan.Orphans] and lets nobody else in:
+//     without an active override every version, this one included, waits for room in the pool.
 //   - A retry rule forgets the attempts before CreatedAt.
 //   - For a bracket rule it has no effect and is a diagnostic: letting a member out of its bracket would drain the resource once more.
 type Override struct {

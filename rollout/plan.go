@@ -89,9 +89,9 @@ type Keep struct {
 	Started int `json:"started"` // targets with a job in progress
 }
 
-// Pool describes a pool: Active after the starts of the plan, all else before them. Two pools are two limits, also where one is the other one under its new name:
-// while planners work with both revisions of a policy that renames a rule, what the two let in adds up. With MaxActiveKeys a pool that has no
-// holder is active as well if a member is unavailable.
+// Pool describes a pool: Active after the starts of the plan, all else before them. A rule under a new name has a new pool: while planners work with both
+// names, each pool keeps its limit by itself, and what the two let in adds up. With MaxActiveKeys a pool without holders is active as well if a member
+// is unavailable.
 type Pool struct {
 	Key         string               `json:"key"`
 	Active      int                  `json:"active"` // distinct members that are being disrupted

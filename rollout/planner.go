@@ -19,7 +19,7 @@ type Planner struct {
 	Policies   *PolicySet             // required
 	Store      bracket.Store          // required
 	Clock      clock.Clock            // required; usually [clock.System]
-	JobCounter concurrency.JobCounter // nil: leases, open executions and the active jobs of the targets count, which are all if every job comes from a plan
+	JobCounter concurrency.JobCounter // nil if every job comes from a plan: then leases, open executions and the active jobs of the targets are all that counts
 
 	// Recorder, unless nil, is handed every plan that was saved, before it is returned: for a decision log. It must not change the recording, which
 	// shares its memory with the plan and the host's snapshot, and must not keep it: it encodes what it wants to keep. Policies are left out.
@@ -32,8 +32,8 @@ const attemptsPerPlan = 3
 // Plan reads the stored state, plans, commits all starts, saves what changed, and returns the plan; its starts are then to be dispatched,
 // create-if-absent by their run ids. The State and Active of the snapshot are ignored and replaced.
 //
-// The snapshot is older than the state, and after a conflict by so much more. That exceeds no limit as far as jobs go: one that is over by now keeps its
-// place until it is seen to be over, and opens none to others. What the snapshot lists as unavailable is believed.
+// The snapshot is older than the state that Plan reads, and after a conflict still older. No limit is exceeded by that: a job that has ended meanwhile
+// keeps its place until a snapshot shows its end, and lets nobody else in. Only Unavailable is believed as it is.
 //
 // If another planner saved first it reads and plans again, at most three times in all, and then returns [bracket.ErrConflict]. Any other error of
 // the store or the counter is returned at once. With an error there is no plan and nothing may be dispatched; what was saved by then is

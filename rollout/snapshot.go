@@ -30,9 +30,9 @@ type Snapshot struct {
 	// against the limits of their pools, and they may themselves be repaired without taking a further place, however full the pools are.
 	Unavailable []string `json:"unavailable,omitempty"`
 
-	// Active lists, per pool key, who else is being disrupted: by jobs of the host that are on no target. They count besides the leases of State, open
-	// executions, and the active jobs of Targets in the pools that these would need to start. Read them after the pools of State: whoever counts as down lets
-	// others start on the same resource without a further place, so a job that is over by then would let in one too many.
+	// Active lists, per pool key, who else is being disrupted: by jobs of the host that are on no target. They count in addition to the leases of State, to
+	// open executions, and to the active jobs of Targets, which count in the pools that these targets need. Read Active after the pools of State, never
+	// before: on a resource that is down others start without a further place, so a job that has ended by then would let in one too many.
 	Active map[string][]concurrency.Holder `json:"active,omitempty"`
 
 	// DeletedResources lists the ids of resources that are proved gone: what they held is released, and where they are still listed, they and the targets on

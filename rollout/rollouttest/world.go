@@ -29,8 +29,8 @@ type World struct {
 	// Start is the instant of the first plan. Zero: when the oldest version was created.
 	Start time.Time
 
-	// End is the instant after which nothing is done any more. Zero: the world goes on until nothing can happen in it. Windows that open and close for
-	// nobody but targets that wait for an approval, an operator or another event which never comes are nothing.
+	// End is the instant after which nothing is done any more. Zero: the world goes on until nothing can happen in it. Windows go on opening and closing for
+	// ever; they do not count if all who wait for them also wait for an event that never comes, such as an approval or an operator.
 	End time.Time
 
 	// Changes are everything else that happens, in any order; those of one instant happen in the order of the list.
