@@ -313,7 +313,7 @@ func lintRows() []lintRow {
 	all := func(d time.Duration) rollout.LintOptions {
 		return rollout.LintOptions{Durations: map[string]time.Duration{"web": d, "db": d, "cache": d}}
 	}
-	curve := func(seconds int, more string) string {
+	curve := func(seconds int64, more string) string {
 		return fmt.Sprintf(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":%d%s}}`, seconds, more)
 	}
 	cooldown := func(seconds int) string {
