@@ -7,7 +7,7 @@ import (
 // Rule is the `deploymentBracket` rule of a policy, with the JSON names of the RFC. Absent fields have the defaults that
 // [Rule.WithDefaults] writes out. The zero value is not valid: a selector and a window are required.
 //
-// Expressions are texts here. The caller compiles DeploymentSelector and MemberRoles, and hands their result to [Step] as [Member]s.
+// Expressions are texts here. The caller compiles DeploymentSelector and MemberRoles, and hands the result to [Step], as a list of [Member].
 type Rule struct {
 	// DeploymentSelector is the CEL expression over deployments that selects the members. Required.
 	DeploymentSelector string `json:"deploymentSelector"`

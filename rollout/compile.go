@@ -32,7 +32,8 @@ type Matcher = interface {
 	}) (bool, error)
 }
 
-// Compiler compiles expressions; *selector.Env is one, over its default variables.
+// Compiler compiles expressions; a *selector.Env of selector.DefaultSchema is one. Nothing here has further variables: an expression that reads one of
+// a larger schema is refused.
 type Compiler interface {
 	Matcher(expression string) (Matcher, error)
 }
@@ -274,8 +275,11 @@ func (c *compilation) expression(path, text string, places ...string) Matcher {
 		return nil
 	}
 	if reader, ok := matcher.(interface{ Variables() []string }); ok {
+		everything := bound{new(Resource), new(Environment), new(Deployment), new(Version)}
 		for _, name := range reader.Variables() {
-			if !slices.ContainsFunc(places, func(place string) bool { return strings.HasPrefix(name, place) }) {
+			if _, known := everything.Lookup(name); !known { // of a larger schema: it would fail on every target
+				c.add(path, CodeExpression, name, "is no variable of a policy: keep the value in metadata, as in resource.metadata['zone']")
+			} else if !slices.ContainsFunc(places, func(place string) bool { return strings.HasPrefix(name, place) }) {
 				c.add(path, CodeExpression, name, "is not known here: use %s*", strings.Join(places, "*, "))
 			}
 		}

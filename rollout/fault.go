@@ -11,7 +11,7 @@ import (
 // FieldError is one fault of a policy, a version, a snapshot or a recording. Nothing is planned on any of them while there is one. Where all
 // faults are reported they are joined: errors.As finds the first.
 type FieldError struct {
-	Path  string `json:"path"`            // the field, such as rules[2].resourceConcurrency.limitValue or targets[17].resource, of several policies after [1]; empty if it is the value itself
+	Path  string `json:"path"`            // the field, such as rules[2].resourceConcurrency.limitValue, with several policies [1].rules[2] and so on, or targets[17].resource; empty if it is the value itself
 	Code  Code   `json:"code"`            // what kind of fault it is
 	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the place itself is the fault, or an expression
 	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change

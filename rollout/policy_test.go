@@ -275,3 +275,19 @@ func TestFaultsThatFollow(t *testing.T) {
 		}
 	}
 }
+
+// TestLargerSchema: a variable that the host's schema adds is nothing that a policy can ask. It is refused, for no target would ever have a value for it.
+func TestLargerSchema(t *testing.T) {
+	env, err := selector.NewEnv(append(selector.DefaultSchema(), selector.Variable{Name: "resource.zone", Type: selector.String}), selector.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rollout.Load([]byte(policy(`{"resourceConcurrency":{"groupSelector":"resource.kind == 'Node'","limit":1}}`)), env); err != nil {
+		t.Errorf("what the schema adds is not in the way of the rest: %v", err)
+	}
+	_, err = rollout.Load([]byte(policy(`{"resourceConcurrency":{"groupSelector":"resource.zone == 'a'","limit":1}}`)), env)
+	var fault *rollout.FieldError
+	if !errors.As(err, &fault) || fault.Code != rollout.CodeExpression || fault.Value != `"resource.zone"` || !strings.Contains(fault.Hint, "resource.metadata['zone']") {
+		t.Errorf("got %v", err)
+	}
+}

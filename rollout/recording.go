@@ -58,7 +58,7 @@ func (r *Recording) validate() error {
 // Every recording stands for itself: what other policies would have started or held back earlier is not carried over to the next one of a
 // log. To see a whole rollout under other policies, let package rollouttest run it.
 //
-// The error is one of [PolicySet.Plan], or *[FieldError]s about a recording of another schema or without an instant.
+// The error is one of [PolicySet.Plan], or joins a *[FieldError] per fault of the recording: another schema, no instant.
 func (s *PolicySet) Replay(r Recording) (Plan, []Change, error) {
 	if err := r.validate(); err != nil {
 		return Plan{}, nil, fmt.Errorf("rollout: recording: %w", err)

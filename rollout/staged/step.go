@@ -32,8 +32,8 @@ type Result struct {
 }
 
 // Step returns the run after an input at a time. A step goes as far as it can. The argument is unchanged, and so is the run if there is
-// an error: [ErrNoRun], or *[FieldError]s for a state that cannot follow the present one, values that do not exist, and a
-// time outside the years 1678 to 2261. A time before that of the last step counts as that. A run in a terminal phase is returned as it
+// an error: [ErrNoRun], or a *[FieldError] per fault of the input, joined: a state that cannot follow the present one, a value that does
+// not exist, a time outside the years 1678 to 2261. A time before that of the last step counts as that. A run in a terminal phase is returned as it
 // is, whatever the input.
 //
 // Whatever an input says about targets, stages or approvals that the run does not have, or not any more, is no error: it is ignored and
