@@ -145,7 +145,7 @@ func (w *work) admit() error {
 		return err
 	}
 	w.wake(result.Next)
-	w.starts(result, counted)
+	w.starts(result)
 	w.refused(asked, result, counted)
 	slices.SortFunc(w.unslotted, func(a, b unslotted) int { return cmp.Compare(a.target, b.target) })
 	w.pools(result)
@@ -337,14 +337,14 @@ func (w *work) forced(c *candidate, pool int32) bool {
 }
 
 // starts lists who is admitted, in turn. The texts are filled in by the order of the targets, which lie far apart in any other.
-func (w *work) starts(result concurrency.Result, counted map[poolPlace]bool) {
+func (w *work) starts(result concurrency.Result) {
 	w.plan.Start = make([]Start, 0, len(result.Admitted))
 	claims := 0
 	for _, admitted := range result.Admitted {
 		claims += len(admitted.Claims)
 	}
 	slab := make([]Claim, 0, claims)
-	w.goPast(result, counted)
+	w.goPast(result)
 	pools := w.capacity.snapshot.Pools
 	for _, admitted := range result.Admitted {
 		c := &w.candidates[w.turns[admitted.Candidate]]

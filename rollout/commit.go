@@ -115,7 +115,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 		records[k], own[k] = record, true
 	}
 	p.again(records, own, candidates, admitted, chosen)
-	p.mark(records, candidates, admitted, chosen)
+	p.mark(records, own, candidates, admitted, chosen)
 	return p.activate(records, candidates, admitted), nil
 }
 

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -16,22 +17,63 @@ import (
 // reasonOverridden is why a lease was given beyond the limit.
 const reasonOverridden = "overridden"
 
-// goPast notes the places beyond a limit that the plan gives because an override says so.
-func (w *work) goPast(result concurrency.Result, counted map[poolPlace]bool) {
-	if len(counted) == 0 {
+// goPast notes the places that the plan gives because an override says so, and that nobody else had: beyond a limit, or in a pool that has no key but for that. A
+// place may be held all the same, by a lease that is marked or was never confirmed, or count for a job that may be over.
+func (w *work) goPast(result concurrency.Result) {
+	if len(w.overrides) == 0 {
 		return
 	}
-	overfull := w.overfull(result)
-	w.past = map[poolPlace]bool{}
-	for at := range counted {
-		if overfull[at.pool] != "" {
-			w.past[at] = true
+	pools := w.capacity.snapshot.Pools
+	keys := w.activeKeys(result)
+	var marked map[poolHolder]bool
+	for _, admitted := range result.Admitted {
+		c := &w.candidates[w.turns[admitted.Candidate]]
+		if !c.forced {
+			continue
+		}
+		if marked == nil {
+			marked = w.marked()
+		}
+		for _, claim := range admitted.Claims {
+			p, summary := &pools[claim.Pool], &result.Pools[claim.Pool]
+			full, locked := summary.Active > summary.Max, p.Family != "" && keys[p.Family] > p.MaxActiveKeys
+			if !full && !locked || !w.forced(c, claim.Pool) {
+				continue
+			}
+			had := func(but map[poolHolder]bool) bool {
+				return slices.Contains(w.inUseBesides(claim.Pool, but), poolPlace{claim.Pool, c.resource})
+			}
+			past := full && !had(marked)
+			if !past && locked {
+				but := maps.Clone(marked)
+				for _, holder := range p.Keyless {
+					but[poolHolder{p.Key, holder}] = true
+				}
+				past = !had(but)
+			}
+			if past {
+				if w.past == nil {
+					w.past = map[poolPlace]bool{}
+				}
+				w.past[poolPlace{claim.Pool, c.resource}] = true
+			}
 		}
 	}
 }
 
-// mark marks the new leases of forced starts in the places that the plan noted.
-func (p *Plan) mark(records []concurrency.Record, candidates []concurrency.Candidate, admitted []concurrency.Admitted, starts []*Start) {
+// marked are the holders of leases that an override gave and that nobody is seen to use.
+func (w *work) marked() map[poolHolder]bool {
+	marked := map[poolHolder]bool{}
+	for _, lease := range w.idle {
+		if !lease.used && lease.Reason == reasonOverridden {
+			marked[poolHolder{lease.Pool, lease.Holder}] = true
+		}
+	}
+	return marked
+}
+
+// mark marks the leases of forced starts in the places that the plan noted.
+func (p *Plan) mark(records []concurrency.Record, own []bool, candidates []concurrency.Candidate, admitted []concurrency.Admitted, starts []*Start) {
 	if len(p.work.past) == 0 {
 		return
 	}
@@ -39,11 +81,13 @@ func (p *Plan) mark(records []concurrency.Record, candidates []concurrency.Candi
 		holder := concurrency.Holder{Resource: candidates[start.Candidate].Resource, Group: candidates[start.Candidate].Group}
 		for _, claim := range start.Claims {
 			k := claim.Pool
-			place := poolPlace{p.work.capacity.keys[records[k].Key], holder.Resource} // nobody had a lease there
-			if starts[n].Reason != ReasonOverridden || !p.work.past[place] {
+			if starts[n].Reason != ReasonOverridden || !p.work.past[poolPlace{p.work.capacity.keys[records[k].Key], holder.Resource}] {
 				continue
 			}
-			for at := range records[k].Leases { // they belong to this call, since one of them is new
+			if !own[k] {
+				records[k].Leases, own[k] = slices.Clone(records[k].Leases), true
+			}
+			for at := range records[k].Leases {
 				if lease := &records[k].Leases[at]; lease.Holder == holder {
 					lease.Reason = reasonOverridden
 				}

@@ -311,6 +311,80 @@ func TestForcedKey(t *testing.T) {
 	}
 }
 
+// TestForcedWhereSomebodyWas: r1 is at work, and v2 is let past the limit on r2, where the place seems to be taken already. It is saved, and not dispatched. Nobody
+// begins under that lease without an override of its own: what had the place gave it to nobody.
+func TestForcedWhereSomebodyWas(t *testing.T) {
+	t.Parallel()
+	const (
+		limit = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`
+		keys  = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`
+	)
+	claim := func(deployment string) func(*testing.T, *rollout.Snapshot) {
+		return func(t *testing.T, s *rollout.Snapshot) { // a planner has claimed and stopped before the record of the family
+			k := slices.IndexFunc(s.State.Pools, func(r concurrency.Record) bool { return r.Key == "P/r2" })
+			record, err := s.State.Pools[k].Claim(concurrency.Claim{Token: 1}, concurrency.Holder{Resource: "r2", Group: "target/prod/" + deployment}, t0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.State.Pools = slices.Clone(s.State.Pools)
+			s.State.Pools[k] = record
+		}
+	}
+	for _, row := range []struct {
+		why, rules    string
+		before, after func(*testing.T, *rollout.Snapshot)
+		waits         []string
+	}{
+		{"its own claim, which was never confirmed, has no key", keys, claim("a"), nil, []string{"r1/a@v3: target_busy", "r2/a@v3: slot_keys_full"}},
+		{"nor has that of another target", keys, claim("b"), nil, []string{"r1/a@v3: target_busy", "r2/a@v3: slot_keys_full"}},
+		{"a job that was seen there is over", limit,
+			func(_ *testing.T, s *rollout.Snapshot) {
+				s.Targets[3].Jobs = []rollout.Job{{Run: "by hand", Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
+			},
+			func(_ *testing.T, s *rollout.Snapshot) { s.Targets[3].Jobs = nil }, []string{"r1/a@v3: target_busy", "r2/a@v3: slot_full"}},
+		{"another target was let past, and has not begun either", limit,
+			func(t *testing.T, s *rollout.Snapshot) {
+				s.Versions = append(slices.Clip(s.Versions), rollout.Version{ID: "w", Tag: "w", Deployment: "b", Status: rollout.VersionReady, CreatedAt: t0})
+				s.Targets[1].Current = "w" // on r1 nobody wants it
+				s.Overrides = []rollout.Override{override("P", only("r2"), func(o *rollout.Override) { o.Version = "w" })}
+				plan := mustPlan(t, compile(t, policy(limit)), *s, minute(1))
+				if got := started(plan); !slices.Equal(got, []string{"r2/b@w"}) {
+					t.Fatalf("starts %q", got)
+				}
+				var err error
+				if s.State, err = plan.Commit(plan.Start, minute(1)); err != nil {
+					t.Fatal(err)
+				}
+			}, nil, []string{"r1/a@v3: target_busy", "r2/a@v3: slot_full", "r2/b@w: slot_full"}},
+	} {
+		set := compile(t, policy(row.rules))
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
+		for k := range s.Resources {
+			s.Resources[k].Metadata = map[string]string{"zone": s.Resources[k].ID}
+		}
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+		row.before(t, &s)
+		s.Overrides = []rollout.Override{override("P", only("r2"))}
+		plan := mustPlan(t, set, s, minute(2))
+		if got := started(plan); !slices.Equal(got, []string{"r2/a@v2"}) || plan.Start[0].Reason != rollout.ReasonOverridden {
+			t.Fatalf("%s: starts %q", row.why, got)
+		}
+		var err error
+		if s.State, err = plan.Commit(plan.Start, minute(2)); err != nil {
+			t.Fatal(err)
+		}
+		if row.after != nil {
+			row.after(t, &s)
+		}
+		s.Overrides = nil
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(2)})
+		plan = mustPlan(t, set, s, minute(3))
+		if len(plan.Start) > 0 || !slices.Equal(blockers(plan), row.waits) {
+			t.Errorf("%s: then starts %q, waits %q", row.why, started(plan), blockers(plan))
+		}
+	}
+}
+
 // TestForcedExecution: a bracket is let past the limit for one version, and its planner stops before it saves the execution. The lease is the group's; whoever
 // begins under it needs the override, too.
 func TestForcedExecution(t *testing.T) {
