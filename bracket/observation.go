@@ -14,8 +14,8 @@ type Observation struct {
 	// Members are the deployments that the rule selects now. Members without a target are left out of groups.
 	Members []Member
 	// Versions are the versions of the members, and of former members that a group or execution in the state still names. A version
-	// that is not listed is older than all listed ones and not eligible. An execution that begins without a version that its group has locked leaves
-	// that out for good: see Due.
+	// that is not listed is older than all listed ones and not eligible. If an execution begins while a version that its group has
+	// locked is missing here, it leaves that version out for good: see Due.
 	Versions []Version
 	// Targets are the release targets of those deployments in the environment; nil is none. A target that is not listed no longer exists.
 	Targets Targets

@@ -7,7 +7,8 @@ import (
 
 // Pool is what a limit covers, with everything that was observed of it. [Rule.Pool] makes one from a rule.
 type Pool struct {
-	Key      string
+	Key string
+	// Limit is how many members may be active at once: required, and 0 pauses the pool. Rounding applies to a percentage; unset is Ceil.
 	Limit    Limit
 	Rounding Rounding
 	// Total is the number of members now, the candidates' resources included. The greatest number of active members is min(Total,

@@ -50,9 +50,9 @@ type Snapshot struct {
 type Resource struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name,omitempty"`
-	Kind       string            `json:"kind,omitempty"`
-	Identifier string            `json:"identifier,omitempty"`
-	Version    string            `json:"version,omitempty"`
+	Kind       string            `json:"kind,omitempty"`       // such as Node
+	Identifier string            `json:"identifier,omitempty"` // in the system that it comes from
+	Version    string            `json:"version,omitempty"`    // of the resource itself or its kind, not of what is deployed to it
 	Metadata   map[string]string `json:"metadata,omitempty"`
 }
 

@@ -50,7 +50,8 @@ type Variable struct {
 	Type Type   `json:"type"`
 }
 
-// Schema is all that expressions may read. The order has no meaning. To declare more variables than [DefaultSchema] has, append them:
+// Schema is all that expressions may read. The order has no meaning. A host that matches by itself may declare more variables than [DefaultSchema]
+// has; package rollout knows no others:
 //
 //	schema := append(selector.DefaultSchema(), selector.Variable{Name: "resource.zone", Type: selector.String})
 type Schema []Variable
