@@ -104,3 +104,41 @@ func TestLongBatches(t *testing.T) {
 		t.Errorf("%d answers for %d who were refused: equal ones are not shared", tally["answers"], tally["refused"])
 	}
 }
+
+// TestSortedInputIsNotSortedAgain: candidates in the order of admission are taken as they are, in one run over them; of others only an order is made.
+func TestSortedInputIsNotSortedAgain(t *testing.T) {
+	pools := newScene(ten(Count(3)), Pool{Key: "zone", Limit: Count(2), Total: 5})
+	broken := newScene(ten(Count(3)), Pool{Key: "zone", Limit: Count(2), Total: 5}).unavailable("nodes", "n9")
+	candidate := func(rank int, resource, group string, needs ...int32) Candidate {
+		return Candidate{Resource: resource, Group: group, Rank: rank, Needs: needs}
+	}
+	begins := candidate(1, "n1", "a", 0)
+	begins.Begins = true
+	for _, row := range []struct {
+		why        string
+		scene      *scene
+		candidates []Candidate
+		once       bool // one run does it
+		sorted     bool
+	}{
+		{"by rank", pools, []Candidate{candidate(1, "n2", "g", 0), candidate(2, "n1", "g", 0)}, true, true},
+		{"by resource", pools, []Candidate{candidate(1, "n1", "g", 0), candidate(1, "n2", "a", 0)}, true, true},
+		{"by group", pools, []Candidate{candidate(1, "n1", "a", 0), candidate(1, "n1", "b", 0)}, true, true},
+		{"who begins comes last", pools, []Candidate{candidate(1, "n1", "a", 0), begins}, true, true},
+		{"the same again", pools, []Candidate{candidate(1, "n1", "a", 0), candidate(1, "n1", "a", 0)}, true, true},
+		{"somebody is down", broken, []Candidate{candidate(1, "n2", "g", 0), candidate(2, "n9", "g", 0, 1)}, true, true},
+		{"who needs nothing comes first, so they have to be counted", pools, []Candidate{candidate(1, "n2", "g", 0), candidate(2, "n1", "g")}, false, true},
+		{"not by rank", pools, []Candidate{candidate(2, "n1", "g", 0), candidate(1, "n2", "g", 0)}, false, false},
+		{"not by resource", pools, []Candidate{candidate(1, "n2", "a", 0), candidate(1, "n1", "g", 0)}, false, false},
+		{"somebody is down, and they are not", broken, []Candidate{candidate(2, "n1", "g", 0), candidate(1, "n9", "g", 0)}, false, false},
+	} {
+		b := newBatch(newLedger(row.scene.Snapshot, row.candidates, epoch), row.candidates)
+		if once := b.run(); once != row.once {
+			t.Errorf("%s: one run is enough: %v", row.why, once)
+		}
+		b = newBatch(newLedger(row.scene.Snapshot, row.candidates, epoch), row.candidates)
+		if b.prepare(); (b.order == nil) != row.sorted {
+			t.Errorf("%s: the order is %v", row.why, b.order)
+		}
+	}
+}
