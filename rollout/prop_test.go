@@ -1007,7 +1007,7 @@ func TestI15EveryWaitCanEnd(t *testing.T) {
 					t.Fatalf("%v waits until %v, next is %v", wait.TargetID, b.Until, w.plan.Next)
 				}
 				if fault := formFault(b); fault != "" {
-					t.Fatalf("%v waits for %+v: %s", wait.TargetID, b, fault)
+					t.Fatalf("%v waits for %+v: %s\n%v", wait.TargetID, b, fault, w)
 				}
 			}
 		}

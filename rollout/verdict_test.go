@@ -124,10 +124,10 @@ func forms() map[rollout.Reason]string {
 		"target_busy":                  "denied - job",
 		"version_unknown":              "denied - version",
 		"custom_invalid":               "denied - config",
-		"slot_full":                    "pending - slot",
+		"slot_full":                    "pending - slot|pending - orphan,slot",
 		"slot_paused":                  "pending - config",
-		"slot_keys_full":               "pending - slot",
-		"slot_reserved":                "pending - slot",
+		"slot_keys_full":               "pending - slot|pending - orphan,slot",
+		"slot_reserved":                "pending - slot|pending - orphan,slot",
 		"bracket_waits_for_members":    "pending - member|pending ! |pending ! member",
 		"bracket_failed_holding":       "pending - operator",
 		"bracket_queued":               "pending - execution_end",
@@ -152,7 +152,7 @@ func formFault(v rollout.Verdict) string {
 		needs := map[rollout.ConditionKind][]string{
 			rollout.OnApproval: {on.Version, on.Deployment, on.Environment}, rollout.OnDependency: {on.Deployment, on.Resource, on.Environment}, rollout.OnMember: {on.Group, on.Resource, on.Deployment},
 			rollout.OnExecutionEnd: {on.Rule, on.Resource}, rollout.OnGroupClose: {on.Rule, on.Environment}, rollout.OnSlot: {on.Pool}, rollout.OnVersion: {on.Deployment},
-			rollout.OnConfig: {on.Rule + on.Pool}, rollout.OnJob: {on.Deployment, on.Version + on.Resource}, rollout.OnOperator: {},
+			rollout.OnConfig: {on.Rule + on.Pool}, rollout.OnJob: {on.Deployment, on.Version + on.Resource}, rollout.OnOperator: {}, rollout.OnOrphan: {on.Pool},
 		}
 		if parts, known := needs[on.Kind]; !known || slices.Contains(parts, "") {
 			return "who waits for it cannot tell which " + string(on.Kind)
