@@ -37,7 +37,6 @@ type bracketWork struct {
 	plan        bracket.Plan
 	state       bracket.State
 
-	before      *bracket.GroupRecord // as it was read
 	ruleInForce bracket.Rule
 	observation bracket.Observation
 }
@@ -127,7 +126,7 @@ func (w *work) brackets(s *Snapshot) error {
 		return err
 	}
 	for _, b := range w.plan.brackets {
-		if b.state.Group.Number > 0 || b.state.Group != b.before {
+		if b.state.Group.Number > 0 {
 			w.plan.State.Brackets = append(w.plan.State.Brackets, b.state.Group)
 		}
 	}
@@ -189,7 +188,7 @@ func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracke
 	b.state = state // for what is asked before the step is done
 	kinds := w.kindsOf(b)
 	observation.Versions, observation.Targets = w.observed(b, kinds)
-	b.before, b.observation, b.ruleInForce = state.Group, observation, rule
+	b.observation, b.ruleInForce = observation, rule
 	w.plan.brackets = append(w.plan.brackets, b)
 	if err := w.decide(b, executions); err != nil {
 		return err

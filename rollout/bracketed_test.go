@@ -206,8 +206,10 @@ func TestApprovedThereLater(t *testing.T) {
 	const gold = `,{"name":"gold","selector":"resource.id == 'r2'","rules":[{"id":"g","anyApproval":{"minApprovals":1}}]}`
 	type step struct {
 		minute   int
-		approve  string                       // a deployment, on which v2 is approved at that minute
+		approve  string                       // deployments, on which v2 is approved at that minute
 		newer    string                       // the selector of a v3 of a, approved, which is there from then on
+		other    string                       // the selector of a v3 of b, likewise
+		older    string                       // the id of a version of a with which v2 has a newer one for r1: v2 sorts behind it
 		override *rollout.Override            // of the approval
 		status   map[string]rollout.JobStatus // of the jobs that start then; others succeed
 		end      string                       // a deployment of which the job on r2 succeeds then
@@ -218,89 +220,139 @@ func TestApprovedThereLater(t *testing.T) {
 		policies string
 		current  string // of a on r2; empty: v1
 		steps    []step
+		opened   int    // groups; 0: up to the last that began something
+		tried    string // a version with which a job by hand has failed on r2
 	}{
 		{"the group did not lock it, since it locked a newer one for the other resource before anybody might have it", fmt.Sprintf(members, `,{"id":"g","anyApproval":{"minApprovals":1}}`), "", []step{
 			{minute: 0, newer: "resource.id == 'r1'", want: []string{"r1/a@v3 1"}},
 			{minute: 10, approve: "a", want: []string{"r2/a@v2 2"}},
 			{minute: 20, approve: "b", want: []string{"r1/b@v2 3", "r2/b@v2 3"}},
 			{minute: 30},
-		}},
+		}, 0, ""},
+		{"the newer one has an id that sorts before it", fmt.Sprintf(members, `,{"id":"g","anyApproval":{"minApprovals":1}}`), "", []step{
+			{minute: 0, older: "v10", want: []string{"r1/a@v10 1"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2 2"}},
+			{minute: 20},
+		}, 0, ""},
+		{"a newer one is for the other resource, and approved here as well", fmt.Sprintf(members, "") + gold, "", []step{
+			{minute: 0, newer: "resource.id == 'r1'", approve: "b", want: []string{"r1/a@v3 1", "r1/b@v2 1", "r2/b@v2 1"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2 2"}},
+			{minute: 20},
+		}, 0, ""},
+		{"a group after that which locked it has not, since nobody might have it any more, and was not for this resource", fmt.Sprintf(members, `,{"id":"g","anyApproval":{"minApprovals":1}}`), "", []step{
+			{minute: 0, override: &rollout.Override{Resource: "r1", ExpiresAt: t0.Add(5 * time.Minute)}, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
+			{minute: 6, other: "resource.id == 'r1'", want: []string{"r1/b@v3 2"}},
+			{minute: 20, approve: "a", want: []string{"r2/a@v2 3"}},
+			{minute: 30},
+		}, 0, ""},
+		{"its turn in the execution has not come", fmt.Sprintf(members, `,{"id":"d","deploymentDependency":{"appliesTo":"deployment.name == 'a'","dependsOn":"deployment.name == 'b'"}}`) + gold, "", []step{
+			{minute: 0, status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r1/b@v2 1"}},
+			{minute: 20, approve: "a b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r2/b@v2 1"}},
+			{minute: 30},
+			{minute: 40, end: "b", want: []string{"r2/a@v2 1"}},
+			{minute: 50},
+		}, 0, ""},
 		{"one from the start", fmt.Sprintf(members, "") + gold, "", []step{
 			{minute: 0, approve: "b", want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
 			{minute: 10, approve: "a", want: []string{"r2/a@v2 2"}},
 			{minute: 20},
-		}},
+		}, 0, ""},
 		{"at one instant, but seen one after the other", fmt.Sprintf(members, "") + gold, "", []step{
 			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
 			{minute: 10, approve: "b", want: []string{"r2/b@v2 1"}},
 			{minute: 10, approve: "a", want: []string{"r2/a@v2 2"}},
 			{minute: 20},
-		}},
+		}, 0, ""},
 		{"while the execution that does without it still runs", fmt.Sprintf(members, "") + gold, "", []step{
 			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
 			{minute: 10, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r2/b@v2 1"}},
 			{minute: 20, approve: "a"},
 			{minute: 30, end: "b", want: []string{"r2/a@v2 2"}},
 			{minute: 40},
-		}},
+		}, 0, ""},
 		{"one after the other", fmt.Sprintf(members, "") + gold, "", []step{
 			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
 			{minute: 10, approve: "a", want: []string{"r2/a@v2 1"}},
 			{minute: 20, approve: "b", want: []string{"r2/b@v2 2"}},
 			{minute: 30},
-		}},
+		}, 0, ""},
 		{"what failed there in the first group is not begun again by the second", fmt.Sprintf(members, "") + gold, "", []step{
 			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
 			{minute: 10, approve: "a", status: map[string]rollout.JobStatus{"a": rollout.JobFailure}, want: []string{"r2/a@v2 1"}},
 			{minute: 20, approve: "b"},
-		}},
+		}, 2, ""},
+		{"it was tried before, by hand, and failed", fmt.Sprintf(members, "") + gold, "", []step{
+			{minute: 0, approve: "b", want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
+			{minute: 10, approve: "a"},
+		}, 0, "v2"},
+		{"another one was", fmt.Sprintf(members, "") + gold, "", []step{
+			{minute: 0, approve: "b", want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
+			{minute: 10, approve: "a", want: []string{"r2/a@v2 2"}},
+		}, 0, "v1"},
 		{"it had it before, by hand", fmt.Sprintf(members, "") + gold, "v2", []step{
 			{minute: 0, approve: "b", want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
 			{minute: 10, approve: "a"},
-		}},
+		}, 0, ""},
 		{"nobody knows what it has", fmt.Sprintf(members, "") + gold, "v0", []step{
 			{minute: 0, approve: "b", want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
 			{minute: 10, approve: "a"},
-		}},
+		}, 0, ""},
 		{"a newer one has failed there", fmt.Sprintf(strings.Replace(members, `{}`, `{},"onMemberFailure":"run_post"`, 1), "") + gold, "", []step{
 			{minute: 0, newer: "true", status: map[string]rollout.JobStatus{"a": rollout.JobFailure}, want: []string{"r1/a@v3 1", "r1/b@v2 1", "r2/a@v3 1"}},
 			{minute: 10, approve: "a"},
-		}},
+		}, 0, ""},
 		{"the execution that did without it has failed", fmt.Sprintf(strings.Replace(members, `{}`, `{},"onMemberFailure":"run_post"`, 1), "") + gold, "", []step{
 			{minute: 0, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobFailure}, want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
 			{minute: 10, approve: "a"},
-		}},
+		}, 0, ""},
 		{"it failed there before, in an execution that has ended", fmt.Sprintf(strings.Replace(members, `{}`, `{},"onMemberFailure":"run_post"`, 1), "") + gold, "", []step{
 			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
 			{minute: 10, approve: "a", status: map[string]rollout.JobStatus{"a": rollout.JobFailure}, want: []string{"r2/a@v2 1"}},
 			{minute: 20, approve: "b"},
-		}},
+		}, 0, ""},
 		{"the group that has locked it has not been there yet, and an earlier one has", fmt.Sprintf(members, `,{"id":"g","anyApproval":{"minApprovals":1}}`) + strings.Replace(gold, `"id":"g","anyApproval":{"minApprovals":1}`, `"id":"g2","anyApproval":{"minApprovals":2}`, 1), "", []step{
 			{minute: 0, approve: "b", want: []string{"r1/b@v2 1"}},
 			{minute: 10, approve: "b", want: []string{"r2/b@v2 1"}},
 			{minute: 20, approve: "a", want: []string{"r1/a@v2 2"}},
 			{minute: 30, approve: "a", want: []string{"r2/a@v2 2"}},
 			{minute: 40},
-		}},
+		}, 0, ""},
 		{"an override lets one in earlier and is over when the others are approved", fmt.Sprintf(members, `,{"id":"g","anyApproval":{"minApprovals":1}}`), "", []step{
 			{minute: 0, override: &rollout.Override{Resource: "r1", ExpiresAt: t0.Add(5 * time.Minute)}, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
 			{minute: 10, approve: "a", want: []string{"r2/a@v2 1"}},
 			{minute: 20, approve: "b", want: []string{"r2/b@v2 2"}},
-		}},
+		}, 0, ""},
 	} {
 		set := compile(t, "["+row.policies+"]")
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
 		if row.current != "" {
 			s.Targets[2].Current = row.current
 		}
+		if row.tried != "" {
+			s.Targets[2].Jobs = []rollout.Job{{Run: "by hand", Version: row.tried, Status: rollout.JobFailure, CreatedAt: minute(-2), CompletedAt: minute(-1)}}
+		}
+		last := 1 // the group that began something last
 		for k, step := range row.steps {
 			now := t0.Add(time.Duration(step.minute) * time.Minute)
-			if step.approve != "" {
-				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: step.approve, Environment: "prod", By: strconv.Itoa(k), Status: rollout.Approved, At: now})
+			for _, deployment := range strings.Fields(step.approve) {
+				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: deployment, Environment: "prod", By: strconv.Itoa(k), Status: rollout.Approved, At: now})
 			}
 			if step.newer != "" {
 				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: t0, TargetSelector: step.newer})
 				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v3", Deployment: "a", Environment: "prod", By: "ann", Status: rollout.Approved, At: now})
+			}
+			if step.other != "" {
+				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: now, TargetSelector: step.other})
+				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v3", Deployment: "b", Environment: "prod", By: "ann", Status: rollout.Approved, At: now})
+			}
+			if step.older != "" {
+				s.Versions = append(s.Versions, rollout.Version{ID: step.older, Deployment: "a", Status: rollout.VersionReady, CreatedAt: now.Add(-time.Second), TargetSelector: "resource.id == 'r1'"})
+				s.Approvals = append(s.Approvals, rollout.Approval{Version: step.older, Deployment: "a", Environment: "prod", By: "ann", Status: rollout.Approved, At: now})
+				for n := range s.Versions {
+					if v := &s.Versions[n]; v.Deployment == "a" && v.ID == "v2" {
+						v.CreatedAt = now.Add(-time.Minute)
+					}
+				}
 			}
 			if o := step.override; o != nil {
 				o.ID, o.Rule, o.Version, o.CreatedAt, o.CreatedBy, o.Reason = "o", "g", "v2", now, "ann", "urgent"
@@ -314,7 +366,11 @@ func TestApprovedThereLater(t *testing.T) {
 			plan := mustPlan(t, set, s, now)
 			got := started(plan)
 			for n, start := range plan.Start {
-				got[n] += " " + strings.TrimPrefix(start.Group, "b/prod/")
+				number := strings.TrimPrefix(start.Group, "b/prod/")
+				got[n] += " " + number
+				if group, err := strconv.Atoi(number); err == nil {
+					last = max(last, group)
+				}
 			}
 			if !slices.Equal(got, step.want) {
 				t.Errorf("%s: step %d starts %q, want %q; waits %q", row.why, k, got, step.want, blockers(plan))
@@ -334,6 +390,9 @@ func TestApprovedThereLater(t *testing.T) {
 			if s.State = after.State; len(after.Start) > 0 {
 				t.Errorf("%s: after step %d %q start", row.why, k, started(after))
 			}
+		}
+		if got := s.State.Brackets[0].Number; got != max(row.opened, last) {
+			t.Errorf("%s: %d groups, of which the last that began something is %d", row.why, got, last)
 		}
 	}
 }
@@ -596,6 +655,7 @@ func TestJoinedLate(t *testing.T) {
 		joins  int
 		node   string // if not r1
 		first  string // selector of the first versions
+		only   bool   // there is no v1
 		edit   func(*rollout.Snapshot)
 		group  string // that starts something on the node at minute 30; none if it is empty
 		opened int
@@ -604,16 +664,22 @@ func TestJoinedLate(t *testing.T) {
 		{why: "after the execution ended", joins: 11, group: "B/prod/2", opened: 11, starts: "v2"},
 		{why: "at the instant at which it ended", joins: 10},
 		{why: "it says itself that it needs a run, and later", joins: 11, edit: func(s *rollout.Snapshot) { s.Targets[0].OutdatedAt = minute(12) }, group: "B/prod/2", opened: 12, starts: "v2"},
+		{why: "it says itself that it needs a run, before it joins", joins: 40, edit: func(s *rollout.Snapshot) { s.Targets[0].OutdatedAt = minute(12) }, group: "B/prod/2", opened: 12, starts: "v2"},
+		{why: "a newer version is published at this very instant", joins: 11, edit: release("v3", "", 30)},
 		{why: "a newer version is not published yet", joins: 11, edit: release("v3", "", 31), group: "B/prod/2", opened: 11, starts: "v2"},
 		{why: "a newer one is for others: the group of that follows its own", joins: 11, edit: release("v3", "resource.id == 'r2'", 20), group: "B/prod/3", opened: 20, starts: "v2"},
 		{why: "a newer one is not approved", joins: 11, rules: `,{"anyApproval":{"minApprovals":1}}`, edit: release("v3", "", 20), group: "B/prod/2", opened: 11, starts: "v2"},
 		{why: "a newer one opens a group by being new, and not earlier", joins: 11, edit: release("v3", "", 20), group: "B/prod/2", opened: 20, starts: "v3"},
 		{why: "there is none for it", joins: 11, first: "resource.id == 'r2'", edit: func(s *rollout.Snapshot) { s.Targets[0].Current = "" }},
 		{why: "the records of the groups are lost: the one that closes again takes a number that nobody had", joins: 11, edit: func(s *rollout.Snapshot) { s.State.Brackets = nil }, group: "B/prod/3", opened: 0, starts: "v2"},
+		{why: "the version is the only one", joins: 11, only: true, group: "B/prod/2", opened: 11, starts: "v2"},
 		{why: "it was never there before: the first group begins on it", joins: 11, node: "r0", group: "B/prod/1", opened: 0, starts: "v2"},
 	} {
 		set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":60,"memberRoles":{}}}`+row.rules))
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+		if row.only {
+			s = fleet(2, "", map[string][]string{"a": {"v2"}})
+		}
 		for k := range s.Versions {
 			v := &s.Versions[k]
 			v.TargetSelector = row.first

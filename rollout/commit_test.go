@@ -136,11 +136,13 @@ func TestCommitIsInOrder(t *testing.T) {
 	t.Parallel()
 	deployments := map[string][]string{}
 	var policies []string
-	for _, name := range []string{"a", "b", "c", "d"} {
+	for k, name := range []string{"a", "b", "c", "d"} {
 		deployments[name] = []string{"v1", "v2"}
-		policies = append(policies, fmt.Sprintf(`{"name":%q,"selector":"true","rules":[{"id":"g-%s","deploymentBracket":{"deploymentSelector":"deployment.name == '%s'","readinessMode":"immediate","memberRoles":{}}}]}`, name, name, name))
+		policies = append(policies, fmt.Sprintf(`{"name":"p%d","selector":"true","rules":[{"id":"g-%s","deploymentBracket":{"deploymentSelector":"deployment.name == '%s'","readinessMode":"immediate","memberRoles":{}}}]}`, 9-k, name, name))
 	}
-	plan := mustPlan(t, compile(t, "["+strings.Join(policies, ",")+"]"), fleet(2, "v1", deployments), t0)
+	slices.Reverse(policies)
+	set, s := compile(t, "["+strings.Join(policies, ",")+"]"), fleet(2, "v1", deployments)
+	plan := mustPlan(t, set, s, t0)
 	for _, starts := range [][]rollout.Start{plan.Start, plan.Start[:1]} {
 		state, err := plan.Commit(starts, t0)
 		if err != nil || len(state.Executions) != len(starts) || len(state.Brackets) != 4 {
@@ -150,6 +152,18 @@ func TestCommitIsInOrder(t *testing.T) {
 			return cmp.Or(strings.Compare(a.Rule, b.Rule), strings.Compare(a.Resource, b.Resource))
 		}) {
 			t.Errorf("%s", text(t, state.Executions))
+		}
+		if !slices.IsSortedFunc(state.Brackets, func(a, b *bracket.GroupRecord) int { return strings.Compare(a.Rule, b.Rule) }) {
+			t.Errorf("%s", text(t, state.Brackets))
+		}
+		s.State = state
+		next := mustPlan(t, set, s, minute(1))
+		if text(t, next.State) != text(t, state) {
+			t.Errorf("the next plan stores %s", text(t, next.State))
+		}
+		slices.Reverse(s.State.Executions)
+		if other := mustPlan(t, set, s, minute(1)); text(t, other) != text(t, next) {
+			t.Errorf("read in another order it plans %s", text(t, other))
 		}
 	}
 }

@@ -68,7 +68,7 @@ type lateVersion struct {
 
 // latest is the latest closed group, or nil.
 func (b *bracketWork) latest() *bracket.Group {
-	if n := len(b.state.Group.Closed); n > 0 && b.rule != nil {
+	if n := len(b.state.Group.Closed); n > 0 {
 		return b.state.Group.Closed[n-1]
 	}
 	return nil
@@ -76,8 +76,8 @@ func (b *bracketWork) latest() *bracket.Group {
 
 // locked reports whether a closed group has locked a version, or a newer one: then it is not new any more.
 func (b *bracketWork) locked(v *Version) bool {
-	mark, marked := b.state.Group.Marks[v.Deployment]
-	return marked && cmp.Or(v.CreatedAt.Compare(mark.CreatedAt), strings.Compare(v.ID, mark.ID)) <= 0
+	mark := b.state.Group.Marks[v.Deployment] // if there is none every version is newer
+	return cmp.Or(v.CreatedAt.Compare(mark.CreatedAt), strings.Compare(v.ID, mark.ID)) <= 0
 }
 
 // viewed is what decides which versions a target may have, as far as expressions that read its resource do not.
@@ -102,7 +102,7 @@ func (w *work) kindsOf(b *bracketWork) kinds {
 	}
 	for _, i := range b.targets {
 		kind := w.viewed(i)
-		if kind == last[kind.deployment] || len(b.former) > 0 && b.former[i] { // a former target gets nothing new, so nobody asks who may have it
+		if kind == last[kind.deployment] || b.former[i] { // a former target gets nothing new, so nobody asks who may have it
 			continue
 		}
 		if _, known := all.first[kind]; !known {
@@ -111,9 +111,7 @@ func (w *work) kindsOf(b *bracketWork) kinds {
 		}
 		last[kind.deployment] = kind
 	}
-	slices.SortFunc(all.list, func(a, b viewed) int {
-		return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.view, b.view), cmp.Compare(a.only, b.only))
-	})
+	slices.SortFunc(all.list, func(a, b viewed) int { return cmp.Compare(a.deployment, b.deployment) })
 	return all
 }
 
@@ -145,7 +143,7 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 	if len(o.excluded) > 0 {
 		own.OutOfScope = o.excluded[o.viewed(i)]
 	}
-	if len(b.former) > 0 && b.former[i] {
+	if b.former[i] {
 		own.OutOfScope = o.allVersions(t.deployment)
 	} else if b.rule != nil {
 		own.OutOfScope = o.outOfScope(own.OutOfScope, i)
@@ -201,7 +199,7 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 		}) {
 			return version.since
 		}
-	} else if last, ended := record.Last[environment]; ended && in(last.Group, last.Merged) && last.Status == bracket.StatusCompleted && !version.since.Before(last.EndedAt) {
+	} else if last := record.Last[environment]; in(last.Group, last.Merged) && last.Status == bracket.StatusCompleted && !version.since.Before(last.EndedAt) {
 		return version.since
 	}
 	return own.OutdatedAt
@@ -238,8 +236,8 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 	if !known || !at.After(own.OutdatedAt) {
 		return own.OutdatedAt
 	}
-	last, ended := o.executions[k].Last[o.environments[o.bracket.environment].ID]
-	if !ended || last.Group != o.latest.ID && !slices.Contains(last.Merged, o.latest.ID) || !at.After(last.EndedAt) {
+	last := o.executions[k].Last[o.environments[o.bracket.environment].ID]
+	if last.Group != o.latest.ID && !slices.Contains(last.Merged, o.latest.ID) || !at.After(last.EndedAt) {
 		return own.OutdatedAt
 	}
 	versions := o.versions[o.targets[i].deployment].list
@@ -257,7 +255,7 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 // outOfScope adds the versions that do not exist for a target, and those that a version selector refuses on its resource.
 func (w *work) outOfScope(list []string, i int32) []string {
 	t := &w.targets[i]
-	if !w.views.list[w.view[i]].selective && !w.scoped[t.deployment] && !w.narrowed {
+	if !w.views.list[w.view[i]].selective && !w.scoped[t.deployment] {
 		return list
 	}
 	versions := w.versions[t.deployment].list
@@ -282,10 +280,7 @@ func (w *work) outOfScope(list []string, i int32) []string {
 }
 
 func (w *work) currentID(t *target) string {
-	switch {
-	case t.current >= 0:
-		return w.versions[t.deployment].list[t.current].ID
-	case t.Target.Current != "":
+	if t.Target.Current != "" {
 		return t.Target.Current
 	}
 	for i := range t.Jobs {
@@ -357,13 +352,12 @@ func groupPrefix(group *bracket.GroupRecord) string {
 
 // lastNumber is that of the group that closed last, or 0.
 func lastNumber(group *bracket.GroupRecord) int {
-	last := 0
-	for _, closed := range group.Closed {
-		if number, ok := numberOf(textkey.Join(closed.ID)+"/", groupPrefix(group)); ok {
-			last = max(last, number)
-		}
+	n := len(group.Closed)
+	if n == 0 {
+		return 0
 	}
-	return last
+	number, _ := numberOf(textkey.Join(group.Closed[n-1].ID)+"/", groupPrefix(group))
+	return number
 }
 
 // isOpen reports whether the execution of a run is open. Where it is not, and jobs of a later group are seen, the state was lost and the execution is over: to
@@ -415,8 +409,8 @@ func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 
 // parseRun takes the id of a run apart, from which the group has been cut; ok is false if it is none.
 func parseRun(group, rest string) (run bracket.Run, ok bool) {
-	parts, err := textkey.Split(rest)
-	if err != nil || len(parts) != 5 {
+	parts, _ := textkey.Split(rest)
+	if len(parts) != 5 {
 		return run, false
 	}
 	generation, first := strconv.Atoi(parts[2])

@@ -1,10 +1,37 @@
 package rollout_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tranche-dev/tranche/rollout"
 )
+
+// TestLostRun: a member's run of which nobody will ever hear again has failed: it is repeated like any other, and without a rule an operator decides.
+func TestLostRun(t *testing.T) {
+	t.Parallel()
+	const bracketed = `{"id":"g","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
+	for _, row := range []struct {
+		why, rules string
+		want       []string
+	}{
+		{"it may be repeated", bracketed + `,{"retry":{"maxRetries":1}}`, []string{"g%2Fprod%2F1/r1/a/1/2/deploy"}},
+		{"it may not", bracketed, nil},
+	} {
+		set := compile(t, policy(row.rules))
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobExternalRunNotFound)
+		plan := mustPlan(t, set, s, minute(1))
+		var got []string
+		for _, start := range plan.Start {
+			got = append(got, start.Run)
+		}
+		if waits := blockers(plan); !slices.Equal(got, row.want) || len(got) == 0 && !strings.Contains(strings.Join(waits, ""), "bracket_failed_holding") {
+			t.Errorf("%s: starts %q, waits %q", row.why, got, waits)
+		}
+	}
+}
 
 // TestUnknownRuns: a job under an id that begins with that of a group and is none of its runs counts for nothing, and is told.
 func TestUnknownRuns(t *testing.T) {

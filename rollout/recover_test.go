@@ -136,7 +136,7 @@ func TestStateLostBeforeALaterGroup(t *testing.T) {
 	t.Parallel()
 	for _, backup := range []bool{false, true} { // all is lost, or what came after the close of the first group
 		set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1200}}`))
-		s := fleet(2, "", map[string][]string{"a": {"v1"}, "d": {"v1"}})
+		s := fleet(3, "", map[string][]string{"a": {"v1"}, "d": {"v1"}})
 		if backup {
 			s.State = mustPlan(t, set, s, minute(20)).State
 		}
@@ -152,18 +152,67 @@ func TestStateLostBeforeALaterGroup(t *testing.T) {
 		later := rollout.Job{Run: "B%2Fprod%2F2/r1/a/1/1/deploy", Version: "v2", Status: rollout.JobInProgress, CreatedAt: minute(45)}
 		work("r1", "d", "v1", done)
 		work("r1", "a", "", later)
-		done.Run = "B%2Fprod%2F1/r2/d/1/1/deploy"
+		done.Run, later.Run = "B%2Fprod%2F1/r3/d/1/1/deploy", "B%2Fprod%2F2/r3/a/1/1/deploy"
+		work("r3", "d", "v1", done)
+		work("r3", "a", "", later)
+		done.Run, later.Run = "B%2Fprod%2F1/r2/d/1/1/deploy", "B%2Fprod%2F2/r1/a/1/1/deploy"
 		work("r2", "d", "v1", done) // here nothing is later: the execution goes on
+		if backup {                 // and its runs are known
+			done.Status, done.CompletedAt = rollout.JobInProgress, time.Time{}
+			work("r2", "d", "", done)
+		}
 		plan := mustPlan(t, set, s, minute(47))
 		if got := started(plan); !slices.Equal(got, []string{"r2/a@v1"}) {
 			t.Errorf("backup %v: starts %q, waits %q", backup, got, blockers(plan))
 		}
+		for _, record := range plan.State.Executions {
+			if record.Open != nil && record.Resource != "r2" {
+				t.Errorf("backup %v: an execution is open again on %s", backup, record.Resource)
+			}
+		}
 		carryOut(t, &s, plan, minute(47), rollout.JobInProgress)
 		later.Status, later.CompletedAt = rollout.JobSuccessful, minute(48)
 		work("r1", "a", "v2", later)
+		later.Run = "B%2Fprod%2F2/r3/a/1/1/deploy"
+		work("r3", "a", "v2", later)
 		plan = mustPlan(t, set, s, minute(48))
 		if got := started(plan); len(got) > 0 {
 			t.Errorf("backup %v: after the job of the second group: starts %q", backup, got)
+		}
+	}
+}
+
+// TestStateRestoredBeforeALaterGroup: a backup has an execution of the first group open, which has ended since, and a second group has been at work there. What
+// the jobs of the first one say ends the execution: none of its versions is deployed after the second one's.
+func TestStateRestoredBeforeALaterGroup(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	end := func(at time.Time) {
+		target := &s.Targets[0]
+		job := &target.Jobs[len(target.Jobs)-1]
+		job.Status, job.CompletedAt, target.Current = rollout.JobSuccessful, at, job.Version
+	}
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	backup := s.State
+	end(minute(1))
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(2)})
+	plan := mustPlan(t, set, s, minute(2))
+	if got := started(plan); !slices.Equal(got, []string{"r1/a@v3"}) {
+		t.Fatalf("starts %q", got)
+	}
+	carryOut(t, &s, plan, minute(2), rollout.JobInProgress)
+	end(minute(3))
+	s.State = backup
+	for k := range 3 {
+		plan = mustPlan(t, set, s, minute(4+k))
+		if s.State = plan.State; len(plan.Start) > 0 {
+			t.Errorf("starts %q", started(plan))
+		}
+	}
+	for _, record := range s.State.Executions {
+		if record.Open != nil {
+			t.Errorf("the execution of %s is open", record.Open.Group)
 		}
 	}
 }
