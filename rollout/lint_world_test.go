@@ -298,14 +298,14 @@ func checkLintWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, w lintWo
 }
 
 // lintIsSilentAbout: a hook waits for what is published next; and while something else was waited for, a version grew too old that did not have to,
-// or the last opening passed. So a hook can be without a version that had one at first.
+// or the last opening passed, or passes before a turn comes. So a hook can be without a version that had one at first.
 func lintIsSilentAbout(timeline rollouttest.Timeline, left rollout.Waiting) bool {
 	tooOld := func(entry rollouttest.Entry) bool {
 		return entry.Resource == left.Resource && entry.Environment == left.Environment && slices.ContainsFunc(entry.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonProgressionTooOld })
 	}
 	return slices.ContainsFunc(left.Blockers, func(v rollout.Verdict) bool {
 		switch v.Reason {
-		case rollout.Reason(bracket.ReasonHookWaitsForMain), rollout.ReasonProgressionTooOld, rollout.ReasonWindowClosed, rollout.ReasonWindowTooShort:
+		case rollout.Reason(bracket.ReasonHookWaitsForMain), rollout.ReasonProgressionTooOld, rollout.ReasonWindowClosed, rollout.ReasonWindowTooShort, rollout.ReasonRolloutOverflow:
 			return true
 		case rollout.Reason(bracket.ReasonHookWithoutVersion):
 			return slices.ContainsFunc(timeline.Entries, tooOld)
