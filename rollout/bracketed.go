@@ -27,7 +27,7 @@ type bracketWork struct {
 	deployments []int32           // its members
 	lent        map[int32]bool    // those of former that are members of another bracket
 	former      map[int32]bool    // targets of an open execution that are no members any more, see former.go
-	edges       map[edge]bool     // dependency rules that order members instead of blocking them
+	edges       map[edge]bool     // dependency rules that order members instead of blocking them; false: for some versions only, see unordered
 	group       *bracket.Group    // the latest closed one, if it still has to run somewhere
 	needs       [][]memberNeed    // of its members, by number of the deployment
 	unclear     *Verdict          // an expression for the roles has no answer: until it has, no group collects; what is open runs on

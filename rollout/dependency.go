@@ -172,8 +172,10 @@ func (w *work) blockingRules(i int32, b *bracketWork) []*compiledRule {
 	}
 	own := blocking{view: w.view[i], bracket: b}
 	for _, rule := range view.dependencies {
-		if b != nil && b.edges[edge{rule, t.deployment}] {
-			continue
+		if b != nil {
+			if _, orders := b.edges[edge{rule, t.deployment}]; orders {
+				continue
+			}
 		}
 		at := bound{deployment: &w.deployments[t.deployment], environment: &w.environments[t.environment]}
 		if rule.appliesTo == nil || ask(rule.appliesTo, &at) != no {
@@ -204,6 +206,58 @@ func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork) []Verdi
 		}
 	}
 	return blockers
+}
+
+// unordered appends the verdicts of the dependency rules that order members for some versions only, where none of those is what a member runs after
+// the execution: such a rule orders nobody there, and is a condition like that of any other rule.
+func (w *work) unordered(blockers []Verdict, i int32, b *bracketWork, runs []pendingRun) []Verdict {
+	for _, rule := range w.views.list[w.view[i]].dependencies {
+		if always, orders := b.edges[edge{rule, w.targets[i].deployment}]; !orders || always {
+			continue
+		}
+		applies, err := w.applies(rule, i)
+		if err == nil && (!applies || w.ordersIn(rule, i, b, runs)) {
+			continue
+		}
+		var verdict Verdict
+		ok := false
+		if err == nil {
+			verdict, ok, err = w.dependency(rule, i)
+		}
+		if err != nil {
+			verdict = Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: err.Error()}}
+		}
+		if !ok {
+			blockers = w.once(blockers, verdict)
+		}
+	}
+	return blockers
+}
+
+// ordersIn reports whether a rule names a member, besides that of target i, by the version that it runs after an execution.
+func (w *work) ordersIn(rule *compiledRule, i int32, b *bracketWork, runs []pendingRun) bool {
+	from, to := w.siblings(i)
+	for k := from; k < to; k++ {
+		if _, member := slices.BinarySearch(b.targets, k); k == i || !member {
+			continue
+		}
+		n := w.targets[k].current
+		for _, run := range runs {
+			if run.target == k {
+				n = run.version
+			}
+		}
+		if n < 0 {
+			continue
+		}
+		own := w.bound(k)
+		own.version = w.versions[w.targets[k].deployment].list[n]
+		ok, err := rule.dependsOn.Match(&own)
+		if _, missing := missingKey(err); ok || err != nil && !missing { // one on which it fails counts as named, see need
+			return true
+		}
+	}
+	return false
 }
 
 // versionDependencies appends the verdicts of the dependencies that the version itself has. runs are what a bracket's execution is about to bring.

@@ -351,3 +351,39 @@ func TestVersionsOneAfterTheOther(t *testing.T) {
 		}
 	}
 }
+
+// TestDependencyOnAVersionOfAMember: a rule that names a member by its version orders the two where the execution brings that version, or the member runs it. Where it
+// does neither, because the version is not there yet, not deployable or not for this resource, nobody is ordered, and the rule holds the execution. When the version
+// comes later it does not let past a group that was locked without it.
+func TestDependencyOnAVersionOfAMember(t *testing.T) {
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+		{"id":"D","deploymentDependency":{"dependsOn":"deployment.name == 'b' && version.tag == 'v2'","appliesTo":"deployment.name == 'c'"}}`))
+	for _, row := range []struct {
+		why   string
+		edit  func(s *rollout.Snapshot, b2 *rollout.Version)
+		first []string // what starts, and what when that has succeeded
+		then  []string
+	}{
+		{"the execution brings it", func(*rollout.Snapshot, *rollout.Version) {}, []string{"r1/b@v2"}, []string{"r1/c@v2"}},
+		{"it is there", func(s *rollout.Snapshot, _ *rollout.Version) { s.Targets[0].Current = "v2" }, []string{"r1/c@v2"}, nil},
+		{"it is not deployable", func(_ *rollout.Snapshot, b2 *rollout.Version) { b2.Status = "building" }, nil, nil},
+		{"it is for others", func(_ *rollout.Snapshot, b2 *rollout.Version) { b2.TargetSelector = "resource.name == 'r2'" }, nil, nil},
+		{"it comes later", func(_ *rollout.Snapshot, b2 *rollout.Version) { b2.CreatedAt = minute(1) }, nil, []string{"r1/b@v2"}},
+		{"it comes later, and is not deployable", func(_ *rollout.Snapshot, b2 *rollout.Version) { b2.CreatedAt, b2.Status = minute(1), "building" }, nil, nil},
+	} {
+		s := fleet(1, "v1", map[string][]string{"b": {"v1", "v2"}, "c": {"v1", "v2"}})
+		row.edit(&s, &s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "b" && v.ID == "v2" })])
+		plan := mustPlan(t, set, s, t0)
+		if got := started(plan); !slices.Equal(got, row.first) {
+			t.Errorf("%s: starts %q, waits %q", row.why, got, blockers(plan))
+		}
+		if wait, _ := plan.Waiting.Of(s.Targets[1].TargetID); row.first == nil && !slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonDependencyUnmet && v.Rule == "D" }) {
+			t.Errorf("%s: waits %q", row.why, blockers(plan))
+		}
+		carryOut(t, &s, plan, minute(1), rollout.JobSuccessful)
+		plan = mustPlan(t, set, s, minute(2))
+		if got := started(plan); !slices.Equal(got, row.then) {
+			t.Errorf("%s: then starts %q, waits %q", row.why, got, blockers(plan))
+		}
+	}
+}

@@ -117,6 +117,23 @@ func (l *lint) lookAtDependencies() {
 			}
 		}
 	}
+	for _, f := range l.frames {
+		for _, t := range f.targets { // who is ordered for some versions only, none of which comes, waits for them like anybody else
+			for _, rule := range w.views.list[w.view[t]].dependencies {
+				always, orders := f.edges[edge{rule, w.targets[t].deployment}]
+				if applies, err := w.applies(rule, t); !orders || always || err != nil || !applies || !l.wanting(rule, t, satisfiable) {
+					continue
+				}
+				if verdict, ok, err := w.dependency(rule, t); err == nil && !ok && verdict.Reason == ReasonDependencyUnmet {
+					own := of(rule)
+					own.wanting.add(t)
+					for _, name := range verdict.Data.Names {
+						own.names[name] = true
+					}
+				}
+			}
+		}
+	}
 	l.lookAtBlocked(waits{l: l, blocked: blocked, order: order, satisfiable: satisfiable})
 	for _, p := range w.set.policies {
 		for _, rule := range p.dependencies {

@@ -1075,6 +1075,14 @@ func lintRows() []lintRow {
 			more:  other("q", "deployment.name == 'web'", lintDependsOn(`"dependsOn":"deployment.name == 'db'"`)), fleet: func(s *rollout.Snapshot) { lintEmpty(s, "db"); lintRuns(s, "web", "v2") }},
 		{code: rollout.LintDependencyCycle, why: "what is skipped if nothing is new waits for nothing", rules: lintMains,
 			more: other("q", "deployment.name == 'web'", lintDependsOn(`"dependsOn":"deployment.name == 'db'"`)), fleet: func(s *rollout.Snapshot) { lintEmpty(s, "db"); lintRuns(s, "web", "v2") }},
+		{code: rollout.LintDependencyUnmatched, why: "a version of a member that is not deployable", rules: lintMains + "," + lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`), want: "warning rules[1].deploymentDependency.dependsOn 2", fleet: func(s *rollout.Snapshot) {
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.Deployment == "db" && v.ID == "v2" {
+					v.Status = "building"
+				}
+			}
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "a version of a member that the same execution brings", rules: lintMains + "," + lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)},
 		// Turns that never come.
 		{code: rollout.LintCurveOverflows, why: "the second of two is due in 285 years", rules: curve(9_000_000_000, ""), want: "error rules[0].gradualRollout.timeScaleInterval 0", says: "only 1 of 2 turns come before 2262"},
 		{code: rollout.LintCurveOverflows, why: "the second of two is due in 95 years", rules: curve(3_000_000_000, "")},

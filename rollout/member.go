@@ -136,7 +136,7 @@ func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 			if rule.appliesTo != nil && ask(rule.appliesTo, &own) == no {
 				continue
 			}
-			orders, failed := false, false
+			orders, always, failed := false, false, false
 			for _, other := range list {
 				switch need := other.need; {
 				case other.deployment == d:
@@ -144,14 +144,14 @@ func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 					failed = true
 				case need.Versions == nil:
 					members[k].Needs = append(members[k].Needs, need.Deployment)
-					orders = true
+					orders, always = true, true
 				default:
 					members[k].NeedsIf = append(members[k].NeedsIf, *need)
 					orders = true
 				}
 			}
 			if orders && !failed {
-				b.edges[edge{rule, d}] = true
+				b.edges[edge{rule, d}] = always
 			}
 		}
 	}

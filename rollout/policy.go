@@ -379,7 +379,8 @@ const (
 )
 
 // DeploymentDependency lets a version start on a target only when other deployments on the same resource run what it needs. Between
-// members of a bracket it orders the members instead, and then every matched member is needed.
+// members of a bracket it orders the members instead, and then every matched member is needed. Which version a member has is what it runs after the
+// execution; where the rule matches no member by that, it is asked as it is outside of brackets, and holds the whole execution.
 type DeploymentDependency struct {
 	// DependsOn is CEL on the other deployment, its current version, the resource and the environment. A missing key is no match.
 	DependsOn string `json:"dependsOn"`

@@ -349,11 +349,19 @@ func (s *schedule) quiet(b *bracketWork, i int32) bool {
 	}
 	if known[d] == undecided {
 		known[d] = no
-		if len(w.held) == 0 && len(w.set.customs) == 0 && !w.dependent[d] && len(w.blockingRules(i, b)) == 0 {
+		if len(w.held) == 0 && len(w.set.customs) == 0 && !w.dependent[d] && len(w.blockingRules(i, b)) == 0 && !w.sometimes(i, b) {
 			known[d] = yes
 		}
 	}
 	return known[d] == yes
+}
+
+// sometimes reports whether a dependency rule orders a member for some versions only.
+func (w *work) sometimes(i int32, b *bracketWork) bool {
+	return slices.ContainsFunc(w.views.list[w.view[i]].dependencies, func(rule *compiledRule) bool {
+		always, orders := b.edges[edge{rule, w.targets[i].deployment}]
+		return orders && !always
+	})
 }
 
 // turn is when a member's target is due under all rules that govern it.
@@ -411,6 +419,9 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 	}
 	if !back {
 		blockers = w.dependencies(blockers, i, b)
+		if runs != nil && len(b.edges) > 0 {
+			blockers = w.unordered(blockers, i, b, runs)
+		}
 		if w.dependent[t.deployment] && version >= 0 {
 			blockers = w.versionDependencies(blockers, i, w.versions[t.deployment].list[version], runs)
 		}
