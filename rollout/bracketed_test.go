@@ -757,3 +757,21 @@ func TestBackToTheFirstVersion(t *testing.T) {
 		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 	}
 }
+
+// TestWaitOfAMergedMember: a member waits to run what was merged into the open execution, while another group, for which the execution has no merge left, has the same
+// version for it. It waits for its own run to end, and not for the end of the execution, in which it comes.
+func TestWaitOfAMergedMember(t *testing.T) {
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
+	publish := func(deployment, id string, at time.Time) {
+		s.Versions = append(s.Versions, rollout.Version{ID: id, Tag: id, Deployment: deployment, Status: rollout.VersionReady, CreatedAt: at})
+	}
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	publish("a", "v3", minute(1))
+	s.State = mustPlan(t, set, s, minute(1)).State
+	publish("b", "v2", minute(2))
+	plan := mustPlan(t, set, s, minute(2))
+	if got := blockers(plan); !slices.Equal(got, []string{"r1/a@v3: bracket_waits_for_members", "r1/b@v2: bracket_merge_budget"}) {
+		t.Errorf("starts %q, waits %q", started(plan), got)
+	}
+}

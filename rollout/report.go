@@ -201,7 +201,7 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 			}
 			listed := w.list(blockers)
 			for _, run := range b.runs[p.from:p.to] {
-				if w.atWork(b, run) {
+				if w.atWork(b, run) || w.dueThere(b, run) {
 					continue
 				}
 				settled.add(run.target)
@@ -209,6 +209,15 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 			}
 		}
 	}
+}
+
+// dueThere reports whether the open execution on the resource of a run waits to run the same version itself: what it waits for is the nearer answer.
+func (w *work) dueThere(b *bracketWork, run pendingRun) bool {
+	t := &w.targets[run.target]
+	open := b.open(t.Resource)
+	return open != nil && open.Environment == t.Environment && run.version >= 0 && slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool {
+		return m.Deployment == t.Deployment && (m.Status == bracket.MemberWaiting || m.Status == bracket.MemberRunning) && frozen(open, m.Deployment) == w.versions[t.deployment].list[run.version].ID
+	})
 }
 
 // opener is what an execution waits for that cannot be due before these verdicts are gone: their events, or where none names one, the last instant at
