@@ -292,23 +292,22 @@ func checkLintWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, w lintWo
 	seen["at rest with waiting"]++
 	if !slices.ContainsFunc(findings, func(f rollout.Finding) bool {
 		return f.Severity == rollout.SeverityError || f.Code == rollout.LintDependencyUnmatched || f.Code == rollout.LintDependencyCycle || f.Code == rollout.LintDeadlineBelowSoak
-	}) && !slices.ContainsFunc(timeline.Left, func(left rollout.Waiting) bool { return lintIsSilentAbout(timeline, left) }) {
+	}) && !slices.ContainsFunc(timeline.Left, func(left rollout.Waiting) bool { return w.silentAbout(left) }) {
 		complain("somebody waits for ever, and lint is silent")
 	}
 }
 
-// lintIsSilentAbout: a hook waits for what is published next; and while something else was waited for, a version grew too old that did not have to,
-// or the last opening passed, or passes before a turn comes. So a hook can be without a version that had one at first.
-func lintIsSilentAbout(timeline rollouttest.Timeline, left rollout.Waiting) bool {
-	tooOld := func(entry rollouttest.Entry) bool {
-		return entry.Resource == left.Resource && entry.Environment == left.Environment && slices.ContainsFunc(entry.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonProgressionTooOld })
-	}
+// silentAbout: a hook waits for what is published next; and while something else was waited for, a version grew too old that did not have to,
+// or the last opening passed, or passes before a turn comes. Nor does a version of a hook that a gate lets in come to a group that was closed before it did,
+// or after it no longer does.
+func (w lintWorld) silentAbout(left rollout.Waiting) bool {
 	return slices.ContainsFunc(left.Blockers, func(v rollout.Verdict) bool {
 		switch v.Reason {
 		case rollout.Reason(bracket.ReasonHookWaitsForMain), rollout.ReasonProgressionTooOld, rollout.ReasonWindowClosed, rollout.ReasonWindowTooShort, rollout.ReasonRolloutOverflow:
 			return true
 		case rollout.Reason(bracket.ReasonHookWithoutVersion):
-			return slices.ContainsFunc(timeline.Entries, tooOld)
+			gated := strings.Contains(w.policies, "environmentProgression") || strings.Contains(w.policies, "anyApproval")
+			return gated && slices.ContainsFunc(w.fleet.Versions, func(v rollout.Version) bool { return v.Deployment == "drain" })
 		}
 		return false
 	})

@@ -1,0 +1,204 @@
+package rollouttest_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
+)
+
+// TestWaitsSayWhatEndsThem: whoever looks at a waiting target again at the Until of its blockers, and at the events in their On, and at no other time, misses
+// nothing. In drawn worlds every target is watched by somebody who does so, and is asleep in between: no version that waits starts while its watcher sleeps. Left
+// out are edits of the fleet, which wake everybody, overrides, and jobs that fail: what a failed execution does next is told of it as a
+// whole. A version older than the one of which the plan lists the blockers may start meanwhile.
+func TestWaitsSayWhatEndsThem(t *testing.T) {
+	seen := testseed.Tally{}
+	compiler := newCompiler(t)
+	seen.Check(t, func(t *rapid.T) {
+		d := drawn{t}
+		text, policies, set := d.compiled(compiler)
+		if set == nil {
+			return
+		}
+		world := d.world(set, policies)
+		world.Fleet.Overrides, world.Trust = nil, true
+		jobs := world.Job
+		world.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
+			o := jobs(start, attempt)
+			o.Status, o.Verification, o.VerifiedAfter = "", "", 0
+			return o
+		}
+		watches := map[rollout.TargetID]*glance{} // when it was looked at last
+		var state rollout.State
+		edits := 0
+		for k, change := range world.Changes {
+			world.Changes[k].Do = func(s *rollout.Snapshot) {
+				edits++
+				change.Do(s)
+			}
+		}
+		world.Plan = func(_ context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+			s.State = state
+			plan, err := set.Plan(s, now)
+			if err != nil {
+				return plan, err
+			}
+			if plan.State, err = plan.Commit(plan.Start, now); err != nil {
+				return plan, err
+			}
+			state = plan.State
+			after := look(s, plan, edits)
+			for id := range after.targets {
+				if g := watches[id]; g != nil && g.edits == after.edits && len(g.waiting[id].Blockers) > 0 && !g.wakes(id, after, seen) {
+					if seen["sleeps"]++; after.starts[id] != "" && after.starts[id] == g.waiting[id].Version {
+						missed := fmt.Sprintf("at %s %s %s waits for %+v; at %s it starts", g.now, id, g.waiting[id].Version, g.waiting[id].Blockers, now)
+						world.Plan, world.Pure = nil, true
+						timeline, _ := world.Run(context.Background())
+						t.Fatalf("%s\n%v\n%s", missed, timeline.About(id.Resource), text)
+					}
+					continue
+				}
+				watches[id] = after
+			}
+			return plan, nil
+		}
+		if _, err := world.Run(context.Background()); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+	}, "sleeps", "until", "another group", "on approval", "on job", "on dependency", "on member", "on execution_end", "on group_close", "on slot", "on version")
+}
+
+// glance is what could be seen at one plan.
+type glance struct {
+	now     time.Time
+	edits   string // of what may change anything
+	waiting map[rollout.TargetID]rollout.Waiting
+	starts  map[rollout.TargetID]string // their versions
+	targets map[rollout.TargetID]string // what is known of their jobs
+	plan    rollout.Plan
+	s       rollout.Snapshot
+}
+
+func look(s rollout.Snapshot, plan rollout.Plan, edits int) *glance {
+	g := &glance{now: plan.Now, waiting: map[rollout.TargetID]rollout.Waiting{}, starts: map[rollout.TargetID]string{}, targets: map[rollout.TargetID]string{}, plan: plan, s: s}
+	g.s.Approvals, g.s.Versions = slices.Clone(s.Approvals), slices.Clone(s.Versions)
+	for w := range plan.Waiting.All() {
+		g.waiting[w.TargetID] = w
+	}
+	for _, start := range plan.Start {
+		g.starts[start.TargetID] = start.Version
+	}
+	var ids []rollout.TargetID
+	for _, t := range s.Targets {
+		g.targets[t.TargetID] = fmt.Sprintf("%s %+v", t.Current, t.Jobs)
+		ids = append(ids, t.TargetID)
+	}
+	g.edits = fmt.Sprint(edits, ids) // and who has joined
+	return g
+}
+
+// wakes reports whether anything has happened since of that for which one of the verdicts waits.
+// What a group waits for is over when the next one has closed, or when it is merged into the open execution, which are told as events.
+func (g *glance) wakes(id rollout.TargetID, after *glance, seen testseed.Tally) (woken bool) {
+	for _, v := range g.waiting[id].Blockers {
+		if strings.HasPrefix(string(v.Reason), "bracket_") &&
+			(g.happened(rollout.Condition{Kind: rollout.OnGroupClose, Rule: v.Rule, Environment: id.Environment}, after) || merged(g.plan, v.Rule, id) != merged(after.plan, v.Rule, id)) {
+			woken = true
+			seen["another group"]++
+		}
+		if !v.Until.IsZero() && !v.Until.After(after.now) {
+			woken = true
+			seen["until"]++
+		}
+		for _, on := range v.On {
+			if g.happened(on, after) {
+				woken = true
+				seen["on "+string(on.Kind)]++
+			}
+		}
+	}
+	return woken
+}
+
+// merged is how many groups were merged into the open execution on the resource of a target.
+func merged(plan rollout.Plan, rule string, id rollout.TargetID) int {
+	for _, record := range plan.State.Executions {
+		if record.Rule == rule && record.Resource == id.Resource && record.Open != nil {
+			return len(record.Open.Merged)
+		}
+	}
+	return 0
+}
+
+func (g *glance) happened(on rollout.Condition, after *glance) bool {
+	worked := func(is func(rollout.TargetID) bool) bool {
+		for id := range after.targets {
+			if is(id) && after.targets[id] != g.targets[id] {
+				return true
+			}
+		}
+		return false
+	}
+	switch on.Kind {
+	case rollout.OnApproval:
+		return slices.ContainsFunc(after.s.Approvals[len(g.s.Approvals):], func(a rollout.Approval) bool {
+			return a.Deployment == on.Deployment && a.Version == on.Version && a.Environment == on.Environment
+		})
+	case rollout.OnJob, rollout.OnDependency, rollout.OnMember:
+		return worked(func(id rollout.TargetID) bool {
+			return id.Deployment == on.Deployment && (on.Resource == "" || id.Resource == on.Resource) && (on.Environment == "" || id.Environment == on.Environment)
+		})
+	case rollout.OnExecutionEnd:
+		open := func(p rollout.Plan) string {
+			for _, record := range p.State.Executions {
+				if record.Rule == on.Rule && record.Resource == on.Resource && record.Open != nil {
+					return record.Open.Group
+				}
+			}
+			return ""
+		}
+		return open(g.plan) != open(after.plan)
+	case rollout.OnGroupClose:
+		closed := func(p rollout.Plan) string {
+			for _, record := range p.State.Brackets {
+				if record.Rule == on.Rule && record.Environment == on.Environment && len(record.Closed) > 0 {
+					return record.Closed[len(record.Closed)-1].ID
+				}
+			}
+			return ""
+		}
+		return closed(g.plan) != closed(after.plan)
+	case rollout.OnSlot:
+		family, _, _ := strings.Cut(on.Pool, "/") // with maxActiveKeys a place in one pool becomes free in another one
+		pool := func(p rollout.Plan) (leases []concurrency.Lease) {
+			for _, own := range p.State.Pools {
+				if own.Key == on.Pool || strings.HasPrefix(own.Key, family+"/") {
+					leases = append(leases, own.Leases...)
+				}
+			}
+			return leases
+		}
+		return !reflect.DeepEqual(pool(g.plan), pool(after.plan))
+	case rollout.OnVersion:
+		versions := func(s rollout.Snapshot) (list []rollout.Version) {
+			for _, v := range s.Versions {
+				if v.Deployment == on.Deployment {
+					list = append(list, v)
+				}
+			}
+			return list
+		}
+		return !reflect.DeepEqual(versions(g.s), versions(after.s))
+	}
+	return false
+}
