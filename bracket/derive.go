@@ -168,7 +168,7 @@ func (s *step) deriveOpen(w *work) {
 			if since := m.StartedAt.Add(stuck); since.After(v.now) {
 				s.wake(since)
 			} else {
-				s.plan.Stuck = append(s.plan.Stuck, Stuck{Run: w.runOf(resource, m), StartedAt: m.StartedAt, Since: since})
+				s.plan.Stuck = append(s.plan.Stuck, Stuck{Run: w.runOf(resource, m), Reason: ReasonStuck, StartedAt: m.StartedAt, Since: since})
 			}
 		}
 		if m.Status != MemberWaiting && m.Status != MemberFailed {

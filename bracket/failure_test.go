@@ -544,7 +544,7 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("%+v", h.plan.Stuck)
 			}
 			plan := h.step(70)
-			if len(plan.Stuck) != 1 || plan.Stuck[0].Run.Deployment != "drain" || !plan.Stuck[0].Since.Equal(at(70)) || !plan.Stuck[0].StartedAt.Equal(at(60)) {
+			if len(plan.Stuck) != 1 || plan.Stuck[0].Run.Deployment != "drain" || plan.Stuck[0].Reason != ReasonStuck || !plan.Stuck[0].Since.Equal(at(70)) || !plan.Stuck[0].StartedAt.Equal(at(60)) {
 				h.t.Errorf("%+v", plan.Stuck)
 			}
 			h.is(StatusExecuting, "drain=running")

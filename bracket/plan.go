@@ -52,6 +52,7 @@ type Wait struct {
 // Stuck is a run without outcome.
 type Stuck struct {
 	Run       Run
+	Reason    Reason // ReasonStuck
 	StartedAt time.Time
 	Since     time.Time // when it became stuck
 }
@@ -125,6 +126,7 @@ const (
 	ReasonHookWaitsForMain   Reason = "bracket_hook_waits_for_main"  // pending: a hook runs only around a main member
 	ReasonNoVersion          Reason = "bracket_no_version"           // denied: no version is locked, and the target runs none
 	ReasonNotLocked          Reason = "bracket_not_locked"           // denied: another version is locked
+	ReasonStuck              Reason = "bracket_stuck"                // of a [Stuck] run, never of a verdict: it changes neither status nor lease
 )
 
 // VerdictStatus is the answer of a rule about a candidate.
