@@ -289,7 +289,7 @@ func TestForcedElsewhere(t *testing.T) {
 }
 
 // TestForcedKey: one zone at a time may be active, and an override makes another one active. Nobody follows it there as long as it has not begun, for it may be left
-// out. Once it is at work its zone is an active one, and has places for others: it is the one thing that makes more start after a whole plan was carried out.
+// out. Once it is at work its zone is an active one, and has places for others.
 func TestForcedKey(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`))
 	s := fleet(4, "v1", map[string][]string{"a": {"v1", "v2"}})
@@ -382,6 +382,40 @@ func TestForcedWhereSomebodyWas(t *testing.T) {
 		if len(plan.Start) > 0 || !slices.Equal(blockers(plan), row.waits) {
 			t.Errorf("%s: then starts %q, waits %q", row.why, started(plan), blockers(plan))
 		}
+	}
+}
+
+// TestForcedKeyIsOneMore: one zone at a time may be active, and that of r1 is: a is to begin there once more. An override makes another one active. Now b of r1 does
+// not begin because a may: that may be left out, and there is a key too many. Once a is at work b follows.
+func TestForcedKeyIsOneMore(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
+	for k := range s.Resources {
+		s.Resources[k].Metadata = map[string]string{"zone": s.Resources[k].ID}
+	}
+	s.Targets[3].Current = "v3"
+	first := mustPlan(t, set, s, t0)
+	var err error
+	if s.State, err = first.Commit(first.Start[:1], t0); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		why           string
+		overrides     []rollout.Override
+		starts, waits []string
+	}{
+		{"without an override", nil, []string{"r1/a@v2", "r1/b@v3"}, []string{"r2/a@v2: slot_keys_full"}},
+		{"with one", []rollout.Override{override("P", only("r2"))}, []string{"r1/a@v2", "r2/a@v2"}, []string{"r1/b@v3: slot_keys_full"}},
+	} {
+		s.Overrides = row.overrides
+		plan := mustPlan(t, set, s, minute(1))
+		if got := started(plan); !slices.Equal(got, row.starts) || !slices.Equal(blockers(plan), row.waits) {
+			t.Errorf("%s: starts %q, waits %q", row.why, got, blockers(plan))
+		}
+	}
+	carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobInProgress)
+	if got := started(mustPlan(t, set, s, minute(2))); !slices.Equal(got, []string{"r1/b@v3"}) {
+		t.Errorf("then starts %q", got)
 	}
 }
 

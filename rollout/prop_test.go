@@ -868,23 +868,25 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 			}
 			seen["more later"]++
 		}
-		unlocked := map[string]bool{} // pools in which an override let somebody begin
+		begun, past := map[string]bool{}, map[string]bool{} // pools in which somebody began; families in which an override let somebody begin
+		family := func(pool string) string { return strings.Split(pool, "/")[0] }
 		for _, x := range w.plan.Start {
 			for _, claim := range x.Claims {
-				unlocked[claim.Pool] = unlocked[claim.Pool] || x.Reason == rollout.ReasonOverridden
+				begun[claim.Pool] = true
+				past[family(claim.Pool)] = past[family(claim.Pool)] || x.Reason == rollout.ReasonOverridden
 			}
 		}
-		later := slices.DeleteFunc(again.Start, func(start rollout.Start) bool {
+		later := slices.DeleteFunc(slices.Clone(again.Start), func(start rollout.Start) bool {
 			// Who is down already lets others follow on its resource. Where an override alone took it down they wait until that is at work: it might have been left out.
 			if start.Reason == "slot_already_down" && slices.ContainsFunc(w.plan.Start, func(x rollout.Start) bool {
 				return x.Resource == start.Resource && x.Reason == rollout.ReasonOverridden
 			}) {
 				return true
 			}
-			// So it is with keys: who waited for nothing but keys that an override made active follows.
+			// So it is with keys. Where an override took one more, who waited for nothing but keys follows those who began there, and by now are at work.
 			wait, waited := w.plan.Waiting.Of(start.TargetID)
 			follows := waited && wait.Version == start.Version && !slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool {
-				return v.Reason != "slot_keys_full" || !unlocked[v.On[0].Pool]
+				return v.Reason != "slot_keys_full" || !begun[v.On[0].Pool] || !past[family(v.On[0].Pool)]
 			})
 			if follows {
 				seen["by a key of an override"]++
