@@ -234,12 +234,17 @@ func (w *work) unordered(blockers []Verdict, i int32, b *bracketWork, runs []pen
 	return blockers
 }
 
-// ordersIn reports whether a rule names a member, besides that of target i, by the version that it runs after an execution.
+// ordersIn reports whether a rule names a member, besides that of target i, by the version that it runs after an execution. If none of the members that it
+// names by any version is on the resource there is nothing to wait for either.
 func (w *work) ordersIn(rule *compiledRule, i int32, b *bracketWork, runs []pendingRun) bool {
 	from, to := w.siblings(i)
+	absent := true
 	for k := from; k < to; k++ {
 		if _, member := slices.BinarySearch(b.targets, k); k == i || !member {
 			continue
+		}
+		if named, _, err := w.provider(rule, &w.targets[k]); named || err != nil {
+			absent = false
 		}
 		n := w.targets[k].current
 		for _, run := range runs {
@@ -257,7 +262,7 @@ func (w *work) ordersIn(rule *compiledRule, i int32, b *bracketWork, runs []pend
 			return true
 		}
 	}
-	return false
+	return absent
 }
 
 // versionDependencies appends the verdicts of the dependencies that the version itself has. runs are what a bracket's execution is about to bring.

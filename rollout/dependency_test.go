@@ -368,6 +368,10 @@ func TestDependencyOnAVersionOfAMember(t *testing.T) {
 		{"it is there", func(s *rollout.Snapshot, _ *rollout.Version) { s.Targets[0].Current = "v2" }, []string{"r1/c@v2"}, nil},
 		{"it is not deployable", func(_ *rollout.Snapshot, b2 *rollout.Version) { b2.Status = "building" }, nil, nil},
 		{"it is for others", func(_ *rollout.Snapshot, b2 *rollout.Version) { b2.TargetSelector = "resource.name == 'r2'" }, nil, nil},
+		{"the member is elsewhere, and not here", func(s *rollout.Snapshot, _ *rollout.Version) {
+			s.Resources = append(s.Resources, rollout.Resource{ID: "r2", Name: "r2"})
+			s.Targets[0].Resource, s.Targets[0].Current = "r2", "v2"
+		}, []string{"r1/c@v2"}, nil},
 		{"it comes later", func(_ *rollout.Snapshot, b2 *rollout.Version) { b2.CreatedAt = minute(1) }, nil, []string{"r1/b@v2"}},
 		{"it comes later, and is not deployable", func(_ *rollout.Snapshot, b2 *rollout.Version) { b2.CreatedAt, b2.Status = minute(1), "building" }, nil, nil},
 	} {
