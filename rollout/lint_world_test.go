@@ -51,12 +51,16 @@ func genLintWorld(t *rapid.T) lintWorld {
 			if d == "drain" && (theme == "hook" || one("the drain was never released", 6)) {
 				continue
 			}
-			w.fleet.Versions = append(w.fleet.Versions, rollout.Version{ID: id, Tag: id, Deployment: d, Status: rollout.VersionReady, CreatedAt: t0.Add(time.Duration(n-2) * 24 * time.Hour)})
+			v := rollout.Version{ID: id, Tag: id, Deployment: d, Status: rollout.VersionReady, CreatedAt: t0.Add(time.Duration(n-2) * 24 * time.Hour)}
+			if n == 1 && one("needs a version", 8) {
+				v.Dependencies = []rollout.VersionDependency{{Deployment: pick("of", "db", "web"), VersionSelector: pick("which", "version.tag == 'v2'", "version.tag == 'v1'", "version.tag == 'v3'")}}
+			}
+			w.fleet.Versions = append(w.fleet.Versions, v)
 		}
 	}
 	for r := range between(t, "resources", 1, 3) {
 		id := fmt.Sprintf("r%d", r+1)
-		w.fleet.Resources = append(w.fleet.Resources, rollout.Resource{ID: id, Name: id, Metadata: map[string]string{"cluster": []string{"east", "west"}[r%2]}})
+		w.fleet.Resources = append(w.fleet.Resources, rollout.Resource{ID: id, Name: id, Metadata: map[string]string{"cluster": []string{"east", "west"}[r%2], "rack": []string{"7", "four", "9"}[r]}})
 		for _, e := range environments {
 			for _, d := range deployments {
 				if one("missing", 7) {
@@ -112,7 +116,9 @@ func genLintWorld(t *rapid.T) lintWorld {
 		case "approval":
 			text = `"anyApproval":{"minApprovals":` + pick("approvals", "0", "1", "2") + `}`
 		case "gradual":
-			text = `"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}`
+			text = `"gradualRollout":{"rolloutType":"linear","timeScaleInterval":` + pick("interval", "600", "600", "600", "9000000000") + `}`
+		case "selector":
+			text = `"versionSelector":{"selector":"` + pick("selected", "version.tag != 'v3'", "deployment.name != 'db' || int(version.tag) > 1", "int(resource.metadata['rack']) > 3") + `"}`
 		case "bracket":
 			text = `"deploymentBracket":{"deploymentSelector":"` + pick("members", "true", "deployment.name != 'db'", "deployment.name == 'drain'") + `","readinessMode":"immediate","memberRoles":` +
 				pick("roles", "{}", `{"pre":"deployment.name == 'drain'"}`, `{"pre":"deployment.name == 'drain'"}`, `{"pre":"deployment.name == 'drain'","post":"deployment.name == 'db'"}`) + `}`
@@ -146,7 +152,7 @@ func genLintWorld(t *rapid.T) lintWorld {
 		add("environment.name == 'staging'", `{"id":"theme-y","environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'prod'"}}`)
 	}
 	for n := range between(t, "policies", 1, 3) - min(1, len(policies)) {
-		menu := []string{"limit", "window", "dependency", "progression", "approval", "gradual", "bracket"}
+		menu := []string{"limit", "window", "dependency", "progression", "approval", "gradual", "bracket", "selector"}
 		kinds := []string{pick("kind", menu...)}
 		switch more := pick("more", menu...); {
 		case more != kinds[0]:
@@ -181,6 +187,8 @@ func lintCovers(reason rollout.Reason) []rollout.LintCode {
 		return []rollout.LintCode{rollout.LintWindowNeverOpens, rollout.LintFreezeCoversOpenings}
 	case "slot_paused":
 		return []rollout.LintCode{rollout.LintLimitZero}
+	case rollout.ReasonSelectorError:
+		return []rollout.LintCode{rollout.LintSelectorFails}
 	case rollout.ReasonDependencyUnmatched:
 		return []rollout.LintCode{rollout.LintDependencyUnmatched}
 	case rollout.ReasonProgressionNoEnvironment:
@@ -204,7 +212,7 @@ func TestLintAgreesWithSimulation(t *testing.T) {
 	}, "finished", "cut off", "at rest with waiting", "refused",
 		"error window_never_opens", "error freeze_covers_openings", "error limit_zero", "error dependency_cycle", "error dependency_unmatched", "error progression_cycle", "error progression_no_environment",
 		"error deadline_below_soak", "error approval_unreachable", "error bracket_no_main", "error bracket_hook_without_version", "error bracket_overlapping", "error dependency_across_roles", "error window_shorter_than_bracket",
-		"waits window_closed", "waits window_too_short", "waits slot_paused", "waits dependency_unmatched", "waits progression_no_environment", "waits approval_missing", "waits bracket_hook_without_version")
+		"error selector_fails", "error curve_overflows", "waits selector_error", "waits window_closed", "waits window_too_short", "waits slot_paused", "waits dependency_unmatched", "waits progression_no_environment", "waits approval_missing", "waits bracket_hook_without_version")
 }
 
 func checkLintWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, w lintWorld) {
@@ -298,12 +306,12 @@ func checkLintWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, w lintWo
 }
 
 // silentAbout: a hook waits for what is published next; and while something else was waited for, a version grew too old that did not have to,
-// or the last opening passed, or passes before a turn comes. Nor does a version of a hook that a gate lets in come to a group that was closed before it did,
+// or the last opening passed, or passes before a turn comes, or the version that another one needs was overtaken. Nor does a version of a hook that a gate lets in come to a group that was closed before it did,
 // or after it no longer does.
 func (w lintWorld) silentAbout(left rollout.Waiting) bool {
 	return slices.ContainsFunc(left.Blockers, func(v rollout.Verdict) bool {
 		switch v.Reason {
-		case rollout.Reason(bracket.ReasonHookWaitsForMain), rollout.ReasonProgressionTooOld, rollout.ReasonWindowClosed, rollout.ReasonWindowTooShort, rollout.ReasonRolloutOverflow:
+		case rollout.Reason(bracket.ReasonHookWaitsForMain), rollout.ReasonProgressionTooOld, rollout.ReasonWindowClosed, rollout.ReasonWindowTooShort, rollout.ReasonRolloutOverflow, rollout.ReasonVersionUnmet:
 			return true
 		case rollout.Reason(bracket.ReasonHookWithoutVersion):
 			gated := strings.Contains(w.policies, "environmentProgression") || strings.Contains(w.policies, "anyApproval")
@@ -362,6 +370,10 @@ func (w lintWorld) broken(timeline rollouttest.Timeline, f rollout.Finding) stri
 			continue
 		}
 		id := rollout.TargetID{Resource: entry.Resource, Environment: entry.Environment, Deployment: entry.Deployment}
+		if strings.HasPrefix(f.Path, "versions[") || f.Code == rollout.LintSelectorFails { // about the version that comes next, which is v2
+			started[id] = started[id] || entry.Version == "v2"
+			continue
+		}
 		switch f.Code {
 		case rollout.LintProgressionCycle: // it is about new versions; an old one may have been in the other environment before
 			started[id] = started[id] || entry.Version == "v2"
