@@ -128,7 +128,11 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) *rollout
 		if g.whole == nil {
 			// Targets under other policies may have begun it: there may be many such policies, and everybody is ranked together, from one start.
 			if g.rollouts[k] = w.begun[key]; g.rollouts[k] == nil {
-				g.rollouts[k] = begin(w.baseOf(key, rule, g, t), true)
+				base := g.base
+				if _, started := w.rollouts[key]; !started { // else nobody's gates matter any more, nor when they will open
+					base = w.baseOf(key, rule, g, t)
+				}
+				g.rollouts[k] = begin(base, true)
 				w.begun[key] = g.rollouts[k]
 			}
 		} else {

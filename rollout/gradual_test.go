@@ -48,6 +48,34 @@ func TestRolloutBegins(t *testing.T) {
 	}
 }
 
+// TestStartedRolloutWakesNobody: once a rollout has its start, it does not matter any more when the gates of others open who are ranked in it. A target that
+// needs nothing is nobody to wake up for.
+func TestStartedRolloutWakesNobody(t *testing.T) {
+	set := compile(t, `[{"name":"all","selector":"environment.name == 'prod'","rules":[{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":0}}]},
+		{"name":"soaked","selector":"environment.name == 'prod' && resource.name == 'r1'","rules":[
+			{"id":"soak","environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'dev'","minimumSoakTimeMinutes":60}}]}]`)
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Environments = append(s.Environments, rollout.Environment{ID: "dev", Name: "dev"})
+	s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r1", Environment: "dev", Deployment: "api"}, Current: "v2",
+		Jobs: []rollout.Job{{Version: "v2", Status: rollout.JobSuccessful, CreatedAt: minute(1), CompletedAt: minute(5)}}})
+	s.Targets[0].Current = "v2" // as somebody deployed it by hand
+	record := rollout.RolloutRecord{Schema: 1, Rule: "g", Environment: "prod", Deployment: "api", Version: "v2", StartAt: minute(2), Founders: 2}
+	for _, row := range []struct {
+		why   string
+		state rollout.State
+		next  time.Time
+	}{
+		{"the first plan asks when everybody's gate opens", rollout.State{}, minute(65)},
+		{"later ones do not", rollout.State{Rollouts: []rollout.RolloutRecord{record}}, time.Time{}},
+	} {
+		s.State = row.state
+		plan := mustPlan(t, set, s, minute(10))
+		if got := started(plan); len(got) != 1 || !plan.Next.Equal(row.next) {
+			t.Errorf("%s: starts %v, next %v", row.why, got, plan.Next)
+		}
+	}
+}
+
 // TestTurnsBeyondTime: the last instant that there is comes; a turn behind it never does, nor one that lies more than 292 years after the first.
 func TestTurnsBeyondTime(t *testing.T) {
 	last := time.Unix(0, math.MaxInt64).UTC()
