@@ -228,8 +228,9 @@ func (u *upheaval) operate(plan rollout.Plan, round int) (did bool) {
 				}
 				u.ids++
 				c := bracket.Command{ID: fmt.Sprint("op", u.ids), Kind: bracket.Retry, Group: record.Open.Group, Resource: record.Resource}
-				if round > 3 {
+				if round > 3 { // such as one in which everything that failed was rolled back: it is held, and no retry ends that
 					c.Kind = bracket.Resolve
+					delete(u.prepared, [2]string{wait.Resource, wait.Environment}) // the operator uncordons by hand
 				}
 				u.note("command %v", c)
 				u.s.Commands = append(u.s.Commands, c)
