@@ -154,7 +154,8 @@ const (
 	// LintDeadlineBelowSoak: maximumAgeHours is over before minimumSoakTimeMinutes is. An error where every target must have succeeded and none
 	// is given its version again by a bracket, so that nothing younger can come; else a warning. Raise the one or lower the other.
 	LintDeadlineBelowSoak LintCode = "deadline_below_soak"
-	// LintApprovalUnreachable, an error: more approvals are asked for than there are known approvers; a warning where no target is governed.
+	// LintApprovalUnreachable, an error: more approvals are asked for than there are known approvers; a warning where no target is governed. Versions
+	// that are older than the rule pass all the same. Name more approvers, or ask for fewer approvals.
 	LintApprovalUnreachable LintCode = "approval_unreachable"
 )
 

@@ -167,12 +167,14 @@ func targetOf(snapshot rollout.Snapshot, text, name string) (rollout.TargetID, e
 	return rollout.TargetID{}, program.Wrong("-target", "%s has no target %q: %s", name, text, hint)
 }
 
-// narrow leaves what concerns one target: of the findings, those about the policies that govern it.
+// narrow leaves what concerns one target: of the findings, those about the policies that govern it and about versions of its deployment.
 func (a *answer) narrow(id rollout.TargetID, policies []string) {
 	a.Start = slices.DeleteFunc(slices.Clone(a.Start), func(s rollout.Start) bool { return s.TargetID != id })
 	a.Waiting = slices.DeleteFunc(slices.Clone(a.Waiting), func(w rollout.Waiting) bool { return w.TargetID != id })
 	a.Changes = slices.DeleteFunc(a.Changes, func(c rollout.Change) bool { return c.TargetID != id })
-	a.Findings = slices.DeleteFunc(a.Findings, func(f rollout.Finding) bool { return !slices.Contains(policies, f.Policy) && f.Example != id })
+	a.Findings = slices.DeleteFunc(a.Findings, func(f rollout.Finding) bool {
+		return !slices.Contains(policies, f.Policy) && !strings.HasPrefix(f.Path, "versions["+id.Deployment+"@") && f.Example != id
+	})
 }
 
 func explain(e rollout.Explanation) *explained {

@@ -199,3 +199,26 @@ func TestWrongInput(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) { programtest.Help(t, atPresent, "-before-policy file") }
+
+// TestNarrowedFindings: what is wrong with a policy that governs a target concerns it, and what is wrong with a version of its deployment, whoever is the example.
+func TestNarrowedFindings(t *testing.T) {
+	t.Parallel()
+	own := rollout.TargetID{Resource: "eu-1", Environment: "production", Deployment: "web"}
+	other := rollout.TargetID{Resource: "eu-1", Environment: "production", Deployment: "webhook"}
+	a := answer{Findings: []rollout.Finding{
+		{Path: "[0].rules[0]", Policy: "web", Example: other},
+		{Path: "[1].rules[0]", Policy: "hooks", Example: other},
+		{Path: "versions[web@v2].dependencies[0]", Example: other},
+		{Path: "versions[webhook@v2].dependencies[0]", Example: other},
+		{Path: "targets", Example: other},
+		{Path: "targets", Example: own},
+	}}
+	a.narrow(own, []string{"web"})
+	var got []string
+	for _, f := range a.Findings {
+		got = append(got, f.Path)
+	}
+	if want := []string{"[0].rules[0]", "versions[web@v2].dependencies[0]", "targets"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
