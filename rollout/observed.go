@@ -102,7 +102,7 @@ func (w *work) kindsOf(b *bracketWork) kinds {
 	}
 	for _, i := range b.targets {
 		kind := w.viewed(i)
-		if kind == last[kind.deployment] || b.former[i] { // a former target gets nothing new, so nobody asks who may have it
+		if kind == last[kind.deployment] || len(b.former) > 0 && b.former[i] { // a former target gets nothing new, so nobody asks who may have it
 			continue
 		}
 		if _, known := all.first[kind]; !known {
@@ -143,7 +143,7 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 	if len(o.excluded) > 0 {
 		own.OutOfScope = o.excluded[o.viewed(i)]
 	}
-	if b.former[i] {
+	if len(b.former) > 0 && b.former[i] { // an empty map costs a call for each target
 		own.OutOfScope = o.allVersions(t.deployment)
 	} else if b.rule != nil {
 		own.OutOfScope = o.outOfScope(own.OutOfScope, i)
@@ -279,8 +279,12 @@ func (w *work) outOfScope(list []string, i int32) []string {
 	return list
 }
 
+// currentID is the version that a target runs. Where its number is known the Target is not touched: it is large, and far away.
 func (w *work) currentID(t *target) string {
-	if t.Target.Current != "" {
+	switch {
+	case t.current >= 0:
+		return w.versions[t.deployment].list[t.current].ID
+	case t.Target.Current != "":
 		return t.Target.Current
 	}
 	for i := range t.Jobs {
