@@ -200,8 +200,12 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 				blockers = w.also(blockers, verdict)
 			}
 			listed := w.list(blockers)
+			var open *bracket.Execution // whose end it waits for
+			if wait.Reason == bracket.ReasonQueued || wait.Reason == bracket.ReasonMergeBudget {
+				open = walk.open(wait.Resource)
+			}
 			for _, run := range b.runs[p.from:p.to] {
-				if w.atWork(b, run) || w.dueThere(b, run) {
+				if w.atWork(b, run) || w.comes(open, run) {
 					continue
 				}
 				settled.add(run.target)
@@ -211,11 +215,13 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 	}
 }
 
-// dueThere reports whether the open execution on the resource of a run waits to run the same version itself: what it waits for is the nearer answer.
-func (w *work) dueThere(b *bracketWork, run pendingRun) bool {
+// comes reports whether the open execution on the resource of a run, if there is one, brings the same version itself: what that waits for is the nearer answer.
+func (w *work) comes(open *bracket.Execution, run pendingRun) bool {
+	if open == nil || run.version < 0 {
+		return false
+	}
 	t := &w.targets[run.target]
-	open := b.open(t.Resource)
-	return open != nil && open.Environment == t.Environment && run.version >= 0 && slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool {
+	return open.Environment == t.Environment && slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool {
 		return m.Deployment == t.Deployment && (m.Status == bracket.MemberWaiting || m.Status == bracket.MemberRunning) && frozen(open, m.Deployment) == w.versions[t.deployment].list[run.version].ID
 	})
 }
