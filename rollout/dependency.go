@@ -189,21 +189,7 @@ func (w *work) blockingRules(i int32, b *bracketWork) []*compiledRule {
 // dependencies appends the verdicts of all dependency rules that block target i, whatever the version.
 func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork) []Verdict {
 	for _, rule := range w.blockingRules(i, b) {
-		applies, err := w.applies(rule, i)
-		if err == nil && !applies {
-			continue
-		}
-		var verdict Verdict
-		ok := false
-		if err == nil {
-			verdict, ok, err = w.dependency(rule, i)
-		}
-		if err != nil {
-			verdict = Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: err.Error()}}
-		}
-		if !ok {
-			blockers = w.once(blockers, verdict)
-		}
+		blockers = w.unmet(blockers, rule, i)
 	}
 	return blockers
 }
@@ -215,23 +201,32 @@ func (w *work) unordered(blockers []Verdict, i int32, b *bracketWork, runs []pen
 		if always, orders := b.edges[edge{rule, w.targets[i].deployment}]; !orders || always {
 			continue
 		}
-		applies, err := w.applies(rule, i)
-		if err == nil && (!applies || w.ordersIn(rule, i, b, runs)) {
+		if applies, err := w.applies(rule, i); err == nil && applies && w.ordersIn(rule, i, b, runs) {
 			continue
 		}
-		var verdict Verdict
-		ok := false
-		if err == nil {
-			verdict, ok, err = w.dependency(rule, i)
-		}
-		if err != nil {
-			verdict = Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: err.Error()}}
-		}
-		if !ok {
-			blockers = w.once(blockers, verdict)
-		}
+		blockers = w.unmet(blockers, rule, i)
 	}
 	return blockers
+}
+
+// unmet appends the verdict of a dependency rule if it blocks target i.
+func (w *work) unmet(blockers []Verdict, rule *compiledRule, i int32) []Verdict {
+	applies, err := w.applies(rule, i)
+	if err == nil && !applies {
+		return blockers
+	}
+	var verdict Verdict
+	ok := false
+	if err == nil {
+		verdict, ok, err = w.dependency(rule, i)
+	}
+	if err != nil {
+		verdict = Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: err.Error()}}
+	}
+	if ok {
+		return blockers
+	}
+	return w.once(blockers, verdict)
 }
 
 // ordersIn reports whether a rule names a member, besides that of target i, by the version that it runs after an execution. If none of the members that it
