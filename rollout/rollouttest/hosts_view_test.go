@@ -117,6 +117,7 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 	}
 	if err != nil {
 		m.note("%s plans in vain: %v", h.name, err)
+		m.savedInPart(set, s, at)
 		return plan, false
 	}
 	m.seen["plan"]++
@@ -157,6 +158,27 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 	}
 	m.giveBack(h, plan)
 	return plan, true
+}
+
+// savedInPart notes what a planner that was cut off believed to be the limits, for the leases that it had saved by then.
+func (m *truth) savedInPart(set *rollout.PolicySet, view rollout.Snapshot, at time.Time) {
+	view = m.stored(view)
+	plan, err := set.Plan(view, at)
+	if err != nil {
+		return // nor did the planner give any
+	}
+	limits := map[string]int{}
+	for _, p := range plan.Pools {
+		limits[p.Key] = p.Max
+	}
+	for _, record := range view.State.Pools {
+		for _, lease := range record.Leases {
+			name := fmt.Sprint(record.Key, lease.Token)
+			if _, known := m.limits[name]; !known {
+				m.limits[name] = max(limits[record.Key], m.place(plan, record.Key, lease.Resource))
+			}
+		}
+	}
 }
 
 const unlimited = 1000
