@@ -283,6 +283,19 @@ func TestConfirmedClaims(t *testing.T) {
 		}
 		return s
 	}
+	begin := func(set *rollout.PolicySet, s rollout.Snapshot, at int, start string) rollout.State {
+		t.Helper()
+		plan := mustPlan(t, set, s, minute(at))
+		k := slices.Index(started(plan), start)
+		if k < 0 {
+			t.Fatalf("starts %q", started(plan))
+		}
+		state, err := plan.Commit(plan.Start[k:k+1], minute(at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
 	set, s := compile(t, policy(zones)), world(map[string][]string{"a": {"v1", "v2"}})
 	for _, pool := range []string{"P/x", "Q"} { // r2 began when nobody kept a list
 		record, err := concurrency.NewRecord(pool).Claim(concurrency.Claim{Token: 1}, concurrency.Holder{Resource: "r2", Group: "target/prod/a"}, t0)
@@ -294,15 +307,7 @@ func TestConfirmedClaims(t *testing.T) {
 	s.Targets[1].Jobs = []rollout.Job{{Run: "r2/prod/a/v2/1", Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}}
 	var got []string
 	for k, starts := range []string{"r1/a@v2", "r3/a@v2"} {
-		plan := mustPlan(t, set, s, minute(k))
-		at := slices.Index(started(plan), starts)
-		if at < 0 {
-			t.Fatalf("starts %q", started(plan))
-		}
-		state, err := plan.Commit(plan.Start[at:at+1], minute(k))
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := begin(set, s, k, starts)
 		if err := family(state).Validate(); err != nil {
 			t.Error(err)
 		}
@@ -318,15 +323,7 @@ func TestConfirmedClaims(t *testing.T) {
 	set, s = compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`+zones)), world(map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
 	var tokens []uint64
 	for k, starts := range []string{"r1/a@v2", "r1/b@v3"} {
-		plan := mustPlan(t, set, s, minute(k))
-		at := slices.Index(started(plan), starts)
-		if at < 0 {
-			t.Fatalf("starts %q", started(plan))
-		}
-		state, err := plan.Commit(plan.Start[at:at+1], minute(k))
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := begin(set, s, k, starts)
 		tokens = append(tokens, family(state).NextToken)
 		s.State = state
 	}
