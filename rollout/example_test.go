@@ -349,6 +349,58 @@ func ExampleWaitingList_All() {
 	// approval_missing 2
 }
 
+// Example_failureBudget stops a release after its second failure. How many failures are too many is the host's word: it counts them and pauses the version.
+// Whoever has begun goes on; nobody else gets it. The fix is another version, with a curve of its own: if the paused one became ready again, everybody whose
+// turn came meanwhile would start at once.
+func Example_failureBudget() {
+	set := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
+	s := exampleFleet()
+	for _, id := range []string{"n3", "n4"} {
+		s.Resources = append(s.Resources, rollout.Resource{ID: id})
+		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "web"}, Current: "v1"})
+	}
+	const budget = 2
+	for turn := range 4 {
+		now := exampleNow.Add(time.Duration(turn) * 10 * time.Minute)
+		failed := 0
+		for _, target := range s.Targets {
+			for _, job := range target.Jobs {
+				if job.Version == "v2" && job.Status == rollout.JobFailure {
+					failed++
+				}
+			}
+		}
+		if failed >= budget {
+			s.Versions[1].Status = rollout.VersionPaused
+		}
+		plan, err := set.Plan(s, now)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if s.State, err = plan.Commit(plan.Start, now); err != nil {
+			log.Fatal(err)
+		}
+		for _, start := range plan.Start {
+			fmt.Println(now.Format(time.TimeOnly), start.Resource, "starts", start.Version, "and fails")
+			i := slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.TargetID == start.TargetID })
+			s.Targets[i].Jobs = []rollout.Job{{Run: start.Run, Version: start.Version, Status: rollout.JobFailure, CreatedAt: now, CompletedAt: now.Add(time.Minute)}}
+		}
+		if s.Versions[1].Status == rollout.VersionPaused {
+			for wait := range plan.Waiting.All() {
+				fmt.Println(now.Format(time.TimeOnly), wait.Resource, "waits:", wait.Blockers[0])
+			}
+			break
+		}
+	}
+	// Output:
+	// 00:00:00 n1 starts v2 and fails
+	// 00:10:00 n4 starts v2 and fails
+	// 00:20:00 n1 waits: retry_exhausted (1 of 1 attempts failed), waits for an operator or a version of web
+	// 00:20:00 n2 waits: version_not_deployable: paused, waits for a version of web
+	// 00:20:00 n3 waits: version_not_deployable: paused, waits for a version of web
+	// 00:20:00 n4 waits: retry_exhausted (1 of 1 attempts failed), waits for an operator or a version of web
+}
+
 // ticket is a rule that asks for a change ticket on the version.
 type ticket struct{}
 
