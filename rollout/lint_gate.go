@@ -68,28 +68,33 @@ func (t *tally) fail(i int32, field string, err error) {
 	t.failing.add(i)
 }
 
+// tallies are those of all dependency rules, as they are asked for.
+type tallies map[*compiledRule]*tally
+
+func (t tallies) of(rule *compiledRule) *tally {
+	if t[rule] == nil {
+		t[rule] = &tally{names: map[string]bool{}}
+	}
+	return t[rule]
+}
+
+// want notes that no version that exists satisfies the rule for a target.
+func (t *tally) want(i int32, verdict Verdict) {
+	t.wanting.add(i)
+	for _, name := range verdict.Data.Names {
+		t.names[name] = true
+	}
+}
+
 // lookAtDependencies asks every dependency rule about every target that it may block.
 func (l *lint) lookAtDependencies() {
 	w := l.w
-	tallies := map[*compiledRule]*tally{}
-	of := func(rule *compiledRule) *tally {
-		if tallies[rule] == nil {
-			tallies[rule] = &tally{names: map[string]bool{}}
-		}
-		return tallies[rule]
-	}
-	for _, f := range l.frames {
-		for e := range f.edges {
-			of(e.rule).concerned = true
-		}
-	}
-	satisfiable := map[dependencyKey]bool{}
-	blocked := map[int32][]*compiledRule{} // targets → rules that are not satisfied and could be
-	var order []int32
+	all := tallies{}
+	held := waits{l: l, blocked: map[int32][]*compiledRule{}, satisfiable: map[dependencyKey]bool{}}
 	for i := range w.targets {
 		t := int32(i)
 		for _, rule := range w.blockingRules(t, bracketOfFrame(l.frameOf[i])) {
-			own := of(rule)
+			own := all.of(rule)
 			if applies, err := w.applies(rule, t); err != nil {
 				own.fail(t, "appliesTo", err)
 				continue
@@ -104,63 +109,69 @@ func (l *lint) lookAtDependencies() {
 			case ok:
 			case verdict.Reason == ReasonDependencyUnmatched:
 				own.unmatched.add(t)
-			case l.wanting(rule, t, satisfiable):
-				own.wanting.add(t)
-				for _, name := range verdict.Data.Names {
-					own.names[name] = true
-				}
+			case l.wanting(rule, t, held.satisfiable):
+				own.want(t, verdict)
 			case !l.circular[w.targets[i].environment]:
-				if blocked[t] == nil {
-					order = append(order, t)
+				if held.blocked[t] == nil {
+					held.order = append(held.order, t)
 				}
-				blocked[t] = append(blocked[t], rule)
+				held.blocked[t] = append(held.blocked[t], rule)
 			}
 		}
 	}
 	for _, f := range l.frames {
-		for _, t := range f.targets { // who is ordered for some versions only, none of which comes, waits for them like anybody else
-			for _, rule := range w.views.list[w.view[t]].dependencies {
-				always, orders := f.edges[edge{rule, w.targets[t].deployment}]
-				if applies, err := w.applies(rule, t); !orders || always || err != nil || !applies || !l.wanting(rule, t, satisfiable) {
-					continue
-				}
-				if verdict, ok, err := w.dependency(rule, t); err == nil && !ok && verdict.Reason == ReasonDependencyUnmet {
-					own := of(rule)
-					own.wanting.add(t)
-					for _, name := range verdict.Data.Names {
-						own.names[name] = true
-					}
-				}
+		l.lookAtOrders(f, all, held.satisfiable)
+	}
+	l.lookAtBlocked(held)
+	for _, p := range w.set.policies {
+		for _, rule := range p.dependencies {
+			l.tell(rule, all.of(rule), l.reach[p])
+		}
+	}
+}
+
+// lookAtOrders looks at the rules that order the members of a bracket. Who is ordered for some versions only, none of which comes, waits for them like anybody else.
+func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[dependencyKey]bool) {
+	w := l.w
+	for e := range f.edges {
+		all.of(e.rule).concerned = true
+	}
+	for _, t := range f.targets {
+		for _, rule := range w.views.list[w.view[t]].dependencies {
+			always, orders := f.edges[edge{rule, w.targets[t].deployment}]
+			if applies, err := w.applies(rule, t); !orders || always || err != nil || !applies || !l.wanting(rule, t, satisfiable) {
+				continue
+			}
+			if verdict, ok, err := w.dependency(rule, t); err == nil && !ok && verdict.Reason == ReasonDependencyUnmet {
+				all.of(rule).want(t, verdict)
 			}
 		}
 	}
-	l.lookAtBlocked(waits{l: l, blocked: blocked, order: order, satisfiable: satisfiable})
-	for _, p := range w.set.policies {
-		for _, rule := range p.dependencies {
-			own := of(rule)
-			if !own.concerned && l.reach[p].targets > 0 {
-				l.add(at(rule, "appliesTo"), LintAppliesToUnmatched, SeverityWarning, reach{},
-					fmt.Sprintf("it matches none of %s that the policy governs: the dependency concerns nobody", counted(l.reach[p].targets, "target")),
-					"correct the expression, or remove the rule")
-			}
-			if own.failing.targets > 0 {
-				severity := SeverityError
-				if own.field == "dependsOn" && rule.readsVersion {
-					severity = SeverityWarning // it need not fail on the next version of the other
-				}
-				l.failed(at(rule, own.field), severity, own.failing, own.failure, "nothing newer starts as long as it does")
-			}
-			if own.unmatched.targets > 0 {
-				l.add(at(rule, "dependsOn"), LintDependencyUnmatched, SeverityError, own.unmatched,
-					"it names no other deployment with a target on the same resource: nothing newer ever starts there",
-					"correct the expression, or leave these targets out with appliesTo")
-			}
-			if own.wanting.targets > 0 {
-				l.add(at(rule, "dependsOn"), LintDependencyUnmatched, SeverityWarning, own.wanting,
-					"no version that exists satisfies it, of "+strings.Join(sortedKeys(own.names), ", "),
-					"publish one that does, or correct the expression")
-			}
+}
+
+// tell reports what became of a dependency rule whose policy governs so many targets.
+func (l *lint) tell(rule *compiledRule, own *tally, governed reach) {
+	if !own.concerned && governed.targets > 0 {
+		l.add(at(rule, "appliesTo"), LintAppliesToUnmatched, SeverityWarning, reach{},
+			fmt.Sprintf("it matches none of %s that the policy governs: the dependency concerns nobody", counted(governed.targets, "target")),
+			"correct the expression, or remove the rule")
+	}
+	if own.failing.targets > 0 {
+		severity := SeverityError
+		if own.field == "dependsOn" && rule.readsVersion {
+			severity = SeverityWarning // it need not fail on the next version of the other
 		}
+		l.failed(at(rule, own.field), severity, own.failing, own.failure, "nothing newer starts as long as it does")
+	}
+	if own.unmatched.targets > 0 {
+		l.add(at(rule, "dependsOn"), LintDependencyUnmatched, SeverityError, own.unmatched,
+			"it names no other deployment with a target on the same resource: nothing newer ever starts there",
+			"correct the expression, or leave these targets out with appliesTo")
+	}
+	if own.wanting.targets > 0 {
+		l.add(at(rule, "dependsOn"), LintDependencyUnmatched, SeverityWarning, own.wanting,
+			"no version that exists satisfies it, of "+strings.Join(sortedKeys(own.names), ", "),
+			"publish one that does, or correct the expression")
 	}
 }
 
