@@ -393,6 +393,7 @@ func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result,
 		maps.Copy(places, doubtful)
 	}
 	unkeyed := w.unkeyed(result)
+	events := map[concurrency.Refusal][]Condition{}
 	for _, refused := range result.Refused {
 		c := &w.candidates[w.turns[refused.Candidate]]
 		refusals, own := w.allOf(result.Refusals[refused.Why], w.turns[refused.Candidate], &asked[refused.Candidate], places, unkeyed)
@@ -408,7 +409,7 @@ func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result,
 				}
 			}
 			for _, refusal := range refusals {
-				blockers = append(blockers, w.slotVerdict(refusal))
+				blockers = append(blockers, w.slotVerdict(refusal, result, events))
 			}
 			if alike {
 				shared[refused.Why] = blockers
@@ -418,11 +419,31 @@ func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result,
 	}
 }
 
-func (w *work) slotVerdict(refusal concurrency.Refusal) Verdict {
-	return Verdict{
-		Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool],
-		On: []Condition{{Kind: ConditionKind(refusal.Reason.On()), Pool: w.capacity.snapshot.Pools[refusal.Pool].Key}},
+// slotVerdict is what a pool says to whoever has no place there.
+func (w *work) slotVerdict(refusal concurrency.Refusal, result concurrency.Result, events map[concurrency.Refusal][]Condition) Verdict {
+	on := events[refusal]
+	if on == nil {
+		on = w.slotEvents(refusal, result)
+		events[refusal] = on
 	}
+	return Verdict{Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool], On: on}
+}
+
+// slotEvents are the events that can make a place. Where the pool has places, and only its value of groupBy is not among the active ones, nothing that
+// happens in it can help: the pools that are active are named behind it.
+func (w *work) slotEvents(refusal concurrency.Refusal, result concurrency.Result) []Condition {
+	pools := w.capacity.snapshot.Pools
+	own := &pools[refusal.Pool]
+	on := []Condition{{Kind: ConditionKind(refusal.Reason.On()), Pool: own.Key}}
+	if refusal.Reason == concurrency.SlotKeysFull {
+		for k := range pools {
+			if result.Pools[k].KeyActive && pools[k].Family == own.Family && pools[k].Key != own.Key {
+				on = append(on, Condition{Kind: OnSlot, Pool: pools[k].Key})
+			}
+		}
+		slices.SortFunc(on[1:], func(a, b Condition) int { return strings.Compare(a.Pool, b.Pool) })
+	}
+	return on
 }
 
 // refuse says why a candidate that only capacity refuses does not start: all that its execution would run waits with it.

@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -264,6 +265,49 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		}
 		if got := strings.Join(slices.Concat(starts, waits), ", "); got != row.want {
 			t.Errorf("%s: %s", row.why, got)
+		}
+	}
+}
+
+// TestKeysFullNamesActivePools: nothing that happens in a pool without anybody lets its members in while the keys are taken. The pools that are active are
+// named, for whoever wakes up by events, and for whoever asks which node holds up the others.
+func TestKeysFullNamesActivePools(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why  string
+		keys int
+		busy []string // nodes that are at work
+		down []string
+		want string // what r4 says, in zone d
+	}{
+		{"one at work", 1, []string{"r2"}, nil, "slot_keys_full in P/d, waits for an empty P/b"},
+		{"one that is down holds the key as well", 1, nil, []string{"r3"}, "slot_keys_full in P/d, waits for an empty P/c"},
+		{"any of two", 2, []string{"r3"}, []string{"r1"}, "slot_keys_full in P/d, waits for an empty P/a or an empty P/c"},
+		{"one that the plan itself begins", 1, nil, nil, "slot_keys_full in P/d, waits for an empty P/a"},
+	} {
+		set := compile(t, policy(fmt.Sprintf(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":%d}}`, row.keys)))
+		s := fleet(4, "v1", map[string][]string{"web": {"v1", "v2"}})
+		for k, zone := range []string{"a", "b", "c", "d"} {
+			s.Resources[k].Metadata["zone"] = zone
+			if slices.Contains(row.busy, s.Resources[k].ID) {
+				s.Targets[k].Jobs = []rollout.Job{{Run: "x", Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}}
+			}
+		}
+		s.Unavailable = row.down
+		plan := mustPlan(t, set, s, minute(1))
+		wait, waits := plan.Waiting.Of(rollout.TargetID{Resource: "r4", Environment: "prod", Deployment: "web"})
+		if !waits || wait.Blockers[0].String() != row.want {
+			t.Errorf("%s: %v", row.why, wait.Blockers)
+			continue
+		}
+		active := map[string]bool{}
+		for _, p := range plan.Pools {
+			active[p.Key] = p.Active > 0
+		}
+		for _, on := range wait.Blockers[0].On[1:] {
+			if on.Kind != rollout.OnSlot || !active[on.Pool] {
+				t.Errorf("%s: waits for %+v, which is not active", row.why, on)
+			}
 		}
 	}
 }

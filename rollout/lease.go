@@ -156,7 +156,7 @@ func (w *work) nameOrphans() {
 	for _, list := range w.blockers {
 		for n := range list {
 			v := &list[n]
-			if len(v.On) != 1 || v.On[0].Kind != OnSlot { // two entries may be one list, which has been dealt with
+			if len(v.On) == 0 || v.On[0].Kind != OnSlot || v.On[len(v.On)-1].Kind == OnOrphan { // two entries may be one list, which has been dealt with
 				continue
 			}
 			var pools []string

@@ -113,7 +113,7 @@ func TestOrphanOfAnotherKey(t *testing.T) {
 		t.Fatalf("starts %q, %d wait, orphans %+v", started(plan), plan.Waiting.Len(), plan.Orphans)
 	}
 	want := []string{
-		"slot_keys_full (other values of groupBy are active), waits for a free slot in P/y or the release of an orphan in P/x",
+		"slot_keys_full in P/y, waits for an empty P/x or the release of an orphan in P/x",
 		"slot_full, waits for a free slot in Q or the release of an orphan in Q",
 	}
 	for wait := range plan.Waiting.All() {

@@ -93,7 +93,7 @@ const (
 	OnMember       ConditionKind = "member"        // another member of the bracket ends on the resource
 	OnExecutionEnd ConditionKind = "execution_end" // the open execution of Rule on Resource ends
 	OnGroupClose   ConditionKind = "group_close"   // a group of Rule closes in Environment
-	OnSlot         ConditionKind = "slot"          // a place in Pool becomes free
+	OnSlot         ConditionKind = "slot"          // a place in Pool becomes free; for slot_keys_full first the target's own pool, then the active ones, one of which must become empty
 	OnOrphan       ConditionKind = "orphan"        // the host gives back an orphan of Pool, see [Plan.Orphans]
 	OnVersion      ConditionKind = "version"       // a version of Deployment appears or becomes eligible
 	OnConfig       ConditionKind = "config"        // somebody changes the policy, the limit of Pool or the fleet
@@ -171,8 +171,11 @@ func (v Verdict) String() string {
 	if v.Data != nil {
 		b.WriteString(v.Data.about(v.Reason))
 	}
-	if v.Reason == Reason(concurrency.SlotKeysFull) {
-		b.WriteString(" (other values of groupBy are active)") // the pool itself may well be empty
+	on := v.On
+	keys := v.Reason == Reason(concurrency.SlotKeysFull) && len(on) > 1 // the first is the target's own, which may well be empty
+	if keys {
+		fmt.Fprintf(&b, " in %s", poolName(on[0].Pool))
+		on = on[1:]
 	}
 	if v.Reason == Reason(bracket.ReasonWaitsForMembers) && !v.Until.IsZero() {
 		b.WriteString(" (its next attempt)") // the member it waits for is itself
@@ -187,18 +190,22 @@ func (v Verdict) String() string {
 	if v.Reason == ReasonRolloutNotStarted {
 		or = " and " // its gates must all open
 	}
-	if len(v.On) > 0 {
+	if len(on) > 0 {
 		b.WriteString(", waits for ")
-		b.WriteString(strings.Join(phrases(v.On), or))
+		b.WriteString(strings.Join(phrases(on, keys), or))
 	}
 	return b.String()
 }
 
-// phrases names events, each once. An environment is told only of events that are alike but for it.
-func phrases(on []Condition) []string {
+// phrases names events, each once. An environment is told only of events that are alike but for it. Who waits for a key waits until a pool is empty: it
+// may have a free place already.
+func phrases(on []Condition, keys bool) []string {
 	var list []string
 	for _, c := range on {
 		text := c.String()
+		if keys && c.Kind == OnSlot {
+			text = "an empty " + poolName(c.Pool)
+		}
 		if slices.ContainsFunc(on, func(o Condition) bool { return o.Environment != c.Environment && o.String() == text }) {
 			text += " in " + c.Environment
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -174,7 +175,9 @@ func verdictText(v rollout.Verdict, deployment string) string {
 	if v.On == nil && len(needs) > 0 {
 		text += ", needs " + strings.Join(needs, ", ")
 	}
-	if v.On == nil && len(pools) > 0 {
+	if v.On == nil && v.Reason == rollout.Reason(concurrency.SlotKeysFull) && len(pools) > 1 {
+		text += " in " + pools[0] + " beside " + strings.Join(pools[1:], ", ")
+	} else if v.On == nil && len(pools) > 0 {
 		text += " in " + strings.Join(pools, ", ")
 	}
 	return text

@@ -179,10 +179,9 @@ func (g *glance) happened(on rollout.Condition, after *glance) bool {
 		}
 		return closed(g.plan) != closed(after.plan)
 	case rollout.OnSlot:
-		family, _, _ := strings.Cut(on.Pool, "/") // with maxActiveKeys a place in one pool becomes free in another one
 		pool := func(p rollout.Plan) (leases []concurrency.Lease) {
 			for _, own := range p.State.Pools {
-				if own.Key == on.Pool || strings.HasPrefix(own.Key, family+"/") {
+				if own.Key == on.Pool {
 					leases = append(leases, own.Leases...)
 				}
 			}
