@@ -181,7 +181,9 @@ func (s *step) deriveOpen(w *work) {
 			s.plan.Start = append(s.plan.Start, Start{Run: w.runOf(resource, m), Version: m.version(), Role: m.Role, DueAt: w.StartedAt})
 			continue
 		case ReasonFailedHolding:
-			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict, On: v.onOperator})
+			until, on := v.haltOf(w, h, resource, v.now)
+			s.wake(until)
+			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict, Until: until, On: on})
 			continue
 		}
 		wait := Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict}
@@ -202,7 +204,8 @@ func (s *step) deriveOpen(w *work) {
 	}
 	for _, k := range order { // no member waits, and the execution is open for ever unless somebody says what to make of those that went back
 		if m := &w.Members[k]; m.Status == MemberRolledBack {
-			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: ReasonFailedHolding, On: v.onOperator})
+			until, on := v.haltOf(w, h, resource, v.now)
+			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: ReasonFailedHolding, Until: until, On: on})
 		}
 	}
 }

@@ -170,10 +170,11 @@ func (q *question) run(w *work, k int) (Verdict, bool) {
 		verdict.Reason = ReasonCurrent
 	case (m.Status == MemberWaiting || m.Status == MemberFailed) && q.candidate == m.version():
 		var blockers []int
-		verdict.Reason, blockers = w.verdict(k, w.halted(), w.levels(nil), q.now, nil)
+		h := w.halted()
+		verdict.Reason, blockers = w.verdict(k, h, w.levels(nil), q.now, nil)
 		switch verdict.Reason {
 		case ReasonFailedHolding:
-			verdict.On = q.onOperator
+			verdict.Until, verdict.On = q.haltOf(w, h, q.name, q.now)
 		case ReasonWaitsForMembers:
 			verdict.Until = q.after(m.RetryAt)
 			for _, i := range blockers {

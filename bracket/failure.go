@@ -1,6 +1,9 @@
 package bracket
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // settle ends executions that are done and reacts to failed members, as onMemberFailure says. Runs in progress finish first. Nothing
 // here takes or frees a slot but the end of the execution.
@@ -167,7 +170,7 @@ type halt int
 const (
 	goesOn     halt = iota
 	recovering      // only what the reaction to a failure starts; waits end by themselves
-	holding         // nothing starts without an operator
+	holding         // nothing starts without an operator or a merge
 )
 
 func (w *work) halted() halt {
@@ -228,4 +231,35 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 		}
 	}
 	return into, true
+}
+
+// haltOf is what ends the halt of an execution: always an operator. A reaction that runs to its end by itself ends the execution and with that the
+// halt, and under merge a newer group may take the failed members over: one that closes later, or the one that is queued here already, when it is due.
+func (v *view) haltOf(w *work, h halt, resource string, now time.Time) (until time.Time, on []Condition) {
+	switch {
+	case h == recovering && w.rule.OnMemberFailure != RollbackMember:
+		return until, []Condition{{Kind: OnOperator}, {Kind: OnExecutionEnd, Rule: v.id, Resource: resource}}
+	case !w.absorbs():
+		return until, v.onOperator
+	}
+	on = []Condition{{Kind: OnOperator}, {Kind: OnGroupClose, Rule: v.id, Environment: v.environment}}
+	if i, pending := slices.BinarySearch(v.pending, w.resource); pending && v.overlap(w, now, now) == merges {
+		switch due := v.dueAt(i); {
+		case due.IsZero():
+			on = append(on, v.onConfig...)
+		case due.After(now):
+			until = due
+		}
+	}
+	return until, on
+}
+
+// absorbs reports whether a newer group can still be merged into the execution while it is halted: that gives failed mains another version, and nothing else.
+func (w *work) absorbs() bool {
+	if w.rule.OverlapStrategy != Merge || w.Recovery != "" || len(w.Merged) >= w.rule.maxMerges() {
+		return false
+	}
+	return !slices.ContainsFunc(w.Members, func(m ExecutionMember) bool {
+		return m.Role != Main && m.Status == MemberFailed || m.Role == Post && !m.StartedAt.IsZero()
+	})
 }

@@ -492,6 +492,53 @@ func TestObstaclesBeforeTheTurn(t *testing.T) {
 	}
 }
 
+// TestHaltsThatEndWithoutAnOperator: where a failed execution goes on by itself, or the next group can be merged into it, who is held by the failure says so,
+// and not only that an operator ends it.
+func TestHaltsThatEndWithoutAnOperator(t *testing.T) {
+	const merge = `,"overlapStrategy":"merge","preparedStatePersists":true`
+	third := func(s *rollout.Snapshot) {
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: t0.Add(time.Minute)})
+	}
+	for _, row := range []struct {
+		why, rule, more string
+		meanwhile       func(s *rollout.Snapshot)
+		want            string
+	}{
+		{"the uncordon ends it", `,"onMemberFailure":"run_post"`, "", nil, "a: bracket_failed_holding (a failed), waits for an operator or the end of the bracket on r1"},
+		{"the next group may take the failed member over", merge, "", nil, "c: bracket_failed_holding (a failed), waits for an operator or the next group in prod"},
+		{"not a second one", merge + `,"maxMerges":1`, "", func(s *rollout.Snapshot) {
+			x := *s.State.Executions[0].Open
+			x.Merged = []string{"b/prod/0"}
+			s.State.Executions[0].Open = &x
+		}, "c: bracket_failed_holding (a failed), waits for an operator"},
+		{"it takes it over when its window opens", merge, `,{"id":"w","deploymentWindow":{"allowWindow":false,"from":"2025-01-01T00:01:00Z","until":"2025-01-01T01:00:00Z"}}`, third,
+			"c: bracket_failed_holding (a failed) until 2025-01-01T01:00:00Z, waits for an operator or the next group in prod"},
+		{"it takes it over when its dependency is met", merge, `,{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'x' && version.tag == 'v1'","appliesTo":"deployment.name == 'a'"}}`,
+			func(s *rollout.Snapshot) {
+				third(s)
+				s.Targets[3].Current = "v0"
+			}, "c: bracket_failed_holding (a failed), waits for an operator or the next group in prod or x on r1"},
+	} {
+		set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'x'","readinessMode":"immediate","memberRoles":{"post":"deployment.name == 'u'"}`+row.rule+`}},
+			{"deploymentDependency":{"appliesTo":"deployment.name == 'c'","dependsOn":"deployment.name == 'a'"}}`+row.more))
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}, "u": {"v1"}, "x": {"v0", "v1"}})
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobFailure)
+		if row.meanwhile != nil {
+			row.meanwhile(&s)
+		}
+		plan := mustPlan(t, set, s, t0.Add(time.Minute))
+		var got []string
+		for wait := range plan.Waiting.All() {
+			for _, b := range wait.Blockers {
+				got = append(got, wait.Deployment+": "+b.String())
+			}
+		}
+		if !slices.Contains(got, row.want) {
+			t.Errorf("%s: waits\n%s\nwant\n%s", row.why, strings.Join(got, "\n"), row.want)
+		}
+	}
+}
+
 // TestHaltedByWhom: everybody who is held by a failure says whose it was, in the plan and in an explanation.
 func TestHaltedByWhom(t *testing.T) {
 	const pending = ", waits for an operator"

@@ -189,7 +189,7 @@ func (w *work) blockingRules(i int32, b *bracketWork) []*compiledRule {
 // dependencies appends the verdicts of all dependency rules that block target i, whatever the version.
 func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork) []Verdict {
 	for _, rule := range w.blockingRules(i, b) {
-		blockers = w.unmet(blockers, rule, i)
+		blockers = w.unmet(blockers, rule, i, b)
 	}
 	return blockers
 }
@@ -204,13 +204,13 @@ func (w *work) unordered(blockers []Verdict, i int32, b *bracketWork, runs []pen
 		if applies, err := w.applies(rule, i); err == nil && applies && w.ordersIn(rule, i, b, runs) {
 			continue
 		}
-		blockers = w.unmet(blockers, rule, i)
+		blockers = w.unmet(blockers, rule, i, b)
 	}
 	return blockers
 }
 
-// unmet appends the verdict of a dependency rule if it blocks target i.
-func (w *work) unmet(blockers []Verdict, rule *compiledRule, i int32) []Verdict {
+// unmet appends the verdict of a dependency rule if it blocks target i, which is a member of b, if that is not nil.
+func (w *work) unmet(blockers []Verdict, rule *compiledRule, i int32, b *bracketWork) []Verdict {
 	applies, err := w.applies(rule, i)
 	if err == nil && !applies {
 		return blockers
@@ -226,7 +226,21 @@ func (w *work) unmet(blockers []Verdict, rule *compiledRule, i int32) []Verdict 
 	if ok {
 		return blockers
 	}
+	if b != nil && verdict.Reason == ReasonDependencyUnmatched {
+		verdict.On = w.orNamed(verdict.On, rule, i, b)
+	}
 	return w.once(blockers, verdict)
+}
+
+// orNamed appends the events with which a rule that names no deployment on the resource stops to block a member: once there is a version by which it names
+// another member it orders the two, and one that is not on the resource is satisfied there.
+func (w *work) orNamed(on []Condition, rule *compiledRule, i int32, b *bracketWork) []Condition {
+	for _, d := range w.providersIn(rule, b.environment) {
+		if _, member := slices.BinarySearch(b.deployments, d); member && d != w.targets[i].deployment {
+			on = append(on, Condition{Kind: OnVersion, Deployment: w.deployments[d].ID})
+		}
+	}
+	return on
 }
 
 // ordersIn reports whether a rule names a member, besides that of target i, by the version that it runs after an execution. If none of the members that it

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
@@ -389,5 +390,23 @@ func TestDependencyOnAVersionOfAMember(t *testing.T) {
 		if got := started(plan); !slices.Equal(got, row.then) {
 			t.Errorf("%s: then starts %q, waits %q", row.why, got, blockers(plan))
 		}
+	}
+}
+
+// TestNamesNobodyYet: a rule names a member by a version that does not exist yet, and the member is not on the resource. It names nobody, so it blocks; once
+// there is such a version it orders the two, and a member that is not there is satisfied. The verdict says that the version ends the wait.
+func TestNamesNobodyYet(t *testing.T) {
+	set := compile(t, policy(alone+`,{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'a' && version.tag == 'v3'","appliesTo":"deployment.name == 'c'"}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
+	s.Targets = s.Targets[1:] // c alone on r1
+	s.Targets[1].Current, s.Targets[2].Current = "v2", "v2"
+	plan := mustPlan(t, set, s, t0)
+	blockers := waitingOf(plan)[0].Blockers
+	if own := blockers[len(blockers)-1]; own.String() != "dependency_unmatched, waits for a change of the policy or a version of a" {
+		t.Errorf("waits for %v", blockers)
+	}
+	s.State, s.Versions = plan.State, append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: "building", CreatedAt: t0})
+	if got := started(mustPlan(t, set, s, t0.Add(time.Minute))); !slices.Equal(got, []string{"r1/c@v2"}) {
+		t.Errorf("then starts %q", got)
 	}
 }

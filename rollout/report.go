@@ -380,8 +380,22 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 	}
 	if v.Reason == bracket.ReasonFailedHolding { // asked first: a search for every verdict would cost more than the verdict
 		verdict.Data = w.datum(Data{Names: halting(b.open(resource))})
+		w.mergeOpens(b, resource, &verdict)
 	}
 	return verdict
+}
+
+// mergeOpens says what the group waits for that a merge would make end a halt: not the policy in general, but what keeps the group from being due.
+func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
+	undue := func(c Condition) bool { return c.Kind == OnConfig }
+	r, known := w.resource(resource)
+	k, pending := slices.BinarySearchFunc(b.pending, r, func(p pendingResource, r int32) int { return int(p.resource - r) })
+	if !known || !pending || !slices.ContainsFunc(halt.On, undue) {
+		return
+	}
+	if until, on := opener(b.pending[k].blockers); len(on) > 0 || !until.IsZero() {
+		halt.Until, halt.On = until, append(slices.DeleteFunc(slices.Clone(halt.On), undue), on...)
+	}
 }
 
 // open is the bracket's open execution on a resource; nil if there is none.

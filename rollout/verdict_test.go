@@ -108,7 +108,7 @@ func forms() map[rollout.Reason]string {
 		"progression_no_environment":   "denied - config",
 		"progression_too_old":          "denied - config,job",
 		"progression_waiting":          "pending ? job",
-		"dependency_unmatched":         "denied - config",
+		"dependency_unmatched":         "denied - config|denied - config,version", // of a member of a bracket
 		"dependency_unmet":             "denied - dependency",
 		"version_dependency_unmet":     "denied - dependency",
 		"cooldown":                     "denied ! ",
@@ -129,7 +129,6 @@ func forms() map[rollout.Reason]string {
 		"slot_keys_full":               "pending - slot|pending - orphan,slot",
 		"slot_reserved":                "pending - slot|pending - orphan,slot",
 		"bracket_waits_for_members":    "pending - member|pending ! |pending ! member",
-		"bracket_failed_holding":       "pending - operator",
 		"bracket_queued":               "pending - execution_end",
 		"bracket_merge_budget":         "pending - execution_end",
 		"bracket_hook_without_version": "pending - version",

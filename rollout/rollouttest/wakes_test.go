@@ -14,13 +14,11 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout"
-	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
 // TestWaitsSayWhatEndsThem: whoever looks at a waiting target again at the Until of its blockers, and at the events in their On, and at no other time, misses
 // nothing. In drawn worlds every target is watched by somebody who does so, and is asleep in between: no version that waits starts while its watcher sleeps. Left
-// out are edits of the fleet, which wake everybody, overrides, and jobs that fail: what a failed execution does next is told of it as a
-// whole. A version older than the one of which the plan lists the blockers may start meanwhile.
+// out are edits of the fleet, which wake everybody, and overrides. A version older than the one of which the plan lists the blockers may start meanwhile.
 func TestWaitsSayWhatEndsThem(t *testing.T) {
 	seen := testseed.Tally{}
 	compiler := newCompiler(t)
@@ -32,12 +30,6 @@ func TestWaitsSayWhatEndsThem(t *testing.T) {
 		}
 		world := d.world(set, policies)
 		world.Fleet.Overrides, world.Trust = nil, true
-		jobs := world.Job
-		world.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
-			o := jobs(start, attempt)
-			o.Status, o.Verification, o.VerifiedAfter = "", "", 0
-			return o
-		}
 		watches := map[rollout.TargetID]*glance{} // when it was looked at last
 		var state rollout.State
 		edits := 0
@@ -75,7 +67,7 @@ func TestWaitsSayWhatEndsThem(t *testing.T) {
 		if _, err := world.Run(context.Background()); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-	}, "sleeps", "until", "another group", "on approval", "on job", "on dependency", "on member", "on execution_end", "on group_close", "on slot", "on version")
+	}, "sleeps", "until", "another group", "on approval", "on job", "on dependency", "on member", "on execution_end", "on group_close", "on slot", "on version", "halt over by group_close")
 }
 
 // glance is what could be seen at one plan.
@@ -108,10 +100,18 @@ func look(s rollout.Snapshot, plan rollout.Plan, edits int) *glance {
 }
 
 // wakes reports whether anything has happened since of that for which one of the verdicts waits.
-// What a group waits for is over when the next one has closed, or when it is merged into the open execution, which are told as events.
+// What a group waits for is over when the next one has closed, or when it is merged into the open execution, which are told as events; a halt by a failure
+// names these itself. A hook waits for what the mains on its resource wait for, which say so.
 func (g *glance) wakes(id rollout.TargetID, after *glance, seen testseed.Tally) (woken bool) {
-	for _, v := range g.waiting[id].Blockers {
-		if strings.HasPrefix(string(v.Reason), "bracket_") &&
+	blockers := g.waiting[id].Blockers
+	for main, wait := range g.waiting {
+		hook := func(v rollout.Verdict) bool { return v.Reason == "bracket_hook_waits_for_main" }
+		if main.Resource == id.Resource && main.Environment == id.Environment && slices.ContainsFunc(g.waiting[id].Blockers, hook) && !slices.ContainsFunc(wait.Blockers, hook) {
+			blockers = slices.Concat(blockers, wait.Blockers)
+		}
+	}
+	for _, v := range blockers {
+		if strings.HasPrefix(string(v.Reason), "bracket_") && v.Reason != "bracket_failed_holding" &&
 			(g.happened(rollout.Condition{Kind: rollout.OnGroupClose, Rule: v.Rule, Environment: id.Environment}, after) || merged(g.plan, v.Rule, id) != merged(after.plan, v.Rule, id)) {
 			woken = true
 			seen["another group"]++
@@ -124,6 +124,9 @@ func (g *glance) wakes(id rollout.TargetID, after *glance, seen testseed.Tally) 
 			if g.happened(on, after) {
 				woken = true
 				seen["on "+string(on.Kind)]++
+				if v.Reason == "bracket_failed_holding" {
+					seen["halt over by "+string(on.Kind)]++
+				}
 			}
 		}
 	}
