@@ -23,7 +23,7 @@ import (
 )
 
 // The properties of this file carry the numbers of the invariants in the package comment. Worlds are small, so that things collide: up to five
-// resources, two environments, three deployments, three versions each, and instants on a grid of whole minutes around t0.
+// resources, three environments, three deployments, three versions each, and instants on a grid of whole minutes around t0.
 
 func minute(n int) time.Time { return t0.Add(time.Duration(n) * time.Minute) }
 
@@ -58,7 +58,7 @@ func genFleet(t *rapid.T) rollout.Snapshot {
 		}
 		s.Resources = append(s.Resources, r)
 	}
-	for _, id := range []string{"prod", "staging"}[:between(t, "environments", 1, 2)] {
+	for _, id := range []string{"prod", "staging", "qa"}[:between(t, "environments", 1, 3)] {
 		s.Environments = append(s.Environments, rollout.Environment{ID: id, Name: id})
 	}
 	for k := range between(t, "deployments", 1, 3) {
@@ -135,7 +135,10 @@ func genTarget(t *rapid.T, s rollout.Snapshot, id rollout.TargetID) rollout.Targ
 				at = at.Add(-time.Hour)
 			}
 			job := rollout.Job{Version: oneOf(t, "version", versions...), CreatedAt: at,
-				Status: oneOf[rollout.JobStatus](t, "job", "successful", "failure", "failure", "failure", "cancelled", "inProgress", "queued", "externalRunNotFound", "news")}
+				Status: oneOf[rollout.JobStatus](t, "job", "successful", "failure", "failure", "failure", "cancelled", "skipped", "inProgress", "queued", "externalRunNotFound", "news")}
+			if chance(t, "of another version", 4) {
+				job.Version = "v0"
+			}
 			if job.Status.Terminal() && chance(t, "completed", 80) {
 				job.CompletedAt = at.Add(time.Minute)
 			}
@@ -145,7 +148,7 @@ func genTarget(t *rapid.T, s rollout.Snapshot, id rollout.TargetID) rollout.Targ
 			target.Jobs = append(target.Jobs, job)
 		}
 	}
-	if len(versions) > 0 && id.Environment == "staging" && chance(t, "long there", 20) {
+	if len(versions) > 0 && id.Environment != "prod" && chance(t, "long there", 20) {
 		target.Jobs = append(target.Jobs, rollout.Job{Version: oneOf(t, "which", versions...), Status: rollout.JobSuccessful, CreatedAt: minute(-62)})
 	}
 	if r := (&reference{s: &s}); len(versions) > 1 && chance(t, "went wrong", 12) { // a success, a failure, and perhaps the way back
@@ -180,7 +183,7 @@ func genRule(t *rapid.T) rollout.Rule {
 		return rollout.Rule{DeploymentDependency: &rollout.DeploymentDependency{
 			DependsOn: oneOf(t, "depends on", "deployment.name == 'a'", "deployment.name in ['a', 'b']", "deployment.name == 'b' && version.tag == 'v1'", "version.tag == 'v1'",
 				"deployment.metadata['tier'] == '1'", "resource.kind == 'Node' && deployment.name == 'a'", "int(resource.metadata['n']) > 1"),
-			AppliesTo: oneOf(t, "applies to", "", "deployment.name == 'c'", "deployment.name != 'a'", "deployment.metadata['tier'] == '2'", "resource.metadata['zone'] == 'a'"),
+			AppliesTo: oneOf(t, "applies to", "", "deployment.name == 'c'", "deployment.name != 'a'", "deployment.metadata['tier'] == '2'", "resource.metadata['zone'] == 'a'", "int(resource.metadata['n']) > 1"),
 			Match:     oneOf(t, "match", "", rollout.MatchAny, rollout.MatchAll), AnyEnvironment: rapid.Bool().Draw(t, "any environment"),
 		}}
 	case "selector":
@@ -189,7 +192,7 @@ func genRule(t *rapid.T) rollout.Rule {
 			"environment.name == 'prod' || version.tag == 'v3'")}}
 	case "progression":
 		p := &rollout.EnvironmentProgression{
-			DependsOnEnvironmentSelector: oneOf(t, "other environment", "environment.name == 'staging'", "environment.name != 'staging'", "true", "environment.metadata['x'] == 'y'", "int(environment.name) > 1"),
+			DependsOnEnvironmentSelector: oneOf(t, "other environment", "environment.name == 'staging'", "environment.name != 'staging'", "true", "environment.name != 'prod'", "environment.metadata['x'] == 'y'", "int(environment.name) > 1"),
 			MinimumSoakTimeMinutes:       oneOf[int64](t, "soak", 0, 0, 2, 5), RequireVerificationPassed: chance(t, "verified", 15),
 			MinimumSuccessPercentage: oneOf(t, "share", nil, pointer(0.0), pointer(0.0), pointer(33.4), pointer(50.0), pointer(99.5)),
 		}
@@ -197,7 +200,7 @@ func genRule(t *rapid.T) rollout.Rule {
 			p.MaximumAgeHours = pointer[int64](1)
 		}
 		if chance(t, "which successes", 20) {
-			p.SuccessStatuses = []rollout.JobStatus{rollout.JobSuccessful, rollout.JobCancelled}
+			p.SuccessStatuses = oneOf(t, "these", []rollout.JobStatus{rollout.JobSuccessful, rollout.JobCancelled}, []rollout.JobStatus{rollout.JobFailure})
 		}
 		return rollout.Rule{EnvironmentProgression: p}
 	case "cooldown":
@@ -276,7 +279,7 @@ func genGradual(t *rapid.T, keys ...rollout.OrderKey) *rollout.GradualRollout {
 		OrderKey: oneOf(t, "order key", keys...), OrderHash: oneOf(t, "hash", "", "", rollout.HashV1, rollout.HashLegacy),
 	}
 	if g.OrderKey == rollout.OrderByTarget || g.OrderKey == rollout.OrderByResource {
-		g.OrderSalt = oneOf(t, "salt", "", rollout.SaltNone)
+		g.OrderSalt = oneOf(t, "salt", "", rollout.SaltNone, rollout.SaltByVersion)
 		if g.OrderKey == rollout.OrderByTarget {
 			g.OrderSalt = oneOf(t, "salt of targets", "", rollout.SaltNone, rollout.SaltByVersion)
 		}
@@ -396,6 +399,13 @@ func TestReference(t *testing.T) {
 			if custom {
 				options = append(options, rollout.WithRule(host))
 			}
+			include, held := chance(t, "include", 20), chance(t, "ungoverned held", 20)
+			if include {
+				options = append(options, rollout.WithScopeErrors(rollout.ScopeInclude))
+			}
+			if held {
+				options = append(options, rollout.WithUngovernedHeld())
+			}
 			set, err := rollout.Compile(policies, env, options...)
 			if err != nil {
 				t.Fatal(err)
@@ -406,7 +416,7 @@ func TestReference(t *testing.T) {
 			}
 			err = genState(t, set, &s)
 			for range 2 {
-				now := minute(between(t, "now", -2, 8))
+				now := minute(between(t, "now", -2, 8)).Add(oneOf(t, "and", 0, 0, 0, -1, 30*time.Second))
 				var plan rollout.Plan
 				if err == nil {
 					plan, err = set.Plan(s, now)
@@ -419,7 +429,7 @@ func TestReference(t *testing.T) {
 					t.Fatal(err)
 				}
 				r := newReference(policies, env)
-				r.custom = custom
+				r.custom, r.include, r.held = custom, include, held
 				want, got := r.plan(s, now), describe(plan)
 				if hasWindows(policies) { // a change that a window may bring is looked for earlier: TestI6NextIsExact says that it is not missed
 					if !r.next.IsZero() && (plan.Next.IsZero() || plan.Next.After(r.next)) {
@@ -437,7 +447,7 @@ func TestReference(t *testing.T) {
 		"version_dependency_unmet", "rollout_not_started", "rollout_not_due", "retry_backoff", "retry_exhausted", "target_busy", "version_unknown",
 		"slot_free", "slot_already_down", "slot_held", "rule_not_applicable", "slot_full", "slot_paused", "slot_keys_full", "slot_reserved",
 		"progression_no_environment", "progression_waiting", "progression_too_old", "cooldown", "window_closed", "window_too_short", "rollback_triggered", "rollback_failed",
-		"host_freeze", "host_denies", "start to go back", "start scoped")
+		"host_freeze", "host_denies", "not_governed", "start to go back", "start scoped")
 }
 
 // TestReferenceSlots compares them where many hold something in pools that overlap: by a lease in all of them or in some, begun or not, by a job that the
@@ -586,6 +596,7 @@ func genBracket(t *rapid.T, selector, members string) rollout.Policy {
 		r := genRule(t)
 		if r.GradualRollout != nil {
 			r.GradualRollout = genGradual(t, "", rollout.OrderByResource, rollout.OrderByBracket)
+			r.GradualRollout.OrderSalt = oneOf(t, "salt in a bracket", "", rollout.SaltNone, rollout.SaltByGroup)
 		}
 		p.Rules = append(p.Rules, r)
 	}

@@ -13,13 +13,16 @@ import (
 // The rules that look at time, scopes, other environments and overrides, the slow and obvious way. Windows are evaluated minute by minute: those of
 // the generators begin and end at whole minutes between 22:50 and 01:10, on every day or only once.
 
-// inScope asks the version's own expression; one that fails reaches nobody.
+// inScope asks the version's own expression; one that fails reaches nobody, or everybody if the host wants it so.
 func (r *reference) inScope(v rollout.Version, t rollout.Target) bool {
 	if v.TargetSelector == "" {
 		return true
 	}
 	ok, missing, err := r.match(v.TargetSelector, r.bind(t).version(v))
-	return ok && !missing && err == nil
+	if missing || err != nil {
+		return r.include
+	}
+	return ok
 }
 
 // override is the first active override of a rule for a version on a target.
@@ -48,6 +51,9 @@ func (r *reference) gate(t rollout.Target, v rollout.Version, rules []namedRule)
 	since = v.CreatedAt
 	if v.Status != rollout.VersionReady {
 		blockers = append(blockers, "version_not_deployable")
+	}
+	if r.held && len(rules) == 0 {
+		blockers = append(blockers, "not_governed")
 	}
 	for _, perResource := range []bool{false, true} {
 		for _, rule := range rules {

@@ -28,6 +28,8 @@ type reference struct {
 	pools    map[string]*referencePool
 	keys     []string // of pools, in the order of their rules
 	custom   bool     // the host has a rule
+	include  bool     // a targetSelector that fails reaches everybody
+	held     bool     // nothing new starts where no policy governs
 
 	claimed     int       // who holds something, and found no place elsewhere
 	overridesAt time.Time // which overrides are active; zero: those of now
