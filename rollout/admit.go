@@ -393,7 +393,7 @@ func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result,
 		maps.Copy(places, doubtful)
 	}
 	unkeyed := w.unkeyed(result)
-	events := map[concurrency.Refusal][]Condition{}
+	active := map[string][]Condition{}
 	for _, refused := range result.Refused {
 		c := &w.candidates[w.turns[refused.Candidate]]
 		refusals, own := w.allOf(result.Refusals[refused.Why], w.turns[refused.Candidate], &asked[refused.Candidate], places, unkeyed)
@@ -409,7 +409,7 @@ func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result,
 				}
 			}
 			for _, refusal := range refusals {
-				blockers = append(blockers, w.slotVerdict(refusal, result, events))
+				blockers = append(blockers, w.slotVerdict(refusal, result, active))
 			}
 			if alike {
 				shared[refused.Why] = blockers
@@ -419,30 +419,38 @@ func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result,
 	}
 }
 
-// slotVerdict is what a pool says to whoever has no place there.
-func (w *work) slotVerdict(refusal concurrency.Refusal, result concurrency.Result, events map[concurrency.Refusal][]Condition) Verdict {
-	on := events[refusal]
-	if on == nil {
-		on = w.slotEvents(refusal, result)
-		events[refusal] = on
+// slotVerdict is what a pool says to whoever has no place there. Where a pool may well have a place, and only its value of groupBy is not among the active
+// ones, nothing that happens in it can help: then the events are in the pools of its family that are active.
+func (w *work) slotVerdict(refusal concurrency.Refusal, result concurrency.Result, active map[string][]Condition) Verdict {
+	own := &w.capacity.snapshot.Pools[refusal.Pool]
+	v := Verdict{
+		Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool],
+		On: []Condition{{Kind: ConditionKind(refusal.Reason.On()), Pool: own.Key}},
 	}
-	return Verdict{Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool], On: on}
+	if refusal.Reason == concurrency.SlotKeysFull {
+		events, known := active[own.Family]
+		if !known {
+			events = w.activeIn(own.Family, result)
+			active[own.Family] = events // there may be as many pools that wait as there are values
+		}
+		v.Data = &Data{Names: []string{own.Key}}
+		if len(events) > 0 { // else its place is reserved for somebody who waits himself
+			v.On = events
+		}
+	}
+	return v
 }
 
-// slotEvents are the events that can make a place. Where the pool has places, and only its value of groupBy is not among the active ones, nothing that
-// happens in it can help: the pools that are active are named behind it.
-func (w *work) slotEvents(refusal concurrency.Refusal, result concurrency.Result) []Condition {
+// activeIn lists the pools of a family that are active, or would be as soon as one of their holders begins, by key.
+func (w *work) activeIn(family string, result concurrency.Result) []Condition {
+	var on []Condition
 	pools := w.capacity.snapshot.Pools
-	own := &pools[refusal.Pool]
-	on := []Condition{{Kind: ConditionKind(refusal.Reason.On()), Pool: own.Key}}
-	if refusal.Reason == concurrency.SlotKeysFull {
-		for k := range pools {
-			if result.Pools[k].KeyActive && pools[k].Family == own.Family && pools[k].Key != own.Key {
-				on = append(on, Condition{Kind: OnSlot, Pool: pools[k].Key})
-			}
+	for k := range pools {
+		if pools[k].Family == family && (result.Pools[k].KeyActive || len(result.Pools[k].Holders) > 0) {
+			on = append(on, Condition{Kind: OnSlot, Pool: pools[k].Key})
 		}
-		slices.SortFunc(on[1:], func(a, b Condition) int { return strings.Compare(a.Pool, b.Pool) })
 	}
+	slices.SortFunc(on, func(a, b Condition) int { return strings.Compare(a.Pool, b.Pool) })
 	return on
 }
 

@@ -260,13 +260,21 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		}
 		for wait := range plan.Waiting.All() {
 			for _, b := range wait.Blockers {
-				waits = append(waits, wait.Resource+" "+string(b.Reason)+" "+b.On[0].Pool)
+				waits = append(waits, wait.Resource+" "+string(b.Reason)+" "+ownPool(b))
 			}
 		}
 		if got := strings.Join(slices.Concat(starts, waits), ", "); got != row.want {
 			t.Errorf("%s: %s", row.why, got)
 		}
 	}
+}
+
+// ownPool is the pool of the target that a verdict is about.
+func ownPool(v rollout.Verdict) string {
+	if v.Reason == rollout.Reason(concurrency.SlotKeysFull) {
+		return v.Data.Names[0]
+	}
+	return v.On[0].Pool
 }
 
 // TestKeysFullNamesActivePools: nothing that happens in a pool without anybody lets its members in while the keys are taken. The pools that are active are
@@ -304,11 +312,47 @@ func TestKeysFullNamesActivePools(t *testing.T) {
 		for _, p := range plan.Pools {
 			active[p.Key] = p.Active > 0
 		}
-		for _, on := range wait.Blockers[0].On[1:] {
+		for _, on := range wait.Blockers[0].On {
 			if on.Kind != rollout.OnSlot || !active[on.Pool] {
 				t.Errorf("%s: waits for %+v, which is not active", row.why, on)
 			}
 		}
+	}
+}
+
+// TestKeysFullSharesEvents: a thousand values of groupBy that wait for a hundred that are active, one of them held by an orphan, share one list of events. A list
+// for each would grow with the product.
+func TestKeysFullSharesEvents(t *testing.T) {
+	const values, keys = 1000, 100
+	set := compile(t, policy(fmt.Sprintf(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":%d}}`, keys)))
+	s := fleet(values, "v1", map[string][]string{"web": {"v1", "v2"}})
+	for k := range s.Resources {
+		s.Resources[k].Metadata["zone"] = s.Resources[k].ID
+		if k < keys {
+			s.Targets[k].Jobs = []rollout.Job{{Run: "x", Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}}
+		}
+	}
+	record, err := concurrency.NewRecord("P/"+s.Resources[0].ID).Claim(concurrency.Claim{Token: 1}, concurrency.Holder{Resource: s.Resources[0].ID, Group: "target/gone/web"}, t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.State.Pools = []concurrency.Record{record}
+	plan := mustPlan(t, set, s, minute(1))
+	var first *rollout.Condition
+	for wait := range plan.Waiting.All() {
+		on := wait.Blockers[0].On
+		if wait.Blockers[0].Reason != "slot_keys_full" {
+			continue
+		}
+		if first == nil {
+			first = &on[0]
+		}
+		if len(on) != keys+1 || on[keys].Kind != rollout.OnOrphan || &on[0] != first {
+			t.Fatalf("%s waits for %d events, the last a %s, of its own: %t", wait.Resource, len(on), on[len(on)-1].Kind, &on[0] != first)
+		}
+	}
+	if first == nil {
+		t.Error("nobody waits for a key")
 	}
 }
 

@@ -153,23 +153,35 @@ func (w *work) nameOrphans() {
 			inFamily[family] = append(inFamily[family], lease.Pool)
 		}
 	}
+	families := map[*Condition][]Condition{} // what verdicts share, with the orphans
 	for _, list := range w.blockers {
 		for n := range list {
 			v := &list[n]
 			if len(v.On) == 0 || v.On[0].Kind != OnSlot || v.On[len(v.On)-1].Kind == OnOrphan { // two entries may be one list, which has been dealt with
 				continue
 			}
-			var pools []string
-			if key := v.On[0].Pool; v.Reason == Reason(concurrency.SlotKeysFull) {
-				pools = inFamily[w.capacity.snapshot.Pools[w.capacity.keys[key]].Family]
-			} else if inPool[key] {
-				pools = []string{key}
-			}
-			for _, pool := range pools {
-				v.On = append(slices.Clip(v.On), Condition{Kind: OnOrphan, Pool: pool})
+			if key := v.On[0].Pool; v.Reason != Reason(concurrency.SlotKeysFull) {
+				if inPool[key] {
+					v.On = withOrphans(v.On, key)
+				}
+			} else if pools := inFamily[w.capacity.snapshot.Pools[w.capacity.keys[key]].Family]; len(pools) > 0 {
+				shared := &v.On[0]
+				if families[shared] == nil {
+					families[shared] = withOrphans(v.On, pools...)
+				}
+				v.On = families[shared]
 			}
 		}
 	}
+}
+
+// withOrphans appends the orphans of some pools to events.
+func withOrphans(on []Condition, pools ...string) []Condition {
+	on = slices.Clip(on)
+	for _, pool := range pools {
+		on = append(on, Condition{Kind: OnOrphan, Pool: pool})
+	}
+	return on
 }
 
 // repeats reports whether a target outside brackets still has a job to repeat, such as one that backs off. One that waits for a slot of another pool has

@@ -897,7 +897,7 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 			// So it is with keys. Where an override took one more, who waited for nothing but keys follows those who began there, and by now are at work.
 			wait, waited := w.plan.Waiting.Of(start.TargetID)
 			follows := waited && wait.Version == start.Version && !slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool {
-				return v.Reason != "slot_keys_full" || !begun[v.On[0].Pool] || !past[family(v.On[0].Pool)]
+				return v.Reason != "slot_keys_full" || !begun[ownPool(v)] || !past[family(ownPool(v))]
 			})
 			if follows {
 				seen["by a key of an override"]++

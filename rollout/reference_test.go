@@ -1433,7 +1433,7 @@ func describe(p rollout.Plan) outcome {
 			case !b.Until.IsZero():
 				text += " " + b.Until.Format(time.RFC3339Nano)
 			case len(b.On) > 0 && b.On[0].Pool != "":
-				text += " " + b.On[0].Pool
+				text += " " + ownPool(b)
 			}
 			blockers = append(blockers, text)
 		}

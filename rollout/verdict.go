@@ -79,7 +79,7 @@ type Data struct {
 	Population int      `json:"population,omitempty"` // with it, how many were there when the rollout started
 	Attempt    int      `json:"attempt,omitempty"`    // attempts that failed, approvals given or successes seen so far
 	Allowed    int      `json:"allowed,omitempty"`    // how many of them the rule allows or asks for
-	Names      []string `json:"names,omitempty"`      // deployments, approvers, environments, versions or members that the verdict is about
+	Names      []string `json:"names,omitempty"`      // deployments, approvers, environments, versions, members, or the pool of the target, that the verdict is about
 	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the description of a version selector, the status of a version or job, the id of an override, why a percentage is out of reach
 }
 
@@ -93,7 +93,7 @@ const (
 	OnMember       ConditionKind = "member"        // another member of the bracket ends on the resource
 	OnExecutionEnd ConditionKind = "execution_end" // the open execution of Rule on Resource ends
 	OnGroupClose   ConditionKind = "group_close"   // a group of Rule closes in Environment
-	OnSlot         ConditionKind = "slot"          // a place in Pool becomes free; for slot_keys_full first the target's own pool, then the active ones, one of which must become empty
+	OnSlot         ConditionKind = "slot"          // a place in Pool becomes free; for slot_keys_full, Pool becomes empty
 	OnOrphan       ConditionKind = "orphan"        // the host gives back an orphan of Pool, see [Plan.Orphans]
 	OnVersion      ConditionKind = "version"       // a version of Deployment appears or becomes eligible
 	OnConfig       ConditionKind = "config"        // somebody changes the policy, the limit of Pool or the fleet
@@ -171,12 +171,6 @@ func (v Verdict) String() string {
 	if v.Data != nil {
 		b.WriteString(v.Data.about(v.Reason))
 	}
-	on := v.On
-	keys := v.Reason == Reason(concurrency.SlotKeysFull) && len(on) > 1 // the first is the target's own, which may well be empty
-	if keys {
-		fmt.Fprintf(&b, " in %s", poolName(on[0].Pool))
-		on = on[1:]
-	}
 	if v.Reason == Reason(bracket.ReasonWaitsForMembers) && !v.Until.IsZero() {
 		b.WriteString(" (its next attempt)") // the member it waits for is itself
 	}
@@ -190,9 +184,9 @@ func (v Verdict) String() string {
 	if v.Reason == ReasonRolloutNotStarted {
 		or = " and " // its gates must all open
 	}
-	if len(on) > 0 {
+	if len(v.On) > 0 {
 		b.WriteString(", waits for ")
-		b.WriteString(strings.Join(phrases(on, keys), or))
+		b.WriteString(strings.Join(phrases(v.On, v.Reason == Reason(concurrency.SlotKeysFull)), or))
 	}
 	return b.String()
 }
@@ -244,6 +238,8 @@ func (d *Data) about(reason Reason) string {
 		text, names = " after "+names, ""
 	case ReasonOverridden:
 		text, names = " by "+names, ""
+	case Reason(concurrency.SlotKeysFull):
+		text, names = " in "+poolName(names), "" // which may well be empty
 	case Reason(bracket.ReasonFailedHolding):
 		if names != "" {
 			text, names = fmt.Sprintf(" (%s failed)", names), ""

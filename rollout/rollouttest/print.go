@@ -175,10 +175,12 @@ func verdictText(v rollout.Verdict, deployment string) string {
 	if v.On == nil && len(needs) > 0 {
 		text += ", needs " + strings.Join(needs, ", ")
 	}
-	if v.On == nil && v.Reason == rollout.Reason(concurrency.SlotKeysFull) && len(pools) > 1 {
-		text += " in " + pools[0] + " beside " + strings.Join(pools[1:], ", ")
-	} else if v.On == nil && len(pools) > 0 {
-		text += " in " + strings.Join(pools, ", ")
+	if v.On == nil && len(pools) > 0 {
+		where := " in "
+		if v.Reason == rollout.Reason(concurrency.SlotKeysFull) {
+			where = " beside "
+		}
+		text += where + strings.Join(pools, ", ")
 	}
 	return text
 }
