@@ -13,8 +13,8 @@ import (
 type bracketing struct {
 	members []bool // per target: it is a member of one
 	groups  map[ruleIn]*bracket.GroupRecord
-	leaving []*bracketWork   // brackets with open executions whose rule is gone, or on targets of another bracket
-	closing map[int32]string // resources on which such an execution is open → the rule
+	leaving []*bracketWork     // brackets with open executions whose rule is gone, or on targets of another bracket
+	closing map[int32][]string // resources on which such executions are open → their rules
 }
 
 // bracketWork is one bracket rule in one environment, for one planning.
@@ -88,7 +88,7 @@ func (w *work) brackets(s *Snapshot) error {
 			}
 		}
 	}
-	for _, record := range slices.SortedFunc(slices.Values(append(w.lostGroups(executions, live), s.State.Brackets...)), compareGroups) {
+	for _, record := range slices.SortedFunc(slices.Values(append(w.lostGroups(executions), s.State.Brackets...)), compareGroups) {
 		e, known := w.environment(record.Environment)
 		switch {
 		case !known:

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
 )
@@ -82,9 +81,11 @@ func (w *work) handedOver(works []*bracketWork, executions map[string][]*bracket
 // close keeps every other bracket from beginning anything on a resource until an execution of a rule has ended there.
 func (w *work) close(resource int32, rule string) {
 	if w.closing == nil {
-		w.closing = map[int32]string{}
+		w.closing = map[int32][]string{}
 	}
-	w.closing[resource] = rule
+	if !slices.Contains(w.closing[resource], rule) {
+		w.closing[resource] = append(w.closing[resource], rule)
+	}
 }
 
 // reopen lets the others have the resources on which the execution has ended in this very plan, and reports whether there are any.
@@ -94,28 +95,29 @@ func (w *work) reopen(b *bracketWork) bool {
 	}
 	open := map[int32]bool{}
 	w.openTargets(b, b.state.Executions, func(i int32) { open[w.targets[i].resource] = true })
-	before := len(w.closing)
+	reopened := false
 	for i := range b.lent {
-		if r := w.targets[i].resource; !open[r] && w.closing[r] == b.id {
-			delete(w.closing, r)
+		r := w.targets[i].resource
+		if rules := w.closing[r]; !open[r] && slices.Contains(rules, b.id) {
+			w.closing[r] = slices.DeleteFunc(rules, func(rule string) bool { return rule == b.id })
+			reopened = true
 		}
 	}
-	return len(w.closing) < before
+	return reopened
 }
 
-// lostGroups stand for the records of rules that are gone, or of environments that the snapshot does not hold, which were lost although an execution is
-// open: without one nobody would step it, and it would stay open for ever.
-func (w *work) lostGroups(executions map[string][]*bracket.ExecutionRecord, live map[string]bool) (lost []*bracket.GroupRecord) {
+// lostGroups stand for the records that were lost although an execution is open: where the rule is gone, or the snapshot does not hold the environment, nobody
+// would step it without one, and it would stay open for ever.
+func (w *work) lostGroups(executions map[string][]*bracket.ExecutionRecord) (lost []*bracket.GroupRecord) {
 	for rule, list := range executions {
 		var asked []string // environments
 		for _, record := range list {
 			if record.Open == nil || slices.Contains(asked, record.Open.Environment) {
 				continue
 			}
-			own := ruleIn{rule, record.Open.Environment}
-			asked = append(asked, own.environment)
-			if _, there := w.environment(own.environment); w.groups[own] == nil && !(there && live[rule]) {
-				lost = append(lost, bracket.NewState(own.rule, own.environment).Group)
+			asked = append(asked, record.Open.Environment)
+			if w.groups[ruleIn{rule, record.Open.Environment}] == nil {
+				lost = append(lost, bracket.NewState(rule, record.Open.Environment).Group)
 			}
 		}
 	}
@@ -155,7 +157,6 @@ func (w *work) runOut(b *bracketWork) {
 		w.members[i] = true
 		w.close(w.targets[i].resource, b.id)
 	})
-	slices.Sort(b.targets)
 	if len(b.targets) > 0 {
 		w.leaving = append(w.leaving, b)
 	}
@@ -169,16 +170,17 @@ func (w *work) leaves(i int32) bool {
 	})
 }
 
-// closes says why nothing of a bracket begins on a resource: an execution is still open there of a rule that is gone, or that had the targets before.
-func (w *work) closes(resource int32, b *bracketWork) (Verdict, bool) {
-	rule, open := w.closing[resource]
-	if !open || rule == b.id {
-		return Verdict{}, false
+// closes adds why nothing of a bracket begins on a resource: an execution is still open there of a rule that is gone, or that had the targets before.
+func (w *work) closes(blockers []Verdict, resource int32, b *bracketWork) []Verdict {
+	for _, rule := range w.closing[resource] {
+		if rule != b.id {
+			blockers = w.also(blockers, Verdict{
+				Status: Pending, Reason: Reason(bracket.ReasonQueued), Rule: rule,
+				On: []Condition{{Kind: OnExecutionEnd, Rule: rule, Resource: w.resources[resource].ID}},
+			})
+		}
 	}
-	return Verdict{
-		Status: Pending, Reason: Reason(bracket.ReasonQueued), Rule: rule,
-		On: []Condition{{Kind: OnExecutionEnd, Rule: rule, Resource: w.resources[resource].ID}},
-	}, true
+	return blockers
 }
 
 // allVersions lists every version of a deployment: out of scope for a former member, which is to get nothing new.
@@ -187,6 +189,5 @@ func (w *work) allVersions(deployment int32) []string {
 	for _, v := range w.versions[deployment].list {
 		ids = append(ids, v.ID)
 	}
-	slices.SortFunc(ids, strings.Compare)
 	return ids
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -45,21 +46,23 @@ func TestFormerMembers(t *testing.T) {
 // would be merged into the execution, is for those who are members still.
 func TestFormerMemberGetsNothingNew(t *testing.T) {
 	const policy = `{"name":"p","selector":"resource.metadata['cluster'] == 'east'","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",
-		"memberRoles":{},"overlapStrategy":"merge","preparedStatePersists":true}},{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}]}`
+		"memberRoles":{},"overlapStrategy":"merge","preparedStatePersists":true}},{"deploymentDependency":{"appliesTo":"deployment.name == '%s'","dependsOn":"deployment.name == '%s'"}}]}`
 	for _, row := range []struct {
-		why, cluster string
-		want         []string
+		why, cluster  string
+		waits, before string
+		want          []string
 	}{
-		{"a member waits for the newer version, which the execution has taken over", "east", []string{"r1/b@v3: bracket_waits_for_members"}},
-		{"a former member for the one that was frozen", "west", []string{"r1/b@v2: bracket_waits_for_members"}},
+		{"a member waits for the newer version, which the execution has taken over", "east", "b", "a", []string{"r1/b@v3: bracket_waits_for_members"}},
+		{"a former member for the one that was frozen", "west", "b", "a", []string{"r1/b@v2: bracket_waits_for_members"}},
+		{"and so does the first of two", "west", "a", "b", []string{"r1/a@v2: bracket_waits_for_members"}},
 	} {
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
-		set := compile(t, policy)
+		set := compile(t, fmt.Sprintf(policy, row.waits, row.before))
 		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
 		now := t0.Add(time.Minute)
-		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: now})
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: row.waits, Status: rollout.VersionReady, CreatedAt: now})
 		s.Resources[0].Metadata = map[string]string{"cluster": row.cluster}
-		if got := blockers(mustPlan(t, set, s, now)); !slices.Equal(got, append(row.want, "r2/b@v3: bracket_waits_for_members")) {
+		if got := blockers(mustPlan(t, set, s, now)); !slices.Equal(got, append(row.want, "r2/"+row.waits+"@v3: bracket_waits_for_members")) {
 			t.Errorf("%s: %q", row.why, got)
 		}
 	}
@@ -225,6 +228,88 @@ func TestHandedOver(t *testing.T) {
 		s.State = mustPlan(t, set, s, minute(4)).State
 		if plan = mustPlan(t, set, s, minute(4)); len(plan.Start)+plan.Waiting.Len() > 0 {
 			t.Errorf("%s: in the end starts %q, waits %q", row.why, started(plan), blockers(plan))
+		}
+	}
+}
+
+// TestHandedOverByTwo: two brackets are at work on r1 when a third takes over what each of them has there. It waits for both: nothing begins on a node on
+// which an execution is still open, whichever of them ends first.
+func TestHandedOverByTwo(t *testing.T) {
+	t.Parallel()
+	bracketed := func(name, members string) string {
+		return `{"name":"` + name + `","selector":"true","rules":[{"id":"B` + name + `","deploymentBracket":{"deploymentSelector":"deployment.name in [` + members + `]","readinessMode":"immediate","memberRoles":{}}}]}`
+	}
+	join := func(policies ...string) string { return "[" + strings.Join(policies, ",") + "]" }
+	for _, order := range [][]string{{"m", "n"}, {"n", "m"}} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1"}, "x": {"v1"}, "y": {"v1"}})
+		carryOut(t, &s, mustPlan(t, compile(t, join(bracketed("m", "'a', 'x'"), bracketed("n", "'c', 'y'"))), s, t0), t0, rollout.JobFailure)
+		s.Versions = append(s.Versions, rollout.Version{ID: "v2", Tag: "v2", Deployment: "d", Status: rollout.VersionReady, CreatedAt: t0})
+		set := compile(t, join(bracketed("m", "'x'"), bracketed("n", "'y'"), bracketed("z", "'a', 'c', 'd'")))
+		var rules []string // for which d waits
+		plan := mustPlan(t, set, s, t0)
+		wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "d"})
+		for _, v := range wait.Blockers {
+			if v.Reason == "bracket_queued" {
+				rules = append(rules, v.Rule)
+			}
+		}
+		if !slices.Equal(rules, []string{"Bm", "Bn"}) {
+			t.Errorf("waits for %q", rules)
+		}
+		for k, want := range [][]string{nil, {"r1/a@v2", "r1/c@v2", "r1/d@v2"}} { // an operator ends one after the other
+			s.Commands = append(s.Commands, bracket.Command{ID: order[k], Kind: bracket.Resolve, Group: "B" + order[k] + "/prod/1", Resource: "r1", At: minute(1 + k)})
+			plan := mustPlan(t, set, s, minute(1+k))
+			if s.State = plan.State; !slices.Equal(started(plan), want) {
+				t.Errorf("%s has ended: starts %q, waits %q", order[:1+k], started(plan), blockers(plan))
+			}
+		}
+	}
+}
+
+// TestLeftForNobody: a member leaves a bracket while its execution is open, and no other bracket takes it. Those that have other targets on the node
+// wait for nobody.
+func TestLeftForNobody(t *testing.T) {
+	t.Parallel()
+	bracketed := func(name, members string) string {
+		return `{"name":"` + name + `","selector":"true","rules":[{"id":"B` + name + `","deploymentBracket":{"deploymentSelector":"deployment.name in [` + members + `]","readinessMode":"immediate","memberRoles":{}}}]}`
+	}
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1"}})
+	carryOut(t, &s, mustPlan(t, compile(t, bracketed("m", "'a', 'b'")), s, t0), t0, rollout.JobInProgress)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v2", Tag: "v2", Deployment: "c", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	plan := mustPlan(t, compile(t, `[`+bracketed("m", "'a'")+`,`+bracketed("z", "'c'")+`]`), s, minute(1))
+	if got := started(plan); !slices.Equal(got, []string{"r1/c@v2"}) {
+		t.Errorf("starts %q, waits %q", got, blockers(plan))
+	}
+}
+
+// TestHandedOverInPart: of two members on r1 another bracket takes one while the execution is open. The rule that began it keeps the other, and gives it what is
+// next in the very plan that ends the execution, without waiting for itself.
+func TestHandedOverInPart(t *testing.T) {
+	t.Parallel()
+	bracketed := func(name, members, overlap string) string {
+		return `{"name":"` + name + `","selector":"true","rules":[{"id":"B` + name + `","deploymentBracket":{"deploymentSelector":"deployment.name in [` + members + `]",` + overlap + `"readinessMode":"immediate","memberRoles":{}}}]}`
+	}
+	for _, row := range []struct {
+		overlap string
+		before  []string // what waits while the execution is open
+	}{
+		{"", []string{"r1/c@v3: bracket_queued"}},
+		{`"overlapStrategy":"merge","preparedStatePersists":true,`, []string{"r1/c@v3: bracket_waits_for_members"}},
+	} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
+		carryOut(t, &s, mustPlan(t, compile(t, bracketed("m", "'a', 'c'", row.overlap)), s, t0), t0, rollout.JobInProgress)
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "c", Status: rollout.VersionReady, CreatedAt: minute(1)})
+		set := compile(t, `[`+bracketed("m", "'c'", row.overlap)+`,`+bracketed("z", "'a'", "")+`]`)
+		plan := mustPlan(t, set, s, minute(1))
+		if got := blockers(plan); len(plan.Start) > 0 || !slices.Equal(got, row.before) {
+			t.Errorf("%q: starts %q, waits %q, want %q", row.overlap, started(plan), got, row.before)
+		}
+		s.State = plan.State
+		for k := range s.Targets {
+			s.Targets[k].Jobs[0].Status, s.Targets[k].Jobs[0].CompletedAt, s.Targets[k].Current = rollout.JobSuccessful, minute(2), "v2"
+		}
+		if plan = mustPlan(t, set, s, minute(2)); !slices.Equal(started(plan), []string{"r1/c@v3"}) {
+			t.Errorf("%q: in the end starts %q, waits %q", row.overlap, started(plan), blockers(plan))
 		}
 	}
 }

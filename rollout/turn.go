@@ -49,9 +49,7 @@ func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 				}
 			}
 		}
-		if verdict, open := w.closes(resource, b); open {
-			pending.blockers = w.also(pending.blockers, verdict)
-		}
+		pending.blockers = w.closes(pending.blockers, resource, b)
 		instants[n] = w.dueOn(b, schedule, pending)
 	}
 	return instants
