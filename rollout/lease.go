@@ -71,45 +71,13 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 	changed := false
 	kept := leases[:0:0]
 	for k, lease := range leases {
-		became := lease
-		own := ended[lease.Holder]
-		single := strings.HasPrefix(lease.Group, reservedID+"/")
-		closed := !single && !w.open(lease.Holder)
-		idle, used := false, false // nobody is seen to use it, nor will be; somebody did
-		if deleted[lease.Resource] {
-			own = release
-		} else if own == quarantine || own == keep && (timed || single || closed) {
-			var proved fate
-			var progress time.Time
-			var running bool
-			proved, progress, running, used = w.progress(lease)
-			became.ProgressAt = progress
-			if running && timed {
-				w.capacity.snapshot.Running = append(w.capacity.snapshot.Running, lease.Holder)
-			}
-			if own == keep {
-				own = proved
-			}
-			if own == keep && closed && !running && (lease.State == concurrency.Active || lease.Reason == reasonStuck) {
-				own = w.outlived(lease.Holder)
-			}
-			idle = !running && (single || closed)
-			// An end is progress also if nobody says when it was: then nothing is stuck any more.
-			if lease.Reason == reasonStuck && (became.ProgressAt.After(lease.ProgressAt) || used && !running) {
-				became.State, became.Reason = concurrency.Active, ""
-			}
+		became, own := lease, release
+		if !deleted[lease.Resource] {
+			became, own = w.settleLease(lease, ended[lease.Holder], timed)
 		}
-		if own == quarantine {
-			became.State, became.Reason = concurrency.Quarantined, "abandoned"
-		}
-		if idle && own != release {
-			w.idle = append(w.idle, idleLease{became, used})
-		}
-		if own == release || became != lease {
-			if !changed {
-				changed = true
-				kept = append(make([]concurrency.Lease, 0, len(leases)), leases[:k]...)
-			}
+		if !changed && (own == release || became != lease) {
+			changed = true
+			kept = append(make([]concurrency.Lease, 0, len(leases)), leases[:k]...)
 		}
 		if changed && own != release {
 			kept = append(kept, became)
@@ -119,6 +87,38 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 		record.Leases = kept
 	}
 	return record
+}
+
+// settleLease returns what becomes of a lease on a resource that is not proved gone; own is what the end of an execution in this plan says of it. Where a pool
+// times nothing nobody asks for the progress of an execution that is open.
+func (w *work) settleLease(lease concurrency.Lease, own fate, timed bool) (concurrency.Lease, fate) {
+	closed := strings.HasPrefix(lease.Group, reservedID+"/") || !w.open(lease.Holder) // of an execution it has ended, or never began
+	if own == release || !timed && !closed {
+		return lease, own
+	}
+	proved, progress, running, used := w.progress(lease)
+	became := lease
+	became.ProgressAt = progress
+	if running && timed {
+		w.capacity.snapshot.Running = append(w.capacity.snapshot.Running, lease.Holder)
+	}
+	if own == keep {
+		own = proved
+	}
+	if own == keep && closed && !running && (lease.State == concurrency.Active || lease.Reason == reasonStuck) {
+		own = w.outlived(lease.Holder)
+	}
+	// An end is progress also if nobody says when it was: then nothing is stuck any more.
+	if lease.Reason == reasonStuck && (progress.After(lease.ProgressAt) || used && !running) {
+		became.State, became.Reason = concurrency.Active, ""
+	}
+	if own == quarantine {
+		became.State, became.Reason = concurrency.Quarantined, "abandoned"
+	}
+	if closed && !running && own != release { // nobody is seen to use it, nor will be
+		w.idle = append(w.idle, idleLease{became, used})
+	}
+	return became, own
 }
 
 // listOrphans lists the idle leases of whoever neither starts nor has a job to repeat. If the plan offers a start that holds one, its host stopped
@@ -135,9 +135,7 @@ func (w *work) listOrphans() {
 			w.plan.Orphans = append(w.plan.Orphans, lease.Lease)
 		}
 	}
-	slices.SortFunc(w.plan.Orphans, func(a, b concurrency.Lease) int {
-		return cmp.Or(strings.Compare(a.Pool, b.Pool), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
-	})
+	slices.SortStableFunc(w.plan.Orphans, func(a, b concurrency.Lease) int { return strings.Compare(a.Pool, b.Pool) }) // those of a pool are in order
 }
 
 // nameOrphans says of each wait for a slot which orphans have taken such slots: nobody at work will free these.
@@ -236,7 +234,7 @@ func (w *work) outlived(h concurrency.Holder) fate {
 	if !ok {
 		return keep
 	}
-	atLeast := func(group string) bool { // of the rule, whose record it is
+	atLeast := func(group string) bool { // of the rule, whose record it is; the empty one is in no environment
 		_, e, n, _ := groupNumber(group)
 		return e == environment && n >= number
 	}
@@ -244,14 +242,14 @@ func (w *work) outlived(h concurrency.Holder) fate {
 	if record == nil {
 		return keep
 	}
-	last, ended := record.Last[environment]
-	if ended && last.Group == h.Group && last.Status == bracket.StatusCancelled {
+	last := record.Last[environment]
+	if last.Group == h.Group && last.Status == bracket.StatusCancelled {
 		return quarantine
 	}
 	if open := record.Open; open != nil && (atLeast(open.Group) || slices.ContainsFunc(open.Merged, atLeast)) {
 		return release
 	}
-	if ended && (atLeast(last.Group) || slices.ContainsFunc(last.Merged, atLeast)) {
+	if atLeast(last.Group) || slices.ContainsFunc(last.Merged, atLeast) {
 		return release
 	}
 	return keep
@@ -259,11 +257,11 @@ func (w *work) outlived(h concurrency.Holder) fate {
 
 // groupNumber takes a bracket group's id apart, see [bracket.GroupID].
 func groupNumber(id string) (rule, environment string, number int, ok bool) {
-	parts, err := textkey.Split(id)
-	if err != nil || len(parts) != 3 {
+	parts, _ := textkey.Split(id)
+	if len(parts) != 3 {
 		return "", "", 0, false
 	}
-	number, err = strconv.Atoi(parts[2])
+	number, err := strconv.Atoi(parts[2])
 	return parts[0], parts[1], number, err == nil
 }
 
@@ -272,8 +270,8 @@ func groupNumber(id string) (rule, environment string, number int, ok bool) {
 func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, running, used bool) {
 	progress = lease.ProgressAt
 	resource, known := w.resource(lease.Resource)
-	if !known {
-		return keep, progress, false, false
+	if !known { // its number is that of another one
+		return own, progress, running, used
 	}
 	group, single := strings.CutPrefix(lease.Group, reservedID+"/")
 	for e := range w.environments {
@@ -322,13 +320,13 @@ func proves(jobs []Job, k int, known time.Time) bool {
 	if job.CompletedAt.After(job.CreatedAt) {
 		return !job.CompletedAt.Before(known)
 	}
-	return !job.CreatedAt.Add(1).Before(known) || !job.CreatedAt.Add(atOnce(jobs, job.CreatedAt)).Before(known)
+	return !job.CreatedAt.Add(atOnce(jobs, job.CreatedAt)).Before(known)
 }
 
-// atOnce is a nanosecond for each job that was created at an instant and ended at once, or nobody knows when.
+// atOnce is a nanosecond for each job that was created at an instant and has ended.
 func atOnce(jobs []Job, created time.Time) (n time.Duration) {
 	for k := range jobs {
-		if job := &jobs[k]; job.CreatedAt.Equal(created) && job.Status.Terminal() && !job.CompletedAt.After(created) {
+		if job := &jobs[k]; job.CreatedAt.Equal(created) && job.Status.Terminal() {
 			n++
 		}
 	}

@@ -70,6 +70,12 @@ func TestLeases(t *testing.T) {
 				s.Targets, s.Resources = s.Targets[1:], s.Resources[1:]
 				s.Targets[0].Current, s.Targets[0].Jobs = "", []rollout.Job{{Run: "x", Version: "v1", Status: rollout.JobFailure, CreatedAt: t0, CompletedAt: t0}}
 			}},
+		{why: "nor does a resource that vanished, whatever the one in its place did", status: rollout.JobInProgress, after: minute, lease: "pool r1 active", orphan: true,
+			edit: func(s *rollout.Snapshot) {
+				s.Targets, s.Resources = s.Targets[1:], s.Resources[1:]
+				s.Targets[0].Current, s.Targets[0].Jobs = "", []rollout.Job{{Run: "x", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0, CompletedAt: t0}}
+			}},
+		{why: "there is nothing to take a failure back to", retry: `,{"retry":{"maxRetries":1,"backoffSeconds":600}},{"rollback":{"onJobStatuses":["failure"]}}`, status: rollout.JobFailure, after: minute},
 		{why: "a success that is still being verified keeps it", retry: `,{"rollback":{"onVerificationFailure":true}}`, status: rollout.JobSuccessful, after: minute, lease: "pool r1 active",
 			edit: func(s *rollout.Snapshot) { s.Targets[0].Jobs[0].Verification = rollout.VerificationRunning }},
 		{why: "a resource that is proved gone gives it back", status: rollout.JobInProgress, after: minute,
@@ -137,8 +143,8 @@ func TestLeasesOfOneResource(t *testing.T) {
 		for _, lease := range plan.State.Pools[0].Leases {
 			got = append(got, lease.Group)
 		}
-		if !slices.Equal(got, row.want) || row.next > 0 && !plan.Next.Equal(minute(row.next)) {
-			t.Errorf("%s: holds %q, looks again at %v", row.why, got, plan.Next)
+		if !slices.Equal(got, row.want) || row.next > 0 && !plan.Next.Equal(minute(row.next)) || len(plan.Orphans) > 0 {
+			t.Errorf("%s: holds %q, orphans %q, looks again at %v", row.why, got, orphans(plan), plan.Next)
 		}
 	}
 }
@@ -170,20 +176,22 @@ func TestLeaseOfAnExecution(t *testing.T) {
 		return func(s *rollout.Snapshot) { s.State.Pools[0].Leases[0].Group = group }
 	}
 	// Another host has saved the end of the execution, and stopped before it gave the slot back.
-	end := func(status bracket.Status, group string) func(*rollout.Snapshot) {
+	end := func(status bracket.Status, group string, merged ...string) func(*rollout.Snapshot) {
 		return func(s *rollout.Snapshot) {
 			record := *s.State.Executions[0]
-			record.Open, record.Last = nil, map[string]bracket.EndedExecution{"prod": {Group: record.Open.Group, Status: status, EndedAt: half}}
+			record.Open, record.Last = nil, map[string]bracket.EndedExecution{"prod": {Group: record.Open.Group, Merged: merged, Status: status, EndedAt: half}}
 			s.State.Executions = []*bracket.ExecutionRecord{&record}
 			of(group)(s)
 		}
 	}
-	merged := func(s *rollout.Snapshot) {
-		record := *s.State.Executions[0]
-		open := *record.Open
-		open.Merged, open.Generation, record.Open = []string{"g/prod/2"}, 2, &open
-		s.State.Executions = []*bracket.ExecutionRecord{&record}
-		of("g/prod/2")(s)
+	merged := func(into, group string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			record := *s.State.Executions[0]
+			open := *record.Open
+			open.Merged, open.Generation, record.Open = []string{into}, 2, &open
+			s.State.Executions = []*bracket.ExecutionRecord{&record}
+			of(group)(s)
+		}
 	}
 	abandoned := func(s *rollout.Snapshot) {
 		s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Abandon, Group: "g/prod/1", Resource: "r1", At: half}}
@@ -202,7 +210,10 @@ func TestLeaseOfAnExecution(t *testing.T) {
 		{why: "it is where a lease may be stuck", rule: `,"stuckAfterSeconds":600`, want: "g/prod/1 active 30s"},
 		{why: "a job by hand is not the group's", rule: `,"stuckAfterSeconds":600`, want: held, edit: func(s *rollout.Snapshot) { s.Targets[0].Jobs[0].Run = "by hand" }},
 		{why: "it is given up while its job is still at work", edit: abandoned, want: "g/prod/1 quarantined 0s", orphan: false},
-		{why: "taken for a group that the execution has taken over", edit: merged, want: "g/prod/2 active 0s"},
+		{why: "its execution was never saved, and its job says that it runs", want: held, edit: func(s *rollout.Snapshot) { s.State.Executions = nil }},
+		{why: "a failure holds it, and nobody has to look after it but for that", rule: `,"stuckAfterSeconds":20`, want: "g/prod/1 active 30s", edit: func(s *rollout.Snapshot) { s.Targets[0].Jobs[0].Status = rollout.JobFailure }},
+		{why: "taken for a group that the execution has taken over", edit: merged("g/prod/2", "g/prod/2"), want: "g/prod/2 active 0s"},
+		{why: "for one that cannot begin any more, since the execution has taken over a later one", edit: merged("g/prod/3", "g/prod/2")},
 		{why: "for a group that has not begun yet, and may be about to", edit: of("g/prod/2"), want: "g/prod/2 active 0s", orphan: true},
 		{why: "for one that cannot begin any more, since a later one has", edit: of("g/prod/0")},
 		{why: "for one in another environment", edit: of("g/test/0"), want: "g/test/0 active 0s", orphan: true},
@@ -210,6 +221,28 @@ func TestLeaseOfAnExecution(t *testing.T) {
 		{why: "for one that no plan would name", edit: of("g/prod/x"), want: "g/prod/x active 0s", orphan: true},
 		{why: "its execution has ended", edit: end(bracket.StatusCompleted, "g/prod/1")},
 		{why: "and a later one", edit: end(bracket.StatusCompleted, "g/prod/0")},
+		{why: "that of one that it had taken over", edit: end(bracket.StatusCompleted, "g/prod/3", "g/prod/3")},
+		{why: "or that came before that", edit: end(bracket.StatusCompleted, "g/prod/2", "g/prod/3")},
+		{why: "it was resolved while its job is at work still: who is at work holds it", want: held, edit: func(s *rollout.Snapshot) {
+			end(bracket.StatusCompleted, "g/prod/1")(s)
+			s.Targets[0].Jobs[0].Status, s.Targets[0].Jobs[0].CompletedAt = rollout.JobInProgress, time.Time{}
+		}},
+		{why: "what was given up is an operator's, whatever has ended there since", want: "g/prod/0 quarantined 0s", orphan: true, edit: func(s *rollout.Snapshot) {
+			end(bracket.StatusCompleted, "g/prod/0")(s)
+			s.State.Pools[0].Leases[0].State, s.State.Pools[0].Leases[0].Reason = concurrency.Quarantined, "abandoned"
+		}},
+		{why: "a stuck one is taken back by the run that follows", rule: `,"stuckAfterSeconds":600`, want: "g/prod/1 active 40s", edit: func(s *rollout.Snapshot) {
+			s.State.Pools[0].Leases[0].State, s.State.Pools[0].Leases[0].Reason = concurrency.Quarantined, "stuck"
+			s.Targets[1].Jobs = []rollout.Job{{Run: "g%2Fprod%2F1/r1/b/1/1/deploy", Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0.Add(40 * time.Second)}}
+		}},
+		{why: "nobody knows what became of it on a node that is in no list", rule: `,"stuckAfterSeconds":20`, want: "g/prod/1 quarantined 0s", edit: func(s *rollout.Snapshot) {
+			s.State.Pools[0].Leases[0].State, s.State.Pools[0].Leases[0].Reason = concurrency.Quarantined, "stuck"
+			s.Resources, s.Targets = nil, nil
+		}},
+		{why: "a node in its place has nothing to do with it", rule: `,"stuckAfterSeconds":20`, want: "g/prod/1 quarantined 0s", edit: func(s *rollout.Snapshot) {
+			s.State.Pools[0].Leases[0].State, s.State.Pools[0].Leases[0].Reason = concurrency.Quarantined, "stuck"
+			s.Resources[0].ID, s.Targets[0].Resource, s.Targets[1].Resource = "r2", "r2", "r2"
+		}},
 		{why: "between its runs nothing is stuck", rule: `,"stuckAfterSeconds":20`, want: "g/prod/1 active 30s"},
 		{why: "nothing moves, and it stays quarantined", rule: `,"stuckAfterSeconds":20`, want: "g/prod/1 quarantined 0s", edit: func(s *rollout.Snapshot) {
 			s.Targets[0].Jobs[0].Run = "by hand"
@@ -265,6 +298,7 @@ func TestLeaseOfAnotherStart(t *testing.T) {
 	s.Targets[0].Jobs[0].CompletedAt = first
 	for _, row := range []struct {
 		why    string
+		free   bool              // the first start needed no lease
 		after  time.Duration     // from the end of the first job to the second start
 		status rollout.JobStatus // of the second job; empty: not seen
 		took   time.Duration
@@ -272,6 +306,7 @@ func TestLeaseOfAnotherStart(t *testing.T) {
 	}{
 		{why: "the second job is not seen", after: time.Minute, held: true},
 		{why: "also if it started when the first ended", held: true},
+		{why: "and the lease was taken then", free: true, held: true},
 		{why: "it is at work", status: rollout.JobInProgress, held: true},
 		{why: "it failed", status: rollout.JobFailure, took: time.Second},
 		{why: "it failed at once", status: rollout.JobFailure},
@@ -279,6 +314,9 @@ func TestLeaseOfAnotherStart(t *testing.T) {
 	} {
 		s, now := s, first.Add(row.after)
 		s.Targets = slices.Clone(s.Targets)
+		if row.free {
+			s.State = rollout.State{}
+		}
 		plan := mustPlan(t, repeats, s, now)
 		if len(plan.Start) != 1 {
 			t.Fatalf("%s: starts %q", row.why, started(plan))
@@ -295,8 +333,8 @@ func TestLeaseOfAnotherStart(t *testing.T) {
 			s.Targets[0].Jobs = append(slices.Clone(s.Targets[0].Jobs), second)
 		}
 		plan = mustPlan(t, once, s, now.Add(time.Minute))
-		if got := leases(plan.State); len(got) > 0 != row.held {
-			t.Errorf("%s: holds %q", row.why, got)
+		if got := leases(plan.State); len(got) > 0 != row.held || len(plan.Orphans) > 0 != (row.held && row.status == "") {
+			t.Errorf("%s: holds %q, orphans %q", row.why, got, orphans(plan))
 		}
 	}
 }
@@ -309,7 +347,8 @@ func TestLeasesOfOneInstant(t *testing.T) {
 	repeats, once := compile(t, policy(pool+`,{"retry":{"maxRetries":5}}`)), compile(t, policy(pool))
 	for _, row := range []struct {
 		why    string
-		before int // jobs of that instant
+		before int  // jobs of that instant
+		older  bool // one that ended at another instant is forgotten in between
 		renew  bool
 		ended  rollout.JobStatus // of these
 		status rollout.JobStatus // of the last one; empty: not seen
@@ -321,6 +360,7 @@ func TestLeasesOfOneInstant(t *testing.T) {
 		{why: "it is at work", before: 2, ended: rollout.JobFailure, status: rollout.JobInProgress, held: true},
 		{why: "it ended at once", before: 1, ended: rollout.JobFailure, status: rollout.JobFailure},
 		{why: "as all of them did", before: 3, ended: rollout.JobFailure, status: rollout.JobFailure},
+		{why: "an older one, which was no proof, is forgotten", before: 1, older: true, ended: rollout.JobFailure, status: rollout.JobFailure},
 		{why: "nobody knows when it ended", before: 2, ended: rollout.JobFailure, status: rollout.JobFailure, took: -1},
 		{why: "it ended after a second", before: 2, ended: rollout.JobFailure, status: rollout.JobSuccessful, took: time.Second},
 		{why: "a release under a new lease is not seen", before: 1, renew: true, ended: rollout.JobSuccessful, held: true},
@@ -328,6 +368,9 @@ func TestLeasesOfOneInstant(t *testing.T) {
 		{why: "it ended at once, too", before: 1, renew: true, ended: rollout.JobSuccessful, status: rollout.JobSuccessful},
 	} {
 		s := fleet(1, "", map[string][]string{"api": {"v1"}})
+		if row.older {
+			s.Targets[0].Jobs = []rollout.Job{{Run: "older", Version: "v1", Status: rollout.JobCancelled, CreatedAt: minute(-1), CompletedAt: minute(-1)}}
+		}
 		for range row.before {
 			carryOut(t, &s, mustPlan(t, repeats, s, t0), t0, row.ended)
 		}
@@ -339,6 +382,9 @@ func TestLeasesOfOneInstant(t *testing.T) {
 			s.Versions = append(s.Versions, rollout.Version{ID: "v2", Tag: "v2", Deployment: "api", Status: rollout.VersionReady, CreatedAt: t0})
 		}
 		plan := mustPlan(t, repeats, s, t0)
+		if row.older {
+			s.Targets[0].Jobs = s.Targets[0].Jobs[1:]
+		}
 		if len(plan.Start) != 1 || len(s.Targets[0].Jobs) != row.before {
 			t.Fatalf("%s: starts %q", row.why, started(plan))
 		}
@@ -355,6 +401,62 @@ func TestLeasesOfOneInstant(t *testing.T) {
 		}
 		if got := leases(mustPlan(t, once, s, minute(1)).State); len(got) > 0 != row.held {
 			t.Errorf("%s: holds %q", row.why, got)
+		}
+	}
+}
+
+// TestWaitNamesOrphans: whoever waits for a slot is told of the orphans that have taken such slots, and of no others: giving those back would not help.
+func TestWaitNamesOrphans(t *testing.T) {
+	t.Parallel()
+	const (
+		pools = `{"id":"A","resourceConcurrency":{"groupSelector":"resource.id <= 'r2'","limit":1}},{"id":"B","resourceConcurrency":{"groupSelector":"resource.id > 'r2'","limit":1}}`
+		keys  = `{"id":"Z","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`
+	)
+	orphan := func(pool, resource, group string) concurrency.Lease {
+		return concurrency.Lease{Pool: pool, Holder: concurrency.Holder{Resource: resource, Group: group}, Token: 1, State: concurrency.Active, Since: t0, ProgressAt: t0}
+	}
+	for _, row := range []struct {
+		why, rules string
+		orphans    []concurrency.Lease
+		want       []string // who waits, and for what
+	}{
+		{"the pool of r1 has one, and that of r3 a node that is at work", pools, []concurrency.Lease{orphan("A", "r9", "target/prod/api")},
+			[]string{"r1: slot A, orphan A", "r2: slot A, orphan A", "r4: slot B"}},
+		{"a pool that is paused is opened by its rule alone", strings.Replace(pools, `"limit":1`, `"limit":0`, 1), []concurrency.Lease{orphan("A", "r9", "target/prod/api")},
+			[]string{"r1: config A", "r2: config A", "r4: slot B"}},
+		{"two of one value take one key", keys, []concurrency.Lease{orphan("Z/west", "r8", "target/prod/api"), orphan("Z/west", "r9", "target/prod/api")},
+			[]string{"r1: slot Z/west, orphan Z/west", "r2: slot Z/west, orphan Z/west", "r3: slot Z/west, orphan Z/west", "r4: slot Z/west, orphan Z/west"}},
+		{"one in a pool that no rule has takes none", keys + `,{"id":"also","resourceConcurrency":{"groupSelector":"true","limit":9}}`, []concurrency.Lease{orphan("gone", "r9", "target/prod/api")}, []string{"r3: slot Z/east", "r4: slot Z/east"}},
+		{"nor does it concern anybody where there are no pools", `{"retry":{"maxRetries":0}}`, []concurrency.Lease{orphan("gone", "r9", "target/prod/api")}, nil},
+	} {
+		s := fleet(4, "", map[string][]string{"api": {"v1"}})
+		for k := range s.Resources {
+			s.Resources[k].Metadata["zone"] = "east"
+		}
+		records := map[string]*concurrency.Record{}
+		for _, lease := range row.orphans {
+			if records[lease.Pool] == nil {
+				record := concurrency.NewRecord(lease.Pool)
+				records[lease.Pool] = &record
+			}
+			record := records[lease.Pool]
+			lease.Token, record.NextToken = record.NextToken, record.NextToken+1
+			record.Leases = append(record.Leases, lease)
+		}
+		for _, record := range records {
+			s.State.Pools = append(s.State.Pools, *record)
+		}
+		plan := mustPlan(t, compile(t, policy(row.rules)), s, minute(1))
+		var got []string
+		for wait := range plan.Waiting.All() {
+			line := wait.Resource + ":"
+			for k, on := range wait.Blockers[0].On {
+				line += strings.Repeat(",", min(k, 1)) + " " + string(on.Kind) + " " + on.Pool
+			}
+			got = append(got, line)
+		}
+		if !slices.Equal(got, row.want) || len(plan.Orphans) != len(row.orphans) {
+			t.Errorf("%s: %q, orphans %+v", row.why, got, plan.Orphans)
 		}
 	}
 }
