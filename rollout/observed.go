@@ -327,7 +327,7 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 			job := &t.Jobs[k]
 			g := slices.IndexFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(job.Run, prefix) })
 			if g < 0 {
-				if number, ok := numberOf(job.Run, every); ok && number > known {
+				if numberOf(job.Run, every) > known {
 					if outlived == nil {
 						outlived = map[string]bool{}
 					}
@@ -360,8 +360,7 @@ func lastNumber(group *bracket.GroupRecord) int {
 	if n == 0 {
 		return 0
 	}
-	number, _ := numberOf(textkey.Join(group.Closed[n-1].ID)+"/", groupPrefix(group))
-	return number
+	return numberOf(textkey.Join(group.Closed[n-1].ID), groupPrefix(group))
 }
 
 // isOpen reports whether the execution of a run is open. Where it is not, and jobs of a later group are seen, the state was lost and the execution is over: to

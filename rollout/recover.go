@@ -16,9 +16,6 @@ import (
 
 // recover looks for the runs of the groups that have just closed. before is the state as it was read.
 func (w *work) recover(b *bracketWork, before bracket.State, executions map[string][]*bracket.ExecutionRecord) error {
-	if b.rule == nil {
-		return nil
-	}
 	found, same, last := w.recovered(b)
 	if !found {
 		return nil
@@ -28,14 +25,12 @@ func (w *work) recover(b *bracketWork, before bracket.State, executions map[stri
 			break
 		}
 		group := *before.Group
-		group.Number, group.Collecting = max(group.Number, number), nil
+		group.Number, group.Collecting = number, nil
 		b.state = bracket.State{Group: &group, Executions: before.Executions}
 		if err := w.decide(b, executions); err != nil {
 			return err
 		}
-		if found, same, _ = w.recovered(b); !found {
-			return nil
-		}
+		_, same, _ = w.recovered(b)
 	}
 	b.observation.Runs = w.runFacts(b, b.state)
 	return w.decideAgain(b, executions)
@@ -69,10 +64,7 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 		}
 		for k := range t.Jobs {
 			job := &t.Jobs[k]
-			number, ok := numberOf(job.Run, prefix)
-			if !ok {
-				continue
-			}
+			number := numberOf(job.Run, prefix)
 			last = max(last, number)
 			if group, just := closed[bracket.GroupID(b.id, environment, number)]; just {
 				found = true
@@ -89,18 +81,18 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 	return found, same, last
 }
 
-// numberOf is the number of the group that a run id names, if it begins with what those of the bracket begin with.
-func numberOf(run, prefix string) (number int, ok bool) {
+// numberOf is the number of the group that a run id names, if it begins with what those of the bracket begin with; else 0, which no group has.
+func numberOf(run, prefix string) int {
 	rest, own := strings.CutPrefix(run, prefix)
 	if !own {
-		return 0, false
+		return 0
 	}
-	digits, _, found := strings.Cut(rest, "/")
-	if !found {
-		return 0, false
-	}
+	digits, _, _ := strings.Cut(rest, "/")
 	number, err := strconv.Atoi(digits)
-	return number, err == nil
+	if err != nil {
+		return 0
+	}
+	return number
 }
 
 // began reports whether a job may be one that a group dispatched: not before it closed, and with a version that it has locked, if it is that of a main, or

@@ -240,7 +240,7 @@ func TestStateLostAfterALaterGroup(t *testing.T) {
 }
 
 // TestRunsOfALostGroup: the state is lost and a job says that it is of the first group. If it may be what the group that closes now has dispatched that goes on under
-// this number; otherwise it was another one, and this takes a number that nobody had.
+// this number; otherwise it was another one, and this takes a number that nobody had. A job by hand of which the id is a number is of no group.
 func TestRunsOfALostGroup(t *testing.T) {
 	t.Parallel()
 	const redeploy = `,"unchangedMemberStrategy":"redeploy_current"`
@@ -269,9 +269,12 @@ func TestRunsOfALostGroup(t *testing.T) {
 		{why: "while the group collects nobody asks", window: true, group: "1", of: "a", run: deploy, version: "v1", want: "1"},
 		{why: "a later group has been there", group: "2", of: "a", run: deploy, version: "v2", want: "1"},
 		{why: "an id that is none of its runs", group: "one", of: "a", run: deploy, version: "v1", want: "1"},
+		{why: "a number that no group could follow", group: "9999999999999999999999", of: "a", run: deploy, version: "v1", want: "1"},
 	} {
 		set := compile(t, policy(`{"versionSelector":{"selector":"!(deployment.name == 'b' && version.tag == 'v1')"}},{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name != 'c'","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}`+row.bracket+`}}`))
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v0", "v1"}, "c": {"v1"}, "drain": {"v1"}})
+		add(&s, rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "b"}},
+			rollout.Job{Run: "7", Version: "v1", Status: rollout.JobCancelled, CreatedAt: minute(-60), CompletedAt: minute(-60)})
 		add(&s, rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: row.of}},
 			rollout.Job{Run: "B%2Fprod%2F" + row.group + "/r1/" + row.of + row.run, Version: row.version, Status: rollout.JobInProgress, CreatedAt: minute(row.created)})
 		if row.window {
@@ -293,6 +296,45 @@ func TestRunsOfALostGroup(t *testing.T) {
 		if got != "B/prod/"+row.want {
 			t.Errorf("%s: group %s", row.why, got)
 		}
+	}
+}
+
+// TestStateLostAfterTheNextRelease: a version is released while the last hook of a group is still to run, and then the state is lost. The group that closes
+// is that of the release: the hook, which ran after it, is not its own, for what ran before it is not.
+func TestStateLostAfterTheNextRelease(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"post":"deployment.name == 'uncordon'"}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "uncordon": {"v1"}})
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(2)})
+	s.Targets[0].Current = "v2"
+	s.Targets[0].Jobs = []rollout.Job{{Run: "B%2Fprod%2F1/r1/a/1/1/deploy", Version: "v2", Status: rollout.JobSuccessful, CreatedAt: t0, CompletedAt: minute(1)}}
+	s.Targets[1].Jobs = []rollout.Job{{Run: "B%2Fprod%2F1/r1/uncordon/1/1/deploy", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(3), CompletedAt: minute(4)}}
+	plan := mustPlan(t, set, s, minute(5))
+	if len(plan.Start) != 1 || plan.Start[0].Run != "B%2Fprod%2F2/r1/a/1/1/deploy" {
+		t.Errorf("starts %+v, waits %q", plan.Start, blockers(plan))
+	}
+}
+
+// TestGroupLostAndAMemberHasLeft: the record of the groups alone is lost, and a deployment is no member any more. What is open goes on as it was frozen, with
+// that deployment, and the group that closes is another one.
+func TestGroupLostAndAMemberHasLeft(t *testing.T) {
+	t.Parallel()
+	rules := func(members string) *rollout.PolicySet {
+		return compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"`+members+`","readinessMode":"immediate","memberRoles":{}}},
+			{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}`))
+	}
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, rules("true"), s, t0), t0, rollout.JobSuccessful)
+	carryOut(t, &s, mustPlan(t, rules("true"), s, minute(1)), minute(1), rollout.JobFailure)
+	s.State.Brackets = nil
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(2)})
+	plan := mustPlan(t, rules("deployment.name == 'a'"), s, minute(2))
+	want := []string{"r1/a@v3: bracket_queued", "r1/b@v2: bracket_failed_holding", "r2/a@v3: bracket_queued", "r2/b@v2: bracket_failed_holding"}
+	if got := blockers(plan); len(plan.Start) > 0 || !slices.Equal(got, want) {
+		t.Errorf("starts %q, waits %q", started(plan), got)
+	}
+	if got := plan.State.Brackets[0].Number; got != 2 {
+		t.Errorf("the group that closes has number %d", got)
 	}
 }
 

@@ -18,7 +18,7 @@ func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
 			return
 		}
 		for _, m := range o.record.Open.Members {
-			own := bracket.Target{Resource: o.record.Resource, Deployment: m.Deployment, Current: m.From}
+			own := bracket.Target{Resource: o.record.Resource, Deployment: m.Deployment}
 			if d, known := w.deployment(m.Deployment); known {
 				own.OutOfScope = w.allVersions(d)
 			}
@@ -28,25 +28,17 @@ func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
 	return list
 }
 
-// elsewhere steps a bracket in an environment that the snapshot does not hold, if a command or a deletion concerns what is open there.
+// elsewhere steps a bracket in an environment that the snapshot does not hold: a command or a deletion may end what is open there.
 func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions map[string][]*bracket.ExecutionRecord) (*bracket.GroupRecord, error) {
 	var targets bracket.TargetList // as if all were there still
-	concerned := false
 	for _, own := range executions[record.Rule] {
 		x := own.Open
 		if x == nil || x.Environment != record.Environment {
 			continue
 		}
-		concerned = concerned || slices.Contains(s.DeletedResources, own.Resource) ||
-			slices.ContainsFunc(s.Commands, func(c bracket.Command) bool {
-				return c.Resource == own.Resource && c.Group == x.Group && !slices.Contains(x.Commands, c.ID)
-			})
 		for _, m := range x.Members {
-			targets = append(targets, bracket.Target{Resource: own.Resource, Deployment: m.Deployment, Current: m.From})
+			targets = append(targets, bracket.Target{Resource: own.Resource, Deployment: m.Deployment})
 		}
-	}
-	if !concerned {
-		return record, nil
 	}
 	observation := bracket.Observation{Commands: s.Commands, DeletedResources: s.DeletedResources, Targets: targets, RuleDeleted: true}
 	state, plan, err := bracket.Step(bracket.Rule{}, bracket.State{Group: record, Executions: executions[record.Rule]}, observation, w.now)
@@ -56,7 +48,7 @@ func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions ma
 	for _, e := range plan.Events {
 		if e.Kind == bracket.ExecutionEnded { // the group itself stays as it is
 			w.plan.Events = append(w.plan.Events, Event{
-				Kind: e.Kind, Rule: record.Rule, Environment: record.Environment, Group: e.Group, Resource: e.Resource, At: e.At, Status: e.Status, Into: e.Into,
+				Kind: e.Kind, Rule: record.Rule, Environment: record.Environment, Group: e.Group, Resource: e.Resource, At: e.At, Status: e.Status,
 			})
 		}
 	}

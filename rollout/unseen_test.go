@@ -33,6 +33,7 @@ func TestUnseen(t *testing.T) {
 	}
 	for _, row := range []struct {
 		why      string
+		ran      rollout.JobStatus // of the first job, before anything is taken; empty: in progress
 		take     func(*rollout.Snapshot)
 		unseen   bool
 		then     func(*rollout.Snapshot)
@@ -58,12 +59,24 @@ func TestUnseen(t *testing.T) {
 		{why: "the node as a whole", take: node, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
 		{why: "the node as a whole, and it is deleted", take: node, unseen: true, then: func(s *rollout.Snapshot) { s.DeletedResources = []string{"r1"} }, ended: bracket.StatusCancelled},
 		{why: "the node as a whole, and it is back: no member was cancelled meanwhile", take: node, unseen: true, then: nil, want: "r1/b@v2", reason: "slot_held", holds: []string{"P r1 active"}},
+		{why: "the node, and what ran on it, as a whole", take: func(s *rollout.Snapshot) {
+			node(s)
+			s.Deployments, s.Versions = nil, nil
+		}, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
+		{why: "the node while none of its members runs", ran: rollout.JobFailure, take: node, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
+		{why: "the environment meanwhile", ran: rollout.JobFailure, take: environment, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
+		{why: "the target of a member that has failed: nobody waits for it", ran: rollout.JobFailure, take: without(func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "a" }),
+			then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}},
 		{why: "the target of the run in progress", take: without(func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "a" }), unseen: true, then: command(bracket.Resolve), want: "r1/a@v2", reason: "slot_free", ended: bracket.StatusCompleted},
 		{why: "that of a member that waits: it is cancelled, and nobody misses it", take: without(func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "b" }),
 			then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}},
 	} {
 		s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}}), "test")
 		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+		if row.ran != "" {
+			s.Targets[0].Jobs[0].Status, s.Targets[0].Jobs[0].CompletedAt = row.ran, t0
+			s.State = mustPlan(t, set, s, t0).State
+		}
 		whole := cloneFleet(s)
 		row.take(&s)
 		unseen := func(p rollout.Plan) bool {
@@ -103,6 +116,20 @@ func TestUnseen(t *testing.T) {
 		if !slices.Equal(ended, want) {
 			t.Errorf("%s: ended %+v, want %+v", row.why, ended, want)
 		}
+	}
+}
+
+// TestUnseenOnTheWayBack: the target of a run that takes its member back is in no list: it is not over, and the plan says so.
+func TestUnseenOnTheWayBack(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_member"}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobFailure)
+	carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobInProgress)
+	s.Targets = nil
+	plan := mustPlan(t, set, s, minute(2))
+	if len(plan.Diagnostics) != 1 || plan.Diagnostics[0].Code != rollout.DiagnosticExecutionUnseen || plan.Diagnostics[0].Example.Deployment != "a" {
+		t.Errorf("diagnoses %+v", plan.Diagnostics)
 	}
 }
 
