@@ -300,8 +300,20 @@ func forget(h *host) {
 	h.step(61)
 }
 
-// The status belongs to the code.
+// The status belongs to the code, and the codes are part of the compatibility promise: they are written out here.
 func TestReasonStatus(t *testing.T) {
+	codes := map[Reason]Reason{
+		ReasonNotApplicable: "rule_not_applicable", ReasonRun: "bracket_run", ReasonInProgress: "bracket_in_progress", ReasonCurrent: "bracket_current",
+		ReasonWaitsForMembers: "bracket_waits_for_members", ReasonFailedHolding: "bracket_failed_holding", ReasonQueued: "bracket_queued",
+		ReasonMergeBudget: "bracket_merge_budget", ReasonNotDue: "bracket_not_due", ReasonHookWithoutVersion: "bracket_hook_without_version",
+		ReasonCollecting: "bracket_collecting", ReasonHookWaitsForMain: "bracket_hook_waits_for_main", ReasonEnded: "bracket_ended",
+		ReasonNextGroup: "bracket_next_group", ReasonNoVersion: "bracket_no_version", ReasonNotLocked: "bracket_not_locked", ReasonStuck: "bracket_stuck",
+	}
+	for reason, code := range codes {
+		if reason != code {
+			t.Errorf("%q was %q before", reason, code)
+		}
+	}
 	want := map[Reason]VerdictStatus{
 		ReasonNotApplicable: Allowed, ReasonRun: Allowed, ReasonInProgress: Allowed, ReasonCurrent: Allowed,
 		ReasonWaitsForMembers: Pending, ReasonFailedHolding: Pending, ReasonQueued: Pending, ReasonMergeBudget: Pending, ReasonNotDue: Pending,

@@ -198,6 +198,37 @@ func TestRetryInsideBracket(t *testing.T) {
 	}
 }
 
+// TestNoAttemptInsideBracket: a run that ends with a status that no retry rule counts is not repeated in a bracket: to start a drain again as soon as somebody has
+// cancelled it would be the opposite of what was meant. Outside of brackets such a job is no attempt, and the target is tried again.
+func TestNoAttemptInsideBracket(t *testing.T) {
+	for _, row := range []struct {
+		why, retry string
+		status     rollout.JobStatus
+		want       string
+	}{
+		{"it counts: it is repeated", `{"retry":{"maxRetries":1}}`, rollout.JobFailure, "starts r1/api@v2"},
+		{"cancelled by somebody", `{"retry":{"maxRetries":1}}`, rollout.JobCancelled, "waits bracket_failed_holding"},
+		{"skipped by its agent", `{"retry":{"maxRetries":1}}`, rollout.JobSkipped, "waits bracket_failed_holding"},
+		{"cancelled, where that counts", `{"retry":{"maxRetries":1,"retryOnStatuses":["cancelled"]}}`, rollout.JobCancelled, "starts r1/api@v2"},
+		{"a failure, where that does not count", `{"retry":{"maxRetries":1,"retryOnStatuses":["cancelled"]}}`, rollout.JobFailure, "waits bracket_failed_holding"},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+		set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`+row.retry))
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, row.status)
+		plan := mustPlan(t, set, s, minute(1))
+		got := ""
+		for _, start := range started(plan) {
+			got += "starts " + start
+		}
+		for _, wait := range waitingOf(plan) {
+			got += "waits " + string(wait.Blockers[0].Reason)
+		}
+		if got != row.want {
+			t.Errorf("%s: %s, want %s", row.why, got, row.want)
+		}
+	}
+}
+
 // TestApprovedThereLater: a policy asks for more on some resources of a bracket, so a group can lock a version that these may have only later. If their
 // execution did without it, another group makes up for it, there and nowhere else; otherwise they would wait for the next release.
 func TestApprovedThereLater(t *testing.T) {

@@ -76,6 +76,36 @@ func TestStartedRolloutWakesNobody(t *testing.T) {
 	}
 }
 
+// TestResourceJoinsOnce: where resources are ranked, one is there as soon as one of its targets is. A target that comes to it later moves it behind nobody.
+func TestResourceJoinsOnce(t *testing.T) {
+	set := compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600,"orderKey":"resource"}}`))
+	s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	plan := mustPlan(t, set, s, t0)
+	first := plan.Start[0].Resource
+	s.State = plan.State
+	for _, row := range []struct {
+		why    string
+		joined []string // the deployments of which the target there came later
+		starts bool
+	}{
+		{"all were there", nil, true},
+		{"the target of a came later", []string{"a"}, true},
+		{"the target of b came later", []string{"b"}, true},
+		{"both came later: the resource did", []string{"a", "b"}, false},
+	} {
+		s := cloneFleet(s)
+		for k := range s.Targets {
+			if own := &s.Targets[k]; own.Resource == first && slices.Contains(row.joined, own.Deployment) {
+				own.JoinedAt = minute(1)
+			}
+		}
+		starts := started(mustPlan(t, set, s, minute(2)))
+		if got := slices.Contains(starts, first+"/a@v2") && slices.Contains(starts, first+"/b@v2"); got != row.starts {
+			t.Errorf("%s: starts %q", row.why, starts)
+		}
+	}
+}
+
 // TestTurnsBeyondTime: the last instant that there is comes; a turn behind it never does, nor one that lies more than 292 years after the first.
 func TestTurnsBeyondTime(t *testing.T) {
 	last := time.Unix(0, math.MaxInt64).UTC()

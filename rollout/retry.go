@@ -22,7 +22,8 @@ type Retry struct {
 	BackoffStrategy   BackoffStrategy `json:"backoffStrategy,omitempty"`   // unset: linear
 	MaxBackoffSeconds *int64          `json:"maxBackoffSeconds,omitempty"` // the longest delay; unset: none
 
-	// RetryOnStatuses are the job statuses that count as attempts. Unset: every terminal one except successful, cancelled and skipped.
+	// RetryOnStatuses are the job statuses that count as attempts. Unset: every terminal one except successful, cancelled and skipped. After a job with
+	// another status a target outside brackets is tried again at once; in a bracket the member has failed, since somebody stopped it, and onMemberFailure decides.
 	RetryOnStatuses []JobStatus `json:"retryOnStatuses,omitempty"`
 }
 
