@@ -153,6 +153,27 @@ type Command struct {
 	Reason     string    `json:"reason,omitempty"` // not interpreted
 }
 
+// Validate reports every fault of the command, joined, each a *[FieldError]. It does not know whether there is such an execution.
+func (c Command) Validate() error {
+	var f faults
+	if c.ID == "" {
+		f.add("id", CodeRequired, nil, "must not be empty: a command is carried out once, by its id")
+	}
+	if c.Group == "" || c.Resource == "" {
+		f.add("", CodeRequired, nil, "group and resource must name the execution of command %q", c.ID)
+	}
+	switch c.Kind {
+	case Retry, Skip:
+	case Resolve, Abandon:
+		if c.Deployment != "" {
+			f.add("deployment", CodeConflict, c.Deployment, "must be empty: %s concerns the whole execution", c.Kind)
+		}
+	default:
+		f.add("kind", CodeUnknownValue, c.Kind, "must be retry, skip, resolve or abandon")
+	}
+	return f.err()
+}
+
 // CommandKind is what an operator can decide.
 type CommandKind string
 

@@ -215,23 +215,12 @@ func (v *view) addVersions(versions []Version) error {
 }
 
 func (v *view) addCommands(commands []Command) error {
+	var f faults
 	for i, c := range commands {
-		at := fmt.Sprintf("observation.commands[%d]", i)
-		switch {
-		case c.ID == "":
-			return fault(at+".id", CodeRequired, nil, "must not be empty")
-		case c.Group == "" || c.Resource == "":
-			return fault(at, CodeRequired, nil, "group and resource must name the execution of command %q", c.ID)
-		}
-		switch c.Kind {
-		case Retry, Skip:
-		case Resolve, Abandon:
-			if c.Deployment != "" {
-				return fault(at+".deployment", CodeConflict, c.Deployment, "must be empty: %s concerns the whole execution", c.Kind)
-			}
-		default:
-			return fault(at+".kind", CodeUnknownValue, c.Kind, "must be retry, skip, resolve or abandon")
-		}
+		f.under(fmt.Sprintf("observation.commands[%d]", i), c.Validate())
+	}
+	if len(f) > 0 {
+		return f.err()
 	}
 	ids := make([]string, len(commands))
 	for i, c := range commands {

@@ -15,6 +15,8 @@ type bracketing struct {
 	groups  map[ruleIn]*bracket.GroupRecord
 	leaving []*bracketWork     // brackets with open executions whose rule is gone, or on targets of another bracket
 	closing map[int32][]string // resources on which such executions are open → their rules
+
+	elsewhereRefused map[ruleIn][]bracket.Command // what environments that the snapshot does not hold refused
 }
 
 // bracketWork is one bracket rule in one environment, for one planning.
@@ -290,10 +292,10 @@ func (w *work) askAgain(works []*bracketWork, executions map[string][]*bracket.E
 
 // decideAgain goes on from where decide came to; what happened until then is told as well.
 func (w *work) decideAgain(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
-	events := b.plan.Events
+	events, refused := b.plan.Events, b.plan.Refused
 	if err := w.decide(b, executions); err != nil {
 		return err
 	}
-	b.plan.Events = slices.Concat(events, b.plan.Events)
+	b.plan.Events, b.plan.Refused = slices.Concat(events, b.plan.Events), slices.Concat(refused, b.plan.Refused)
 	return nil
 }

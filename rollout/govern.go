@@ -219,6 +219,11 @@ const (
 	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, or of what the snapshot does not hold
 	DiagnosticUnknownRun            DiagnosticCode = "unknown_run"             // a job carries the run id of a group that the state does not know
 
+	// DiagnosticCommandWithoutEffect: a command, which Detail names by its id, concerns an execution that has not begun or does not exist; or it was heard by this
+	// very plan and does not apply to the execution as it is, such as a retry of what has not failed, and never will. Correct the group and the resource, or
+	// give another command under another id.
+	DiagnosticCommandWithoutEffect DiagnosticCode = "command_without_effect"
+
 	// DiagnosticExecutionUnseen: an open execution, which Detail names by its group, is on a resource or in an environment that the snapshot does not hold,
 	// or has a run in progress on a target that it does not hold. Nobody can tell how that ends, so it stays open and keeps its slots until that is back, its
 	// resource is listed in DeletedResources, or an operator gives it up with [bracket.Abandon], or ends it with [bracket.Resolve].
@@ -229,7 +234,7 @@ const (
 type Diagnostic struct {
 	Code    DiagnosticCode `json:"code"`
 	Rule    string         `json:"rule,omitempty"`
-	Detail  string         `json:"detail"`           // the key that is missing, the text of the error
+	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the id of the override or command
 	Count   int            `json:"count"`            // how many targets or resources
 	Example TargetID       `json:"example,omitzero"` // the first of them
 }

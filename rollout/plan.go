@@ -161,6 +161,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 	w.listOrphans()
 	w.nameOrphans()
 	w.keepRollouts()
+	w.unheeded(snapshot.Commands)
 	w.plan.Diagnostics = w.diagnosed()
 	w.release()
 	w.plan.work, w.plan.Waiting = w, WaitingList{plan: w}

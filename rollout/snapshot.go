@@ -39,7 +39,8 @@ type Snapshot struct {
 	// them are ignored. A resource that is merely missing from Resources keeps its slots.
 	DeletedResources []string `json:"deletedResources,omitempty"`
 
-	// Commands are an operator's instructions to bracket executions. Each takes effect once, however often it is given.
+	// Commands are an operator's instructions to bracket executions. Each takes effect once, however often it is given. One that names no execution, or cannot
+	// be applied to it, is a [Diagnostic] with [DiagnosticCommandWithoutEffect].
 	Commands []bracket.Command `json:"commands,omitempty"`
 
 	// State is what [Plan.State] or [Plan.Commit] returned last; the zero State to begin with.

@@ -44,6 +44,9 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		bracketing: bracketing{members: make([]bool, len(x.targets))},
 		awaiting:   newAwaiting(len(x.targets)),
 	}
+	if err := validateCommands(snapshot.Commands); err != nil {
+		return nil, err
+	}
 	w.scope()
 	if err := w.override(snapshot.Overrides); err != nil {
 		return nil, err

@@ -1,0 +1,68 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// A command names one execution, by its group and its resource, and each is heard once: by the first plan that sees it while that execution is open. What
+// an operator gets wrong in these names must not pass for a command that was carried out.
+
+// validateCommands reports what no bracket could make sense of, also where no policy has one.
+func validateCommands(list []bracket.Command) error {
+	var f faults
+	ids := map[string]bool{}
+	for i, c := range list {
+		at := fmt.Sprintf("commands[%d]", i)
+		f.under(at, c.Validate())
+		if ids[c.ID] && c.ID != "" {
+			f.add(at+".id", CodeDuplicate, c.ID, "is the id of two commands: ids are unique")
+		}
+		ids[c.ID] = true
+	}
+	return f.few()
+}
+
+// unheeded says which commands were heard by this plan and do not apply, and which name an execution that is not open. Of one that is over on its resource
+// nothing is said: the command may have ended it, or have been given while it was open, and a host may go on listing it.
+func (w *work) unheeded(commands []bracket.Command) {
+	unapplied := map[string]bool{} // to the execution that they name: a bracket is asked about those that are for others as well
+	note := func(refused []bracket.Command, own ruleIn) {
+		for _, c := range refused {
+			if rule, environment, _, _ := groupNumber(c.Group); own == (ruleIn{rule, environment}) {
+				unapplied[c.ID] = true
+			}
+		}
+	}
+	for _, b := range w.plan.brackets {
+		note(b.plan.Refused, ruleIn{b.id, w.environments[b.environment].ID})
+	}
+	for own, refused := range w.elsewhereRefused {
+		note(refused, own)
+	}
+	for _, c := range commands {
+		rule, environment, number, ok := groupNumber(c.Group)
+		var x *bracket.Execution
+		var last bracket.EndedExecution
+		if record := w.execution(rule, c.Resource); ok && record != nil {
+			x, last = record.Open, record.Last[environment]
+		}
+		_, _, ended, _ := groupNumber(last.Group) // 0: none has
+		why := ""
+		switch {
+		case x != nil && x.Group == c.Group:
+			if unapplied[c.ID] {
+				why = fmt.Sprintf("%s does not apply to the execution of %s on %s as it is", c.Kind, c.Group, c.Resource)
+			}
+		case x != nil && slices.Contains(x.Merged, c.Group):
+			why = fmt.Sprintf("the execution on %s is that of %s by now", c.Resource, x.Group)
+		case number > ended || !ok:
+			why = fmt.Sprintf("no execution of %s has begun on %s", c.Group, c.Resource)
+		}
+		if why != "" {
+			w.diagnose(DiagnosticCommandWithoutEffect, rule, c.ID+": "+why, TargetID{Resource: c.Resource, Environment: environment, Deployment: c.Deployment})
+		}
+	}
+}

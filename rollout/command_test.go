@@ -1,0 +1,82 @@
+package rollout_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestCommandWithoutEffect: an operator who misspells the execution, or asks for what it cannot do, is told so. A command that was carried out may be listed for
+// ever, and nothing is said of it, whatever other environments the rule has.
+func TestCommandWithoutEffect(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	base := inEnvironments(fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}}), "test") // in both environments the execution on r1 fails
+	base.Targets = slices.DeleteFunc(base.Targets, func(t rollout.Target) bool { return (t.Resource == "r2") == (t.Environment == "prod") })
+	carryOut(t, &base, mustPlan(t, set, base, t0), t0, rollout.JobFailure)
+	base.State = mustPlan(t, set, base, minute(1)).State
+
+	command := func(kind bracket.CommandKind, group, resource, deployment string) bracket.Command {
+		return bracket.Command{ID: "c", Kind: kind, Group: group, Resource: resource, Deployment: deployment, At: minute(2)}
+	}
+	for _, row := range []struct {
+		why         string
+		command     bracket.Command
+		told, later string // by the plan that sees it first, and by the one after
+	}{
+		{"it repeats the run", command(bracket.Retry, "B/prod/1", "r1", ""), "", ""},
+		{"so does one for the other environment", command(bracket.Retry, "B/test/1", "r2", "a"), "", ""},
+		{"it ends the execution, and is listed on", command(bracket.Resolve, "B/prod/1", "r1", ""), "", ""},
+		{"there is no such deployment", command(bracket.Retry, "B/prod/1", "r1", "b"), "B c: retry does not apply to the execution of B/prod/1 on r1 as it is", ""},
+		{"no such group", command(bracket.Retry, "B/prod/2", "r1", ""), "B c: no execution of B/prod/2 has begun on r1", "B c: no execution of B/prod/2 has begun on r1"},
+		{"no such environment", command(bracket.Retry, "B/dev/1", "r1", ""), "B c: no execution of B/dev/1 has begun on r1", "B c: no execution of B/dev/1 has begun on r1"},
+		{"no such rule", command(bracket.Skip, "D/prod/1", "r1", ""), "D c: no execution of D/prod/1 has begun on r1", "D c: no execution of D/prod/1 has begun on r1"},
+		{"no such resource", command(bracket.Abandon, "B/prod/1", "r7", ""), "B c: no execution of B/prod/1 has begun on r7", "B c: no execution of B/prod/1 has begun on r7"},
+		{"it is no group at all", command(bracket.Skip, "prod", "r1", ""), " c: no execution of prod has begun on r1", " c: no execution of prod has begun on r1"},
+	} {
+		s := base
+		s.Commands = []bracket.Command{row.command}
+		for k, want := range []string{row.told, row.later, row.later} {
+			plan := mustPlan(t, set, s, minute(2+k))
+			got := ""
+			for _, d := range plan.Diagnostics {
+				if d.Code != rollout.DiagnosticCommandWithoutEffect || d.Example.Resource != row.command.Resource {
+					t.Errorf("%s: %+v", row.why, d)
+				}
+				got += fmt.Sprintf("%s %s", d.Rule, d.Detail)
+			}
+			if got != want {
+				t.Errorf("%s: plan %d says %q, want %q", row.why, k+1, got, want)
+			}
+			s.State = plan.State
+		}
+	}
+}
+
+// TestCommandsAreValidated: a command that nobody can make sense of is a fault of the snapshot, also where no policy has a bracket that would look at it, and all
+// are told with their places in the host's list.
+func TestCommandsAreValidated(t *testing.T) {
+	t.Parallel()
+	s := fleet(1, "v1", map[string][]string{"a": {"v1"}})
+	s.Commands = []bracket.Command{
+		{Kind: bracket.Retry, Group: "B/prod/1", Resource: "r1"},
+		{ID: "c", Kind: "again", Group: "B/prod/1"},
+		{ID: "c", Kind: bracket.Resolve, Group: "B/prod/1", Resource: "r1", Deployment: "a"},
+	}
+	_, err := compile(t, policy(`{"retry":{"maxRetries":1}}`)).Plan(s, t0)
+	var got []string
+	for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
+		var fault *rollout.FieldError
+		if !errors.As(one, &fault) {
+			t.Fatal(one)
+		}
+		got = append(got, fmt.Sprintf("%s %s", fault.Path, fault.Code))
+	}
+	if want := []string{"commands[0].id required", "commands[1] required", "commands[1].kind unknown_value", "commands[2].deployment conflict", "commands[2].id duplicate"}; !slices.Equal(got, want) {
+		t.Errorf("%q\n%v", got, err)
+	}
+}
