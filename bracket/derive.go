@@ -13,7 +13,6 @@ func (s *step) derive() {
 		v.onVersions[i] = Condition{Kind: OnVersion, Deployment: m.Deployment}
 	}
 	v.onConfig = []Condition{{Kind: OnConfig, Rule: v.id}}
-	v.onOperator = []Condition{{Kind: OnOperator}}
 	s.reserve()
 	s.wakeLocks()
 	if c := s.state.Group.Collecting; c != nil {

@@ -236,13 +236,14 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 // haltOf is what ends the halt of an execution: always an operator. A reaction that runs to its end by itself ends the execution and with that the
 // halt, and under merge a newer group may take the failed members over: one that closes later, or the one that is queued here already, when it is due.
 func (v *view) haltOf(w *work, h halt, resource string, now time.Time) (until time.Time, on []Condition) {
+	command := Condition{Kind: OnOperator, Group: w.Group, Resource: resource}
 	switch {
 	case h == recovering && w.rule.OnMemberFailure != RollbackMember:
-		return until, []Condition{{Kind: OnOperator}, {Kind: OnExecutionEnd, Rule: v.id, Resource: resource}}
+		return until, []Condition{command, {Kind: OnExecutionEnd, Rule: v.id, Resource: resource}}
 	case !w.absorbs():
-		return until, v.onOperator
+		return until, []Condition{command}
 	}
-	on = []Condition{{Kind: OnOperator}, {Kind: OnGroupClose, Rule: v.id, Environment: v.environment}}
+	on = []Condition{command, {Kind: OnGroupClose, Rule: v.id, Environment: v.environment}}
 	if i, pending := slices.BinarySearch(v.pending, w.resource); pending && v.overlap(w, now, now) == merges {
 		switch due := v.dueAt(i); {
 		case due.IsZero():

@@ -102,7 +102,7 @@ const (
 	OnGroupClose   ConditionKind = "group_close"   // Rule, Environment
 	OnVersion      ConditionKind = "version"       // Deployment
 	OnConfig       ConditionKind = "config"        // Rule: what the host derives the due instant from
-	OnOperator     ConditionKind = "operator"      // none: a [Command] is needed
+	OnOperator     ConditionKind = "operator"      // Group, Resource, of the execution that a [Command] is needed for; none once that has ended
 )
 
 // Reason is a stable code. Codes are part of the compatibility promise. [Plan.Evaluate] says when which of them applies.

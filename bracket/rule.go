@@ -82,11 +82,13 @@ const (
 	Published TriggerOn = "published" // when it was created
 )
 
-// OnMemberFailure says what happens once a member has no attempt left.
+// OnMemberFailure says what happens once a member has no attempt left. Where going on could make things worse it is [Hold] whatever is set: after the failure of a
+// post member, of a rollback, or of what has no version to return to, and under [RollbackMember] also of a pre member. Under the other two a failed pre leads
+// straight to the post members.
 type OnMemberFailure string
 
 const (
-	Hold           OnMemberFailure = "hold"            // nothing starts; the lease is held until an operator decides
+	Hold           OnMemberFailure = "hold"            // nothing starts; the lease is held until an operator decides, by a [Command]
 	RunPost        OnMemberFailure = "run_post"        // the post members run, then the execution ends failed
 	RollbackMember OnMemberFailure = "rollback_member" // the failed main returns to the version it had
 	RollbackAll    OnMemberFailure = "rollback_all"    // every main returns to the version it had, then the post members run

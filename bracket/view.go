@@ -29,7 +29,7 @@ type view struct {
 	due     []time.Time // when it may start there; nil: at once
 	closes  time.Time   // when the collecting group closes, zero if that is not known
 
-	onVersions, onConfig, onOperator []Condition // shared lists of conditions
+	onVersions, onConfig []Condition // shared lists of conditions
 }
 
 // deployment is what a Step knows of one deployment.

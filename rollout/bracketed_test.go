@@ -535,20 +535,20 @@ func TestHaltsThatEndWithoutAnOperator(t *testing.T) {
 		meanwhile       func(s *rollout.Snapshot)
 		want            string
 	}{
-		{"the uncordon ends it", `,"onMemberFailure":"run_post"`, "", nil, "a: bracket_failed_holding (a failed), waits for an operator or the end of the bracket on r1"},
-		{"the next group may take the failed member over", merge, "", nil, "c: bracket_failed_holding (a failed), waits for an operator or the next group in prod"},
+		{"the uncordon ends it", `,"onMemberFailure":"run_post"`, "", nil, "a: bracket_failed_holding (a failed), waits for an operator's command for b/prod/1 on r1 or the end of the bracket on r1"},
+		{"the next group may take the failed member over", merge, "", nil, "c: bracket_failed_holding (a failed), waits for an operator's command for b/prod/1 on r1 or the next group in prod"},
 		{"not a second one", merge + `,"maxMerges":1`, "", func(s *rollout.Snapshot) {
 			x := *s.State.Executions[0].Open
 			x.Merged = []string{"b/prod/0"}
 			s.State.Executions[0].Open = &x
-		}, "c: bracket_failed_holding (a failed), waits for an operator"},
+		}, "c: bracket_failed_holding (a failed), waits for an operator's command for b/prod/1 on r1"},
 		{"it takes it over when its window opens", merge, `,{"id":"w","deploymentWindow":{"allowWindow":false,"from":"2025-01-01T00:01:00Z","until":"2025-01-01T01:00:00Z"}}`, third,
-			"c: bracket_failed_holding (a failed) until 2025-01-01T01:00:00Z, waits for an operator or the next group in prod"},
+			"c: bracket_failed_holding (a failed) until 2025-01-01T01:00:00Z, waits for an operator's command for b/prod/1 on r1 or the next group in prod"},
 		{"it takes it over when its dependency is met", merge, `,{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'x' && version.tag == 'v1'","appliesTo":"deployment.name == 'a'"}}`,
 			func(s *rollout.Snapshot) {
 				third(s)
 				s.Targets[3].Current = "v0"
-			}, "c: bracket_failed_holding (a failed), waits for an operator or the next group in prod or x on r1"},
+			}, "c: bracket_failed_holding (a failed), waits for an operator's command for b/prod/1 on r1 or the next group in prod or x on r1"},
 	} {
 		set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'x'","readinessMode":"immediate","memberRoles":{"post":"deployment.name == 'u'"}`+row.rule+`}},
 			{"deploymentDependency":{"appliesTo":"deployment.name == 'c'","dependsOn":"deployment.name == 'a'"}}`+row.more))
@@ -572,7 +572,7 @@ func TestHaltsThatEndWithoutAnOperator(t *testing.T) {
 
 // TestHaltedByWhom: everybody who is held by a failure says whose it was, in the plan and in an explanation.
 func TestHaltedByWhom(t *testing.T) {
-	const pending = ", waits for an operator"
+	const pending = ", waits for an operator's command for p%2FdeploymentBracket%2F0/prod/1 on r1" // with the group as a command has to name it
 	for _, row := range []struct {
 		why, rule string
 		fails     []string

@@ -97,7 +97,7 @@ const (
 	OnOrphan       ConditionKind = "orphan"        // the host gives back an orphan of Pool, see [Plan.Orphans]
 	OnVersion      ConditionKind = "version"       // a version of Deployment appears or becomes eligible
 	OnConfig       ConditionKind = "config"        // somebody changes the policy, the limit of Pool or the fleet
-	OnOperator     ConditionKind = "operator"      // an operator's command
+	OnOperator     ConditionKind = "operator"      // an operator's command; for the execution of Group on Resource, if they are set, see [bracket.Command]
 )
 
 // same reports whether two verdicts say the same.
@@ -150,6 +150,9 @@ func (c Condition) String() string {
 		}
 		return "a change of the policy"
 	case OnOperator:
+		if c.Group != "" {
+			return fmt.Sprintf("an operator's command for %s on %s", c.Group, c.Resource) // the group as it stands: the command names it so
+		}
 		return "an operator"
 	}
 	return string(c.Kind)

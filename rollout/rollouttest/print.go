@@ -149,7 +149,7 @@ func waitText(e Entry) string {
 func verdictText(v rollout.Verdict, deployment string) string {
 	until, on := v.Until, v.On
 	var needs, pools []string
-	members := 0
+	members, commands := 0, false
 	for _, c := range on {
 		switch c.Kind {
 		case rollout.OnMember:
@@ -163,6 +163,16 @@ func verdictText(v rollout.Verdict, deployment string) string {
 			}
 		case rollout.OnSlot:
 			pools = append(pools, poolName(c.Pool))
+		case rollout.OnOperator:
+			commands = true
+		}
+	}
+	if commands { // the line says on which resource, and before it which group began there
+		v.On = slices.Clone(on)
+		for k := range v.On {
+			if v.On[k].Kind == rollout.OnOperator {
+				v.On[k] = rollout.Condition{Kind: rollout.OnOperator}
+			}
 		}
 	}
 	if !until.IsZero() || members+len(pools) == len(on) || v.Reason == rollout.ReasonRolloutNotStarted {
