@@ -159,6 +159,32 @@ func TestOverrideExpiryRevertsNothing(t *testing.T) {
 	}
 }
 
+// TestOverrideLeavesTheOrder: an override of a dependency rule that orders the members of a bracket orders them still, or a node could be upgraded before it is
+// drained. Where the rule waits for what is outside of the bracket the override lets the whole execution start.
+func TestOverrideLeavesTheOrder(t *testing.T) {
+	for _, row := range []struct {
+		why, members, starts, waits string
+	}{
+		{"a is a member", "true", "[r1/a@v2]", `["r1/c@v2: bracket_waits_for_members"]`},
+		{"a is none, and fails for good", "deployment.name == 'c'", "[r1/c@v2]", `["r1/a@v2: retry_exhausted"]`},
+	} {
+		set := compile(t, policy(fmt.Sprintf(`{"id":"b","deploymentBracket":{"deploymentSelector":%q,"readinessMode":"immediate","memberRoles":{}}},
+			{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'a' && version.tag == 'v2'","appliesTo":"deployment.name == 'c'"}}`, row.members)))
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
+		if row.members != "true" {
+			s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobFailure, -1)}
+			if plan := mustPlan(t, set, s, t0); len(plan.Start) > 0 {
+				t.Fatalf("%s: without an override it starts %q", row.why, started(plan))
+			}
+		}
+		s.Overrides = []rollout.Override{override("d")}
+		plan := mustPlan(t, set, s, t0)
+		if starts, waits := fmt.Sprint(started(plan)), fmt.Sprintf("%q", blockers(plan)); starts != row.starts || waits != row.waits {
+			t.Errorf("%s: starts %s, waits %s", row.why, starts, waits)
+		}
+	}
+}
+
 // TestOverrideForOneResource: a gate that an override opens for one resource stays shut for the others, and their rollout has not begun by it.
 func TestOverrideForOneResource(t *testing.T) {
 	for _, gate := range []string{`{"id":"x","anyApproval":{"minApprovals":1}}`, `{"id":"x","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'"}}`} {
