@@ -234,6 +234,7 @@ func TestNoAttemptInsideBracket(t *testing.T) {
 func TestApprovedThereLater(t *testing.T) {
 	t.Parallel()
 	const members = `{"name":"all","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}%s]}`
+	const merge = `{},"overlapStrategy":"merge","preparedStatePersists":true`
 	const gold = `,{"name":"gold","selector":"resource.id == 'r2'","rules":[{"id":"g","anyApproval":{"minApprovals":1}}]}`
 	type step struct {
 		minute   int
@@ -243,7 +244,7 @@ func TestApprovedThereLater(t *testing.T) {
 		older    string                       // the id of a version of a with which v2 has a newer one for r1: v2 sorts behind it
 		override *rollout.Override            // of the approval
 		status   map[string]rollout.JobStatus // of the jobs that start then; others succeed
-		end      string                       // a deployment of which the job on r2 succeeds then
+		end      string                       // a deployment of which the jobs on r2 succeed then
 		want     []string                     // what starts, and in which group
 	}
 	for _, row := range []struct {
@@ -300,6 +301,21 @@ func TestApprovedThereLater(t *testing.T) {
 			{minute: 20, approve: "a"},
 			{minute: 30, end: "b", want: []string{"r2/a@v2 2"}},
 			{minute: 40},
+		}, 0, ""},
+		{"after the execution that did without it, and that the group was merged into, has ended", fmt.Sprintf(strings.Replace(members, `{}`, merge, 1), "") + gold, "", []step{
+			{minute: 0, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
+			{minute: 10, other: "resource.id == 'r2'"},
+			{minute: 20, end: "b", want: []string{"r2/b@v3 1"}},
+			{minute: 30, approve: "a", want: []string{"r2/a@v2 3"}},
+			{minute: 40},
+		}, 0, ""},
+		{"while it still runs", fmt.Sprintf(strings.Replace(members, `{}`, merge, 1), "") + gold, "", []step{
+			{minute: 0, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
+			{minute: 10, other: "resource.id == 'r2'"},
+			{minute: 20, end: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r2/b@v3 1"}},
+			{minute: 30, approve: "a"},
+			{minute: 40, end: "b", want: []string{"r2/a@v2 3"}},
+			{minute: 50},
 		}, 0, ""},
 		{"one after the other", fmt.Sprintf(members, "") + gold, "", []step{
 			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
@@ -390,8 +406,10 @@ func TestApprovedThereLater(t *testing.T) {
 				s.Overrides = append(s.Overrides, *o)
 			}
 			for k := range s.Targets {
-				if x := &s.Targets[k]; x.Resource == "r2" && x.Deployment == step.end {
-					x.Jobs[0].Status, x.Jobs[0].CompletedAt, x.Current = rollout.JobSuccessful, now, x.Jobs[0].Version
+				for j := range s.Targets[k].Jobs {
+					if x := &s.Targets[k]; x.Resource == "r2" && x.Deployment == step.end && !x.Jobs[j].Status.Terminal() {
+						x.Jobs[j].Status, x.Jobs[j].CompletedAt, x.Current = rollout.JobSuccessful, now, x.Jobs[j].Version
+					}
 				}
 			}
 			plan := mustPlan(t, set, s, now)
@@ -716,6 +734,25 @@ func TestMadeAgain(t *testing.T) {
 	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: "b/prod/2", Resource: "r1"}}
 	step("")
 	step("")
+}
+
+// TestMadeAgainAfterAMerge: the latest group was merged into the execution that ended before the node was made again. It has been there all the same, so the
+// node gets a group of its own.
+func TestMadeAgainAfterAMerge(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"overlapStrategy":"merge","preparedStatePersists":true}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	s.State = mustPlan(t, set, s, minute(1)).State
+	x := &s.Targets[0]
+	x.Jobs[0].Status, x.Jobs[0].CompletedAt, x.Current = rollout.JobSuccessful, minute(2), "v2"
+	carryOut(t, &s, mustPlan(t, set, s, minute(2)), minute(2), rollout.JobSuccessful)
+	s.State = mustPlan(t, set, s, minute(3)).State
+	x.Current, x.Jobs, x.JoinedAt = "", nil, minute(4)
+	if plan := mustPlan(t, set, s, minute(5)); !slices.Equal(started(plan), []string{"r1/a@v3"}) || plan.Start[0].Group != "b/prod/3" {
+		t.Errorf("starts %+v, waits %q", plan.Start, blockers(plan))
+	}
 }
 
 // TestJoinedLate makes r1 again after the first group has been there, in other circumstances. Which group gives it its first version, and when that opened,

@@ -33,6 +33,46 @@ func TestLostRun(t *testing.T) {
 	}
 }
 
+// TestAttemptsOfAMember: attempts count for one version that a member was given, and one direction. A merge gives a member that waits to be repeated all
+// its attempts anew, and so does the way back.
+func TestAttemptsOfAMember(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why, rule string
+		newer     bool // b gets another version after the first failure
+		want      string
+	}{
+		{"after a merge", `,"overlapStrategy":"merge","preparedStatePersists":true`, true, "1/1/deploy 2/1/deploy 2/2/deploy"},
+		{"on the way back", `,"onMemberFailure":"rollback_member"`, false, "1/1/deploy 1/2/deploy 1/1/rollback 1/2/rollback"},
+	} {
+		set := compile(t, policy(`{"id":"g","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}`+row.rule+`}},{"retry":{"maxRetries":1}}`))
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		var got []string // runs of a, which all fail
+		for m := range 8 {
+			plan := mustPlan(t, set, s, minute(m))
+			carryOut(t, &s, plan, minute(m), rollout.JobInProgress)
+			for _, start := range plan.Start {
+				if run, of := strings.CutPrefix(start.Run, "g%2Fprod%2F1/r1/a/"); of {
+					got = append(got, run)
+				}
+			}
+			if m == 0 && row.newer {
+				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(1)})
+			}
+			for k, status := range []rollout.JobStatus{rollout.JobFailure, rollout.JobSuccessful} {
+				for j := range s.Targets[k].Jobs {
+					if job := &s.Targets[k].Jobs[j]; !job.Status.Terminal() && (k == 0 || m > 0) {
+						job.Status, job.CompletedAt = status, minute(m)
+					}
+				}
+			}
+		}
+		if strings.Join(got, " ") != row.want {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
 // TestUnknownRuns: a job under an id that begins with that of a group and is none of its runs counts for nothing, and is told.
 func TestUnknownRuns(t *testing.T) {
 	t.Parallel()

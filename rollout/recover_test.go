@@ -217,6 +217,30 @@ func TestStateRestoredBeforeALaterGroup(t *testing.T) {
 	}
 }
 
+// TestStateRestoredBeforeTwoLaterGroups: a backup has an execution of the first group open and the second one waiting. Both have ended since, the second one
+// with a failure that an operator resolved, and a third one is at work. What failed is not open again when the first one ends: nobody would end it.
+func TestStateRestoredBeforeTwoLaterGroups(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":600,"memberRoles":{}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	release := func(id string, at int) {
+		s.Versions = append(s.Versions, rollout.Version{ID: id, Tag: id, Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(at)})
+	}
+	carryOut(t, &s, mustPlan(t, set, s, minute(10)), minute(10), rollout.JobInProgress)
+	release("v3", 11)
+	s.State = mustPlan(t, set, s, minute(21)).State
+	release("v4", 46) // dated anew: its group has not closed yet
+	x := &s.Targets[0]
+	x.Jobs[0].Status, x.Jobs[0].CompletedAt, x.Current = rollout.JobSuccessful, minute(22), "v2"
+	x.Jobs = append(x.Jobs,
+		rollout.Job{Run: "B%2Fprod%2F2/r1/a/1/1/deploy", Version: "v3", Status: rollout.JobFailure, CreatedAt: minute(23), CompletedAt: minute(24)},
+		rollout.Job{Run: "B%2Fprod%2F3/r1/a/1/1/deploy", Version: "v4", Status: rollout.JobInProgress, CreatedAt: minute(45)})
+	plan := mustPlan(t, set, s, minute(47))
+	if open := plan.State.Executions[0].Open; len(plan.Start) > 0 || open != nil {
+		t.Errorf("starts %q, waits %q, open is %+v", started(plan), blockers(plan), open)
+	}
+}
+
 // TestStateLostAfterALaterGroup: the group that closes first once the state is lost has still something to do where a later one has been at work. Its run
 // ids are used there, so it is not taken for the one that had them: it would be given runs that ended long ago, and main members without their drain.
 func TestStateLostAfterALaterGroup(t *testing.T) {
