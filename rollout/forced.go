@@ -103,12 +103,11 @@ func (w *work) lent(result concurrency.Result, counted map[poolPlace]bool) bool 
 	if len(places) == 0 {
 		return false
 	}
-	return w.doubt(result, func(c *candidate, _ concurrency.Admitted, pool int32) concurrency.Reason {
-		reason := places[poolPlace{pool, c.resource}]
-		if reason == "" || w.forced(c, pool) {
+	return w.doubt(result, func(c *candidate, pool int32) concurrency.Reason {
+		if w.forced(c, pool) {
 			return ""
 		}
-		return reason
+		return places[poolPlace{pool, c.resource}]
 	})
 }
 
@@ -134,7 +133,7 @@ func (w *work) unused(result concurrency.Result) bool {
 	if len(places) == 0 {
 		return false
 	}
-	return w.doubt(result, func(c *candidate, _ concurrency.Admitted, pool int32) concurrency.Reason {
+	return w.doubt(result, func(c *candidate, pool int32) concurrency.Reason {
 		if w.forced(c, pool) {
 			return ""
 		}

@@ -101,10 +101,10 @@ func (w *work) inPool(resource, pool int32) bool {
 // that was given up. One that is open is counted already.
 func (w *work) carry(lease concurrency.Lease) {
 	if key, single := strings.CutPrefix(lease.Group, reservedID+"/"); single {
-		if parts, err := textkey.Split(key); err == nil && len(parts) == 2 {
+		if parts, _ := textkey.Split(key); len(parts) == 2 {
 			w.incumbent(lease.Holder, parts[0], func(i int32) bool { return w.targets[i].Deployment == parts[1] })
 		}
-	} else if _, environment, _, ok := groupNumber(lease.Group); ok && lease.State == concurrency.Quarantined {
+	} else if _, environment, _, _ := groupNumber(lease.Group); lease.State == concurrency.Quarantined {
 		w.incumbent(lease.Holder, environment, func(i int32) bool { return w.members[i] })
 	}
 }
@@ -147,22 +147,21 @@ func (w *work) unproved(result concurrency.Result) bool {
 	if len(places) == 0 {
 		return false
 	}
-	return w.doubt(result, func(c *candidate, admitted concurrency.Admitted, pool int32) concurrency.Reason {
-		reason := places[poolPlace{pool, c.resource}]
-		if reason == "" || admitted.Reason == concurrency.SlotHeld || w.forced(c, pool) {
+	return w.doubt(result, func(c *candidate, pool int32) concurrency.Reason {
+		if w.forced(c, pool) {
 			return ""
 		}
-		return reason
+		return places[poolPlace{pool, c.resource}] // an execution that is open has one that counts for itself
 	})
 }
 
 // doubt notes who is refused although the pools would admit them, and what these pools say.
-func (w *work) doubt(result concurrency.Result, why func(c *candidate, admitted concurrency.Admitted, pool int32) concurrency.Reason) (anybody bool) {
+func (w *work) doubt(result concurrency.Result, why func(c *candidate, pool int32) concurrency.Reason) (anybody bool) {
 	for _, admitted := range result.Admitted {
 		k := w.turns[admitted.Candidate]
 		c := &w.candidates[k]
 		for _, claim := range admitted.Claims {
-			if reason := why(c, admitted, claim.Pool); reason != "" {
+			if reason := why(c, claim.Pool); reason != "" {
 				if w.doubted == nil {
 					w.doubted = map[int32][]concurrency.Refusal{}
 				}
@@ -174,14 +173,13 @@ func (w *work) doubt(result concurrency.Result, why func(c *candidate, admitted 
 	return anybody
 }
 
-// overfull says of each pool that has more than its rule allows what it would answer to one more; empty: it has not.
+// overfull says of each pool that has more than its rule allows, or is paused, what it would answer to one more; empty: it is neither.
 func (w *work) overfull(result concurrency.Result) []concurrency.Reason {
 	pools := w.capacity.snapshot.Pools
 	keys := w.activeKeys(result)
 	reasons := make([]concurrency.Reason, len(pools))
 	for k := range pools {
 		switch pool := &result.Pools[k]; {
-		case pool.Active == 0:
 		case pool.Max == 0:
 			reasons[k] = concurrency.SlotPaused
 		case pool.Active > pool.Max:

@@ -6,9 +6,78 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
+
+// TestIncumbentsInTheirPools: whoever is at work while the limits are edited counts where its own targets need a place, and nowhere else.
+func TestIncumbentsInTheirPools(t *testing.T) {
+	t.Parallel()
+	const bracketed = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
+	pool := func(id, more string) string {
+		return `{"id":"` + id + `","resourceConcurrency":{"groupSelector":"true","limit":2` + more + `}}`
+	}
+	zones := func(s *rollout.Snapshot, names ...string) {
+		for k, zone := range names {
+			s.Resources[k].Metadata = map[string]string{"zone": zone}
+		}
+	}
+	resolved := func(resource string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: "B/prod/1", Resource: resource}}
+		}
+	}
+	const byZone = `,"groupBy":"resource.metadata['zone']"`
+	const others = `,{"name":"q","selector":"deployment.name == 'b'","rules":[{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":2}}]}`
+	for _, row := range []struct {
+		why           string
+		before, after string                  // rules, and whole policies behind them
+		fleet, edit   func(*rollout.Snapshot) // edit: once the jobs have begun
+		status        rollout.JobStatus       // of these
+		want          string                  // who holds what
+	}{
+		{"two executions, each in its zone", policy(bracketed + "," + pool("P", "")), policy(bracketed + "," + pool("Q", byZone)), func(s *rollout.Snapshot) { zones(s, "west", "east", "west") }, nil, rollout.JobInProgress,
+			"Q/east: r2, Q/west: r1"},
+		{"a member that does not run needs no place", policy(bracketed + "," + pool("P", "")), policy(bracketed+","+pool("P", "")) + others, func(s *rollout.Snapshot) {
+			s.Deployments = append(s.Deployments, rollout.Deployment{ID: "b", Name: "b"})
+			s.Versions = append(s.Versions, rollout.Version{ID: "v1", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(-60)})
+			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "b"}, Current: "v1"})
+		}, nil, rollout.JobInProgress, "P: r1 r2, Q:"},
+		{"the job of an execution that was resolved, behind one that is open", policy(bracketed + "," + pool("P", "")), policy(bracketed + "," + pool("Q", "")), nil, resolved("r2"), rollout.JobInProgress, "Q: r1 r2"},
+		{"before one that is open", policy(bracketed + "," + pool("P", "")), policy(bracketed + "," + pool("Q", "")), nil, resolved("r1"), rollout.JobInProgress, "Q: r1 r2"},
+		{"between two attempts in the zone that the second node has come to", policy(pool("P", byZone) + `,{"retry":{"maxRetries":1,"backoffSeconds":600}}`), policy(pool("P", byZone) + `,{"retry":{"maxRetries":1,"backoffSeconds":600}}`),
+			func(s *rollout.Snapshot) {
+				zones(s, "west", "west", "east")
+				s.Targets[0].Current, s.Targets[2].Current = "v2", "v2"
+			}, func(s *rollout.Snapshot) { zones(s, "west", "east") }, rollout.JobFailure, "P/east: r2, P/west: r2"},
+	} {
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+		if row.fleet != nil {
+			row.fleet(&s)
+		}
+		before := compile(t, "["+row.before+"]")
+		carryOut(t, &s, mustPlan(t, before, s, t0), t0, row.status)
+		if row.edit != nil {
+			row.edit(&s)
+			if len(s.Commands) > 0 {
+				s.State = mustPlan(t, before, s, minute(1)).State
+			}
+		}
+		plan := mustPlan(t, compile(t, "["+row.after+"]"), s, minute(1))
+		var got []string
+		for _, p := range plan.Pools {
+			line := p.Key + ":"
+			for _, holder := range p.Holders {
+				line += " " + holder.Resource
+			}
+			got = append(got, line)
+		}
+		if strings.Join(got, ", ") != row.want {
+			t.Errorf("%s: %q, want %s", row.why, got, row.want)
+		}
+	}
+}
 
 // TestIncumbents edits the limits while r1 is at work: r2 does not take the place of a node that is down already, and r1 is finished whatever the new
 // pool says.

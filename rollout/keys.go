@@ -55,7 +55,7 @@ func (w *work) keyless(result concurrency.Result) bool {
 	if unkeyed == nil {
 		return false
 	}
-	return w.doubt(result, func(c *candidate, _ concurrency.Admitted, pool int32) concurrency.Reason {
+	return w.doubt(result, func(c *candidate, pool int32) concurrency.Reason {
 		if unkeyed(c, pool) {
 			return concurrency.SlotKeysFull
 		}
