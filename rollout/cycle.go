@@ -101,7 +101,7 @@ func (w *work) circleOnResource(e int32, suspects []int32, startable []bool, req
 		for i := int32(from); i < to; i++ {
 			if k := w.targets[i].deployment; !startable[k] {
 				here = append(here, k)
-				requirements[k] = w.requirementsOf(i, int32(from), to)
+				requirements[k] = w.requirementsOf(i)
 			}
 		}
 		if left := stuck(here, startable, requirements); len(left) > 0 {
@@ -115,18 +115,23 @@ func (w *work) circleOnResource(e int32, suspects []int32, startable []bool, req
 	return nil
 }
 
-// requirementsOf are what target i itself needs of its siblings, those from one number to another. A rule that a version may satisfy, or another
-// environment, asks for nothing.
-func (w *work) requirementsOf(i, from, to int32) []requirement {
+// requirementsOf are what target i itself needs of the others on its resource. A rule that a version may satisfy, or another environment, asks for nothing, and
+// neither does one that fails: it holds the target for itself.
+func (w *work) requirementsOf(i int32) []requirement {
 	t := &w.targets[i]
 	var own []requirement
 	for _, rule := range w.views.list[w.view[i]].dependencies {
-		if applies, err := w.applies(rule, i); err != nil || !applies {
+		if applies, _ := w.applies(rule, i); !applies {
 			continue
 		}
 		r := requirement{rule: rule, self: t.deployment, all: rule.dependency.Match == MatchAll}
 		elsewhere := false
-		look := func(from, to int32) {
+		for e := range w.environments {
+			there := int32(e) == t.environment
+			if !there && !rule.dependency.AnyEnvironment {
+				continue
+			}
+			from, to := w.siblingsIn(int32(e), t.resource)
 			for k := from; k < to; k++ {
 				if w.targets[k].deployment == t.deployment {
 					continue
@@ -134,18 +139,10 @@ func (w *work) requirementsOf(i, from, to int32) []requirement {
 				b := w.bound(k)
 				answer := ask(rule.dependsOn, &b)
 				switch {
-				case answer == yes && w.targets[k].environment == t.environment:
+				case answer == yes && there:
 					r.providers = append(r.providers, w.targets[k].deployment)
 				case answer == yes, answer == undecided && rule.readsVersion:
 					elsewhere = true
-				}
-			}
-		}
-		look(from, to)
-		if rule.dependency.AnyEnvironment {
-			for other := range w.environments {
-				if int32(other) != t.environment {
-					look(w.siblingsIn(int32(other), t.resource))
 				}
 			}
 		}
@@ -172,7 +169,7 @@ func (w *work) circle(first int32, startable []bool, requirements [][]requiremen
 		for _, r := range requirements[k] {
 			if !r.met(startable) {
 				rules = append(rules, r.rule.id)
-				k = r.providers[slices.IndexFunc(r.providers, func(p int32) bool { return p != r.self && !startable[p] })]
+				k = r.providers[slices.IndexFunc(r.providers, func(p int32) bool { return !startable[p] })] // requirementsOf leaves out the deployment itself
 				break
 			}
 		}
@@ -189,7 +186,7 @@ func (r requirement) met(startable []bool) bool {
 	if r.all {
 		return !slices.ContainsFunc(r.providers, func(p int32) bool { return p != r.self && !startable[p] })
 	}
-	return slices.ContainsFunc(r.providers, func(p int32) bool { return p != r.self && startable[p] })
+	return slices.ContainsFunc(r.providers, func(p int32) bool { return startable[p] }) // it is not, as long as it needs something
 }
 
 // providersByName lists the deployments with targets in the environment that a rule names whatever their version. A rule that looks at versions, or at
@@ -259,7 +256,7 @@ func (w *work) bracketFaults() error {
 				continue
 			}
 			works = append(works, b)
-			if faulty[b.id] || len(b.targets) == 0 {
+			if faulty[b.id] {
 				continue
 			}
 			for _, fault := range leaves(bracket.Check(bracket.Bracket{ID: b.id, Rule: *b.rule.bracket, Members: w.edgesOf(b)})) {
@@ -303,9 +300,7 @@ func (w *work) versionCyclesIn(e int32) []*CycleError {
 		for _, i := range w.pairs[int(e)*len(w.deployments)+d].targets {
 			t := &w.targets[i]
 			oldest[d] = min(oldest[d], t.floor())
-			if t.current >= 0 {
-				runs[released{t.deployment, t.current}] = true
-			}
+			runs[released{t.deployment, t.current}] = true
 		}
 	}
 	var waiting []released
@@ -357,7 +352,7 @@ func (w *work) inOneExecution(e, a, b int32, answers map[[2]int32]bool) bool {
 	if a == b {
 		return false // what it needs of itself it must run before
 	}
-	key := [2]int32{min(a, b), max(a, b)}
+	key := [2]int32{a, b}
 	if known, asked := answers[key]; asked {
 		return known
 	}
@@ -426,7 +421,7 @@ func (w *work) circles(waiting []released, stuck map[released]bool, options map[
 		return false
 	}
 	for _, node := range waiting {
-		if stuck[node] && state[node] == 0 {
+		if state[node] == 0 {
 			visit(node)
 		}
 	}

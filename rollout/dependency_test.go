@@ -128,6 +128,8 @@ func TestCycles(t *testing.T) {
 		{"a line", needs("b", name("a"), "") + "," + needs("c", name("b"), ""), nil},
 		{"two that need each other", needs("a", name("b"), "") + "," + needs("b", name("a"), ""), []string{"a", "b"}},
 		{"three in a circle", needs("a", name("b"), "") + "," + needs("b", name("c"), "") + "," + needs("c", name("a"), ""), []string{"a", "b", "c"}},
+		{"who waits for a circle is not in it", needs("a", name("b"), "") + "," + needs("b", name("c"), "") + "," + needs("c", name("b"), ""), []string{"b", "c"}},
+		{"what else one of it needs, and can have, is not in it", needs("a", name("c"), "") + "," + needs("a", name("b"), "") + "," + needs("b", name("a"), ""), []string{"a", "b"}},
 		{"one of the circle has another way", needs("a", "deployment.name in ['b', 'c']", "") + "," + needs("b", name("a"), ""), nil},
 		{"which does not help if all are needed", needs("a", "deployment.name in ['b', 'c']", `,"match":"all"`) + "," + needs("b", name("a"), ""), []string{"a", "b"}},
 		{"everybody needs everybody else: whoever is there already helps", `{"deploymentDependency":{"dependsOn":"true"}}`, []string{"a", "b"}},
@@ -186,6 +188,9 @@ func TestCyclesOnAResource(t *testing.T) {
 		{"nor if all are needed", policy("p", prod, needs(a, b, `,"anyEnvironment":true,"match":"all"`), needs(b, a, "")), nil, true},
 		{"they are never on one resource", policy("p", "true", needs(a, b+" || "+c, `,"match":"all"`), needs(b, a+" || "+c, `,"match":"all"`)), apart, false},
 		{"they are", policy("p", "true", needs(a, b+" || "+c, `,"match":"all"`), needs(b, a+" || "+c, `,"match":"all"`)), nil, true},
+		{"what has a target nowhere is no way out", policy("p", "true", needs(a, b+" || "+c, ""), needs(b, a, "")), func(s *rollout.Snapshot) {
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Deployment == "c" })
+		}, true},
 		{"on one resource there is a way out, on the other none", policy("p", "true", needs(a, b+" || "+c, ""), needs(b, a, ""), needs(c+" && "+on2, a, "")), nil, true},
 	} {
 		s := inEnvironments(fleet(2, "", map[string][]string{"a": {"v1"}, "b": {"v1"}, "c": {"v1"}}), "staging")
