@@ -139,7 +139,7 @@ func (w *work) sum(g *gate, environment, resource string) {
 // gateAt is the gate of version n as it is for target i: the shared one, unless an override names the resource.
 func (w *work) gateAt(i, n int32) *gate {
 	g := w.gateOf(i, n)
-	if !w.narrowed {
+	if w.singled == nil {
 		return g
 	}
 	t := &w.targets[i]

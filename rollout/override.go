@@ -62,8 +62,7 @@ func (o *Override) validate(path string, f *faults) {
 // overriding is the overrides that are active.
 type overriding struct {
 	overrides map[overrideKey]*inForce
-	narrowed  bool           // one of them names a resource
-	singled   map[int32]bool // resources that one of them names
+	singled   map[int32]bool // resources that one of them names; nil: none
 }
 
 type overrideKey struct{ rule, version string }
@@ -118,12 +117,11 @@ func (w *work) override(list []Override) error {
 				own.single = map[string][]*Override{}
 			}
 			own.single[o.Resource] = append(own.single[o.Resource], o)
-			if r, known := w.resource(o.Resource); known {
-				if !w.narrowed {
-					w.narrowed, w.singled = true, map[int32]bool{}
-				}
-				w.singled[r] = true
+			if w.singled == nil {
+				w.singled = map[int32]bool{}
 			}
+			r, _ := w.resource(o.Resource) // it is known, see concerns
+			w.singled[r] = true
 		}
 	}
 	for _, own := range w.overrides {
@@ -169,10 +167,7 @@ func (w *work) overridden(rule string, v *Version, environment, resource string)
 	if k := slices.IndexFunc(own.all, there); k >= 0 {
 		first = own.all[k]
 	}
-	if resource == "" || own.single == nil {
-		return first
-	}
-	list := own.single[resource]
+	list := own.single[resource] // no override names the empty one
 	if k := slices.IndexFunc(list, there); k >= 0 && (first == nil || list[k].compare(first) < 0) {
 		first = list[k]
 	}
@@ -185,7 +180,7 @@ func (o *Override) compare(other *Override) int {
 
 // namedByOverride is the resource of a target that an active override names, else none.
 func (w *work) namedByOverride(t *target) int32 {
-	if w.narrowed && w.singled[t.resource] {
+	if w.singled != nil && w.singled[t.resource] {
 		return t.resource
 	}
 	return none
@@ -210,12 +205,12 @@ func (o *Override) satisfied(v *Version) time.Time {
 
 // let drops the verdicts of rules that are overridden for version n on target i. The list may be shared: it is not written to.
 func (w *work) let(blockers []Verdict, i, n int32) []Verdict {
-	if len(w.overrides) == 0 || n < 0 {
+	if len(w.overrides) == 0 {
 		return blockers
 	}
 	var kept []Verdict
 	for k, verdict := range blockers {
-		if verdict.Rule != "" && w.overriddenAt(verdict.Rule, i, n) != nil {
+		if w.overriddenAt(verdict.Rule, i, n) != nil { // no override is of none
 			if kept == nil {
 				kept = append([]Verdict{}, blockers[:k]...)
 			}

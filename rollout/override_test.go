@@ -619,7 +619,7 @@ func TestOverrideWithoutEffect(t *testing.T) {
 // TestOverrideFaults: an override without author or reason is refused, and so is one that can never be active.
 func TestOverrideFaults(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
-	s.Overrides = []rollout.Override{{}, override("x", expires(t0)), override("x", expires(t0.Add(-1)), func(o *rollout.Override) { o.Reason = "" }), override("y")}
+	s.Overrides = []rollout.Override{{}, {}, override("x", expires(t0)), override("x", expires(t0.Add(-1)), func(o *rollout.Override) { o.Reason = "" }), override("y")}
 	_, err := compile(t, "[]").Plan(s, t0)
 	var paths []string
 	for _, one := range joined(err) {
@@ -631,7 +631,8 @@ func TestOverrideFaults(t *testing.T) {
 	}
 	want := []string{
 		"overrides[0].id", "overrides[0].ruleId", "overrides[0].versionId", "overrides[0].createdBy", "overrides[0].reason", "overrides[0].createdAt",
-		"overrides[1].expiresAt", "overrides[2].reason", "overrides[2].expiresAt", "overrides[2].id",
+		"overrides[1].id", "overrides[1].ruleId", "overrides[1].versionId", "overrides[1].createdBy", "overrides[1].reason", "overrides[1].createdAt",
+		"overrides[2].expiresAt", "overrides[3].reason", "overrides[3].expiresAt", "overrides[3].id",
 	}
 	if !slices.Equal(paths, want) {
 		t.Errorf("faults at %q, want %q", paths, want)
@@ -740,6 +741,77 @@ func TestSeveralOverridesOfOneRule(t *testing.T) {
 				t.Errorf("%v at %d: starts %q, waits %q", row.overrides, hour, started(plan), blockers(plan))
 			}
 		}
+	}
+}
+
+// TestWhichOverrideIsNamed: of several overrides an explanation names the one that was first, whatever order they are listed in, and its instant in UTC.
+func TestWhichOverrideIsNamed(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"ok","anyApproval":{"minApprovals":1}}`))
+	at := func(id string, minutes int, more ...func(*rollout.Override)) rollout.Override {
+		return override("ok", append(more, func(o *rollout.Override) { o.ID, o.CreatedAt = id, minute(minutes).In(time.FixedZone("", 7200)) })...)
+	}
+	for _, row := range []struct {
+		why       string
+		overrides []rollout.Override
+		want      string
+		since     time.Time
+	}{
+		{"one for all before one for this resource", []rollout.Override{at("all", 1), at("this", 2, only("r1"))}, "all", minute(1)},
+		{"one for this resource before one for all", []rollout.Override{at("all", 2), at("this", 1, only("r1"))}, "this", minute(1)},
+		{"two of one instant", []rollout.Override{at("b", 1), at("a", 1)}, "a", minute(1)},
+		{"likewise for the resource", []rollout.Override{at("b", 1, only("r1")), at("a", 1, only("r1"))}, "a", minute(1)},
+		{"before the version", []rollout.Override{at("early", -90)}, "early", minute(0)},
+	} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+		for k := range s.Versions {
+			s.Versions[k].CreatedAt = s.Versions[k].CreatedAt.In(time.FixedZone("", -3600))
+		}
+		for range 2 {
+			slices.Reverse(row.overrides)
+			s.Overrides = row.overrides
+			plan := mustPlan(t, set, s, minute(3))
+			x, err := plan.Explain(s.Targets[0].TargetID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := slices.IndexFunc(x.Versions[0].Rules, func(r rollout.RuleVerdict) bool { return r.Reason == rollout.ReasonOverridden })
+			if k < 0 || x.Versions[0].Rules[k].Data.Detail != row.want || x.Versions[0].Rules[k].Since != row.since {
+				t.Errorf("%s: %+v", row.why, x.Versions[0].Rules)
+			}
+		}
+	}
+}
+
+// TestOverridesOfTwoOfThree: overrides for two resources of a bracket let nobody else in, whichever of them comes first.
+func TestOverridesOfTwoOfThree(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(alone+`,{"id":"ok","anyApproval":{"minApprovals":1}}`))
+	for _, pair := range [][]string{{"r1", "r2"}, {"r2", "r1"}, {"r1", "r3"}, {"r3", "r1"}} {
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+		for _, resource := range pair {
+			s.Overrides = append(s.Overrides, override("ok", only(resource), func(o *rollout.Override) { o.ID += resource }))
+		}
+		want := []string{pair[0] + "/a@v2", pair[1] + "/a@v2"}
+		slices.Sort(want)
+		if plan := mustPlan(t, set, s, t0); !slices.Equal(started(plan), want) {
+			t.Errorf("%q may: starts %q, waits %q", pair, started(plan), blockers(plan))
+		}
+	}
+}
+
+// TestOverrideBesideAnUnknownVersion: a job of an open execution is of a version that the snapshot does not hold any more. No override is for that, and it is repeated as
+// the rule says.
+func TestOverrideBesideAnUnknownVersion(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(alone+`,{"id":"again","retry":{"maxRetries":1}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobFailure)
+	s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.ID == "v2" })
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	s.Overrides = []rollout.Override{override("again", func(o *rollout.Override) { o.Version = "v3" })}
+	if plan := mustPlan(t, set, s, minute(1)); !slices.Equal(started(plan), []string{"r1/a@v2"}) {
+		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 	}
 }
 

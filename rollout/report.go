@@ -296,7 +296,7 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 		for len(pending) > 0 && pending[0].resource < t.resource {
 			pending = pending[1:]
 		}
-		shared := !t.outdated && t.current != missing && len(w.held) == 0 && len(w.gateOf(i, n).perResource) == 0 && !w.narrowed &&
+		shared := !t.outdated && t.current != missing && len(w.held) == 0 && len(w.gateOf(i, n).perResource) == 0 && w.singled == nil &&
 			(len(records) == 0 || records[0].Resource != resource) && (len(pending) == 0 || pending[0].resource != t.resource)
 		alike, before := like{t.deployment, t.current, n, w.view[i]}, &last[t.deployment]
 		blockers := before.blockers
