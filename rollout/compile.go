@@ -353,11 +353,9 @@ func (c *compilation) policy(path, id string, from []string, p Policy) *compiled
 	return compiled
 }
 
-// withDefaults writes out what depends on the rest of the rule or of the policy; the result shares nothing with g.
+// withDefaults writes out what depends on the rest of the rule or of the policy; g, of which the result shares the waves, is not written to.
 func (g *GradualRollout) withDefaults(bracketed bool) *GradualRollout {
 	full := *g
-	full.Waves = slices.Clone(g.Waves)
-	full.TimeScaleInterval = copyOf(g.TimeScaleInterval)
 	if full.OrderKey == "" {
 		full.OrderKey = OrderByTarget
 		if bracketed {
@@ -368,15 +366,6 @@ func (g *GradualRollout) withDefaults(bracketed bool) *GradualRollout {
 		full.OrderSalt = SaltByVersion
 	}
 	return &full
-}
-
-// copyOf is a pointer to a copy; nil of nil.
-func copyOf[T any](value *T) *T {
-	if value == nil {
-		return nil
-	}
-	own := *value
-	return &own
 }
 
 func (c *compilation) rule(path string, rule Rule) *compiledRule {
@@ -450,10 +439,7 @@ func (c *compilation) sharedPools(set *PolicySet) {
 	first := map[string]*compiledRule{}
 	for _, p := range set.policies {
 		for _, r := range p.concurrency {
-			name := r.pool.SharedPool
-			if name == "" {
-				continue
-			}
+			name := r.pool.SharedPool // those without agree on everything, see ValidateShared
 			enabled := join(p.path, "enabled")
 			of, taken := first[name]
 			switch {

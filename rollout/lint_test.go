@@ -869,6 +869,8 @@ func lintRows() []lintRow {
 		{code: rollout.LintPolicyDisabledState, why: "in the pool of a value", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1,"groupBy":"resource.metadata['cluster']"`) + `]}`,
 			want: "warning rules[0].resourceConcurrency 0", fleet: lintStored("c/east", true)},
 		{code: rollout.LintPolicyDisabledState, why: "in a shared pool", more: `{"name":"q","enabled":false,"selector":"true","rules":[{"id":"a","anyApproval":{"minApprovals":1}},` + lintLimited(`"limit":1,"sharedPool":"s"`) + `]}`, want: "warning rules[1].resourceConcurrency 0", fleet: lintStored("s", true)},
+		{code: rollout.LintPolicyDisabledState, why: "in a pool that two share: one of them is named, whichever is listed first", want: "warning [0].rules[0].resourceConcurrency 0", fleet: lintStored("s", true), says: `"s" is in the disabled policy "z"`,
+			more: `{"name":"z","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1,"sharedPool":"s"`) + `]},{"name":"q","enabled":false,"selector":"true","rules":[{"id":"d","resourceConcurrency":{"groupSelector":"true","limit":1,"sharedPool":"s"}}]}`},
 		{code: rollout.LintPolicyDisabledState, why: "in a pool that no rule shares any more", more: `{"name":"q","enabled":false,"selector":"true","rules":[` + lintLimited(`"limit":1,"sharedPool":"s"`) + `]}`, want: "warning state 0", fleet: lintStored("z", true)},
 		{code: rollout.LintPolicyDisabledState, why: "two empty pools of a rule that is gone", rules: lintLimited(`"limit":1`), want: "info state 0", fleet: lintStored("gone/east", false, "gone/west"),
 			says: `"gone" is in no policy, and state of it is stored: 2 records, 0 open executions, 0 held slots`},

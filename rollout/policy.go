@@ -432,3 +432,12 @@ func (a AnyApproval) Validate() error {
 	}
 	return f.err()
 }
+
+// copyOf is a pointer to a copy; nil of nil.
+func copyOf[T any](value *T) *T {
+	if value == nil {
+		return nil
+	}
+	own := *value
+	return &own
+}
