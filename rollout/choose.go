@@ -180,10 +180,11 @@ func (w *work) turn(blockers []Verdict, g *gate, k int, rule *compiledRule, i in
 }
 
 func (w *work) busy(t *target) Verdict {
-	return Verdict{
-		Status: Denied, Reason: ReasonTargetBusy,
-		On: []Condition{{Kind: OnJob, Deployment: t.Deployment, Resource: t.Resource, Environment: t.Environment}},
-	}
+	return Verdict{Status: Denied, Reason: ReasonTargetBusy, On: onJob(t)}
+}
+
+func onJob(t *target) []Condition {
+	return []Condition{{Kind: OnJob, Deployment: t.Deployment, Resource: t.Resource, Environment: t.Environment}}
 }
 
 // repeat says whether the version that a target keeps needs another job: because its last one failed and may be tried again, or because

@@ -58,10 +58,15 @@ func (w *work) cooldown(rule *compiledRule, i, n int32) time.Time {
 	return end
 }
 
-// cooled says until when a rule delays version n on target i.
+// cooled says until when a rule delays version n on target i. Where that counts from a job that is active its end may end the wait earlier: of a job that
+// fails the version is no reference any more.
 func (w *work) cooled(rule *compiledRule, i, n int32, end time.Time) Verdict {
 	t := &w.targets[i]
 	w.wake(end)
 	names := []string{w.versions[t.deployment].list[w.reference(t)].ID}
-	return Verdict{Status: Denied, Reason: ReasonCooldown, Rule: rule.id, Until: end, Data: w.datum(Data{Names: names})}
+	verdict := Verdict{Status: Denied, Reason: ReasonCooldown, Rule: rule.id, Until: end, Data: w.datum(Data{Names: names})}
+	if t.busy {
+		verdict.On = onJob(t)
+	}
+	return verdict
 }

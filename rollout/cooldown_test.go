@@ -122,3 +122,19 @@ func TestCooldownInBracket(t *testing.T) {
 		t.Errorf("starts %q", got)
 	}
 }
+
+// TestCooldownOfAnActiveJob: a cooldown that counts from a job in progress names the job, because it ends earlier if the job fails.
+func TestCooldownOfAnActiveJob(t *testing.T) {
+	set := compile(t, policy(`{"id":"c","versionCooldown":{"intervalSeconds":7200}}`))
+	s := fleet(1, "v1", map[string][]string{"web": {"v1", "v2", "v3"}})
+	s.Versions[0].CreatedAt = t0.AddDate(0, 0, -1)
+	s.Targets[0].Jobs = []rollout.Job{{Run: "by hand", Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0.Add(-time.Minute)}}
+	want := "cooldown after v2 until 2025-01-01T01:00:00Z, waits for the end of a job of web on r1"
+	if got := waitingOf(mustPlan(t, set, s, t0))[0].Blockers[0].String(); got != want {
+		t.Errorf("waits for %q, want %q", got, want)
+	}
+	s.Targets[0].Jobs[0].Status = rollout.JobFailure
+	if got := started(mustPlan(t, set, s, t0.Add(time.Minute))); !slices.Equal(got, []string{"r1/web@v3"}) {
+		t.Errorf("after the failure: starts %q", got)
+	}
+}

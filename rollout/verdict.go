@@ -37,7 +37,7 @@ const (
 	ReasonDependencyUnmatched      Reason = "dependency_unmatched"       // denied: the rule names no deployment on this resource
 	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment it needs does not run what it needs
 	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself
-	ReasonCooldown                 Reason = "cooldown"                   // denied: the version before is younger than the interval, until Until
+	ReasonCooldown                 Reason = "cooldown"                   // denied: the version before is younger than the interval, until Until, or until its job fails if that is active
 	ReasonWindowClosed             Reason = "window_closed"              // pending: outside the windows, or inside one that closes; Until is the next opening that is long enough
 	ReasonWindowTooShort           Reason = "window_too_short"           // pending: open, but not for as long as the rule asks
 	ReasonRolloutNotStarted        Reason = "rollout_not_started"        // pending: an approval or a progression is missing, so the curve has no start

@@ -111,7 +111,7 @@ func forms() map[rollout.Reason]string {
 		"dependency_unmatched":         "denied - config|denied - config,version", // of a member of a bracket
 		"dependency_unmet":             "denied - dependency",
 		"version_dependency_unmet":     "denied - dependency",
-		"cooldown":                     "denied ! ",
+		"cooldown":                     "denied ! |denied ! job",
 		"window_closed":                "pending ! |pending - config", // one that never opens
 		"window_too_short":             "pending ! |pending - config",
 		"rollout_not_started":          "pending ? approval|pending ? job|pending ? approval,job|pending - config|pending - config,job|pending ? approval,config|pending ? approval,config,job",
