@@ -224,6 +224,10 @@ const (
 	// give another command under another id.
 	DiagnosticCommandWithoutEffect DiagnosticCode = "command_without_effect"
 
+	// DiagnosticJobStatusUnknown: Detail is a status of jobs that is none of the [JobStatus] values. They count as active, for ever if it is meant to say that
+	// they have ended. A host with words of its own for what is in progress reports these jobs as [JobInProgress], or ignores the diagnostic.
+	DiagnosticJobStatusUnknown DiagnosticCode = "job_status_unknown"
+
 	// DiagnosticExecutionUnseen: an open execution, which Detail names by its group, is on a resource or in an environment that the snapshot does not hold,
 	// or has a run in progress on a target that it does not hold. Nobody can tell how that ends, so it stays open and keeps its slots until that is back, its
 	// resource is listed in DeletedResources, or an operator gives it up with [bracket.Abandon], or ends it with [bracket.Resolve].
@@ -234,8 +238,8 @@ const (
 type Diagnostic struct {
 	Code    DiagnosticCode `json:"code"`
 	Rule    string         `json:"rule,omitempty"`
-	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the id of the override or command
-	Count   int            `json:"count"`            // how many targets or resources
+	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, the id of the override or command
+	Count   int            `json:"count"`            // how many targets, resources or jobs
 	Example TargetID       `json:"example,omitzero"` // the first of them
 }
 
@@ -252,6 +256,20 @@ func (w *work) diagnose(code DiagnosticCode, rule, detail string, at TargetID) {
 		w.diagnostics[key] = d
 	}
 	d.Count++
+}
+
+// strangeStatuses tells of jobs with a status that nobody knows, once for each status.
+func (w *work) strangeStatuses() {
+	if !w.strange {
+		return
+	}
+	for i := range w.targets {
+		for k := range w.targets[i].Jobs {
+			if status := w.targets[i].Jobs[k].Status; !status.Terminal() && !status.active() {
+				w.diagnose(DiagnosticJobStatusUnknown, "", string(status), w.id(int32(i)))
+			}
+		}
+	}
 }
 
 func (w *work) diagnosed() []Diagnostic {

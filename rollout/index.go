@@ -17,6 +17,7 @@ type index struct {
 	targets      []target      // by environment, resource, deployment
 	dependent    []bool        // per deployment number: one of its versions has dependencies
 	unavailable  []string      // by id, distinct
+	strange      bool          // a job has a status that nobody knows
 
 	reordered []Target // slab: copies of those of which the jobs are not listed with the newest first
 	jobs      []Job    // slab: of these
@@ -159,7 +160,10 @@ func (x *index) observe(f *faults, t *target) {
 		if n := versions.number(t.Jobs[i].Version); n > t.current {
 			t.started = max(t.started, n)
 		}
-		t.busy = t.busy || !t.Jobs[i].Status.Terminal()
+		if status := t.Jobs[i].Status; !status.Terminal() {
+			t.busy = true
+			x.strange = x.strange || !status.active()
+		}
 	}
 	t.worked, t.outdated, t.placed = len(t.Jobs) > 0, !t.OutdatedAt.IsZero(), t.Priority != 0 || !t.JoinedAt.IsZero()
 }

@@ -106,3 +106,20 @@ func TestUnknownRuns(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusesThatNobodyKnows: a status with a typo keeps its job active for ever, and is told once with the number of jobs that have it. Those that are known
+// are not, whether they say that a job has ended or not.
+func TestStatusesThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"anyApproval":{"minApprovals":0}}`))
+	s := fleet(4, "v1", map[string][]string{"web": {"v1", "v2"}})
+	for k, status := range []rollout.JobStatus{rollout.JobActionRequired, "sucessful", "sucessful", rollout.JobQueued} {
+		s.Targets[k].Jobs = []rollout.Job{{Run: "1", Version: "v2", Status: status, CreatedAt: t0, CompletedAt: t0}, {Run: "0", Version: "v1", Status: rollout.JobSkipped, CreatedAt: t0.Add(-1)}}
+	}
+	slices.Reverse(s.Targets)
+	plan := mustPlan(t, set, s, minute(1))
+	want := []rollout.Diagnostic{{Code: rollout.DiagnosticJobStatusUnknown, Detail: "sucessful", Count: 2, Example: s.Targets[2].TargetID}}
+	if !slices.Equal(plan.Diagnostics, want) || len(plan.Start) > 0 {
+		t.Errorf("starts %q, tells %+v", started(plan), plan.Diagnostics)
+	}
+}

@@ -174,7 +174,8 @@ func (v Verification) undecided() bool {
 }
 
 // JobStatus is the state of a job. Only those of which [JobStatus.Terminal] says so are ended; every other one, unknown ones included,
-// counts as active, so that a status invented tomorrow blocks a start rather than doubling it.
+// counts as active, so that a status invented tomorrow blocks a start rather than doubling it. One that is not listed here is told as
+// [DiagnosticJobStatusUnknown]: it may be a typo, and then the job never ends.
 type JobStatus string
 
 const (
@@ -188,7 +189,13 @@ const (
 	JobInProgress          JobStatus = "inProgress"
 	JobPending             JobStatus = "pending"
 	JobQueued              JobStatus = "queued"
+	JobActionRequired      JobStatus = "actionRequired"
 )
+
+// active reports whether the status is known to be that of a job in progress.
+func (s JobStatus) active() bool {
+	return s == JobInProgress || s == JobPending || s == JobQueued || s == JobActionRequired
+}
 
 // Terminal reports whether a job with this status has ended, which is what [concurrency.Terminal] says: it has with those from [JobSuccessful] to
 // [JobExternalRunNotFound], and with no other status.
