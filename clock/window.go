@@ -24,19 +24,19 @@ type Window struct {
 	RRule string `json:"rrule,omitzero"`
 	// DurationMinutes is the length of an occurrence in elapsed time: 360 is six hours, even across a change of the clock. Required with
 	// RRule and Recurrence, and with Weekly unless that has an end.
-	DurationMinutes Minutes `json:"durationMinutes,omitzero"`
+	DurationMinutes Minutes `json:"durationMinutes,omitzero" fault:"duration_invalid"`
 	// From and Until are the one-off interval [From, Until). The zero time means that it is absent.
-	From  time.Time `json:"from,omitzero"`
-	Until time.Time `json:"until,omitzero"`
+	From  time.Time `json:"from,omitzero" fault:"time_invalid"`
+	Until time.Time `json:"until,omitzero" fault:"time_invalid"`
 	// Timezone is the zone in which the days and times of Weekly and RRule are read and a Recurrence is asked. Default UTC.
-	Timezone Zone `json:"timezone,omitzero"`
+	Timezone Zone `json:"timezone,omitzero" fault:"timezone_unknown"`
 	// AllowWindow says what the calendar is inside the window: open if nil or true, closed if false.
 	AllowWindow *bool `json:"allowWindow,omitempty"`
 	// Anchor fixes the phase of what recurs every second day or week, as a local date and time such as 2025-01-06T09:00, with or without
 	// seconds. An instant of RFC 3339 is accepted too, and stands for its reading in Timezone. The window recurs before it as well as after
 	// it: to begin at some date, deny what comes before. Required if RRule has an INTERVAL above 1 or no BYHOUR, or a weekly one no BYDAY,
 	// and if Weekly has EveryWeeks above 1.
-	Anchor string `json:"anchor,omitzero"`
+	Anchor string `json:"anchor,omitzero" fault:"time_invalid"`
 	// Gap says what becomes of a start that the clock jumps over. Default forward.
 	Gap Gap `json:"gap,omitzero"`
 	// Overlap says which of two passes a start means that the clock shows twice. Default first.
@@ -48,11 +48,11 @@ type Window struct {
 // Weekly is a time of day on some days of the week.
 type Weekly struct {
 	// Days are the local days on which the window starts, whenever it ends: mon, tue, wed, thu, fri, sat, sun. At least one.
-	Days []string `json:"days"`
+	Days []string `json:"days" fault:"day_invalid"`
 	// Start is a local time, HH:MM or HH:MM:SS.
-	Start string `json:"start"`
+	Start string `json:"start" fault:"time_invalid"`
 	// End is a local time like Start, or 24:00. At or before Start it means the next day. Absent: the window's DurationMinutes counts.
-	End string `json:"end,omitzero"`
+	End string `json:"end,omitzero" fault:"time_invalid"`
 	// EveryWeeks is 2 for every second week, and so on; weeks begin on Monday and are counted from the anchor's. Absent: every week.
 	EveryWeeks Weeks `json:"everyWeeks,omitzero"`
 }
@@ -160,24 +160,10 @@ func ParseWindow(data []byte) (Window, error) {
 	return w, nil
 }
 
-// decoding turns the faults of a document into those of a window. A decoder of this package gives its own code; what is no text, or a text that is
-// no instant, has the code of the field where the field has one.
+// decoding turns the faults of a document into those of a window.
 func (f *faults) decoding(err error) {
 	for _, fault := range strictjson.Faults(err) {
-		code := Code(fault.Code)
-		if code == CodeType {
-			switch field, _, _ := strings.Cut(fault.Path, "["); field {
-			case "from", "until", "anchor", "weekly.start", "weekly.end":
-				code = CodeTimeInvalid
-			case "weekly.days":
-				code = CodeDayInvalid
-			case "durationMinutes":
-				code = CodeDurationInvalid
-			case "timezone":
-				code = CodeTimezoneUnknown
-			}
-		}
-		f.list = append(f.list, &FieldError{Path: f.prefix + fault.Path, Code: code, Value: fault.Value, Hint: fault.Hint})
+		f.list = append(f.list, &FieldError{Path: f.prefix + fault.Path, Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
 	}
 }
 

@@ -1,12 +1,14 @@
 package rollout_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -363,6 +365,30 @@ func TestWindowFaultsAllAtOnce(t *testing.T) {
 	for _, path := range []string{"weekly.start", "weekly.end", "timezone"} {
 		if n := strings.Count(fmt.Sprint(err), "rules[0].deploymentWindow."+path+":"); n != 1 {
 			t.Errorf("%s is reported %d times: %v", path, n, err)
+		}
+	}
+}
+
+// TestFaultsOfWindowsHaveOneCode: what is wrong in a window has the same code in a document of package clock and in a policy.
+func TestFaultsOfWindowsHaveOneCode(t *testing.T) {
+	for text, want := range map[string]rollout.Code{
+		`"from":"yesterday","until":"2026-01-01T00:00:00Z"`:               "time_invalid",
+		`"from":17,"until":"2026-01-01T00:00:00Z"`:                        "time_invalid",
+		`"weekly":{"days":["mon"],"start":9,"end":"17:00"}`:               "time_invalid",
+		`"weekly":{"days":3,"start":"09:00","end":"17:00"}`:               "day_invalid",
+		`"weekly":{"days":["mon"],"start":"09:00"},"durationMinutes":"x"`: "duration_invalid",
+		`"rrule":"FREQ=DAILY","durationMinutes":60,"anchor":true`:         "time_invalid",
+		`"rrule":"FREQ=DAILY","durationMinutes":60,"timezone":3`:          "timezone_unknown",
+		`"rrule":3,"durationMinutes":60`:                                  rollout.CodeType,
+		`"weekly":3`:                                                      rollout.CodeType,
+	} {
+		var own *clock.FieldError
+		if _, err := clock.ParseWindow([]byte(`{` + text + `}`)); !errors.As(err, &own) || rollout.Code(own.Code) != want {
+			t.Errorf("%s: package clock says %v, want %s", text, own, want)
+		}
+		var fault *rollout.FieldError
+		if _, err := rollout.ParsePolicies([]byte(policy(`{"deploymentWindow":{` + text + `}}`))); !errors.As(err, &fault) || fault.Code != want {
+			t.Errorf("%s: %v, want %s", text, fault, want)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 // Package strictjson decodes configuration and stored records: what encoding/json would ignore or guess is an error here, and all
 // faults of a document are reported at once, each with its path.
 //
+// A field with a tag such as fault:"time_invalid" has that code, and not that of the type, for what is in it.
+//
 // It follows the struct tags of encoding/json and refuses, in addition to what that package refuses: unknown fields (field names match
 // exactly, not by letter case), a field given twice, null for a value that cannot be absent, bytes that are not UTF-8, base64 for a list of values
 // that decode themselves, and anything after the document.
@@ -263,14 +265,39 @@ func (w *walk) object(path string, raw json.RawMessage, typ reflect.Type) {
 		if field, ok := fields[name]; ok {
 			w.given[at] = true
 			w.around = append(w.around, scope{path, typ, fields, name})
+			before := len(w.faults)
 			w.value(at, value, field)
 			w.around = w.around[:len(w.around)-1]
+			recode(w.faults[before:], typ, name)
 			return
 		}
 		remedy, meant := w.remedy(path, name, fields)
 		fault := &Error{Path: at, Code: CodeUnknownField, Hint: "unknown field" + remedy, Fields: append([]string{Path(path, AnyField)}, meant...)}
 		w.faults, w.unknown = append(w.faults, fault), append(w.unknown, fault)
 	})
+}
+
+// recode gives faults of the type in a field the code that the field has for them.
+func recode(faults []error, typ reflect.Type, name string) {
+	for _, fault := range faults {
+		if own, ok := fault.(*Error); ok && own.Code == CodeType {
+			own.Code = cmp.Or(codeOf(typ, name), own.Code)
+		}
+	}
+}
+
+// codeOf is the fault tag of the field with a JSON name, in a struct or one that is embedded in it.
+func codeOf(typ reflect.Type, name string) (code string) {
+	for i := range typ.NumField() {
+		field := typ.Field(i)
+		switch own, _, _ := strings.Cut(field.Tag.Get("json"), ","); {
+		case own == name:
+			return field.Tag.Get("fault")
+		case field.Anonymous && own == "" && field.Type.Kind() == reflect.Struct:
+			code = cmp.Or(code, codeOf(field.Type, name))
+		}
+	}
+	return code
 }
 
 func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -428,5 +429,25 @@ func TestText(t *testing.T) {
 		if got := strictjson.Text(row.parts...); got != row.want {
 			t.Errorf("%q: got %q, want %q", row.parts, got, row.want)
 		}
+	}
+}
+
+// TestCodesOfFields: a field can have a code of its own for what has another type, also a field of a struct that is embedded, and what is inside of it.
+func TestCodesOfFields(t *testing.T) {
+	type inner struct {
+		At   time.Time `json:"at" fault:"time"`
+		Days []string  `json:"days" fault:"day"`
+	}
+	var dst struct {
+		inner
+		Text string `json:"text"`
+	}
+	err := strictjson.Unmarshal([]byte(`{"at":"now","days":["mon",2],"text":1}`), &dst)
+	var got []string
+	for _, fault := range strictjson.Faults(err) {
+		got = append(got, fault.Path+" "+fault.Code)
+	}
+	if want := []string{"at time", "days[1] day", "text type"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
