@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -83,7 +84,7 @@ func TestExplainErrors(t *testing.T) {
 			t.Errorf("%v is explained", id)
 		}
 	}
-	if _, err := (&rollout.Plan{}).Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}); err == nil {
+	if _, err := (&rollout.Plan{}).Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}); !errors.Is(err, rollout.ErrDecodedPlan) {
 		t.Error("a copy explains")
 	}
 }
@@ -97,7 +98,7 @@ func TestCommitOfACopy(t *testing.T) {
 	if err := json.Unmarshal([]byte(text(t, plan)), &decoded); err != nil || len(decoded.Start) != 1 {
 		t.Fatalf("%v, %+v", err, decoded)
 	}
-	if state, err := decoded.Commit(decoded.Start, t0); err == nil || len(state.Pools) != 0 {
+	if state, err := decoded.Commit(decoded.Start, t0); !errors.Is(err, rollout.ErrDecodedPlan) || len(state.Pools) != 0 {
 		t.Errorf("a copy commits: %+v, %v", state, err)
 	}
 	if state, err := decoded.Commit(nil, t0); err != nil || text(t, state) != text(t, plan.State) {

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,14 +15,15 @@ import (
 // bracket runs are marked as started and slots are claimed. The host saves it, under the condition that what it read has not
 // changed, and dispatches only then. The plan's own state is not touched; with no starts it is returned as it is.
 //
-// The plan must be the one that [PolicySet.Plan] returned: of a decoded copy nothing can be committed. A start that it does not hold is [bracket.ErrStale].
+// The plan must be the one that [PolicySet.Plan] returned: of a decoded copy nothing can be committed, which is [ErrDecodedPlan]. A start that it does not hold
+// is [bracket.ErrStale].
 func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	next := p.State
 	if len(starts) == 0 {
 		return next, nil
 	}
 	if p.work == nil {
-		return State{}, errors.New("rollout: commit: the plan is a copy, ask the one that PolicySet.Plan returned")
+		return State{}, ErrDecodedPlan
 	}
 	offered := make(map[string]*Start, len(p.Start))
 	for i := range p.Start {

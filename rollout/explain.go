@@ -59,11 +59,11 @@ var ErrUnknownTarget = errors.New("rollout: the snapshot does not hold this rele
 // Explain says what every rule says about every version that the target could have. It agrees with the plan: who starts or waits in it does so
 // here, for the same reasons. The cost depends on the versions and rules of the one target, not on the fleet.
 //
-// The plan must be the one that [PolicySet.Plan] returned, not a decoded copy, and the snapshot that it was made from must not have been
-// modified. Explanations of one plan are asked for one after the other, not concurrently.
+// The plan must be the one that [PolicySet.Plan] returned, for a decoded copy is [ErrDecodedPlan], and the snapshot that it was made from must not have been
+// modified. A target that is not there is [ErrUnknownTarget]. Explanations of one plan are asked for one after the other, not concurrently.
 func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	if p.work == nil {
-		return Explanation{}, fmt.Errorf("rollout: explain %s: the plan is a copy, ask the one that PolicySet.Plan returned", id)
+		return Explanation{}, fmt.Errorf("%w: explain %s", ErrDecodedPlan, id)
 	}
 	w := p.work
 	i, known := w.target(id)

@@ -1,11 +1,16 @@
 package rollout
 
 import (
+	"errors"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 )
+
+// ErrDecodedPlan is returned by [Plan.Commit] and [Plan.Explain] for a plan that was decoded, or that is not from [PolicySet.Plan] for another reason: it
+// lacks what is needed to say what follows, or why. [PolicySet.Replay] makes the plan of a [Recording] again.
+var ErrDecodedPlan = errors.New("rollout: the plan is a copy: ask the one that PolicySet.Plan returned")
 
 // Plan is what may start now, and for everything that waits the reason. It is freshly allocated, ordered, and the same for every order
 // of the input. Any subset of its starts may be carried out, in any order, before the next plan.
@@ -31,7 +36,11 @@ type Plan struct {
 	// no plan sees them.
 	Orphans []concurrency.Lease `json:"orphans,omitempty"`
 
-	Events      []Event      `json:"events,omitempty"`      // what changed in the brackets since the state that went in; those of one bracket in the order in which they happened
+	// Events are what changed in the brackets since the state that went in, those of one bracket in the order in which they happened. Each is told by the one
+	// plan whose state is saved: a host that stops between that and reading them, or saves only a part, never hears of them again. What must not be missed is
+	// read from the State.
+	Events []Event `json:"events,omitempty"`
+
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"` // oddities that did not prevent the plan, by code, rule and detail
 
 	// Next is the earliest instant after Now at which another plan could differ without a new observation. Between the two nothing

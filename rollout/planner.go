@@ -37,14 +37,15 @@ const attemptsPerPlan = 3
 //
 // If another planner saved first it reads and plans again, at most three times in all, and then returns [bracket.ErrConflict]. Any other error of
 // the store or the counter is returned at once. With an error there is no plan and nothing may be dispatched; what was saved by then is
-// found again by the next plan, which offers the same runs.
+// found again by the next plan, which offers the same runs, but does not tell its [Plan.Events] again: they are lost, as by a crash.
 func (p *Planner) Plan(ctx context.Context, snapshot Snapshot) (Plan, error) {
 	if p.Policies == nil || p.Store == nil || p.Clock == nil {
 		return Plan{}, errors.New("rollout: a Planner must have Policies, a Store and a Clock")
 	}
 	var conflict error
+	var told []Event
 	for range attemptsPerPlan {
-		plan, err := p.attempt(ctx, snapshot)
+		plan, err := p.attempt(ctx, snapshot, &told)
 		if !errors.Is(err, bracket.ErrConflict) {
 			return plan, err
 		}
@@ -53,7 +54,8 @@ func (p *Planner) Plan(ctx context.Context, snapshot Snapshot) (Plan, error) {
 	return Plan{}, fmt.Errorf("rollout: gave up after %d attempts: %w", attemptsPerPlan, conflict)
 }
 
-func (p *Planner) attempt(ctx context.Context, snapshot Snapshot) (Plan, error) {
+// attempt is one round. told are the events of what the rounds before it have saved: it finds them done, and passes them on.
+func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event) (Plan, error) {
 	now := p.Clock.Now()
 	stored, err := p.load(ctx)
 	if err != nil {
@@ -72,9 +74,12 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot) (Plan, error) 
 	if plan.State, err = plan.Commit(plan.Start, now); err != nil {
 		return Plan{}, err
 	}
-	if err := p.save(ctx, stored, plan.State); err != nil {
+	saved, err := p.save(ctx, stored, plan.State)
+	if err != nil {
+		*told = passOn(*told, saved.of(plan.Events))
 		return Plan{}, fmt.Errorf("rollout: save state: %w", err)
 	}
+	plan.Events = passOn(*told, plan.Events)
 	if p.Recorder != nil {
 		p.Recorder(Recording{Schema: recordingSchema, Snapshot: snapshot, Plan: plan})
 	}
@@ -115,13 +120,13 @@ func (p *Planner) load(ctx context.Context) (stored, error) {
 	return s, nil
 }
 
-// save writes what changed, a record after the other: see writes for their order.
-func (p *Planner) save(ctx context.Context, old stored, next State) error {
+// save writes what changed, a record after the other, and returns what it has written: see writes for their order.
+func (p *Planner) save(ctx context.Context, old stored, next State) (written, error) {
 	writes, err := old.writes(next, p.Policies.families())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, w := range writes {
+	for k, w := range writes {
 		if w.value == nil {
 			err = p.Store.Delete(ctx, w.key, old.revisions[w.key])
 			if errors.Is(err, bracket.ErrNotFound) {
@@ -131,8 +136,8 @@ func (p *Planner) save(ctx context.Context, old stored, next State) error {
 			old.revisions[w.key], err = p.Store.Save(ctx, w.key, w.value, old.revisions[w.key])
 		}
 		if err != nil {
-			return err
+			return writes[:k], err
 		}
 	}
-	return nil
+	return writes, nil
 }

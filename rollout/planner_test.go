@@ -271,6 +271,45 @@ func TestPlannerConflicts(t *testing.T) {
 	}
 }
 
+// TestPlannerPassesEventsOn: somebody else saves a record first when a planner has saved what is before it. It plans again and finds its own groups closed and its
+// own executions ended; the plan that it returns tells of them nevertheless, once, whatever record was the one.
+func TestPlannerPassesEventsOn(t *testing.T) {
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	for conflict, saves := 0, 1; conflict <= saves; conflict++ { // the first round is without
+		memory, now := &bracket.MemoryStore{}, clock.NewFake(t0)
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+		planner := rollout.Planner{Policies: set, Store: memory, Clock: now}
+		plan, err := planner.Plan(t.Context(), s)
+		if err != nil || len(plan.Start) != 1 {
+			t.Fatal(started(plan), err)
+		}
+		add(&s, plan.Start[0], job(plan.Start[0], t0, rollout.JobSuccessful))
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: t0})
+		now.Set(minute(1))
+		count := 0
+		planner.Store = brackettest.NewFaultStore(memory, func(c brackettest.Call) brackettest.Fault {
+			if c.Method == "Save" {
+				if count++; count == conflict {
+					return brackettest.Conflict
+				}
+			}
+			return brackettest.None
+		})
+		plan, err = planner.Plan(t.Context(), s)
+		var got []string
+		for _, e := range plan.Events {
+			got = append(got, string(e.Kind)+" "+e.Group)
+		}
+		slices.Sort(got)
+		if want := []string{"execution_ended b/prod/1", "group_closed b/prod/2", "group_opened b/prod/2", "group_superseded b/prod/1"}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("conflict at save %d: tells %q, want %q, %v", conflict, got, want, err)
+		}
+		if conflict == 0 {
+			saves = count
+		}
+	}
+}
+
 // TestPlannerCrashes: whatever was saved when the planner died, the next one offers the same run, in the same slot, and only one node is drained.
 func TestPlannerCrashes(t *testing.T) {
 	want := ""

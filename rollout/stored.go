@@ -83,6 +83,31 @@ type write struct {
 	value []byte
 }
 
+// written are writes that are done.
+type written []write
+
+// of are those events of a plan that the state tells of from now on, so that nobody who reads it tells them again.
+func (w written) of(events []Event) (list []Event) {
+	for _, e := range events {
+		key := bracket.GroupKey(e.Rule, e.Environment)
+		if e.Resource != "" {
+			key = bracket.ExecutionKey(e.Rule, e.Resource)
+		}
+		if slices.ContainsFunc(w, func(w write) bool { return w.key == key }) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// passOn puts events that were saved before in front of others. One that is told again, because it was saved only in part, is told once.
+func passOn(before, events []Event) []Event {
+	if len(before) == 0 {
+		return events
+	}
+	return append(slices.DeleteFunc(before, func(e Event) bool { return slices.Contains(events, e) }), events...)
+}
+
 // writes lists what has to be written for the next state, in an order in which it may be interrupted after any write: groups, rollouts, executions that
 // ended, leases, executions that began or go on. A lease is given back only after the end of its execution was saved: another planner may have merged a
 // newer group into it meanwhile, and then that save conflicts and the lease stays. A lease is taken before the execution that needs it is saved. What is
