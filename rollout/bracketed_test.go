@@ -697,8 +697,15 @@ func TestVersionSelectorOfOneResource(t *testing.T) {
 }
 
 // TestMadeAgain: a node that is gone and made again under its name has had its execution of the latest group. It gets its versions all the same, in a group
-// of its own, before anything is released; the other node is left alone, and what fails on the new one is not begun again.
+// of its own, before anything is released, whether it comes with nothing on it or with an old version from its image; the other node is left alone, and
+// what fails on the new one is not begun again.
 func TestMadeAgain(t *testing.T) {
+	for _, image := range []string{"", "v1"} {
+		t.Run("with "+image, func(t *testing.T) { madeAgain(t, image) })
+	}
+}
+
+func madeAgain(t *testing.T, image string) {
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
 	now := t0
@@ -721,7 +728,7 @@ func TestMadeAgain(t *testing.T) {
 	joins := now.Add(time.Minute)
 	for k := range s.Targets {
 		if x := &s.Targets[k]; x.Resource == "r1" {
-			x.Current, x.Jobs, x.JoinedAt = "", nil, joins
+			x.Current, x.Jobs, x.JoinedAt = image, nil, joins
 		}
 	}
 	if plan := step(""); !plan.Next.Equal(joins) {
@@ -764,6 +771,9 @@ func TestJoinedLate(t *testing.T) {
 			s.Versions = append(s.Versions, rollout.Version{ID: id, Tag: id, Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(at), TargetSelector: selector})
 		}
 	}
+	comes := func(with string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) { s.Targets[0].Current = with }
+	}
 	for _, row := range []struct {
 		why    string
 		rules  string
@@ -777,6 +787,10 @@ func TestJoinedLate(t *testing.T) {
 		starts string
 	}{
 		{why: "after the execution ended", joins: 11, group: "B/prod/2", opened: 11, starts: "v2"},
+		{why: "with an old version on it", joins: 11, edit: comes("v1"), group: "B/prod/2", opened: 11, starts: "v2"},
+		{why: "with an old version on it, at the instant at which the execution ended", joins: 10, edit: comes("v1")},
+		{why: "with the newest version on it", joins: 11, edit: comes("v2")},
+		{why: "with a version that nobody knows on it", joins: 11, edit: comes("v9")},
 		{why: "at the instant at which it ended", joins: 10},
 		{why: "it says itself that it needs a run, and later", joins: 11, edit: func(s *rollout.Snapshot) { s.Targets[0].OutdatedAt = minute(12) }, group: "B/prod/2", opened: 12, starts: "v2"},
 		{why: "it says itself that it needs a run, before it joins", joins: 40, edit: func(s *rollout.Snapshot) { s.Targets[0].OutdatedAt = minute(12) }, group: "B/prod/2", opened: 12, starts: "v2"},

@@ -74,7 +74,8 @@
 //   - While a policy is away, its targets are only as limited as what still governs them: with no policy at all, everything that is ready starts at once. To
 //     pause, set a limit of 0 or close a window; do not disable the policy.
 //   - A version that becomes deployable after a newer one was locked opens no group, except for targets that are approved later than others. A target that
-//     an edit makes need a version after its execution has ended waits for the next group.
+//     an edit makes need a version after its execution has ended waits for the next group. No command begins an ended execution again: a
+//     [Target.OutdatedAt] opens the next group, and so does a [Target.JoinedAt] after the end, for a node that was made again under its name.
 //   - A [Target.OutdatedAt] opens a group at once. Wherever the group before it has not begun, the new one takes its place, with a curve that begins at its
 //     own close: outdating one target in the middle of a long curve delays everybody who is behind it.
 //

@@ -205,9 +205,10 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	return own.OutdatedAt
 }
 
-// mayJoin reports whether joined has to say something about a target, at some time.
+// mayJoin reports whether joined has to say something about a target, at some time. Few targets join after the latest group has closed: nobody else is
+// looked at more closely.
 func (o *observedTargets) mayJoin(t *target) bool {
-	return o.latest != nil && t.placed && !t.JoinedAt.IsZero() && o.currentID(t) == ""
+	return o.latest != nil && t.placed && t.JoinedAt.After(o.latest.ReadyAt) && t.current != missing
 }
 
 // anyDated reports whether any target is found that needs a run since it might have a version, or joined.
@@ -223,9 +224,9 @@ func (o *observedTargets) anyDated() bool {
 	return false
 }
 
-// joined is since when a target that runs nothing needs its first run because it came after the execution of the latest group had ended on its resource, such as
-// that of a node which was made again under the name of one that is gone. A group runs on a resource once, and its run ids are not used twice: so the
-// next one opens, and does not wait for a release. If it did not come so late it is what the target itself says.
+// joined is since when a target needs a run because it came after the execution of the latest group had ended on its resource, such as that of a node which
+// was made again under the name of one that is gone, with nothing on it or with an old version from its image. A group runs on a resource once, and its
+// run ids are not used twice: so the next one opens, and does not wait for a release. If it did not come so late it is what the target itself says.
 func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 	at := o.targets[i].JoinedAt
 	if at.After(o.now) {
@@ -241,7 +242,7 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 		return own.OutdatedAt
 	}
 	versions := o.versions[o.targets[i].deployment].list
-	for n := len(versions) - 1; n >= 0; n-- { // a version that nobody has locked opens a group by being new, and for nothing none has to
+	for n := len(versions) - 1; n > int(o.targets[i].current); n-- { // a version that nobody has locked opens a group by being new, and for nothing none has to
 		if v := versions[n]; v.CreatedAt.After(o.now) || slices.Contains(own.OutOfScope, v.ID) || len(o.gateAt(i, int32(n)).blockers) > 0 {
 			continue
 		} else if o.bracket.locked(v) {
