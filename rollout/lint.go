@@ -134,7 +134,8 @@ const (
 	LintDependencyCycle LintCode = "dependency_cycle"
 	// LintDependencyUnmatched: an error if a dependency, of a rule or of a version, names no deployment that has a target on the resource; a warning
 	// if it names one of which no version that exists now satisfies it. A version that does counts even if a newer one overtakes it, or a group is
-	// locked without it. Correct dependsOn, narrow appliesTo, or publish the version.
+	// locked without it; but not for a version whose execution would bring that newer one with it, which is a warning, too. Correct dependsOn, narrow
+	// appliesTo, or publish the version.
 	LintDependencyUnmatched LintCode = "dependency_unmatched"
 	// LintDependencyAcrossRoles, an error: a hook of a bracket needs a member that runs after it. Nothing at all is planned while there is one.
 	// Change memberRoles, or narrow appliesTo.

@@ -252,10 +252,39 @@ func (l *lint) lookAtVersions() {
 				case !l.attainable(from+int32(at), d):
 					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
 						"no version that exists satisfies it, of "+d.Deployment, "publish one that does, or correct the expression")
+				case l.replaced(int32(i), n, from+int32(at), d):
+					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
+						fmt.Sprintf("the execution of %q that brings the version brings one of %s that does not satisfy it, and so does not begin", l.frameOf[i].id, d.Deployment),
+						"publish a version of one of the two that goes with the other, or take one of them out of the bracket")
 				}
 			}
 		}
 	}
+}
+
+// replaced reports whether the next execution brings target i version n, which depends on a version of target k, and with it a newer one there that is not what
+// is meant. Of both the newest is brought that may be by now. A group that was locked before the newer one was there may still begin.
+func (l *lint) replaced(i, n, k int32, d VersionDependency) bool {
+	w := l.w
+	matcher, err := w.expression(d.VersionSelector)
+	m := l.newestUsable(k)
+	if f := l.frameOf[i]; f == nil || f != l.frameOf[k] || i == k || err != nil || m == none || l.newestUsable(i) != n {
+		return false
+	}
+	b := w.bound(k)
+	b.version = w.versions[w.targets[k].deployment].list[m]
+	return ask(matcher, &b) == no
+}
+
+// newestUsable is the newest version that a target may have by now, if it is newer than what it runs; else none.
+func (l *lint) newestUsable(i int32) int32 {
+	t := &l.w.targets[i]
+	for n := int32(len(l.w.versions[t.deployment].list)) - 1; n > t.current && n >= 0; n-- {
+		if l.usable(i, n) {
+			return n
+		}
+	}
+	return none
 }
 
 // attainable reports whether the version that target k runs, or one that it may get, is what a version of another deployment depends on.

@@ -555,6 +555,25 @@ func lintRows() []lintRow {
 				}
 			}
 		}},
+		{code: rollout.LintDependencyUnmatched, why: "its own execution brings another one of db", rules: lintMains, fleet: lintNeeds("db", "version.tag == 'v1'"),
+			want: "warning versions[web@v2].dependencies[0].versionSelector 2", says: "brings one of db that does not satisfy it"},
+		{code: rollout.LintDependencyUnmatched, why: "the other one of db is not for r2", rules: lintMains, want: "warning versions[web@v2].dependencies[0].versionSelector 1", fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v1'")(s)
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.Deployment == "db" && v.ID == "v2" {
+					v.TargetSelector = "resource.id == 'r1'"
+				}
+			}
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "the other one of db is not released yet", rules: lintMains, fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v1'")(s)
+			lintRelease("db", "v2", t0.Add(time.Hour))(s)
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "db is in no bracket", rules: strings.Replace(lintMains, `"true"`, `"deployment.name != 'db'"`, 1), fleet: lintNeeds("db", "version.tag == 'v1'")},
+		{code: rollout.LintDependencyUnmatched, why: "a newer version of web depends on nothing", rules: lintMains, fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v1'")(s)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0})
+		}},
 		{code: rollout.LintDependencyUnmatched, why: "what it depends on does not compile", rules: lintLimited(`"limit":1`), fleet: lintNeeds("db", "version.tag = 'v2'"), want: "warning versions[web@v2].dependencies[0].versionSelector 2"},
 		{code: rollout.LintDependencyUnmatched, why: "a version that nobody is to get depends on what it likes", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
 			lintNeeds("db", "version.tag == 'v3'")(s)
