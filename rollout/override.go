@@ -19,7 +19,8 @@ import (
 //     and other targets may start on that resource without a further place. With maxActiveKeys its value is active, so that others with this value may
 //     start, up to the limit of their pool. If the start was saved and never dispatched, its lease is one of [Plan.Orphans] and lets nobody else in:
 //     without an active override every version, this one included, waits for room in the pool.
-//   - A retry rule forgets the attempts before CreatedAt.
+//   - A retry rule forgets the attempts before CreatedAt. In a bracket that is asked when the end of a run is seen: a member that waits for its next attempt by
+//     then, or has failed for good, needs a [bracket.Command].
 //   - A dependency rule that orders the members of a bracket goes on ordering them: for one execution that is what [bracket.Skip] is for. Where it waits for
 //     what is outside of the bracket it counts as satisfied.
 //   - For a bracket rule it has no effect and is a diagnostic: letting a member out of its bracket would drain the resource once more.

@@ -428,6 +428,40 @@ func TestOverrideOfRetries(t *testing.T) {
 	}
 }
 
+// TestOverrideOfRetriesInBracket: a run of a bracket began before an override of its retry rule, and fails under it. It is forgotten, and the member runs again at
+// once; it must not have failed for good because no attempt is left that counts.
+func TestOverrideOfRetriesInBracket(t *testing.T) {
+	const slow = `{"id":"x","retry":{"maxRetries":3,"backoffSeconds":600}}`
+	for _, row := range []struct {
+		why, rules string
+		status     rollout.JobStatus
+		version    string // of the override; empty: there is none
+		starts     bool
+		waits      string
+	}{
+		{"without an override it waits", slow, rollout.JobFailure, "", false, "bracket_waits_for_members b 01 00:12:00"},
+		{"with one it does not", slow, rollout.JobFailure, "v2", true, ""},
+		{"the last attempt is forgotten as well", `{"id":"x","retry":{"maxRetries":0}}`, rollout.JobFailure, "v2", true, ""},
+		{"for another version", slow, rollout.JobFailure, "v1", false, "bracket_waits_for_members b 01 00:12:00"},
+		{"another rule delays it still, whichever comes first", slow + `,{"id":"y","retry":{"maxRetries":1,"backoffSeconds":60}}`, rollout.JobFailure, "v2", false, "bracket_waits_for_members b 01 00:03:00"},
+		{"or counts it as the last", `{"id":"a","retry":{"maxRetries":0}},` + slow, rollout.JobFailure, "v2", false, "bracket_failed_holding b"},
+		{"one that does not count it has nothing against it", `{"id":"a","retry":{"maxRetries":0,"retryOnStatuses":["cancelled"]}},` + slow, rollout.JobFailure, "v2", true, ""},
+		{"what was no attempt is not forgotten", slow, rollout.JobCancelled, "v2", false, "bracket_failed_holding b"},
+	} {
+		set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`+row.rules))
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+		s.Targets[0].Jobs[0].Status, s.Targets[0].Jobs[0].CompletedAt = row.status, minute(2)
+		if row.version != "" {
+			s.Overrides = []rollout.Override{override("x", func(o *rollout.Override) { o.Version, o.CreatedAt = row.version, minute(1) })}
+		}
+		plan := mustPlan(t, set, s, minute(2))
+		if got := waits(plan); len(plan.Start) == 1 != row.starts || got != row.waits {
+			t.Errorf("%s: starts %q, waits for %q", row.why, started(plan), got)
+		}
+	}
+}
+
 // TestOverrideOfCapacity: the forced start has a lease, which counts for everybody else.
 func TestOverrideOfCapacity(t *testing.T) {
 	rules := policy(`{"id":"x","resourceConcurrency":{"groupSelector":"true","limit":1}}`)

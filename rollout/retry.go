@@ -93,6 +93,8 @@ type attempts struct {
 	next    time.Time     // when the next one is due; zero if none has failed
 	verdict Reason        // "", retry_backoff or retry_exhausted
 	rule    *compiledRule // the rule that decided
+
+	forgiven time.Time // since when an override forgives the newest attempt, which has failed; zero: none does
 }
 
 // after judges the newest consecutive jobs of one release of version n on target i under all retry rules that govern it: the smallest number of
@@ -104,17 +106,22 @@ func (w *work) after(i, n int32, jobs []Job) attempts {
 		return (&compiledRule{retry: &Retry{MaxRetries: new(int)}}).after(jobs, w.now)
 	}
 	var worst attempts
+	var forgiven time.Time
 	for k, rule := range rules {
 		counted := jobs
 		if o := w.overriddenAt(rule.id, i, n); o != nil {
 			if old := slices.IndexFunc(jobs, func(job Job) bool { return job.CreatedAt.Before(o.CreatedAt) }); old >= 0 {
 				counted = jobs[:old]
 			}
+			if len(counted) == 0 && len(jobs) > 0 && rule.retry.counts(jobs[0].Status) && o.CreatedAt.After(forgiven) {
+				forgiven = o.CreatedAt.UTC()
+			}
 		}
 		if a := rule.after(counted, w.now); k == 0 || a.worse(worst) {
 			worst = a
 		}
 	}
+	worst.forgiven = forgiven
 	return worst
 }
 
