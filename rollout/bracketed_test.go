@@ -229,6 +229,36 @@ func TestNoAttemptInsideBracket(t *testing.T) {
 	}
 }
 
+// TestOutdatedAndNotDeployable: a target is outdated, and the version that it runs may not be deployed any more. A bracket locks only what may be deployed, so it
+// has nothing for the target; outside of brackets what a target runs has passed its gates once and for all.
+func TestOutdatedAndNotDeployable(t *testing.T) {
+	const inside = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
+	const selector = `{"id":"s","versionSelector":{"selector":"version.tag != 'v2'"}}`
+	for _, row := range []struct {
+		why, rules string
+		status     rollout.VersionStatus
+		starts     int
+	}{
+		{"in a bracket, deployable", inside, rollout.VersionReady, 1},
+		{"in a bracket, paused", inside, rollout.VersionPaused, 0},
+		{"in a bracket, refused by a version selector", inside + "," + selector, rollout.VersionReady, 0},
+		{"outside, paused", `{"retry":{"maxRetries":0}}`, rollout.VersionPaused, 1},
+		{"outside, refused by a version selector", selector, rollout.VersionReady, 1},
+	} {
+		s := fleet(1, "v2", map[string][]string{"api": {"v1", "v2"}})
+		for k := range s.Versions {
+			if s.Versions[k].ID == "v2" {
+				s.Versions[k].Status = row.status
+			}
+		}
+		s.Targets[0].OutdatedAt = t0
+		plan := mustPlan(t, compile(t, policy(row.rules)), s, minute(1))
+		if len(plan.Start) != row.starts || plan.Waiting.Len() != 0 || plan.Keep.Current != 1-row.starts {
+			t.Errorf("%s: starts %q, waits %q, keeps %+v", row.why, started(plan), blockers(plan), plan.Keep)
+		}
+	}
+}
+
 // TestApprovedThereLater: a policy asks for more on some resources of a bracket, so a group can lock a version that these may have only later. If their
 // execution did without it, another group makes up for it, there and nowhere else; otherwise they would wait for the next release.
 func TestApprovedThereLater(t *testing.T) {

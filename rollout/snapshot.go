@@ -135,7 +135,8 @@ type Target struct {
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
 	// OutdatedAt is the instant since which the target needs a new run of the version it has, for example because its variables changed.
-	// Zero: it does not.
+	// Zero: it does not. A bracket runs it again only while its version may be deployed: one that was paused since, or succeeded elsewhere too long ago, is
+	// left as it is until the next group; outside of brackets nobody asks.
 	OutdatedAt time.Time `json:"outdatedAt,omitzero"`
 
 	// Priority moves a target forward among those present at the start of a rollout; higher goes first. A bracket takes the highest of a resource.
