@@ -17,6 +17,9 @@ type client struct {
 func (c *client) save(key, value string, revision int64) int64 {
 	c.Helper()
 	next, err := c.store.Save(context.Background(), key, []byte(value), revision)
+	if revision == 0 && errors.Is(err, bracket.ErrConflict) {
+		c.Fatalf("Save(%.40q, revision 0): %v: there is no such key, so another one is taken for it", key, err)
+	}
 	if err != nil {
 		c.Fatalf("Save(%.40q, revision %d): %v", key, revision, err)
 	}

@@ -74,6 +74,7 @@ var racing = []promise{
 		const writers, successes, attempts = 6, 12, 400
 		var mu sync.Mutex
 		greatest, total := int64(0), 0
+		fell, from, to := 0, int64(0), int64(0) // how often, and the first time
 		var group sync.WaitGroup
 		for range writers {
 			group.Go(func() {
@@ -89,7 +90,10 @@ var racing = []promise{
 					own++
 					mu.Lock()
 					if revision <= greatest {
-						c.Errorf("the key has revision %d after it had %d", revision, greatest)
+						if fell == 0 {
+							from, to = greatest, revision
+						}
+						fell++
 					}
 					greatest = max(greatest, revision)
 					total++
@@ -102,6 +106,9 @@ var racing = []promise{
 			})
 		}
 		group.Wait()
+		if fell > 0 {
+			c.Errorf("the key was created with revision %d after it had had %d, and %d times of %d not with a greater one", to, from, fell, total)
+		}
 		if total == 0 {
 			c.Errorf("nobody ever created the key")
 		}

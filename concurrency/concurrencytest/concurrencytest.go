@@ -19,7 +19,7 @@ import (
 
 // Backend is the counter under test together with the two ways to fill what it counts. SetPool replaces the members of a pool; PutJob
 // creates or replaces the job with an ID. What they return from is visible to Active at once. All
-// of it is safe for concurrent use. [concurrency.MemoryJobs] is one.
+// of it is safe for concurrent use. Names and ids are any UTF-8 text of up to 1024 bytes; a group may be empty. [concurrency.MemoryJobs] is one.
 //
 // Where a job stays on its resource and in its group for ever, or where the end of a job is final, PutJob refuses what would change that with
 // [errors.ErrUnsupported], and changes nothing. It never refuses a new job, nor the next status of one that has not ended.
@@ -251,7 +251,7 @@ func checkNames(ctx context.Context, b Backend) error {
 	var holders []concurrency.Holder
 	for _, name := range names {
 		if err := b.PutJob(ctx, concurrency.Job{ID: name, Resource: name, Group: name, Status: "inProgress"}); err != nil {
-			return err
+			return fmt.Errorf("PutJob with the name %.40q of %d bytes: %w", name, len(name), err)
 		}
 		holders = append(holders, concurrency.Holder{Resource: name, Group: name})
 	}
@@ -370,36 +370,66 @@ func fill(ctx context.Context, b Backend, n int) ([]concurrency.Holder, error) {
 
 var errNotBreakable = errors.New("the backend is not Breakable: nothing is checked of what it reads in part")
 
-// checkBroken cuts Active off after each of its steps in turn, until it needs no more of them.
+// checkBroken cuts Active off after each of its first steps in turn, then after ever more of them until it needs no more, and then around the last one: a counter
+// may take one step for all, or several for each job.
 func checkBroken(ctx context.Context, b Backend) error {
 	broken, ok := b.(Breakable)
 	if !ok {
 		return errNotBreakable
 	}
-	const most = 1000
+	const each, most = 100, 1 << 20
 	holders, err := fill(ctx, b, 1200) // more than most have on one page
 	if err != nil {
 		return err
 	}
-	for pass := range most {
-		mend := broken.Break(pass)
-		got, err := b.Active(ctx, "p")
-		mend()
-		switch {
-		case err == nil && pass == 0:
-			return errors.New("nothing was let through, and still there is an answer: it is not of what is there now")
-		case err == nil && !slices.Equal(got, holders):
-			return fmt.Errorf("cut off after %d steps Active = %d of %d holders, without an error", pass, len(got), len(holders))
-		case err == nil:
-			return nil
-		case len(got) > 0:
-			return fmt.Errorf("cut off after %d steps Active = %d holders, with the error %w", pass, len(got), err)
+	cut, enough := -1, 0 // the greatest number of steps after which it was cut off, and the least with which there is an answer
+	for pass := 0; enough == 0; pass += 1 + pass/each*each/2 {
+		if pass > most {
+			return fmt.Errorf("with %d steps let through there is still no answer: Break must let so many steps of the next Active pass", cut)
 		}
-		if err := expect(ctx, b, "p", holders...); err != nil {
-			return fmt.Errorf("mended, after it was cut off: %w", err)
+		switch answered, err := cutOff(ctx, broken, pass, holders); {
+		case err != nil:
+			return err
+		case !answered:
+			cut = pass
+		case pass == 0:
+			return errors.New("nothing was let through, and still there is an answer: it is not of what is there now")
+		default:
+			enough = pass
 		}
 	}
-	return fmt.Errorf("with %d steps let through there is still no answer", most)
+	for cut+1 < enough {
+		pass := (cut + enough) / 2
+		answered, err := cutOff(ctx, broken, pass, holders)
+		if err != nil {
+			return err
+		}
+		if answered {
+			enough = pass
+		} else {
+			cut = pass
+		}
+	}
+	return nil
+}
+
+// cutOff asks once with so many steps let through, and again when all are.
+func cutOff(ctx context.Context, b Breakable, pass int, holders []concurrency.Holder) (answered bool, err error) {
+	mend := b.Break(pass)
+	got, failed := b.Active(ctx, "p")
+	mend()
+	switch {
+	case failed == nil && pass > 0 && !slices.Equal(got, holders):
+		return false, fmt.Errorf("cut off after %d steps Active = %d of %d holders, without an error", pass, len(got), len(holders))
+	case failed == nil:
+		return true, nil
+	case len(got) > 0:
+		return false, fmt.Errorf("cut off after %d steps Active = %d holders, with the error %w", pass, len(got), failed)
+	}
+	if err := expect(ctx, b, "p", holders...); err != nil {
+		return false, fmt.Errorf("mended, after it was cut off: %w", err)
+	}
+	return false, nil
 }
 
 // history compares the backend with the in-memory reference after random changes.

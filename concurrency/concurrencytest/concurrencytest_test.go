@@ -28,7 +28,11 @@ func TestFinalJobs(t *testing.T) {
 
 // TestBreakable: a backend that can be cut off, and says so.
 func TestBreakable(t *testing.T) {
-	concurrencytest.Run(t, func(*testing.T) concurrencytest.Backend { return &paged{} })
+	for name, page := range map[string]int{"pages": 500, "a request for each job": 1} {
+		t.Run(name, func(t *testing.T) {
+			concurrencytest.Run(t, func(*testing.T) concurrencytest.Backend { return &paged{page: page} })
+		})
+	}
 }
 
 func TestMemoryJobsRefuses(t *testing.T) {
@@ -131,16 +135,17 @@ func TestKitFindsFaults(t *testing.T) {
 		"one step":           func() concurrencytest.Backend { return &careless{steps: true} },
 		"latest status":      func() concurrencytest.Backend { return &careless{once: map[string]bool{}} },
 		"nobody's job":       func() concurrencytest.Backend { return &careless{planned: true} },
-		"cut off":            func() concurrencytest.Backend { return &paged{half: true} },
+		"cut off":            func() concurrencytest.Backend { return &paged{page: 500, half: true} },
 	} {
 		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Contains(failed, want) {
 			t.Errorf("%q was not found: %v", want, failed)
 		}
 	}
 	for name, backend := range map[string]func() concurrencytest.Backend{
-		"cut off, it answers from before":    func() concurrencytest.Backend { return &paged{kept: true} },
-		"cut off, it answers with the error": func() concurrencytest.Backend { return &paged{both: true} },
-		"it never recovers":                  func() concurrencytest.Backend { return &paged{forever: true} },
+		"cut off, it answers from before":                                func() concurrencytest.Backend { return &paged{page: 500, kept: true} },
+		"cut off, it answers with the error":                             func() concurrencytest.Backend { return &paged{page: 500, both: true} },
+		"a request for each job, and it passes over the last that fails": func() concurrencytest.Backend { return &paged{page: 1, passed: 1100} },
+		"it never recovers":                                              func() concurrencytest.Backend { return &paged{page: 500, forever: true} },
 	} {
 		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Equal(failed, []string{"cut off"}) {
 			t.Errorf("%s: %v fail, want the one case", name, failed)
@@ -174,8 +179,10 @@ func (f *final) PutJob(ctx context.Context, job concurrency.Job) error {
 // paged is the reference as if it were read a page at a time.
 type paged struct {
 	concurrency.MemoryJobs
+	page    int
 	cut     bool
 	pass    int
+	passed  int // after so many steps what was read is the answer
 	mu      sync.Mutex
 	last    []concurrency.Holder
 	half    bool // what was read is the answer
@@ -190,7 +197,7 @@ func (p *paged) Break(pass int) (mend func()) {
 }
 
 func (p *paged) Active(ctx context.Context, pool string) ([]concurrency.Holder, error) {
-	const page = 500
+	page := p.page
 	holders, err := p.MemoryJobs.Active(ctx, pool)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +207,7 @@ func (p *paged) Active(ctx context.Context, pool string) ([]concurrency.Holder, 
 	}
 	broken := errors.New("cut off")
 	switch read := holders[:p.pass*page]; {
-	case p.half && p.pass > 0:
+	case p.half && p.pass > 0, p.passed > 0 && p.pass > p.passed:
 		return read, nil
 	case p.both:
 		return read, broken
