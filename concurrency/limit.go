@@ -186,6 +186,9 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	if len(text) > 0 && text[0] == '"' {
 		var s string
 		if err := json.Unmarshal(data, &s); err != nil || !strings.HasSuffix(s, "%") {
+			if count, err := ParseLimit(s); err == nil {
+				return &FieldError{Code: CodeType, Value: text, Hint: "must not be in quotes, which are for percentages: write " + count.String()}
+			}
 			return &FieldError{Code: CodeType, Value: text, Hint: hintLimit}
 		}
 		text = s

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"strings"
 	"testing"
 )
 
@@ -152,6 +153,9 @@ func TestLimitJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(c.json), &l); !isLimitError(err) || l != Count(7) {
 			t.Errorf("%s = %v, %v, want a FieldError and the old value: %s", c.json, l, err, c.why)
 		}
+	}
+	if err := new(Limit).UnmarshalJSON([]byte(`"5"`)); !strings.HasSuffix(err.Error(), "write 5") {
+		t.Errorf("a count in quotes: %v", err) // YAML and Kubernetes take both
 	}
 	for _, raw := range []string{"", "20%", `"20%`, `5"`} { // what only a direct caller can pass
 		l := Count(7)

@@ -123,7 +123,7 @@ func ExampleSchema_Only() {
 	}
 	_, err = env.Compile("resource.kind == 'Node' && deployment.name == 'kubelet'")
 	fmt.Println(err)
-	// Output: selector: 1:28: deployment.name is not declared
+	// Output: selector: 1:28: deployment.name is not declared (names begin with resource)
 }
 
 // Label selectors over plain maps, as Kubernetes writes them.

@@ -1,6 +1,8 @@
 package selector
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -167,12 +169,17 @@ func place(text string, offset int) (line, col int) {
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }
 
-// nearest returns the known name that a mistyped one probably stands for: the one with the fewest edits, at most a third of its length;
-// the first in order if there are several.
+// nearest returns the known name that a mistyped one probably stands for: the one with the fewest edits, at most a third of its length, or of the length of its last
+// part if the others are right; the first in order if there are several.
 func nearest(name string, known []string) string {
 	best, edits := "", len(name)/3+1
+	dot := strings.LastIndexByte(name, '.') + 1
 	for _, k := range known {
-		if d := strictjson.Distance(strings.ToLower(name), strings.ToLower(k)); d < edits {
+		most := edits
+		if strings.HasPrefix(k, name[:dot]) {
+			most = min(most, (len(name)-dot)/3+1)
+		}
+		if d := strictjson.Distance(strings.ToLower(name), strings.ToLower(k)); d < most {
 			best, edits = k, d
 		}
 	}
@@ -252,9 +259,15 @@ func (l *layout) undeclared(path []string) string {
 	if below := l.below(full); len(below) > 0 {
 		return oneOf(below)
 	}
+	if name := l.keyed(path); name != "" {
+		return fmt.Sprintf("the keys are in %s: write %s['key']", name, name)
+	}
 	// The variable may be mistyped, or cut short, in front of keys that are nobody's business here.
 	for i := range path {
 		name := strings.Join(path[:len(path)-i], ".")
+		if len(l.below(name)) > 0 {
+			break // that much is right
+		}
 		if near := l.nearest(name); near != "" {
 			return oneOf([]string{near})
 		}
@@ -263,13 +276,52 @@ func (l *layout) undeclared(path []string) string {
 		}
 	}
 	if len(path) > 1 {
-		return ""
+		return l.offer(path[0])
 	}
 	switch lower := strings.ToLower(full); lower {
 	case "true", "false", "null":
 		return "write " + lower + " for " + full
 	}
 	return "if a text is meant, write '" + cut(full) + "'"
+}
+
+// keyed is the map in which somebody looks for what Kubernetes calls labels and annotations; empty if there is none.
+func (l *layout) keyed(path []string) string {
+	for i := 1; i < len(path); i++ {
+		if path[i] != "labels" && path[i] != "annotations" {
+			continue
+		}
+		prefix := strings.Join(path[:i], ".") + "."
+		for _, v := range l.variables {
+			if v.Type == StringMap && strings.HasPrefix(v.Name, prefix) {
+				return v.Name
+			}
+		}
+	}
+	return ""
+}
+
+// offer says what there is instead of a name that looks like nothing: what lies beside it, or else what the names begin with. Of many nothing is said.
+func (l *layout) offer(first string) string {
+	var names []string
+	for _, v := range l.variables {
+		if rest, own := strings.CutPrefix(v.Name, first+"."); own {
+			names = append(names, rest)
+		}
+	}
+	text := first + " has "
+	if len(names) == 0 {
+		for _, v := range l.variables {
+			root, _, _ := strings.Cut(v.Name, ".")
+			names = append(names, root)
+		}
+		text = "names begin with "
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) > 10 {
+		return ""
+	}
+	return text + strings.Join(names, ", ")
 }
 
 func oneOf(names []string) string {
