@@ -1,7 +1,7 @@
 // Package rollout puts policies over a fleet and decides, in one plan, which release targets may start which version now, which must wait, until
 // when, and why. [Load] reads policies, checks and compiles them once, and [PolicySet.Plan] plans on a [Snapshot] of the
 // fleet, as often as something happens; [Plan.Commit] says what state follows. For a host that wants the state loaded and saved, [Planner.Plan]
-// does all of that in one call.
+// does all of that in one call, and [Planner.Look] all but the saving.
 //
 //	set, err := rollout.Load(file, env, rollout.WithZones(time.LoadLocation)) // env: a *selector.Env of selector.DefaultSchema
 //	plan, err := set.Plan(snapshot, now)

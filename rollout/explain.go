@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 )
 
 // Explanation is the whole answer to "why does this target get what it gets": every version it could have, newest first, and what every rule
@@ -22,6 +23,7 @@ type Explanation struct {
 	Bracket  string               `json:"bracket,omitempty"`  // id of the bracket rule of which the target is a member
 	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version
 	Versions []VersionExplanation `json:"versions,omitempty"` // newest first, down to the one that the target keeps, and any older one that it goes back to
+	Pools    []Pool               `json:"pools,omitempty"`    // those that its blockers name, by key, with whoever starts in the plan among the holders
 }
 
 // Prospect is what becomes of a version on a target.
@@ -57,7 +59,7 @@ type RuleVerdict struct {
 var ErrUnknownTarget = errors.New("rollout: the snapshot does not hold this release target")
 
 // Explain says what every rule says about every version that the target could have. It agrees with the plan: who starts or waits in it does so
-// here, for the same reasons. The cost depends on the versions and rules of the one target, not on the fleet.
+// here, for the same reasons. The cost depends on the versions and rules of the one target, and if it waits for a slot on who has them, not on the fleet.
 //
 // The plan must be the one that [PolicySet.Plan] returned, for a decoded copy is [ErrDecodedPlan], and the snapshot that it was made from must not have been
 // modified. A target that is not there is [ErrUnknownTarget]. Explanations of one plan are asked for one after the other, not concurrently.
@@ -130,6 +132,7 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	if b != nil {
 		e.Versions = append(e.Versions, w.unversioned(p, b, i)...)
 	}
+	e.Pools = p.poolsOf(e.Versions)
 	return e, nil
 }
 
@@ -331,7 +334,71 @@ func (e Explanation) String() string {
 	for _, v := range e.Versions {
 		v.draw(&b)
 	}
+	for k := range e.Pools {
+		line("pool", e.Pools[k].describe())
+	}
 	return b.String()
+}
+
+// describe says how full the pool is, and who is in it.
+func (p *Pool) describe() string {
+	names := p.resources()
+	text := fmt.Sprintf("%s: %d of %d active", poolName(p.Key), p.Active, p.Max)
+	if len(names) == 0 {
+		return text
+	}
+	const most = 10
+	more := ""
+	if len(names) > most {
+		more = fmt.Sprintf(" and %d more", len(names)-most)
+		names = names[:most]
+	}
+	return text + ": " + strings.Join(names, ", ") + more
+}
+
+// resources are who holds a slot of the pool, or is down.
+func (p *Pool) resources() []string {
+	names := slices.Clone(p.Unavailable)
+	for _, h := range p.Holders {
+		names = append(names, h.Resource)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// poolsOf are the pools that the verdicts wait for. Who starts in the plan is no holder yet, and counts.
+func (p *Plan) poolsOf(versions []VersionExplanation) (pools []Pool) {
+	for k := range versions {
+		for _, r := range versions[k].Blockers() {
+			for _, on := range r.On {
+				i, known := slices.BinarySearchFunc(p.Pools, on.Pool, func(own Pool, key string) int { return strings.Compare(own.Key, key) })
+				if on.Pool == "" || !known || slices.ContainsFunc(pools, func(own Pool) bool { return own.Key == on.Pool }) {
+					continue
+				}
+				pools = append(pools, p.withStarts(p.Pools[i]))
+			}
+		}
+	}
+	slices.SortFunc(pools, func(a, b Pool) int { return strings.Compare(a.Key, b.Key) })
+	return pools
+}
+
+func (p *Plan) withStarts(pool Pool) Pool {
+	if pool.Active <= len(pool.resources()) {
+		return pool
+	}
+	pool.Holders = slices.Clone(pool.Holders)
+	for k := range p.Start {
+		s := &p.Start[k]
+		if slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.Pool == pool.Key }) {
+			pool.Holders = append(pool.Holders, concurrency.Holder{Resource: s.Resource, Group: s.Group})
+		}
+	}
+	slices.SortFunc(pool.Holders, func(a, b concurrency.Holder) int {
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
+	})
+	pool.Holders = slices.Compact(pool.Holders)
+	return pool
 }
 
 func (v *VersionExplanation) draw(b *strings.Builder) {

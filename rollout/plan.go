@@ -62,7 +62,7 @@ type Start struct {
 	Version string `json:"version"`
 	// Run is the identity of the job: create the job only if there is none with this id. (A host with several planners checks more, see [Start].) It is
 	// made of ids, joined by slashes; a slash or % inside an id is written %2F or %25. Where the names of jobs are restricted in length or characters,
-	// use a hash of it.
+	// use a hash of it as the name, and keep the id itself beside the job: [Job.Run] must be what this is.
 	Run     string  `json:"run"`
 	Purpose Purpose `json:"purpose"`
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
@@ -39,8 +40,8 @@ const attemptsPerPlan = 3
 // the store or the counter is returned at once. With an error there is no plan and nothing may be dispatched; what was saved by then is
 // found again by the next plan, which offers the same runs, but does not tell its [Plan.Events] again: they are lost, as by a crash.
 func (p *Planner) Plan(ctx context.Context, snapshot Snapshot) (Plan, error) {
-	if p.Policies == nil || p.Store == nil || p.Clock == nil {
-		return Plan{}, errors.New("rollout: a Planner must have Policies, a Store and a Clock")
+	if err := p.validate(); err != nil {
+		return Plan{}, err
 	}
 	var conflict error
 	var told []Event
@@ -54,27 +55,51 @@ func (p *Planner) Plan(ctx context.Context, snapshot Snapshot) (Plan, error) {
 	return Plan{}, fmt.Errorf("rollout: gave up after %d attempts: %w", attemptsPerPlan, conflict)
 }
 
-// attempt is one round. told are the events of what the rounds before it have saved: it finds them done, and passes them on.
-func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event) (Plan, error) {
-	now := p.Clock.Now()
-	stored, err := p.load(ctx)
-	if err != nil {
-		return Plan{}, fmt.Errorf("rollout: load state: %w", err)
+// Look reads the stored state and plans on it as [Planner.Plan] does, and commits and saves nothing: it says what the next plan would be. It is for whoever
+// asks and must not start anything, such as a command that prints [Plan.Explain] beside the controller that is at work. Nothing of its Start may be
+// dispatched. The Recorder is not told.
+func (p *Planner) Look(ctx context.Context, snapshot Snapshot) (Plan, error) {
+	if err := p.validate(); err != nil {
+		return Plan{}, err
 	}
-	snapshot.State, snapshot.Active = stored.state, nil
+	plan, _, _, err := p.look(ctx, snapshot, p.Clock.Now())
+	return plan, err
+}
+
+func (p *Planner) validate() error {
+	if p.Policies == nil || p.Store == nil || p.Clock == nil {
+		return errors.New("rollout: a Planner must have Policies, a Store and a Clock")
+	}
+	return nil
+}
+
+// look returns the plan with what it was made from: what was stored, and the snapshot with that.
+func (p *Planner) look(ctx context.Context, snapshot Snapshot, now time.Time) (Plan, stored, Snapshot, error) {
+	old, err := p.load(ctx)
+	if err != nil {
+		return Plan{}, stored{}, Snapshot{}, fmt.Errorf("rollout: load state: %w", err)
+	}
+	snapshot.State, snapshot.Active = old.state, nil
 	if p.JobCounter != nil {
 		if snapshot.Active, err = p.count(ctx, snapshot.Resources); err != nil {
-			return Plan{}, err
+			return Plan{}, stored{}, Snapshot{}, err
 		}
 	}
 	plan, err := p.Policies.Plan(snapshot, now)
+	return plan, old, snapshot, err
+}
+
+// attempt is one round. told are the events of what the rounds before it have saved: it finds them done, and passes them on.
+func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event) (Plan, error) {
+	now := p.Clock.Now()
+	plan, old, snapshot, err := p.look(ctx, snapshot, now)
 	if err != nil {
 		return Plan{}, err
 	}
 	if plan.State, err = plan.Commit(plan.Start, now); err != nil {
 		return Plan{}, err
 	}
-	saved, err := p.save(ctx, stored, plan.State)
+	saved, err := p.save(ctx, old, plan.State)
 	if err != nil {
 		*told = passOn(*told, saved.of(plan.Events))
 		return Plan{}, fmt.Errorf("rollout: save state: %w", err)

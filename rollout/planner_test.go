@@ -651,3 +651,39 @@ func TestNoPolicies(t *testing.T) {
 		t.Error("a lease was given back to no store")
 	}
 }
+
+// TestPlannerLooks: who only asks changes nothing, is told what the next plan would be, of the state as it is stored, and of the host's own jobs. What the planner
+// at work starts afterwards is the same.
+func TestPlannerLooks(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2}}`))
+	s := fleet(3, "v1", map[string][]string{"web": {"v1", "v2"}})
+	var store bracket.MemoryStore
+	var jobs concurrency.MemoryJobs
+	if err := errors.Join(jobs.SetPool(t.Context(), "P", []string{"r3"}), jobs.PutJob(t.Context(), concurrency.Job{ID: "1", Resource: "r3", Group: "by hand", Status: "inProgress"})); err != nil {
+		t.Fatal(err)
+	}
+	recorded := 0
+	planner := rollout.Planner{Policies: set, Store: &store, Clock: clock.NewFake(minute(1)), JobCounter: &jobs, Recorder: func(rollout.Recording) { recorded++ }}
+	looked, err := planner.Look(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := store.List(t.Context(), ""); err != nil || len(entries) != 0 || recorded != 0 {
+		t.Errorf("it saved %v, %v and recorded %d", entries, err, recorded)
+	}
+	plan, err := planner.Plan(t.Context(), s)
+	if err != nil || !slices.Equal(started(looked), started(plan)) || len(plan.Start) == 0 {
+		t.Errorf("looked %q, started %q, %v", started(looked), started(plan), err)
+	}
+	explanation, err := looked.Explain(rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "web"})
+	if err != nil || !strings.Contains(explanation.String(), "pool      P: 2 of 2 active: r1, r3\n") { // r1 starts in this plan
+		t.Errorf("%v\n%v", explanation, err)
+	}
+	if after, err := planner.Look(t.Context(), s); err != nil || !slices.Equal(slices.Sorted(slices.Values(started(after))), slices.Sorted(slices.Values(started(plan)))) || len(after.State.Pools) == 0 {
+		t.Errorf("nothing was dispatched, so it is offered again: %q, %v", started(after), err)
+	}
+	if _, err := new(rollout.Planner).Look(t.Context(), s); err == nil {
+		t.Error("a planner without parts looks")
+	}
+}

@@ -120,7 +120,8 @@ type Target struct {
 	TargetID
 
 	// Current is the version last deployed successfully. Empty means: see Jobs, the newest successful one of them names it. A host that
-	// prunes its jobs sets it. It says that a version succeeded and not when: environmentProgression, whose soak and whose curves count from that
+	// prunes its jobs sets it, and one whose inventory says what ran before the first job; it is believed whatever the jobs say, so it must not stay behind
+	// when one of them succeeds: the target would still wait for what it runs by now. It says that a version succeeded and not when: environmentProgression, whose soak and whose curves count from that
 	// instant, and versionCooldown ask Jobs alone; see [Rollback] for the way back.
 	Current string `json:"current,omitempty"`
 
@@ -146,7 +147,8 @@ type Target struct {
 
 // Job is one execution on a release target.
 type Job struct {
-	// Run is the run id that [Start] carried. Dispatch is create-if-absent by this id: that is what makes a repeated start harmless.
+	// Run is the run id that [Start] carried, as it was, and empty for a job that no plan started. Dispatch is create-if-absent by this id: that is what makes a
+	// repeated start harmless. A job of a bracket with another id is none of the execution's: that waits for its run, and offers it again and again.
 	Run string `json:"run,omitempty"`
 
 	Version string    `json:"version"`
