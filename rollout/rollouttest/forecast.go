@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -34,10 +35,12 @@ func Forecast(ctx context.Context, world World, samples map[string][]Outcome, tr
 	if job == nil {
 		job = defaultJob
 	}
+	unsampled := map[string]bool{}
 	for i := range trials {
 		world.Job = func(start rollout.Start, attempt int) Outcome {
 			drawn := samples[start.Deployment]
 			if len(drawn) == 0 {
+				unsampled[start.Deployment] = true
 				return job(start, attempt)
 			}
 			return drawn[draw(seed, uint64(i), start.Run, len(drawn))]
@@ -53,6 +56,7 @@ func Forecast(ctx context.Context, world World, samples map[string][]Outcome, tr
 		p.Trials[i] = Trial{Done: timeline.Done, Finish: timeline.Finish, InFlight: timeline.InFlight, Pools: timeline.Pools, Drains: timeline.Drains}
 		world.Trust, world.Pure = true, true
 	}
+	p.Unsampled = slices.Sorted(maps.Keys(unsampled))
 	return p, nil
 }
 
@@ -67,6 +71,10 @@ func draw(seed, trial uint64, run string, n int) int {
 type Prediction struct {
 	Start  time.Time `json:"start"`
 	Trials []Trial   `json:"trials"`
+
+	// Unsampled are the deployments that ran without samples, ascending: their jobs took what World.Job says. One that was meant to have samples is probably misspelt
+	// among them.
+	Unsampled []string `json:"unsampled,omitempty"`
 }
 
 // Trial is one run of the world.
@@ -148,5 +156,8 @@ func (p Prediction) String() string {
 		}
 	}
 	fmt.Fprintf(&b, "never done: %.0f %%\n", 100*p.Halted())
+	if len(p.Unsampled) > 0 {
+		fmt.Fprintf(&b, "no samples of %s\n", strings.Join(p.Unsampled, ", "))
+	}
 	return b.String()
 }

@@ -161,6 +161,9 @@ func (w World) begin() (*running, error) {
 		}
 	}
 	w.Start = w.Start.UTC()
+	if !w.End.IsZero() && w.End.Before(w.Start) {
+		return nil, fmt.Errorf("World.End, %s, lies before its start, %s", w.End.UTC().Format(time.RFC3339), w.Start.Format(time.RFC3339))
+	}
 	r := &running{World: w, clock: clock.NewFake(w.Start), dispatched: map[string]rollout.Start{}}
 	if err := r.schedule(); err != nil {
 		return nil, err

@@ -403,6 +403,9 @@ func TestForecast(t *testing.T) {
 	if !ok || earliest.Before(at(2, 10, 20)) || earliest.After(median) || !median.Before(latest) || first.DoneBy(latest) != 1 || first.DoneBy(earliest.Add(-1)) != 0 {
 		t.Errorf("earliest %v, median %v, latest %v", earliest, median, latest)
 	}
+	if len(first.Unsampled) != 4 || slices.Contains(first.Unsampled, drain) || !strings.Contains(first.String(), "no samples of "+strings.Join(first.Unsampled, ", ")) {
+		t.Errorf("four deployments had no samples, a misspelt one would be among them: %q\n%v", first.Unsampled, first)
+	}
 	if first.Peak(1) != 2 || first.Halted() != 0 {
 		t.Errorf("peak %d, halted %v", first.Peak(1), first.Halted())
 	}
@@ -416,6 +419,10 @@ func TestForecast(t *testing.T) {
 	}
 	if _, err := rollouttest.Forecast(t.Context(), w, samples, 0, 3); err == nil {
 		t.Error("no trials, no error")
+	}
+	w.End = at(1, 0, 0)
+	if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "World.End, ") {
+		t.Errorf("a world that ends before it starts: %v", err)
 	}
 }
 
