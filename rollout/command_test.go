@@ -57,6 +57,21 @@ func TestCommandWithoutEffect(t *testing.T) {
 	}
 }
 
+// TestDiagnosticTellsItself: on one line, with what there is of rule, place and number.
+func TestDiagnosticTellsItself(t *testing.T) {
+	t.Parallel()
+	for want, d := range map[string]rollout.Diagnostic{
+		"missing_key [P]: resource.metadata['zone'] (3 times, such as r1)": {Code: rollout.DiagnosticMissingKey, Rule: "P", Detail: "resource.metadata['zone']", Count: 3, Example: rollout.TargetID{Resource: "r1"}},
+		"missing_key: k (3 times)":                          {Code: rollout.DiagnosticMissingKey, Detail: "k", Count: 3},
+		"override_without_effect [freeze]: o-1 (r1 / prod)": {Code: rollout.DiagnosticOverrideWithoutEffect, Rule: "freeze", Detail: "o-1", Count: 1, Example: rollout.TargetID{Resource: "r1", Environment: "prod"}},
+		"version_cycle: a@1 needs b@1":                      {Code: rollout.DiagnosticVersionCycle, Detail: "a@1 needs b@1", Count: 1},
+	} {
+		if got := d.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestCommandsAreValidated: a command that nobody can make sense of is a fault of the snapshot, also where no policy has a bracket that would look at it, and all
 // are told with their places in the host's list.
 func TestCommandsAreValidated(t *testing.T) {

@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -241,6 +242,25 @@ type Diagnostic struct {
 	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, the id of the override or command
 	Count   int            `json:"count"`            // how many targets, resources or jobs
 	Example TargetID       `json:"example,omitzero"` // the first of them
+}
+
+// String says it on one line.
+func (d Diagnostic) String() string {
+	text := string(d.Code)
+	if d.Rule != "" {
+		text += " [" + d.Rule + "]"
+	}
+	text += ": " + d.Detail
+	where := d.Example.String()
+	switch {
+	case d.Count > 1 && where != "":
+		return fmt.Sprintf("%s (%d times, such as %s)", text, d.Count, where)
+	case d.Count > 1:
+		return fmt.Sprintf("%s (%d times)", text, d.Count)
+	case where != "":
+		return fmt.Sprintf("%s (%s)", text, where)
+	}
+	return text
 }
 
 type diagnosticKey struct {

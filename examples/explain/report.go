@@ -28,11 +28,7 @@ func (a answer) String() string {
 	if len(a.Diagnostics) > 0 && a.Target == nil {
 		b.WriteString("\ndiagnostics of this plan\n")
 		for _, d := range a.Diagnostics {
-			where := ""
-			if d.Rule != "" {
-				where = " [" + d.Rule + "]"
-			}
-			fmt.Fprintf(&b, "  %s%s: %s (%s, such as %s)\n", d.Code, where, d.Detail, count(d.Count, "time"), d.Example)
+			fmt.Fprintf(&b, "  %s\n", d)
 		}
 	}
 	b.WriteString("\n" + a.heading() + "\n")
