@@ -1,8 +1,9 @@
 // Package testseed lets property tests draw the same values in every run, so that a commit passes or fails and does not do now the one and now
 // the other; rare outcomes that a test insists on are reached or not, once and for all.
 //
-// To search further, give a seed or take a random one: RAPID_SEED=7 go test ./..., or -rapid.seed=0 for one package. More checks
-// help as well: RAPID_CHECKS=5000.
+// To search further, give a seed or take a random one: RAPID_SEED=7 go test -count=1 ./..., or -rapid.seed=0 for one package. More checks
+// help as well: RAPID_CHECKS=5000. Without -count=1 the result may be that of another seed, out of the cache: rapid reads the environment before go test
+// watches what is read.
 package testseed
 
 import (
