@@ -88,12 +88,16 @@ type written []write
 
 // of are those events of a plan that the state tells of from now on, so that nobody who reads it tells them again.
 func (w written) of(events []Event) (list []Event) {
+	keys := make(map[string]bool, len(w))
+	for _, one := range w {
+		keys[one.key] = true
+	}
 	for _, e := range events {
 		key := bracket.GroupKey(e.Rule, e.Environment)
 		if e.Resource != "" {
 			key = bracket.ExecutionKey(e.Rule, e.Resource)
 		}
-		if slices.ContainsFunc(w, func(w write) bool { return w.key == key }) {
+		if keys[key] {
 			list = append(list, e)
 		}
 	}
@@ -105,7 +109,11 @@ func passOn(before, events []Event) []Event {
 	if len(before) == 0 {
 		return events
 	}
-	return append(slices.DeleteFunc(before, func(e Event) bool { return slices.Contains(events, e) }), events...)
+	again := make(map[Event]bool, len(events))
+	for _, e := range events {
+		again[e] = true
+	}
+	return append(slices.DeleteFunc(before, func(e Event) bool { return again[e] }), events...)
 }
 
 // writes lists what has to be written for the next state, in an order in which it may be interrupted after any write: groups, rollouts, executions that
