@@ -184,6 +184,9 @@ func (s *step) deriveOpen(w *work) {
 			s.wake(until)
 			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict, Until: until, On: on})
 			continue
+		case ReasonHookWithoutVersion:
+			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict, On: s.on(w.onOperator(resource))})
+			continue
 		}
 		wait := Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict}
 		if m.RetryAt.After(v.now) {
@@ -215,6 +218,11 @@ func (w *work) observed(resource string, m *ExecutionMember) bool {
 	return slices.ContainsFunc(w.facts, func(f RunFact) bool { return f.Run == run })
 }
 
+// onOperator is a command to the execution.
+func (x *Execution) onOperator(resource string) Condition {
+	return Condition{Kind: OnOperator, Group: x.Group, Resource: resource}
+}
+
 func (x *Execution) onMember(i int, resource string) Condition {
 	return Condition{Kind: OnMember, Group: x.Group, Resource: resource, Deployment: x.Members[i].Deployment}
 }
@@ -234,10 +242,12 @@ func (w *work) verdict(k int, h halt, level []int, now time.Time, scratch []int)
 	switch {
 	case h == holding, len(blockers) == 0 && (!free || m.Status == MemberFailed):
 		return ReasonFailedHolding, blockers
-	case len(blockers) == 0 && !m.RetryAt.After(now):
-		return ReasonRun, blockers
+	case len(blockers) > 0 || m.RetryAt.After(now):
+		return ReasonWaitsForMembers, blockers
+	case m.version() == "": // adopted from the run of another member, after the only version of the hook had gone
+		return ReasonHookWithoutVersion, blockers
 	}
-	return ReasonWaitsForMembers, blockers
+	return ReasonRun, blockers
 }
 
 // on returns a list of one condition.

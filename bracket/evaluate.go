@@ -175,6 +175,8 @@ func (q *question) run(w *work, k int) (Verdict, bool) {
 		switch verdict.Reason {
 		case ReasonFailedHolding:
 			verdict.Until, verdict.On = q.haltOf(w, h, q.name, q.now)
+		case ReasonHookWithoutVersion:
+			verdict.On = []Condition{w.onOperator(q.name)}
 		case ReasonWaitsForMembers:
 			verdict.Until = q.after(m.RetryAt)
 			for _, i := range blockers {

@@ -236,7 +236,7 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 // haltOf is what ends the halt of an execution: always an operator. A reaction that runs to its end by itself ends the execution and with that the
 // halt, and under merge a newer group may take the failed members over: one that closes later, or the one that is queued here already, when it is due.
 func (v *view) haltOf(w *work, h halt, resource string, now time.Time) (until time.Time, on []Condition) {
-	command := Condition{Kind: OnOperator, Group: w.Group, Resource: resource}
+	command := w.onOperator(resource)
 	switch {
 	case h == recovering && w.rule.OnMemberFailure != RollbackMember:
 		return until, []Condition{command, {Kind: OnExecutionEnd, Rule: v.id, Resource: resource}}

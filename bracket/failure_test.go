@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -1018,4 +1019,34 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 	late.publish("kubelet", "v3", 61)
 	late.step(121)
 	check("superseded meanwhile", plan, late.state, []Run{plan.Start[0].Run}, at(121), true)
+}
+
+// TestAdoptedHookWithoutVersion: the record of an execution is lost, and when it is opened again, from the run of another member, the only version of a hook has
+// been withdrawn. An execution with such a hook would not begin; this one has begun, so it goes on, and its hook waits for an operator instead of running
+// nothing.
+func TestAdoptedHookWithoutVersion(t *testing.T) {
+	h := newHost(t, "n1")
+	h.publish("kubelet", "v2", 0)
+	h.until(60, "n1", "drain")
+	h.state.Executions = nil
+	h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "uncordon" })
+	h.targets[[2]string{"n1", "uncordon"}].Current = ""
+	h.succeeds("drain", 61)
+	for range 2 {
+		h.finishAll(62)
+	}
+	h.want("")
+	want := Wait{Group: "rule/prod/1", Resource: "n1", Deployment: "uncordon", Reason: ReasonHookWithoutVersion, On: []Condition{{Kind: OnOperator, Group: "rule/prod/1", Resource: "n1"}}}
+	if len(h.plan.Wait) != 1 || !reflect.DeepEqual(h.plan.Wait[0], want) {
+		t.Fatalf("waits: %+v", h.plan.Wait)
+	}
+	if v := h.plan.Evaluate(h.state, "n1", "uncordon", "", h.now); v.Reason != want.Reason || !slices.Equal(v.On, want.On) {
+		t.Errorf("%+v", v)
+	}
+	if _, err := h.plan.Commit(h.state, []Run{{Group: "rule/prod/1", Resource: "n1", Deployment: "uncordon", Generation: 1, Attempt: 1}}, h.now); !errors.Is(err, ErrStale) {
+		t.Errorf("a run of nothing is committed: %v", err)
+	}
+	h.order(Skip, "n1", "uncordon", 70)
+	h.step(70)
+	h.endsAs(StatusCompleted, 63) // as its last run did
 }
