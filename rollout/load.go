@@ -9,7 +9,8 @@ import (
 
 // Load is [ParsePolicies] and [Compile] in one: it reads one policy or a list of policies, and checks and compiles them. The error joins one *[FieldError] per
 // fault, all faults of the document at once: first those of ParsePolicies, then those that Compile finds in what could be read. Of these it leaves out what may
-// only follow from the first, such as that a field is missing of which the value was refused. If the document is not JSON, that is the only fault.
+// only follow from the first, such as that a field is missing of which the value was refused. If the document is not JSON, that is the only fault;
+// YAML is read after a converter such as sigs.k8s.io/yaml has made JSON of it.
 //
 // Paths are those of the document: [0].rules[6].retry in a list, even of one policy, and rules[6].retry in a policy alone.
 func Load(data []byte, compiler Compiler, options ...Option) (*PolicySet, error) {
