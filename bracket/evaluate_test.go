@@ -147,6 +147,13 @@ func TestVerdicts(t *testing.T) {
 			h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{"v2"}
 			h.step(30)
 		}, "kubelet", "v2", ReasonNotLocked, 0, "", "the group collects it for n2"},
+		{"16 older than what the target runs, while a group collects", func(h *host) {
+			prepared(h)
+			h.target("n2", "kubelet", "v1")
+			h.publish("kubelet", "v3", 10)
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v3" // by hand
+			h.step(30)
+		}, "kubelet", "v2", ReasonNotLocked, 0, "", "it is new for n2, and nothing that this target would get"},
 		{"16 below the mark while a group collects", func(h *host) {
 			prepared(h)
 			h.until(60, "n1", "uncordon")

@@ -533,6 +533,17 @@ func TestMerge(t *testing.T) {
 			h.merged(true)
 			h.want("n1/os@v2")
 		}, "the same version again, because the run began before"},
+		{"a target that became outdated as its run began", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			x := h.open("n1")
+			x.Members[x.member("os")].StartedAt = at(100)
+			h.targets[[2]string{"n1", "os"}].OutdatedAt = at(100)
+			h.end("n1", "containerd", RunSucceeded, 159)
+			h.end("n1", "kubelet", RunSucceeded, 159)
+			h.step(160)
+			h.merged(false)
+		}, "the run that began then counts: the newer group has nothing else to give"},
 		{"a pre that an operator skipped", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "drain")

@@ -512,6 +512,28 @@ func TestStuckInOrder(t *testing.T) {
 	}
 }
 
+// TestMax: a pool has no more places than members, however large its limit is, and none without members. The number is what people are told.
+func TestMax(t *testing.T) {
+	for _, row := range []struct {
+		why   string
+		limit Limit
+		total int
+		want  int
+	}{
+		{"a count below the members", Count(2), 3, 2},
+		{"all of them", Count(3), 3, 3},
+		{"a count above them", Count(5), 3, 3},
+		{"more than all of them", Percent(1000), 3, 3},
+		{"a pool without members", Count(5), 0, 0},
+		{"a pool that is paused", Count(0), 3, 0},
+	} {
+		s := newScene(Pool{Key: "nodes", Limit: row.limit, Total: row.total})
+		if got := s.plan(t).Pools[0].Max; got != row.want {
+			t.Errorf("%s: %v of %d is %d, want %d", row.why, row.limit, row.total, got, row.want)
+		}
+	}
+}
+
 func TestSummaries(t *testing.T) {
 	s := newScene(stuck(1, Quarantine)).lease("nodes", "n2", "g", 2*time.Hour).lease("nodes", "n1", "h", 0).lease("nodes", "n1", "g", 3*time.Hour).
 		running("n2", "g").unavailable("nodes", "n9").unavailable("nodes", "n0").unavailable("nodes", "n9").ask("n9", "g", "nodes")
