@@ -447,3 +447,37 @@ func TestForcedExecution(t *testing.T) {
 		}
 	}
 }
+
+// TestNotForcedBesideAForcedStart: two nodes have slots that overrides gave and that nobody used, and the pool has room for the first of them. b begins there without an
+// override, beside a start that has one: its slot is as good as any, and stays so when the others are given back.
+func TestNotForcedBesideAForcedStart(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Resource == "r2" && t.Deployment == "b" })
+	record := concurrency.NewRecord("P")
+	for _, resource := range []string{"r1", "r2"} {
+		record.Leases = append(record.Leases, concurrency.Lease{
+			Pool: "P", Holder: concurrency.Holder{Resource: resource, Group: "target/prod/a"}, Token: record.NextToken, State: concurrency.Active, Since: t0, ProgressAt: t0, Reason: "overridden",
+		})
+		record.NextToken++
+	}
+	s.State.Pools = []concurrency.Record{record}
+	s.Overrides = []rollout.Override{override("P", only("r1"), expires(minute(2)))}
+	plan := mustPlan(t, set, s, minute(1))
+	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2", "r1/b@v3"}) {
+		t.Fatalf("starts %q, waits %q", got, blockers(plan))
+	}
+	var err error
+	if s.State, err = plan.Commit(plan.Start, minute(1)); err != nil { // and stops before it dispatches
+		t.Fatal(err)
+	}
+	lease, _ := s.State.Pools[0].Lease(concurrency.Holder{Resource: "r1", Group: "target/prod/a"})
+	if s.State.Pools[0], err = s.State.Pools[0].Release(lease.Holder, lease.Token); err != nil {
+		t.Fatal(err)
+	}
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Resource == "r1" && t.Deployment == "a" })
+	if plan = mustPlan(t, set, s, minute(3)); !slices.Equal(started(plan), []string{"r1/b@v3"}) {
+		t.Errorf("without an override starts %q, waits %q", started(plan), blockers(plan))
+	}
+}
