@@ -347,6 +347,13 @@ func TestApprovedThereLater(t *testing.T) {
 			{minute: 40, end: "b", want: []string{"r2/a@v2 3"}},
 			{minute: 50},
 		}, 0, ""},
+		{"the group that has locked it waits for the end of one that is open", fmt.Sprintf(members, "") + gold, "", []step{
+			{minute: 0, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
+			{minute: 10, other: "resource.id == 'r2'"},
+			{minute: 20, approve: "a"},
+			{minute: 30, end: "b", want: []string{"r2/a@v2 2", "r2/b@v3 2"}},
+			{minute: 40},
+		}, 0, ""},
 		{"one after the other", fmt.Sprintf(members, "") + gold, "", []step{
 			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
 			{minute: 10, approve: "a", want: []string{"r2/a@v2 1"}},

@@ -191,7 +191,7 @@ func TestCommitIntoAnotherState(t *testing.T) {
 	}
 }
 
-// TestLeasesInUTC: whatever zone the host's clock is in, a lease says in UTC since when it is held.
+// TestLeasesInUTC: whatever zone the host's clock is in, a lease says in UTC since when it is held, and when it was used last.
 func TestLeasesInUTC(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
 	plan := mustPlan(t, compile(t, policy(`{"id":"l","resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, t0)
@@ -201,5 +201,10 @@ func TestLeasesInUTC(t *testing.T) {
 	}
 	if got := state.Pools[0].Leases[0].Since; got != t0 {
 		t.Errorf("since %v", got)
+	}
+	s.State = state
+	add(&s, plan.Start[0], job(plan.Start[0], minute(1).In(time.FixedZone("", 7200)), rollout.JobInProgress))
+	if got := mustPlan(t, compile(t, policy(`{"id":"l","resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, minute(2)).State.Pools[0].Leases[0].ProgressAt; got != minute(1) {
+		t.Errorf("its newest progress is at %v", got)
 	}
 }

@@ -98,8 +98,8 @@ func (w *work) reopen(b *bracketWork) bool {
 	reopened := false
 	for i := range b.lent {
 		r := w.targets[i].resource
-		if rules := w.closing[r]; !open[r] && slices.Contains(rules, b.id) {
-			w.closing[r] = slices.DeleteFunc(rules, func(rule string) bool { return rule == b.id })
+		if !open[r] {
+			w.closing[r] = slices.DeleteFunc(w.closing[r], func(rule string) bool { return rule == b.id })
 			reopened = true
 		}
 	}

@@ -241,10 +241,10 @@ func TestHandedOverByTwo(t *testing.T) {
 	}
 	join := func(policies ...string) string { return "[" + strings.Join(policies, ",") + "]" }
 	for _, order := range [][]string{{"m", "n"}, {"n", "m"}} {
-		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1"}, "x": {"v1"}, "y": {"v1"}})
-		carryOut(t, &s, mustPlan(t, compile(t, join(bracketed("m", "'a', 'x'"), bracketed("n", "'c', 'y'"))), s, t0), t0, rollout.JobFailure)
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1"}, "x": {"v1"}, "y": {"v1"}})
+		carryOut(t, &s, mustPlan(t, compile(t, join(bracketed("m", "'a', 'b', 'x'"), bracketed("n", "'c', 'y'"))), s, t0), t0, rollout.JobFailure)
 		s.Versions = append(s.Versions, rollout.Version{ID: "v2", Tag: "v2", Deployment: "d", Status: rollout.VersionReady, CreatedAt: t0})
-		set := compile(t, join(bracketed("m", "'x'"), bracketed("n", "'y'"), bracketed("z", "'a', 'c', 'd'")))
+		set := compile(t, join(bracketed("m", "'x'"), bracketed("n", "'y'"), bracketed("z", "'a', 'b', 'c', 'd'")))
 		var rules []string // for which d waits
 		plan := mustPlan(t, set, s, t0)
 		wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "d"})
@@ -256,7 +256,7 @@ func TestHandedOverByTwo(t *testing.T) {
 		if !slices.Equal(rules, []string{"Bm", "Bn"}) {
 			t.Errorf("waits for %q", rules)
 		}
-		for k, want := range [][]string{nil, {"r1/a@v2", "r1/c@v2", "r1/d@v2"}} { // an operator ends one after the other
+		for k, want := range [][]string{nil, {"r1/a@v2", "r1/b@v2", "r1/c@v2", "r1/d@v2"}} { // an operator ends one after the other
 			s.Commands = append(s.Commands, bracket.Command{ID: order[k], Kind: bracket.Resolve, Group: "B" + order[k] + "/prod/1", Resource: "r1", At: minute(1 + k)})
 			plan := mustPlan(t, set, s, minute(1+k))
 			if s.State = plan.State; !slices.Equal(started(plan), want) {

@@ -264,7 +264,8 @@ func TestStateLostAfterALaterGroup(t *testing.T) {
 }
 
 // TestRunsOfALostGroup: the state is lost and a job says that it is of the first group. If it may be what the group that closes now has dispatched that goes on under
-// this number; otherwise it was another one, and this takes a number that nobody had. A job by hand of which the id is a number is of no group.
+// this number; otherwise it was another one, and this takes a number that nobody had. Jobs by hand of which
+// the id is a number, or has one that no group could follow, are of no group.
 func TestRunsOfALostGroup(t *testing.T) {
 	t.Parallel()
 	const redeploy = `,"unchangedMemberStrategy":"redeploy_current"`
@@ -293,12 +294,13 @@ func TestRunsOfALostGroup(t *testing.T) {
 		{why: "while the group collects nobody asks", window: true, group: "1", of: "a", run: deploy, version: "v1", want: "1"},
 		{why: "a later group has been there", group: "2", of: "a", run: deploy, version: "v2", want: "1"},
 		{why: "an id that is none of its runs", group: "one", of: "a", run: deploy, version: "v1", want: "1"},
-		{why: "a number that no group could follow", group: "9999999999999999999999", of: "a", run: deploy, version: "v1", want: "1"},
 	} {
 		set := compile(t, policy(`{"versionSelector":{"selector":"!(deployment.name == 'b' && version.tag == 'v1')"}},{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name != 'c'","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}`+row.bracket+`}}`))
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v0", "v1"}, "c": {"v1"}, "drain": {"v1"}})
 		add(&s, rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "b"}},
 			rollout.Job{Run: "7", Version: "v1", Status: rollout.JobCancelled, CreatedAt: minute(-60), CompletedAt: minute(-60)})
+		add(&s, rollout.Start{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "b"}},
+			rollout.Job{Run: "B%2Fprod%2F9999999999999999999999/x", Version: "v1", Status: rollout.JobCancelled, CreatedAt: minute(-60), CompletedAt: minute(-60)})
 		add(&s, rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: row.of}},
 			rollout.Job{Run: "B%2Fprod%2F" + row.group + "/r1/" + row.of + row.run, Version: row.version, Status: rollout.JobInProgress, CreatedAt: minute(row.created)})
 		if row.window {
@@ -351,14 +353,21 @@ func TestGroupLostAndAMemberHasLeft(t *testing.T) {
 	carryOut(t, &s, mustPlan(t, rules("true"), s, t0), t0, rollout.JobSuccessful)
 	carryOut(t, &s, mustPlan(t, rules("true"), s, minute(1)), minute(1), rollout.JobFailure)
 	s.State.Brackets = nil
-	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(2)})
-	plan := mustPlan(t, rules("deployment.name == 'a'"), s, minute(2))
-	want := []string{"r1/a@v3: bracket_queued", "r1/b@v2: bracket_failed_holding", "r2/a@v3: bracket_queued", "r2/b@v2: bracket_failed_holding"}
-	if got := blockers(plan); len(plan.Start) > 0 || !slices.Equal(got, want) {
-		t.Errorf("starts %q, waits %q", started(plan), got)
-	}
-	if got := plan.State.Brackets[0].Number; got != 2 {
-		t.Errorf("the group that closes has number %d", got)
+	for stays, want := range map[string][]string{
+		"a": {"r1/a@v3: bracket_queued", "r1/b@v2: bracket_failed_holding", "r2/a@v3: bracket_queued", "r2/b@v2: bracket_failed_holding"},
+		"b": {"r1/b@v2: bracket_failed_holding", "r2/b@v2: bracket_failed_holding"},
+	} {
+		s := cloneFleet(s)
+		if stays == "a" { // which has v2
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(2)})
+		}
+		plan := mustPlan(t, rules("deployment.name == '"+stays+"'"), s, minute(2))
+		if got := blockers(plan); len(plan.Start) > 0 || !slices.Equal(got, want) {
+			t.Errorf("%s stays: starts %q, waits %q", stays, started(plan), got)
+		}
+		if got := plan.State.Brackets[0].Number; got != 2 {
+			t.Errorf("%s stays: the group that closes has number %d", stays, got)
+		}
 	}
 }
 
