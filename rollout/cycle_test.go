@@ -70,6 +70,15 @@ func TestCheck(t *testing.T) {
 		{"a selector may ask for the deployment", "", []func(*rollout.Snapshot){mutual[0], needs("b", "v2", "a", v2+" || deployment.name == 'x'")}, []string{circle}},
 		{"one execution brings both", `{"deploymentBracket":{"deploymentSelector":"deployment.name in ['a', 'b']","readinessMode":"immediate","memberRoles":{}}}`, mutual, nil},
 		{"one of them is no member", `{"deploymentBracket":{"deploymentSelector":"deployment.name in ['a', 'c']","readinessMode":"immediate","memberRoles":{}}}`, mutual, []string{circle}},
+		{"the policy of the bracket governs one of them", `{"retry":{"maxRetries":0}}]},{"name":"q","selector":"deployment.name == 'a'","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, mutual, []string{circle}},
+		{"the other one", `{"retry":{"maxRetries":0}}]},{"name":"q","selector":"deployment.name == 'b'","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, mutual, []string{circle}},
+		{"what has begun everywhere is repeated without waiting", "", append(mutual[:2:2], func(s *rollout.Snapshot) {
+			for k := range s.Targets {
+				if x := &s.Targets[k]; x.Deployment == "a" {
+					x.Jobs = []rollout.Job{{Run: "x", Version: "v2", Status: rollout.JobFailure, CreatedAt: minute(5000)}}
+				}
+			}
+		}), nil},
 		{"none that is published: tomorrow perhaps", "", []func(*rollout.Snapshot){mutual[0], needs("b", "v2", "a", "version.tag == 'v9'")}, nil},
 		{"what runs anywhere waits for nothing", "", append(mutual[:2:2], func(s *rollout.Snapshot) { s.Targets[1].Current = "v2" }), nil},
 		{"what no target can choose any more", "", append(mutual[:2:2], runs("a", "v3")), nil},
