@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
@@ -55,38 +54,11 @@ func (p *Planner) Plan(ctx context.Context, snapshot Snapshot) (Plan, error) {
 	return Plan{}, fmt.Errorf("rollout: gave up after %d attempts: %w", attemptsPerPlan, conflict)
 }
 
-// Look reads the stored state and plans on it as [Planner.Plan] does, and commits and saves nothing: it says what the next plan would be. It is for whoever
-// asks and must not start anything, such as a command that prints [Plan.Explain] beside the controller that is at work. Nothing of its Start may be
-// dispatched. The Recorder is not told.
-func (p *Planner) Look(ctx context.Context, snapshot Snapshot) (Plan, error) {
-	if err := p.validate(); err != nil {
-		return Plan{}, err
-	}
-	plan, _, _, err := p.look(ctx, snapshot, p.Clock.Now())
-	return plan, err
-}
-
 func (p *Planner) validate() error {
 	if p.Policies == nil || p.Store == nil || p.Clock == nil {
 		return errors.New("rollout: a Planner must have Policies, a Store and a Clock")
 	}
 	return nil
-}
-
-// look returns the plan with what it was made from: what was stored, and the snapshot with that.
-func (p *Planner) look(ctx context.Context, snapshot Snapshot, now time.Time) (Plan, stored, Snapshot, error) {
-	old, err := p.load(ctx)
-	if err != nil {
-		return Plan{}, stored{}, Snapshot{}, fmt.Errorf("rollout: load state: %w", err)
-	}
-	snapshot.State, snapshot.Active = old.state, nil
-	if p.JobCounter != nil {
-		if snapshot.Active, err = p.count(ctx, snapshot.Resources); err != nil {
-			return Plan{}, stored{}, Snapshot{}, err
-		}
-	}
-	plan, err := p.Policies.Plan(snapshot, now)
-	return plan, old, snapshot, err
 }
 
 // attempt is one round. told are the events of what the rounds before it have saved: it finds them done, and passes them on.
@@ -109,18 +81,6 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event)
 		p.Recorder(Recording{Schema: recordingSchema, Snapshot: snapshot, Plan: plan})
 	}
 	return plan, nil
-}
-
-func (p *Planner) count(ctx context.Context, resources []Resource) (map[string][]concurrency.Holder, error) {
-	keys, _ := p.Policies.PoolKeys(resources) // a resource on which an expression fails is held by the plan, which says why
-	active := make(map[string][]concurrency.Holder, len(keys))
-	for _, key := range keys {
-		var err error
-		if active[key], err = p.JobCounter.Active(ctx, key); err != nil {
-			return nil, fmt.Errorf("rollout: count the jobs of pool %s: %w", key, err)
-		}
-	}
-	return active, nil
 }
 
 // load reads the pools before everything else that says who is down: executions, and then the counter's jobs. Who was down when these were read had a
