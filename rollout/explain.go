@@ -80,60 +80,88 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	for _, policy := range w.views.list[w.view[i]].policies {
 		e.Policies = append(e.Policies, policy.id)
 	}
-	b := w.bracketAt(i)
-	if b != nil {
-		e.Bracket = b.id
-	}
 	if t.current == missing {
 		e.Held = append(slices.Clip(e.Held), w.unknownVersion(t))
 	}
-	floor := t.floor()
-	chosen := false
-	versions := w.versions[t.deployment].list
-	listed := w.listed(i)
-	for n := int32(len(versions)) - 1; n >= 0; n-- {
-		v := versions[n]
-		own := VersionExplanation{Version: v.ID, Tag: v.Tag, Scoped: v.TargetSelector != "", Listed: listed == n}
-		starts := p.starts(i, v.ID)
+	if b := w.bracketAt(i); b != nil {
+		e.Bracket = b.id
+		e.Versions = w.versionsOfMember(p, b, i)
+	} else {
+		e.Versions = w.versionsAlone(p, i, len(e.Held) > 0)
+	}
+	e.Pools = p.poolsOf(e.Versions)
+	return e, nil
+}
+
+// versionsAlone explains the versions of a target outside brackets, the newest first.
+func (w *work) versionsAlone(p *Plan, i int32, held bool) (list []VersionExplanation) {
+	t := &w.targets[i]
+	floor, chosen := t.floor(), false
+	for n := int32(len(w.versions[t.deployment].list)) - 1; n >= 0; n-- {
+		own, starts := w.explained(p, i, n)
 		switch {
 		case n < floor && !starts && !own.Listed:
 			continue
-		case n < floor && b == nil:
-			own.Rules, own.Prospect = w.backRules(i, floor, v.ID, starts)
-		case n == floor && b == nil:
+		case n < floor:
+			own.Rules, own.Prospect = w.backRules(i, floor, own.Version, starts)
+		case n == floor:
 			own.Rules, own.Prospect = w.floorRules(i, n, starts)
 			if chosen && own.Prospect == ProspectWaits && !own.blocked() {
 				own.Prospect = ProspectSuperseded
 			}
-		case n == floor && (n == t.current || t.running(v.ID)):
-			own.Rules, own.Prospect = w.memberRules(p, b, i, n, starts)
-		case b != nil && (starts || own.Listed): // whatever is said below: a group that is locked runs its versions
-			own.Rules, own.Prospect = w.memberRules(p, b, i, n, starts)
-		case v.CreatedAt.After(w.now):
-			own.Prospect = ProspectFuture
-			own.Rules = []RuleVerdict{{Kind: kindStatus, Verdict: Verdict{Status: Pending, Reason: ReasonVersionNotDeployable, Until: v.CreatedAt.UTC()}}}
-		case !w.inScope(i, n):
-			own.Prospect = ProspectOutOfScope
-		case b != nil:
-			own.Rules, own.Prospect = w.memberRules(p, b, i, n, starts)
+		case w.absent(&own, i, n):
 		default:
 			own.Rules = w.chain(i, n)
 			own.Prospect = own.outcome(starts, chosen)
 			if !own.blocked() && !chosen { // the first that every rule allows is the one that asks for a slot
-				own.Rules = append(own.Rules, w.slotRules(p, i, v.ID)...)
-				chosen = len(e.Held) == 0
+				own.Rules = append(own.Rules, w.slotRules(p, i, own.Version)...)
+				chosen = !held
 			}
 		}
-		if b != nil && own.Prospect == ProspectWaits && !own.blocked() {
+		list = append(list, own)
+	}
+	return list
+}
+
+// versionsOfMember explains the versions of a member of a bracket, the newest first, and then what it runs that is no version.
+func (w *work) versionsOfMember(p *Plan, b *bracketWork, i int32) (list []VersionExplanation) {
+	t := &w.targets[i]
+	floor := t.floor()
+	for n := int32(len(w.versions[t.deployment].list)) - 1; n >= 0; n-- {
+		own, starts := w.explained(p, i, n)
+		locked := starts || own.Listed // a group that is locked runs its versions, whatever is said of them by now
+		if n < floor && !locked {
+			continue
+		}
+		if has := n == floor && (n == t.current || t.running(own.Version)); has || locked || !w.absent(&own, i, n) {
+			own.Rules, own.Prospect = w.memberRules(p, b, i, n, starts)
+		}
+		if own.Prospect == ProspectWaits && !own.blocked() {
 			own.Prospect = ProspectKept
 		}
-		e.Versions = append(e.Versions, own)
+		list = append(list, own)
 	}
-	if b != nil {
-		e.Versions = append(e.Versions, w.unversioned(p, b, i)...)
+	return append(list, w.unversioned(p, b, i)...)
+}
+
+// explained is what is known about version n of a target before any rule is asked, and whether the plan starts it.
+func (w *work) explained(p *Plan, i, n int32) (_ VersionExplanation, starts bool) {
+	v := w.versions[w.targets[i].deployment].list[n]
+	return VersionExplanation{Version: v.ID, Tag: v.Tag, Scoped: v.TargetSelector != "", Listed: w.listed(i) == n}, p.starts(i, v.ID)
+}
+
+// absent reports whether version n does not exist for a target, because it is of the future or not for it, and says so.
+func (w *work) absent(own *VersionExplanation, i, n int32) bool {
+	switch created := w.versions[w.targets[i].deployment].list[n].CreatedAt; {
+	case created.After(w.now):
+		own.Prospect = ProspectFuture
+		own.Rules = []RuleVerdict{{Kind: kindStatus, Verdict: Verdict{Status: Pending, Reason: ReasonVersionNotDeployable, Until: created.UTC()}}}
+	case !w.inScope(i, n):
+		own.Prospect = ProspectOutOfScope
+	default:
+		return false
 	}
-	e.Pools = p.poolsOf(e.Versions)
-	return e, nil
+	return true
 }
 
 // listed is the number of the version of which the plan lists the blockers; unlisted if it lists none.
