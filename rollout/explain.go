@@ -23,7 +23,7 @@ type Explanation struct {
 	Bracket  string               `json:"bracket,omitempty"`  // id of the bracket rule of which the target is a member
 	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version
 	Versions []VersionExplanation `json:"versions,omitempty"` // newest first, down to the one that the target keeps, and any older one that it goes back to
-	Pools    []Pool               `json:"pools,omitempty"`    // those that its blockers name, by key, with whoever starts in the plan among the holders
+	Pools    []Pool               `json:"pools,omitempty"`    // those that its blockers name, by key, with whoever starts in the plan among the holders; their lists are shared, do not modify
 }
 
 // Prospect is what becomes of a version on a target.
@@ -59,7 +59,7 @@ type RuleVerdict struct {
 var ErrUnknownTarget = errors.New("rollout: the snapshot does not hold this release target")
 
 // Explain says what every rule says about every version that the target could have. It agrees with the plan: who starts or waits in it does so
-// here, for the same reasons. The cost depends on the versions and rules of the one target, and if it waits for a slot on who has them, not on the fleet.
+// here, for the same reasons. The cost depends on the versions and rules of the one target, not on the fleet; only the first target that waits for a pool asks who is in it.
 //
 // The plan must be the one that [PolicySet.Plan] returned, for a decoded copy is [ErrDecodedPlan], and the snapshot that it was made from must not have been
 // modified. A target that is not there is [ErrUnknownTarget]. Explanations of one plan are asked for one after the other, not concurrently.
@@ -394,23 +394,43 @@ func (p *Pool) resources() []string {
 	return slices.Compact(names)
 }
 
-// poolsOf are the pools that the verdicts wait for. Who starts in the plan is no holder yet, and counts.
+// explaining is what explanations of one plan share.
+type explaining struct {
+	pools map[string]Pool // with whoever starts in the plan: there may be as many as there are targets, and so may be those who ask
+}
+
+// poolsOf are the pools that the verdicts wait for, by key.
 func (p *Plan) poolsOf(versions []VersionExplanation) (pools []Pool) {
+	var keys []string
 	for k := range versions {
 		for _, r := range versions[k].Blockers() {
 			for _, on := range r.On {
-				i, known := slices.BinarySearchFunc(p.Pools, on.Pool, func(own Pool, key string) int { return strings.Compare(own.Key, key) })
-				if on.Pool == "" || !known || slices.ContainsFunc(pools, func(own Pool) bool { return own.Key == on.Pool }) {
-					continue
+				if on.Pool != "" {
+					keys = append(keys, on.Pool)
 				}
-				pools = append(pools, p.withStarts(p.Pools[i]))
 			}
 		}
 	}
-	slices.SortFunc(pools, func(a, b Pool) int { return strings.Compare(a.Key, b.Key) })
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		i, known := slices.BinarySearchFunc(p.Pools, key, func(own Pool, key string) int { return strings.Compare(own.Key, key) })
+		if !known {
+			continue
+		}
+		pool, told := p.work.explaining.pools[key]
+		if !told {
+			pool = p.withStarts(p.Pools[i])
+			if p.work.explaining.pools == nil {
+				p.work.explaining.pools = map[string]Pool{}
+			}
+			p.work.explaining.pools[key] = pool
+		}
+		pools = append(pools, pool)
+	}
 	return pools
 }
 
+// withStarts is a pool with those who start in the plan: they are no holders yet, and count.
 func (p *Plan) withStarts(pool Pool) Pool {
 	if pool.Active <= len(pool.resources()) {
 		return pool

@@ -22,6 +22,7 @@ type work struct {
 	leasing
 	admitting
 	awaiting
+	explaining
 	slabs
 }
 

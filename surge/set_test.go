@@ -427,7 +427,7 @@ func TestParsePodCliqueSet(t *testing.T) {
 			`unknown_value kind: "PodClique": must be "PodCliqueSet"`, "required spec: must be given: it holds the replicas and the template"}},
 		{"wrong forms, all at once", `{"spec":{"replicas":"2","template":{"cliques":[{"name":"a","updateStrategy":{"maxSurge":"5","maxUnavailable":-1}},{"nam":"b"}]}}}`, []string{
 			"type spec.replicas: must be a whole number, not a string: leave the quotes out",
-			`type spec.template.cliques[0].updateStrategy.maxSurge: "5": must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
+			`type spec.template.cliques[0].updateStrategy.maxSurge: "5": must not be in quotes, which are for percentages: write 5`,
 			`type spec.template.cliques[0].updateStrategy.maxUnavailable: -1: must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
 			`unknown_field spec.template.cliques[1].nam: unknown field; did you mean "name"?`}},
 		{"a bare spec, as the flat forms are written", `{"replicas":2,"template":{"cliques":[]},"name":"x"}`, []string{
