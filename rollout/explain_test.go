@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -280,5 +281,28 @@ func TestChangesRead(t *testing.T) {
 		if !slices.Equal(got, row.want) {
 			t.Errorf("%s:\n%s\nwant\n%s", row.why, strings.Join(got, "\n"), strings.Join(row.want, "\n"))
 		}
+	}
+}
+
+// TestExplainSharesPools: whoever asks for thousands that wait for one pool has it described once, with those who start among its holders.
+func TestExplainSharesPools(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2}}`))
+	plan := mustPlan(t, set, fleet(4, "v1", map[string][]string{"web": {"v1", "v2"}}), t0)
+	var first *concurrency.Holder
+	for _, id := range []string{"r3", "r4"} {
+		e, err := plan.Explain(rollout.TargetID{Resource: id, Environment: "prod", Deployment: "web"})
+		if err != nil || len(e.Pools) != 1 || len(e.Pools[0].Holders) != 2 || e.Pools[0].Holders[0].Resource != "r1" || e.Pools[0].Holders[1].Resource != "r2" {
+			t.Fatalf("%s: %+v, %v", id, e.Pools, err)
+		}
+		if first == nil {
+			first = &e.Pools[0].Holders[0]
+		}
+		if first != &e.Pools[0].Holders[0] {
+			t.Errorf("%s has a list of its own", id)
+		}
+	}
+	if len(plan.Pools[0].Holders) != 0 {
+		t.Errorf("the plan has got holders: %+v", plan.Pools[0])
 	}
 }

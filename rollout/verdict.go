@@ -210,6 +210,10 @@ func phrases(on []Condition, keys bool) []string {
 			list = append(list, text)
 		}
 	}
+	const most = 10 // who wants to see all reads On
+	if more := len(list) - most; more > 1 {
+		list = append(list[:most], fmt.Sprintf("%d others", more))
+	}
 	return list
 }
 

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -76,6 +77,10 @@ func TestVerdictReads(t *testing.T) {
 				{Kind: rollout.OnConfig, Rule: "a"}, {Kind: rollout.OnConfig, Rule: "b"},
 			},
 		}, "dependency_unmet db, waits for db on r1 in prod or db on r1 in staging or a change of the policy"},
+		{"eleven pools, all named", rollout.Verdict{Reason: "slot_keys_full", On: slots(11), Data: &rollout.Data{Names: []string{"P/a"}}},
+			"slot_keys_full in P/a, waits for an empty P/1 or an empty P/2 or an empty P/3 or an empty P/4 or an empty P/5 or an empty P/6 or an empty P/7 or an empty P/8 or an empty P/9 or an empty P/10 or an empty P/11"},
+		{"twelve pools, of which nobody reads all", rollout.Verdict{Reason: "slot_keys_full", On: slots(12), Data: &rollout.Data{Names: []string{"P/a"}}},
+			"slot_keys_full in P/a, waits for an empty P/1 or an empty P/2 or an empty P/3 or an empty P/4 or an empty P/5 or an empty P/6 or an empty P/7 or an empty P/8 or an empty P/9 or an empty P/10 or 2 others"},
 		{"nowhere to go back to", rollout.Verdict{
 			Reason: rollout.ReasonRollbackTriggered, Data: &rollout.Data{Detail: "failure"},
 		}, "rollback_triggered (nothing to go back to): failure"},
@@ -84,6 +89,13 @@ func TestVerdictReads(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", row.why, got, row.want)
 		}
 	}
+}
+
+func slots(n int) (list []rollout.Condition) {
+	for k := range n {
+		list = append(list, rollout.Condition{Kind: rollout.OnSlot, Pool: fmt.Sprintf("P/%d", k+1)})
+	}
+	return list
 }
 
 // TestTargetIDReads: what is about a resource as a whole has no empty places.
