@@ -439,7 +439,10 @@ func (c *compilation) sharedPools(set *PolicySet) {
 	first := map[string]*compiledRule{}
 	for _, p := range set.policies {
 		for _, r := range p.concurrency {
-			name := r.pool.SharedPool // those without agree on everything, see ValidateShared
+			name := r.pool.SharedPool
+			if name == "" {
+				continue
+			}
 			enabled := join(p.path, "enabled")
 			of, taken := first[name]
 			switch {

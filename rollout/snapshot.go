@@ -120,9 +120,9 @@ type Target struct {
 	TargetID
 
 	// Current is the version last deployed successfully. Empty means: see Jobs, the newest successful one of them names it. A host that
-	// prunes its jobs sets it, and one whose inventory says what ran before the first job; it is believed whatever the jobs say, so it must not stay behind
-	// when one of them succeeds: the target would still wait for what it runs by now. It says that a version succeeded and not when: environmentProgression, whose soak and whose curves count from that
-	// instant, and versionCooldown ask Jobs alone; see [Rollback] for the way back.
+	// prunes its jobs sets it, and one whose inventory says what ran before the first job. It is believed whatever the jobs say, so it must not stay behind when
+	// one of them succeeds: the target would still wait for what it runs by now. It says that a version succeeded and not when: environmentProgression, whose soak
+	// and whose curves count from that instant, and versionCooldown ask Jobs alone; see [Rollback] for the way back.
 	Current string `json:"current,omitempty"`
 
 	// Jobs are the executions on this target, in any order; they are put in order by CreatedAt, then by Run. Those of the newest version, and of
