@@ -69,7 +69,7 @@ func (w *work) versionID(c *candidate) string {
 	if c.member != nil {
 		return c.member.start.Version
 	}
-	return w.versions[w.targets[c.target].deployment].list[c.version].ID
+	return w.version(c.target, c.version).ID
 }
 
 // group holds the lease of a candidate, with its resource.
@@ -138,7 +138,8 @@ func (w *work) compareIDs(a, b *candidate) int {
 func (w *work) admit() error {
 	w.takeTurns()
 	asked, result, counted, err := w.ask()
-	for err == nil && (w.onePerResource(result) || w.unproved(result) || w.unused(result) || w.lent(result, counted) || w.keyless(result)) {
+	for err == nil && (w.onePerResource(result) || w.doubtOn(w.unprovedPlaces(result), result) || w.doubtOn(w.unusedPlaces(result), result) ||
+		w.doubtOn(w.lentPlaces(result, counted), result) || w.keyless(result)) {
 		asked, result, counted, err = w.ask()
 	}
 	if err != nil {
@@ -274,7 +275,7 @@ type poolPlace struct {
 
 // force lets the candidates start for which an override lets their version past a concurrency rule: their resource counts as down in the pool
 // before the batch, so that it is admitted whatever the limit, and counts. restore gives the records their leases back. The places that
-// only count for this are returned, see lent.
+// only count for this are returned, see lentPlaces.
 func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore func(), counted map[poolPlace]bool) {
 	if len(w.overrides) == 0 {
 		return func() {}, nil
@@ -316,9 +317,7 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 	for pool, leases := range taken {
 		record := &pools[pool].Record
 		record.Leases = slices.Concat(record.Leases, leases)
-		slices.SortFunc(record.Leases, func(a, b concurrency.Lease) int {
-			return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
-		})
+		slices.SortFunc(record.Leases, func(a, b concurrency.Lease) int { return compareHolders(a.Holder, b.Holder) })
 	}
 	return func() { copy(pools, before) }, counted
 }

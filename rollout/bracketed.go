@@ -94,8 +94,7 @@ func (w *work) brackets(s *Snapshot) error {
 		e, known := w.environment(record.Environment)
 		switch {
 		case !known:
-			record, err := w.elsewhere(record, s, executions)
-			if err != nil {
+			if err := w.elsewhere(record, s, executions); err != nil {
 				return err
 			}
 			if record.Number > 0 {

@@ -23,14 +23,14 @@ const (
 func (w *work) chain(i, n int32) []RuleVerdict {
 	t := &w.targets[i]
 	view := w.views.list[w.view[i]]
-	v := w.versions[t.deployment].list[n]
+	v := w.version(i, n)
 	gate := w.gateAt(i, n)
 	rules := w.gateRules(gate, i, n)
-	rules = append(rules, w.dependencyRules(i, n, nil)...)
+	rules = append(rules, w.dependencyRules(i, n)...)
 	for _, rule := range view.cooldowns {
 		own := RuleVerdict{Kind: KindCooldown, Verdict: allowed(rule.id)}
 		if end := w.cooldown(rule, i, n); !end.IsZero() {
-			own.Verdict = w.cooled(rule, i, n, end)
+			own.Verdict = w.cooled(rule, i, end)
 		}
 		rules = append(rules, own)
 	}
@@ -83,22 +83,20 @@ func (w *work) gateRules(gate *gate, i, n int32) []RuleVerdict {
 		rules = append(rules, r)
 	}
 	for _, rule := range gate.perResource {
-		at := w.bound(i)
-		at.version = w.versions[w.targets[i].deployment].list[n]
+		at := w.boundWith(i, n)
 		r := RuleVerdict{Kind: KindVersionSelector, Verdict: allowed(rule.id)}
 		if verdict, ok := w.versionSelector(rule, &at); !ok {
 			r.Verdict = verdict
 		}
 		rules = append(rules, r)
 	}
-	slices.SortStableFunc(rules, func(a, b RuleVerdict) int { return chainOrder(a.Kind) - chainOrder(b.Kind) })
+	sortByChain(rules)
 	return rules
 }
 
 // dependencyRules are the answers of the rules that look at what else runs on the resource.
-func (w *work) dependencyRules(i, n int32, b *bracketWork) []RuleVerdict {
-	t := &w.targets[i]
-	blocking := w.dependencies(nil, i, b)
+func (w *work) dependencyRules(i, n int32) []RuleVerdict {
+	blocking := w.dependencies(nil, i, nil)
 	var rules []RuleVerdict
 	for _, rule := range w.views.list[w.view[i]].dependencies {
 		r := RuleVerdict{Kind: KindDependency, Verdict: allowed(rule.id)}
@@ -109,7 +107,7 @@ func (w *work) dependencyRules(i, n int32, b *bracketWork) []RuleVerdict {
 		}
 		rules = append(rules, r)
 	}
-	v := w.versions[t.deployment].list[n]
+	v := w.version(i, n)
 	if len(v.Dependencies) > 0 {
 		unmet := w.versionDependencies(nil, i, v, nil)
 		for _, verdict := range unmet {
@@ -148,7 +146,7 @@ func (w *work) windowRules(i, n int32) []RuleVerdict {
 // a rollback rule thinks of it.
 func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	t := &w.targets[i]
-	v := w.versions[t.deployment].list[n]
+	v := w.version(i, n)
 	if s := w.setbackOf(i, n); s != nil {
 		rules := []RuleVerdict{{Kind: KindRollback, Verdict: s.verdict(w, t)}}
 		if s.active || !s.done && !s.stuck && s.to >= 0 && t.busy {
@@ -164,7 +162,7 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
 		}
 		if len(blockers) == 0 {
-			rules = append(rules, w.slotRules(&w.plan, i, v.ID)...)
+			rules = append(rules, w.slotRules(i, v.ID)...)
 		}
 		if starts {
 			return rules, ProspectStarts
@@ -187,7 +185,7 @@ func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVer
 	if s := w.setbackOf(i, floor); s != nil {
 		rules = append(rules, RuleVerdict{Kind: KindRollback, Verdict: allowed(s.rule.id)})
 	}
-	rules = append(rules, w.slotRules(&w.plan, i, version)...)
+	rules = append(rules, w.slotRules(i, version)...)
 	if starts {
 		return rules, ProspectStarts
 	}
@@ -196,7 +194,7 @@ func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVer
 
 // retryRules are the answers of the rules that count attempts: the one that is in the way, and those that are not.
 func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
-	v := w.versions[w.targets[i].deployment].list[n]
+	v := w.version(i, n)
 	var rules []RuleVerdict
 	for _, rule := range w.views.list[w.view[i]].retries {
 		r := RuleVerdict{Kind: KindRetry, Verdict: allowed(rule.id)}
@@ -238,9 +236,9 @@ func (w *work) kindOf(verdict Verdict) RuleKind {
 }
 
 // slotRules say what the pools answered: the plan asked them, in one batch with everybody else.
-func (w *work) slotRules(p *Plan, i int32, version string) []RuleVerdict {
+func (w *work) slotRules(i int32, version string) []RuleVerdict {
 	if k := w.waits[i].start; k > 0 {
-		start := &p.Start[k-1]
+		start := &w.plan.Start[k-1]
 		if start.Version != version {
 			return nil
 		}
@@ -251,7 +249,7 @@ func (w *work) slotRules(p *Plan, i int32, version string) []RuleVerdict {
 			}
 		}
 		if n := w.versions[w.targets[i].deployment].number(version); n >= 0 {
-			rules = w.lets(rules, i, n, w.versions[w.targets[i].deployment].list[n])
+			rules = w.lets(rules, i, n, w.version(i, n))
 		}
 		return rules
 	}
@@ -285,9 +283,9 @@ func (w *work) waitingFor(i int32, version string) []Verdict {
 
 // memberRules are the answers about a version on a bracket's target. What the plan lists comes from the bracket as a whole; about other versions
 // the bracket is asked alone.
-func (w *work) memberRules(p *Plan, b *bracketWork, i, n int32, starts bool) ([]RuleVerdict, Prospect) {
+func (w *work) memberRules(b *bracketWork, i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	t := &w.targets[i]
-	v := w.versions[t.deployment].list[n]
+	v := w.version(i, n)
 	rules := w.lets(w.gateRules(w.gateAt(i, n), i, n), i, n, v)
 	gates := len(rules)
 	has := func(verdict Verdict) bool {
@@ -314,15 +312,17 @@ func (w *work) memberRules(p *Plan, b *bracketWork, i, n int32, starts bool) ([]
 	}
 	if starts {
 		rules = append(rules, RuleVerdict{Kind: KindBracket, Verdict: Verdict{Status: Allowed, Reason: Reason(bracket.ReasonRun), Rule: b.id}})
-		return append(rules, w.slotRules(p, i, v.ID)...), ProspectStarts
+		return append(rules, w.slotRules(i, v.ID)...), ProspectStarts
 	}
-	slices.SortStableFunc(rules, func(a, b RuleVerdict) int { return chainOrder(a.Kind) - chainOrder(b.Kind) })
+	sortByChain(rules)
 	return rules, ProspectWaits
 }
 
-func chainOrder(kind RuleKind) int {
-	return slices.Index([]RuleKind{
+// sortByChain puts answers in the order in which the rules are asked.
+func sortByChain(rules []RuleVerdict) {
+	order := []RuleKind{
 		kindStatus, kindPolicy, KindVersionSelector, KindApproval, KindProgression, KindBracket, KindDependency, kindDependencies, KindCooldown, KindWindow,
 		KindGradualRollout, KindRollback, KindRetry, kindCustom, kindTarget, KindConcurrency,
-	}, kind)
+	}
+	slices.SortStableFunc(rules, func(a, b RuleVerdict) int { return slices.Index(order, a.Kind) - slices.Index(order, b.Kind) })
 }

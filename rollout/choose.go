@@ -95,7 +95,7 @@ func (w *work) unknownVersion(t *target) Verdict {
 func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.Time, position int32) {
 	t := &w.targets[i]
 	view := w.views.list[w.view[i]]
-	v := w.versions[t.deployment].list[n]
+	v := w.version(i, n)
 	gate := w.gateAt(i, n)
 	blockers = w.refusals(gate, i, n)
 	blockers = w.dependencies(blockers, i, nil)
@@ -103,7 +103,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	due = gate.base
 	for _, rule := range view.cooldowns {
 		if end := w.cooldown(rule, i, n); !end.IsZero() {
-			blockers = w.also(blockers, w.cooled(rule, i, n, end))
+			blockers = w.also(blockers, w.cooled(rule, i, end))
 		}
 	}
 	blockers = w.closed(blockers, i, n)
@@ -114,20 +114,14 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 				w.wake(at)
 				turn = w.turnIn(r, rule, at, place)
 			}
-			if at.After(due) {
-				due = at
-			}
-			return nil, turn, due, place
+			return nil, turn, later(due, at), place
 		}
 	}
 	for k, rule := range view.gradual {
 		var at time.Time
 		var place int32
 		blockers, at, place = w.turn(blockers, gate, k, rule, i)
-		if at.After(due) {
-			due = at
-		}
-		position = max(position, place)
+		due, position = later(due, at), max(position, place)
 	}
 	blockers = w.custom(blockers, i, n)
 	if t.busy {
@@ -141,8 +135,7 @@ func (w *work) refusals(g *gate, i, n int32) []Verdict {
 	if len(g.perResource) == 0 {
 		return g.blockers
 	}
-	b := w.bound(i)
-	b.version = g.created
+	b := w.boundWith(i, n)
 	blockers := g.blockers[:g.early:g.early]
 	for _, rule := range g.perResource {
 		if verdict, ok := w.versionSelector(rule, &b); !ok && w.overriddenAt(rule.id, i, n) == nil {
@@ -194,14 +187,8 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	if !t.worked && !t.outdated {
 		return nil, false // then the version is current
 	}
-	id := w.versions[t.deployment].list[floor].ID
-	own := t.Jobs
-	for k := range own {
-		if own[k].Version != id {
-			own = own[:k]
-			break
-		}
-	}
+	id := w.version(i, floor).ID
+	own := t.latest(id)
 	if len(own) > 0 && !own[0].Status.Terminal() {
 		return nil, false // in progress
 	}
@@ -230,22 +217,21 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 // of the starts would change while nothing happens.
 func (w *work) repeatDue(i, floor int32) time.Time {
 	t := &w.targets[i]
-	id := w.versions[t.deployment].list[floor].ID
 	due := t.OutdatedAt
-	own := t.Jobs
-	for k := range own {
-		if own[k].Version != id {
-			own = own[:k]
-			break
+	if len(t.Jobs) > 0 {
+		due = later(due, t.Jobs[0].end())
+	}
+	return later(due, w.after(i, floor, t.latest(w.version(i, floor).ID)).next)
+}
+
+// latest are the newest jobs, as far as they are of one version.
+func (t *target) latest(version string) []Job {
+	for k := range t.Jobs {
+		if t.Jobs[k].Version != version {
+			return t.Jobs[:k]
 		}
 	}
-	if len(t.Jobs) > 0 && t.Jobs[0].end().After(due) {
-		due = t.Jobs[0].end()
-	}
-	if at := w.after(i, floor, own).next; at.After(due) {
-		due = at
-	}
-	return due
+	return t.Jobs
 }
 
 func (a attempts) blocker(status Status) Verdict {
@@ -276,7 +262,7 @@ func (w *work) offer(i, n int32, due time.Time, position int32) *candidate {
 	t := &w.targets[i]
 	attempt := int32(1)
 	if t.worked {
-		version := w.versions[t.deployment].list[n].ID
+		version := w.version(i, n).ID
 		for k := range t.Jobs {
 			if t.Jobs[k].Version == version {
 				attempt++

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,7 +95,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 		}
 		own := concurrency.Admitted{Candidate: int32(len(candidates))}
 		for _, claim := range start.Claims {
-			k, known := slices.BinarySearchFunc(records, claim.Pool, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+			k, known := poolAt(records, claim.Pool)
 			if !known {
 				return nil, fmt.Errorf("rollout: start %s claims pool %s, which the plan's state does not hold: %w", start.Run, claim.Pool, bracket.ErrStale)
 			}
@@ -111,7 +110,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 	}
 	own := make([]bool, len(records)) // whose leases belong to this call
 	for _, record := range changed {
-		k, _ := slices.BinarySearchFunc(records, record.Key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+		k, _ := poolAt(records, record.Key)
 		records[k], own[k] = record, true
 	}
 	p.again(records, own, candidates, admitted, chosen)
@@ -139,8 +138,7 @@ func (p *Plan) again(records []concurrency.Record, own []bool, candidates []conc
 		}
 		var jobs []Job // on the target
 		if strings.HasPrefix(c.Group, reservedID+"/") {
-			i, _ := p.work.target(starts[n].TargetID)
-			jobs = p.work.targets[i].Jobs
+			jobs = p.work.targets[p.work.target(starts[n].TargetID)].Jobs
 		}
 		for _, claim := range start.Claims {
 			k := claim.Pool
@@ -149,12 +147,10 @@ func (p *Plan) again(records []concurrency.Record, own []bool, candidates []conc
 			if !held && len(jobs) == 0 {
 				continue
 			}
-			at, _ := slices.BinarySearchFunc(records[k].Leases, holder, func(l concurrency.Lease, h concurrency.Holder) int {
-				return cmp.Or(strings.Compare(l.Resource, h.Resource), strings.Compare(l.Group, h.Group))
-			})
+			at, _ := slices.BinarySearchFunc(records[k].Leases, holder, func(l concurrency.Lease, h concurrency.Holder) int { return compareHolders(l.Holder, h) })
 			seen := lastEnd(jobs, records[k].Leases[at].Since)
-			if held && p.Now.Add(1).After(seen) {
-				seen = p.Now.Add(1)
+			if held {
+				seen = later(seen, p.Now.Add(1))
 			}
 			stuck := records[k].Leases[at].Reason == reasonStuck // by a job that has vanished: the start is progress
 			if !records[k].Leases[at].ProgressAt.Before(seen) && !stuck {
@@ -164,9 +160,7 @@ func (p *Plan) again(records []concurrency.Record, own []bool, candidates []conc
 				records[k].Leases, own[k] = slices.Clone(records[k].Leases), true
 			}
 			lease := &records[k].Leases[at]
-			if lease.ProgressAt.Before(seen) {
-				lease.ProgressAt = seen
-			}
+			lease.ProgressAt = later(lease.ProgressAt, seen)
 			if stuck {
 				lease.State, lease.Reason = concurrency.Active, ""
 			}

@@ -51,19 +51,19 @@ func (w *work) cooldown(rule *compiledRule, i, n int32) time.Time {
 	if reference < 0 || reference == n {
 		return time.Time{}
 	}
-	end := addTime(w.versions[t.deployment].list[reference].CreatedAt, time.Duration(*rule.cooldown.IntervalSeconds)*time.Second)
+	end := addTime(w.version(i, reference).CreatedAt, time.Duration(*rule.cooldown.IntervalSeconds)*time.Second)
 	if !w.now.Before(end) {
 		return time.Time{}
 	}
 	return end
 }
 
-// cooled says until when a rule delays version n on target i. Where that counts from a job that is active its end may end the wait earlier: of a job that
+// cooled says until when a rule delays newer versions on target i. Where that counts from a job that is active its end may end the wait earlier: of a job that
 // fails the version is no reference any more.
-func (w *work) cooled(rule *compiledRule, i, n int32, end time.Time) Verdict {
+func (w *work) cooled(rule *compiledRule, i int32, end time.Time) Verdict {
 	t := &w.targets[i]
 	w.wake(end)
-	names := []string{w.versions[t.deployment].list[w.reference(t)].ID}
+	names := []string{w.version(i, w.reference(t)).ID}
 	verdict := Verdict{Status: Denied, Reason: ReasonCooldown, Rule: rule.id, Until: end, Data: w.datum(Data{Names: names})}
 	if t.busy {
 		verdict.On = onJob(t)

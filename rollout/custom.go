@@ -44,7 +44,7 @@ func (w *work) judged(rule CustomRule, i, n int32) Verdict {
 	t := &w.targets[i]
 	verdict := rule.Judge(Candidate{
 		Resource: &w.resources[t.resource], Environment: &w.environments[t.environment], Deployment: &w.deployments[t.deployment],
-		Version: w.versions[t.deployment].list[n], Target: t.Target, Now: w.now,
+		Version: w.version(i, n), Target: t.Target, Now: w.now,
 	})
 	verdict.Rule, verdict.Until = rule.ID(), verdict.Until.UTC()
 	invalid := ""

@@ -34,8 +34,8 @@ func (w *work) deploymentCycle(e int32) error {
 	requirements := make([][]requirement, d)
 	providers := map[*compiledRule][]int32{}
 	constrained := false
-	for k := range d {
-		targets := w.pairs[int(e)*d+k].targets
+	for k := range w.deployments {
+		targets := w.targetsIn(e, int32(k))
 		seen := map[int32]bool{}
 		asked := map[*compiledRule]bool{}
 		for _, i := range targets {
@@ -48,7 +48,7 @@ func (w *work) deploymentCycle(e int32) error {
 					continue
 				}
 				asked[rule] = true
-				own := bound{deployment: &w.deployments[k], environment: &w.environments[e]}
+				own := w.boundIn(e, int32(k))
 				if rule.appliesTo != nil && ask(rule.appliesTo, &own) == no {
 					continue
 				}
@@ -194,11 +194,8 @@ func (r requirement) met(startable []bool) bool {
 func (w *work) providersByName(rule *compiledRule, e int32) []int32 {
 	var list []int32
 	for k := range w.deployments {
-		if len(w.pairs[int(e)*len(w.deployments)+k].targets) == 0 {
-			continue
-		}
-		other := bound{deployment: &w.deployments[k], environment: &w.environments[e]}
-		if ask(rule.dependsOn, &other) == yes {
+		other := w.boundIn(e, int32(k))
+		if len(w.targetsIn(e, int32(k))) > 0 && ask(rule.dependsOn, &other) == yes {
 			list = append(list, int32(k))
 		}
 	}
@@ -297,7 +294,7 @@ func (w *work) versionCyclesIn(e int32) []*CycleError {
 	runs := map[released]bool{}
 	for d := range oldest {
 		oldest[d] = int32(len(w.versions[d].list))
-		for _, i := range w.pairs[int(e)*len(w.deployments)+d].targets {
+		for _, i := range w.targetsIn(e, int32(d)) {
 			t := &w.targets[i]
 			oldest[d] = min(oldest[d], t.floor())
 			runs[released{t.deployment, t.current}] = true
@@ -362,10 +359,10 @@ func (w *work) inOneExecution(e, a, b int32, answers map[[2]int32]bool) bool {
 			return false
 		}
 		governs := func(i int32) bool { return w.views.list[w.view[i]].has(rule) }
-		return slices.ContainsFunc(w.pairs[int(e)*len(w.deployments)+int(a)].targets, func(i int32) bool {
+		return slices.ContainsFunc(w.targetsIn(e, a), func(i int32) bool {
 			from, to := w.siblings(i)
-			k, there := slices.BinarySearchFunc(w.targets[from:to], b, func(t target, d int32) int { return int(t.deployment - d) })
-			return there && governs(i) && governs(from+int32(k))
+			k := w.among(from, to, b)
+			return k != none && governs(i) && governs(k)
 		})
 	})
 	return answers[key]

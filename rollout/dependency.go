@@ -41,6 +41,15 @@ func (w *work) siblingsIn(environment, resource int32) (from, to int32) {
 	return from, to
 }
 
+// among is the target of a deployment in a range of siblings, or none.
+func (w *work) among(from, to, deployment int32) int32 {
+	k, there := slices.BinarySearchFunc(w.targets[from:to], deployment, func(t target, d int32) int { return int(t.deployment - d) })
+	if !there {
+		return none
+	}
+	return from + int32(k)
+}
+
 // applies reports whether a dependency rule concerns a target. A missing key means that it does: a rule that guards an order fails closed.
 func (w *work) applies(rule *compiledRule, i int32) (bool, error) {
 	if rule.appliesTo == nil {
@@ -88,8 +97,8 @@ func (w *work) providersIn(rule *compiledRule, environment int32) []int32 {
 	list, known := w.named[key]
 	if !known {
 		for d := range w.deployments {
-			at := bound{deployment: &w.deployments[d], environment: &w.environments[environment]}
-			if len(w.pairs[int(environment)*len(w.deployments)+d].targets) > 0 && ask(rule.dependsOn, &at) != no {
+			at := w.boundIn(environment, int32(d))
+			if len(w.targetsIn(environment, int32(d))) > 0 && ask(rule.dependsOn, &at) != no {
 				list = append(list, int32(d))
 			}
 		}
@@ -101,7 +110,7 @@ func (w *work) providersIn(rule *compiledRule, environment int32) []int32 {
 // provider reports whether a dependency rule names the deployment of t at all, whatever version it runs, and whether the version it runs
 // now satisfies the rule. An error is returned only if it decides the result.
 func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, err error) {
-	b := bound{deployment: &w.deployments[t.deployment], environment: &w.environments[t.environment]}
+	b := w.boundIn(t.environment, t.deployment)
 	perResource := rule.readsResource
 	if perResource {
 		b.resource = &w.resources[t.resource]
@@ -177,7 +186,7 @@ func (w *work) blockingRules(i int32, b *bracketWork) []*compiledRule {
 				continue
 			}
 		}
-		at := bound{deployment: &w.deployments[t.deployment], environment: &w.environments[t.environment]}
+		at := w.boundIn(t.environment, t.deployment)
 		if rule.appliesTo == nil || ask(rule.appliesTo, &at) != no {
 			own.rules = append(own.rules, rule)
 		}
@@ -264,8 +273,7 @@ func (w *work) ordersIn(rule *compiledRule, i int32, b *bracketWork, runs []pend
 		if n < 0 {
 			continue
 		}
-		own := w.bound(k)
-		own.version = w.versions[w.targets[k].deployment].list[n]
+		own := w.boundWith(k, n)
 		ok, err := rule.dependsOn.Match(&own)
 		if _, missing := missingKey(err); ok || err != nil && !missing { // one on which it fails counts as named, see need
 			return true
@@ -291,11 +299,11 @@ func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 	named, satisfied := 0, 0
 	look := func(environment, from, to int32) error {
 		for _, d := range w.providersIn(rule, environment) {
-			k, there := slices.BinarySearchFunc(w.targets[from:to], d, func(t target, d int32) int { return int(t.deployment - d) })
-			if !there || d == t.deployment {
+			k := w.among(from, to, d)
+			if k == none || d == t.deployment {
 				continue
 			}
-			other := &w.targets[from+int32(k)]
+			other := &w.targets[k]
 			is, ok, err := w.provider(rule, other)
 			if err != nil {
 				return err
@@ -366,10 +374,7 @@ func (w *work) versionDependency(i int32, d VersionDependency, runs []pendingRun
 		if n < 0 {
 			break
 		}
-		b := bound{
-			version: w.versions[other.deployment].list[n], deployment: &w.deployments[other.deployment],
-			environment: &w.environments[other.environment], resource: &w.resources[other.resource],
-		}
+		b := w.boundWith(k, n)
 		switch ok, err := matcher.Match(&b); {
 		case err == nil && ok:
 			return Verdict{}, true

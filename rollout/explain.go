@@ -68,14 +68,14 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 		return Explanation{}, fmt.Errorf("%w: explain %s", ErrDecodedPlan, id)
 	}
 	w := p.work
-	i, known := w.target(id)
-	if !known {
+	i := w.target(id)
+	if i == none {
 		return Explanation{}, fmt.Errorf("%w: %s", ErrUnknownTarget, id)
 	}
 	t := &w.targets[i]
 	e := Explanation{TargetID: t.TargetID, Now: p.Now, Current: w.currentID(t), Held: w.held[i]}
 	if t.started >= 0 && t.started > t.current {
-		e.Started = w.versions[t.deployment].list[t.started].ID
+		e.Started = w.version(i, t.started).ID
 	}
 	for _, policy := range w.views.list[w.view[i]].policies {
 		e.Policies = append(e.Policies, policy.id)
@@ -85,20 +85,20 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	}
 	if b := w.bracketAt(i); b != nil {
 		e.Bracket = b.id
-		e.Versions = w.versionsOfMember(p, b, i)
+		e.Versions = w.versionsOfMember(b, i)
 	} else {
-		e.Versions = w.versionsAlone(p, i, len(e.Held) > 0)
+		e.Versions = w.versionsAlone(i, len(e.Held) > 0)
 	}
-	e.Pools = p.poolsOf(e.Versions)
+	e.Pools = w.poolsOf(e.Versions)
 	return e, nil
 }
 
 // versionsAlone explains the versions of a target outside brackets, the newest first.
-func (w *work) versionsAlone(p *Plan, i int32, held bool) (list []VersionExplanation) {
+func (w *work) versionsAlone(i int32, held bool) (list []VersionExplanation) {
 	t := &w.targets[i]
 	floor, chosen := t.floor(), false
 	for n := int32(len(w.versions[t.deployment].list)) - 1; n >= 0; n-- {
-		own, starts := w.explained(p, i, n)
+		own, starts := w.explained(i, n)
 		switch {
 		case n < floor && !starts && !own.Listed:
 			continue
@@ -114,7 +114,7 @@ func (w *work) versionsAlone(p *Plan, i int32, held bool) (list []VersionExplana
 			own.Rules = w.chain(i, n)
 			own.Prospect = own.outcome(starts, chosen)
 			if !own.blocked() && !chosen { // the first that every rule allows is the one that asks for a slot
-				own.Rules = append(own.Rules, w.slotRules(p, i, own.Version)...)
+				own.Rules = append(own.Rules, w.slotRules(i, own.Version)...)
 				chosen = !held
 			}
 		}
@@ -124,35 +124,35 @@ func (w *work) versionsAlone(p *Plan, i int32, held bool) (list []VersionExplana
 }
 
 // versionsOfMember explains the versions of a member of a bracket, the newest first, and then what it runs that is no version.
-func (w *work) versionsOfMember(p *Plan, b *bracketWork, i int32) (list []VersionExplanation) {
+func (w *work) versionsOfMember(b *bracketWork, i int32) (list []VersionExplanation) {
 	t := &w.targets[i]
 	floor := t.floor()
 	for n := int32(len(w.versions[t.deployment].list)) - 1; n >= 0; n-- {
-		own, starts := w.explained(p, i, n)
+		own, starts := w.explained(i, n)
 		locked := starts || own.Listed // a group that is locked runs its versions, whatever is said of them by now
 		if n < floor && !locked {
 			continue
 		}
 		if has := n == floor && (n == t.current || t.running(own.Version)); has || locked || !w.absent(&own, i, n) {
-			own.Rules, own.Prospect = w.memberRules(p, b, i, n, starts)
+			own.Rules, own.Prospect = w.memberRules(b, i, n, starts)
 		}
 		if own.Prospect == ProspectWaits && !own.blocked() {
 			own.Prospect = ProspectKept
 		}
 		list = append(list, own)
 	}
-	return append(list, w.unversioned(p, b, i)...)
+	return append(list, w.unversioned(b, i)...)
 }
 
 // explained is what is known about version n of a target before any rule is asked, and whether the plan starts it.
-func (w *work) explained(p *Plan, i, n int32) (_ VersionExplanation, starts bool) {
-	v := w.versions[w.targets[i].deployment].list[n]
-	return VersionExplanation{Version: v.ID, Tag: v.Tag, Scoped: v.TargetSelector != "", Listed: w.listed(i) == n}, p.starts(i, v.ID)
+func (w *work) explained(i, n int32) (_ VersionExplanation, starts bool) {
+	v := w.version(i, n)
+	return VersionExplanation{Version: v.ID, Tag: v.Tag, Scoped: v.TargetSelector != "", Listed: w.listed(i) == n}, w.starting(i, v.ID)
 }
 
 // absent reports whether version n does not exist for a target, because it is of the future or not for it, and says so.
 func (w *work) absent(own *VersionExplanation, i, n int32) bool {
-	switch created := w.versions[w.targets[i].deployment].list[n].CreatedAt; {
+	switch created := w.version(i, n).CreatedAt; {
 	case created.After(w.now):
 		own.Prospect = ProspectFuture
 		own.Rules = []RuleVerdict{{Kind: kindStatus, Verdict: Verdict{Status: Pending, Reason: ReasonVersionNotDeployable, Until: created.UTC()}}}
@@ -175,13 +175,13 @@ func (w *work) listed(i int32) int32 {
 const unlisted = missing - 1
 
 // unversioned explains a run of a bracket of which the snapshot holds no version: that of a hook without any, or of one that has vanished.
-func (w *work) unversioned(p *Plan, b *bracketWork, i int32) []VersionExplanation {
+func (w *work) unversioned(b *bracketWork, i int32) []VersionExplanation {
 	t := &w.targets[i]
 	known := func(id string) bool { return w.versions[t.deployment].number(id) >= 0 }
 	var list []VersionExplanation
-	if k := w.waits[i].start; k > 0 && !known(p.Start[k-1].Version) {
-		own := VersionExplanation{Version: p.Start[k-1].Version, Prospect: ProspectStarts}
-		own.Rules = append([]RuleVerdict{{Kind: KindBracket, Verdict: Verdict{Status: Allowed, Reason: Reason(bracket.ReasonRun), Rule: b.id}}}, w.slotRules(p, i, own.Version)...)
+	if k := w.waits[i].start; k > 0 && !known(w.plan.Start[k-1].Version) {
+		own := VersionExplanation{Version: w.plan.Start[k-1].Version, Prospect: ProspectStarts}
+		own.Rules = append([]RuleVerdict{{Kind: KindBracket, Verdict: Verdict{Status: Allowed, Reason: Reason(bracket.ReasonRun), Rule: b.id}}}, w.slotRules(i, own.Version)...)
 		list = append(list, own)
 	}
 	if n := w.listed(i); n == none || n == missing {
@@ -212,23 +212,16 @@ func (v *VersionExplanation) outcome(starts, chosen bool) Prospect {
 	return ProspectWaits
 }
 
-// target finds a target by its ids.
-func (w *work) target(id TargetID) (int32, bool) {
+// target finds a target by its ids; none if there is none.
+func (w *work) target(id TargetID) int32 {
 	e, known := w.environment(id.Environment)
-	if !known {
-		return 0, false
-	}
-	r, known := w.resource(id.Resource)
-	if !known {
-		return 0, false
+	r, listed := w.resource(id.Resource)
+	d, deployed := w.deployment(id.Deployment)
+	if !known || !listed || !deployed {
+		return none
 	}
 	from, to := w.siblingsIn(e, r)
-	for i := from; i < to; i++ {
-		if w.targets[i].Deployment == id.Deployment {
-			return i, true
-		}
-	}
-	return 0, false
+	return w.among(from, to, d)
 }
 
 // bracketAt is the bracket of which a target is a member, or nil.
@@ -244,10 +237,10 @@ func (w *work) bracketAt(i int32) *bracketWork {
 	return nil
 }
 
-// starts reports whether the plan starts a version on a target.
-func (p *Plan) starts(i int32, version string) bool {
-	k := p.work.waits[i].start
-	return k > 0 && p.Start[k-1].Version == version
+// starting reports whether the plan starts a version on a target.
+func (w *work) starting(i int32, version string) bool {
+	k := w.waits[i].start
+	return k > 0 && w.plan.Start[k-1].Version == version
 }
 
 // Waits returns the version that waits and of which the plan lists the blockers; if it lists none, the newest one that waits, or nil.
@@ -284,9 +277,7 @@ func (v *VersionExplanation) Until() time.Time {
 		if r.Until.IsZero() {
 			return time.Time{}
 		}
-		if r.Until.After(until) {
-			until = r.Until
-		}
+		until = later(until, r.Until)
 	}
 	return until
 }
@@ -400,7 +391,7 @@ type explaining struct {
 }
 
 // poolsOf are the pools that the verdicts wait for, by key.
-func (p *Plan) poolsOf(versions []VersionExplanation) (pools []Pool) {
+func (w *work) poolsOf(versions []VersionExplanation) (pools []Pool) {
 	var keys []string
 	for k := range versions {
 		for _, r := range versions[k].Blockers() {
@@ -413,17 +404,17 @@ func (p *Plan) poolsOf(versions []VersionExplanation) (pools []Pool) {
 	}
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
-		i, known := slices.BinarySearchFunc(p.Pools, key, func(own Pool, key string) int { return strings.Compare(own.Key, key) })
+		i, known := slices.BinarySearchFunc(w.plan.Pools, key, func(own Pool, key string) int { return strings.Compare(own.Key, key) })
 		if !known {
 			continue
 		}
-		pool, told := p.work.explaining.pools[key]
+		pool, told := w.explaining.pools[key]
 		if !told {
-			pool = p.withStarts(p.Pools[i])
-			if p.work.explaining.pools == nil {
-				p.work.explaining.pools = map[string]Pool{}
+			pool = w.withStarts(w.plan.Pools[i])
+			if w.explaining.pools == nil {
+				w.explaining.pools = map[string]Pool{}
 			}
-			p.work.explaining.pools[key] = pool
+			w.explaining.pools[key] = pool
 		}
 		pools = append(pools, pool)
 	}
@@ -431,20 +422,18 @@ func (p *Plan) poolsOf(versions []VersionExplanation) (pools []Pool) {
 }
 
 // withStarts is a pool with those who start in the plan: they are no holders yet, and count.
-func (p *Plan) withStarts(pool Pool) Pool {
+func (w *work) withStarts(pool Pool) Pool {
 	if pool.Active <= len(pool.resources()) {
 		return pool
 	}
 	pool.Holders = slices.Clone(pool.Holders)
-	for k := range p.Start {
-		s := &p.Start[k]
+	for k := range w.plan.Start {
+		s := &w.plan.Start[k]
 		if slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.Pool == pool.Key }) {
 			pool.Holders = append(pool.Holders, concurrency.Holder{Resource: s.Resource, Group: s.Group})
 		}
 	}
-	slices.SortFunc(pool.Holders, func(a, b concurrency.Holder) int {
-		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
-	})
+	slices.SortFunc(pool.Holders, compareHolders)
 	pool.Holders = slices.Compact(pool.Holders)
 	return pool
 }

@@ -61,7 +61,7 @@ func (w *work) goPast(result concurrency.Result) {
 	}
 }
 
-// marked are the holders of leases that an override gave and that nobody is seen to use.
+// marked are the holders of leases that an override gave and that nobody is seen to use. One that is quarantined has another reason.
 func (w *work) marked() map[poolHolder]bool {
 	marked := map[poolHolder]bool{}
 	for _, lease := range w.idle {
@@ -96,49 +96,24 @@ func (p *Plan) mark(records []concurrency.Record, own []bool, candidates []concu
 	}
 }
 
-// lent doubts whoever was admitted to a pool that has more than it may, on a place that counts only because another start is forced there: that may be
-// left out. It reports whether there was anybody: then the slots have to be given anew.
-func (w *work) lent(result concurrency.Result, counted map[poolPlace]bool) bool {
-	places := w.lentPlaces(result, counted)
-	if len(places) == 0 {
-		return false
-	}
-	return w.doubt(result, func(c *candidate, pool int32) concurrency.Reason {
-		if w.forced(c, pool) {
-			return ""
-		}
-		return places[poolPlace{pool, c.resource}]
-	})
-}
-
-// lentPlaces are the places that only count because a start is forced there, in pools that have more than they may, with what the pool says to others.
+// lentPlaces are the places that only count because a start is forced there, which may be left out, in pools that have more than they may, with what the pool
+// says to others.
 func (w *work) lentPlaces(result concurrency.Result, counted map[poolPlace]bool) map[poolPlace]concurrency.Reason {
 	places := map[poolPlace]concurrency.Reason{}
 	for at := range counted {
-		switch pool := &result.Pools[at.pool]; {
-		case pool.Active <= pool.Max:
-		case pool.Max == 0:
-			places[at] = concurrency.SlotPaused
-		default:
-			places[at] = concurrency.SlotFull
+		if pool := &result.Pools[at.pool]; pool.Active > pool.Max {
+			places[at] = noRoom(pool)
 		}
 	}
 	return places
 }
 
-// unused doubts whoever begins, without an override of its own, on a place that was given beyond the limit and that nobody is seen to use. It reports
-// whether there was anybody: then the slots have to be given anew.
-func (w *work) unused(result concurrency.Result) bool {
-	places := w.unusedPlaces(result)
-	if len(places) == 0 {
-		return false
+// noRoom is what a pool says that has no place left.
+func noRoom(pool *concurrency.Summary) concurrency.Reason {
+	if pool.Max == 0 {
+		return concurrency.SlotPaused
 	}
-	return w.doubt(result, func(c *candidate, pool int32) concurrency.Reason {
-		if w.forced(c, pool) {
-			return ""
-		}
-		return places[poolPlace{pool, c.resource}] // an execution that is open uses its own
-	})
+	return concurrency.SlotFull
 }
 
 // unusedPlaces are the places for which a pool has no room, that were given all the same, and that nobody is seen to use, with what the pool says. Those
@@ -146,13 +121,12 @@ func (w *work) unused(result concurrency.Result) bool {
 func (w *work) unusedPlaces(result concurrency.Result) map[poolPlace]concurrency.Reason {
 	c := &w.capacity
 	given := map[poolPlace]uint64{} // when, by the first token
-	marked := map[poolHolder]bool{}
+	marked := w.marked()
 	for _, lease := range w.idle {
 		index, known := c.keys[lease.Pool]
-		if !known || lease.used || lease.Reason != reasonOverridden { // one that is quarantined has another reason
+		if !known || !marked[poolHolder{lease.Pool, lease.Holder}] {
 			continue
 		}
-		marked[poolHolder{lease.Pool, lease.Holder}] = true
 		at := poolPlace{index, lease.Resource}
 		if token, is := given[at]; !is || lease.Token < token {
 			given[at] = lease.Token
@@ -176,10 +150,7 @@ func (w *work) unusedPlaces(result concurrency.Result) map[poolPlace]concurrency
 		slices.SortFunc(places, func(a, b poolPlace) int { return cmp.Compare(given[a], given[b]) })
 		room := min(len(places), max(0, summary.Max-(summary.Active-len(places))))
 		for _, at := range places[room:] {
-			beyond[at] = concurrency.SlotFull
-			if summary.Max == 0 {
-				beyond[at] = concurrency.SlotPaused
-			}
+			beyond[at] = noRoom(summary)
 		}
 	}
 	return beyond

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -52,7 +53,7 @@ func (w *work) gateOf(i, n int32) *gate {
 		}
 	}
 	view := w.views.list[w.view[i]]
-	v := w.versions[t.deployment].list[n]
+	v := w.version(i, n)
 	g := &gate{view: w.view[i], version: n, created: v, rollouts: make([]*rollout, len(view.gradual))}
 	pair.gates = append(pair.gates, g)
 	if v.Status == VersionReady {
@@ -72,7 +73,8 @@ func (w *work) gateOf(i, n int32) *gate {
 			g.perResource = append(g.perResource, rule)
 			continue
 		}
-		b := bound{version: v, environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
+		b := w.boundIn(t.environment, t.deployment)
+		b.version = v
 		verdict, ok := w.versionSelector(rule, &b)
 		own := asked{kind: KindVersionSelector, rule: rule.id, verdict: verdict}
 		if ok {
@@ -106,8 +108,8 @@ func (w *work) sum(g *gate, environment, resource string) {
 		own := &g.asked[k]
 		since := own.since
 		if own.rule != "" {
-			if o := w.overridden(own.rule, g.created, environment, resource); o != nil && (since.IsZero() || o.satisfied(g.created).Before(since)) {
-				since = o.satisfied(g.created) // never later than without: an override delays nobody
+			if o := w.overridden(own.rule, g.created, environment, resource); o != nil {
+				since = sooner(since, o.satisfied(g.created)) // never later than without: an override delays nobody
 			}
 		}
 		switch {
@@ -120,11 +122,9 @@ func (w *work) sum(g *gate, environment, resource string) {
 			closed = true
 			g.shut = append(g.shut, own.verdict.On...)
 			byTime = byTime && !own.verdict.Until.IsZero()
-			if own.verdict.Until.After(g.opens) {
-				g.opens = own.verdict.Until
-			}
-		case own.gate && since.After(g.base):
-			g.base = since
+			g.opens = later(g.opens, own.verdict.Until)
+		case own.gate:
+			g.base = later(g.base, since)
 		}
 	}
 	if closed {
@@ -178,33 +178,20 @@ func (w *work) approval(rule *compiledRule, v *Version, e *Environment) (time.Ti
 		return v.CreatedAt.UTC(), Verdict{}
 	}
 	first := map[string]time.Time{} // approver → first approval
-	var names []string
 	for _, a := range w.approvals[approvalKey{v.Deployment, v.ID, e.ID}] {
 		if at, ok := first[a.By]; !ok || a.At.Before(at) {
-			if !ok {
-				names = append(names, a.By)
-			}
 			first[a.By] = a.At
 		}
 	}
-	if len(names) < need {
-		slices.Sort(names)
+	if len(first) < need {
 		return time.Time{}, Verdict{
 			Status: Pending, Reason: ReasonApprovalMissing, Rule: rule.id,
 			On:   []Condition{{Kind: OnApproval, Version: v.ID, Deployment: v.Deployment, Environment: e.ID}},
-			Data: &Data{Attempt: len(names), Allowed: need, Names: names},
+			Data: &Data{Attempt: len(first), Allowed: need, Names: slices.Sorted(maps.Keys(first))},
 		}
 	}
-	instants := make([]time.Time, 0, len(names))
-	for _, at := range first {
-		instants = append(instants, at)
-	}
-	slices.SortFunc(instants, time.Time.Compare)
-	at := instants[need-1]
-	if at.Before(v.CreatedAt) {
-		at = v.CreatedAt
-	}
-	return at.UTC(), Verdict{}
+	instants := slices.SortedFunc(maps.Values(first), time.Time.Compare)
+	return later(instants[need-1], v.CreatedAt).UTC(), Verdict{}
 }
 
 type approvalKey struct{ deployment, version, environment string }

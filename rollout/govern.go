@@ -150,11 +150,11 @@ func (w *work) govern() {
 	pairs := make([]*pair, len(w.environments)*len(w.deployments))
 	for i := range w.targets {
 		t := &w.targets[i]
-		at := int(t.environment)*len(w.deployments) + int(t.deployment)
+		at := w.pairOf(t)
 		p := pairs[at]
 		if p == nil {
 			p = &pair{decided: true, answers: make([]answer, len(w.set.policies))}
-			b := bound{environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
+			b := w.boundIn(t.environment, t.deployment)
 			for k, policy := range w.set.policies {
 				p.answers[k] = ask(policy.selector, &b)
 				switch p.answers[k] {
@@ -174,14 +174,14 @@ func (w *work) govern() {
 			continue
 		}
 		set := int32(0)
-		b := bound{resource: &w.resources[t.resource], environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
+		b := w.bound(int32(i))
 		for k, policy := range w.set.policies {
 			governs := p.answers[k] == yes
 			if p.answers[k] == undecided {
 				ok, err := policy.selector.Match(&b)
 				if err != nil {
 					ok = false
-					w.selectorFailed(int32(i), policy.id, policy.id, err)
+					w.selectorFailed(int32(i), policy.id, err)
 				}
 				governs = ok
 			}
@@ -194,9 +194,9 @@ func (w *work) govern() {
 	w.windowed = slices.ContainsFunc(w.views.list, func(v *view) bool { return v.hours != nil || v.firstHours != nil })
 }
 
-// selectorFailed notes that a policy's own expression had no answer for a target: a missing key is no match and only counted, anything
+// selectorFailed notes that the expression of a policy, or of its bracket, had no answer for a target: a missing key is no match and only counted, anything
 // else holds the target.
-func (w *work) selectorFailed(i int32, policy, rule string, err error) {
+func (w *work) selectorFailed(i int32, rule string, err error) {
 	t := &w.targets[i]
 	if key, ok := missingKey(err); ok {
 		w.diagnose(DiagnosticMissingKey, rule, key, t.TargetID)

@@ -138,20 +138,14 @@ func (w *work) hold(h concurrency.Holder, pools []int32) (places []poolPlace) {
 	return places
 }
 
-// unproved doubts whoever was admitted to a pool that has more than it may, on a place that counts for nothing but a job that the snapshot
-// shows on a target. A host sees the jobs before the records are read: the job may have ended meanwhile, its lease been given back, and the place
-// be somebody else's. So such a job keeps others out, and lets nobody in who would find no place without it. It reports whether there was anybody:
-// then the slots have to be given anew.
-func (w *work) unproved(result concurrency.Result) bool {
-	places := w.unprovedPlaces(result)
-	if len(places) == 0 {
-		return false
-	}
-	return w.doubt(result, func(c *candidate, pool int32) concurrency.Reason {
+// doubtOn doubts whoever was admitted, without an override of its own, on one of some places, in pools that have no other. An execution that is open has a
+// place that counts for itself. It reports whether there was anybody: then the slots have to be given anew.
+func (w *work) doubtOn(places map[poolPlace]concurrency.Reason, result concurrency.Result) bool {
+	return len(places) > 0 && w.doubt(result, func(c *candidate, pool int32) concurrency.Reason {
 		if w.forced(c, pool) {
 			return ""
 		}
-		return places[poolPlace{pool, c.resource}] // an execution that is open has one that counts for itself
+		return places[poolPlace{pool, c.resource}]
 	})
 }
 
@@ -180,10 +174,8 @@ func (w *work) overfull(result concurrency.Result) []concurrency.Reason {
 	reasons := make([]concurrency.Reason, len(pools))
 	for k := range pools {
 		switch pool := &result.Pools[k]; {
-		case pool.Max == 0:
-			reasons[k] = concurrency.SlotPaused
-		case pool.Active > pool.Max:
-			reasons[k] = concurrency.SlotFull
+		case pool.Max == 0, pool.Active > pool.Max:
+			reasons[k] = noRoom(pool)
 		case keys[pools[k].Family] > pools[k].MaxActiveKeys:
 			reasons[k] = concurrency.SlotKeysFull
 		}
@@ -202,7 +194,9 @@ func (w *work) activeKeys(result concurrency.Result) map[string]int {
 	return keys
 }
 
-// unprovedPlaces are the places in overfull pools that count for nothing but observed jobs, and what the pool says to whoever would start on one.
+// unprovedPlaces are the places in overfull pools that count for nothing but jobs that the snapshot shows on targets, and what the pool says to whoever would
+// start on one. A host sees the jobs before the records are read: the job may have ended meanwhile, its lease been given back, and the place be somebody
+// else's. So such a job keeps others out, and lets nobody in who would find no place without it.
 func (w *work) unprovedPlaces(result concurrency.Result) map[poolPlace]concurrency.Reason {
 	c := &w.capacity
 	if len(c.observed) == 0 {

@@ -135,7 +135,7 @@ func (x *index) resource(id string) (int32, bool) {
 }
 
 // observe derives current and started, and puts the jobs in order.
-func (x *index) observe(f *faults, t *target) {
+func (x *index) observe(t *target) {
 	versions := &x.versions[t.deployment]
 	if !slices.IsSortedFunc(t.Jobs, newer) {
 		own := take(&x.reordered, 1)
@@ -187,10 +187,7 @@ func (l *versionList) number(id string) int32 {
 
 // floor is the version that the target keeps if nothing newer may start.
 func (t *target) floor() int32 {
-	if t.started > t.current {
-		return t.started
-	}
-	return t.current
+	return max(t.started, t.current)
 }
 
 // newer orders jobs, the newest first. Of those of one instant a rollback is the newest: it is the answer to another one. The rest are told apart by their

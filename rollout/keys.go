@@ -132,7 +132,7 @@ func (p *Plan) activate(records []concurrency.Record, candidates []concurrency.C
 		}
 	}
 	for _, family := range slices.Sorted(maps.Keys(begun)) {
-		k, known := slices.BinarySearchFunc(records, family, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+		k, known := poolAt(records, family)
 		if !known {
 			records = slices.Insert(records, k, concurrency.NewRecord(family))
 		}

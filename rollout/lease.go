@@ -200,6 +200,10 @@ func (w *work) repeats(resource, group string) bool {
 	return false
 }
 
+func compareHolders(a, b concurrency.Holder) int {
+	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
+}
+
 // execution returns what is stored of a bracket rule on a resource, or nil.
 func (w *work) execution(rule, resource string) *bracket.ExecutionRecord {
 	k, known := slices.BinarySearchFunc(w.plan.State.Executions, resource, func(r *bracket.ExecutionRecord, id string) int {

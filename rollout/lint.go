@@ -421,7 +421,7 @@ func (l *lint) duration(d int32) known {
 	}
 	var all []time.Duration
 	for e := range l.w.environments {
-		for _, i := range l.w.pairs[e*len(l.w.deployments)+int(d)].targets {
+		for _, i := range l.w.targetsIn(int32(e), d) {
 			for _, job := range l.w.targets[i].Jobs {
 				if job.Status == JobSuccessful && !job.CompletedAt.IsZero() && !job.CompletedAt.Before(job.CreatedAt) {
 					all = append(all, job.CompletedAt.Sub(job.CreatedAt))

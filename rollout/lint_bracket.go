@@ -34,7 +34,7 @@ func (l *lint) frame() error {
 			}}
 			for k := range w.deployments {
 				ok, err := rule.members.Match(&bound{deployment: &w.deployments[k]})
-				own := w.governed(rule, w.pairs[e*len(w.deployments)+k].targets)
+				own := w.governed(rule, w.targetsIn(int32(e), int32(k)))
 				if _, missing := missingKey(err); err != nil && !missing && len(own) > 0 {
 					l.failed(at(rule, "deploymentSelector"), SeverityError, reach{len(own), own[0]}, err.Error(), nothingStarts)
 				}
@@ -127,7 +127,7 @@ func (l *lint) unclosed(f *frame, err error) error {
 			to, _ := l.w.deployment(against.Need)
 			field := "memberRoles"
 			for _, r := range f.view.dependencies {
-				own := bound{deployment: &l.w.deployments[from], environment: &l.w.environments[f.environment]}
+				own := l.w.boundIn(f.environment, from)
 				if need, _ := l.w.need(r, f.bracketWork, to); need != nil && (r.appliesTo == nil || ask(r.appliesTo, &own) != no) {
 					rule, field = r, "dependsOn"
 					break
@@ -230,7 +230,7 @@ func (l *lint) deployable(i int32) bool {
 	w := l.w
 	t := &w.targets[i]
 	for n := int32(len(w.versions[t.deployment].list)) - 1; n >= 0; n-- {
-		if w.versions[t.deployment].list[n].CreatedAt.Before(l.until) && w.inScope(i, n) && l.selected(i, n) {
+		if w.version(i, n).CreatedAt.Before(l.until) && w.inScope(i, n) && l.selected(i, n) {
 			return true
 		}
 	}
@@ -240,13 +240,11 @@ func (l *lint) deployable(i int32) bool {
 // selected reports whether the status of a version and all version selectors let it onto a target.
 func (l *lint) selected(i, n int32) bool {
 	w := l.w
-	v := w.versions[w.targets[i].deployment].list[n]
-	if v.Status != VersionReady {
+	if w.version(i, n).Status != VersionReady {
 		return false
 	}
 	for _, rule := range w.views.list[w.view[i]].selectors {
-		b := w.bound(i)
-		b.version = v
+		b := w.boundWith(i, n)
 		if _, ok := w.versionSelector(rule, &b); !ok && w.overriddenAt(rule.id, i, n) == nil {
 			return false
 		}
@@ -287,7 +285,7 @@ func (l *lint) lookAtOrder(f *frame) {
 			asked[gradual] = true
 			founders := l.w.resourcesOf(f.targets)
 			if gradual.bracketID != f.id || gradual.gradual.OrderKey == OrderByResource {
-				founders = l.w.resourcesOf(l.w.population(gradual, f.environment*int32(len(l.w.deployments)), none))
+				founders = l.w.resourcesOf(l.w.population(gradual, l.w.pairAt(f.environment, 0), none))
 			}
 			if length := curveLength(gradual, founders); length >= between.duration {
 				l.add(at(gradual, "orderSalt"), code, SeverityWarning, reach{},

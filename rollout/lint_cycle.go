@@ -134,8 +134,8 @@ func (l *lint) together(f *frame, other, member int32) bool {
 	}
 	var since time.Time
 	for n := int32(len(w.versions[o.deployment].list)) - 1; n > o.current && n >= 0; n-- {
-		if g := w.gateAt(other, n); l.usable(other, n) && (since.IsZero() || g.base.Before(since)) {
-			since = g.base
+		if l.usable(other, n) {
+			since = sooner(since, w.gateAt(other, n).base)
 		}
 	}
 	hook := f.roles[w.targets[member].deployment] != bracket.Main
@@ -157,7 +157,7 @@ func (l *lint) together(f *frame, other, member int32) bool {
 // usable reports whether a target may have a version by now.
 func (l *lint) usable(i, n int32) bool {
 	w := l.w
-	return w.inScope(i, n) && l.selected(i, n) && !w.versions[w.targets[i].deployment].list[n].CreatedAt.After(w.now) && len(w.gateAt(i, n).blockers) == 0
+	return w.inScope(i, n) && l.selected(i, n) && !w.version(i, n).CreatedAt.After(w.now) && len(w.gateAt(i, n).blockers) == 0
 }
 
 // always reports whether a member is part of every execution on its resource, whatever there is to deploy: a hook, or a main that runs what it has again.

@@ -58,8 +58,7 @@ func (l *lint) lookAtSelected() {
 				q := question{w.view[i], w.pairOf(&w.targets[i]), n, rule}
 				answer, known := answers[q]
 				if !known || rule.readsResource {
-					b := w.bound(int32(i))
-					b.version = w.versions[w.targets[i].deployment].list[n]
+					b := w.boundWith(int32(i), n)
 					answer = ""
 					if verdict, ok := w.versionSelector(rule, &b); !ok && verdict.Reason == ReasonSelectorError {
 						answer = verdict.Data.Detail

@@ -21,7 +21,7 @@ func (l *lint) lookAtCycles() {
 		var concerns reach
 		for _, id := range cycle.Path {
 			if d, known := w.deployment(id); known {
-				for _, i := range w.pairs[e*len(w.deployments)+int(d)].targets {
+				for _, i := range w.targetsIn(int32(e), d) {
 					concerns.merge(reach{1, i})
 				}
 			}
@@ -271,8 +271,7 @@ func (l *lint) replaced(i, n, k int32, d VersionDependency) bool {
 	if f := l.frameOf[i]; f == nil || f != l.frameOf[k] || i == k || err != nil || m == none || l.newestUsable(i) != n {
 		return false
 	}
-	b := w.bound(k)
-	b.version = w.versions[w.targets[k].deployment].list[m]
+	b := w.boundWith(k, m)
 	return ask(matcher, &b) == no
 }
 

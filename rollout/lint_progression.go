@@ -34,7 +34,8 @@ func (s stages) of(rule *compiledRule, d, e int32) (environments []int32, failed
 	all, known := s.answers[key]
 	if !known {
 		for e := range w.environments {
-			ok, err := rule.selector.Match(&bound{environment: &w.environments[e], deployment: &w.deployments[d]})
+			b := w.boundIn(int32(e), d)
+			ok, err := rule.selector.Match(&b)
 			if _, missing := missingKey(err); err != nil && !missing {
 				all.failed, all.failure = append(all.failed, int32(e)), err.Error()
 			}
@@ -136,7 +137,7 @@ func (l *lint) outlives(s stages, age, soak *compiledRule, d, e int32) (is, alwa
 	}
 	always = true
 	for _, other := range environments {
-		targets := w.pairs[int(other)*len(w.deployments)+int(d)].targets
+		targets := w.targetsIn(other, d)
 		n := len(targets)
 		if n == 0 {
 			return false, false // nothing is to be proved there
@@ -260,7 +261,7 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 	version := w.versions[d].list[n].ID
 	var newest time.Time
 	open := false // somebody may succeed yet
-	for _, i := range w.pairs[int(e)*len(w.deployments)+int(d)].targets {
+	for _, i := range w.targetsIn(e, d) {
 		if !w.inScope(i, n) {
 			continue
 		}
@@ -273,9 +274,7 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 			case job.Version != version:
 			case rule.progression.success(job):
 				proved = true
-				if end := job.end(); end.After(newest) {
-					newest = end
-				}
+				newest = later(newest, job.end())
 			case !job.Status.Terminal(), rule.progression.RequireVerificationPassed && (job.Verification == "" || job.Verification == VerificationRunning):
 				pending = true
 			}
@@ -312,7 +311,7 @@ func (l *lint) lookAtStages(s stages, d int32) {
 	var own []int32
 	constrained := false
 	for e := range w.environments {
-		for _, k := range l.kindsOf[e*len(w.deployments)+int(d)] {
+		for _, k := range l.kindsOf[w.pairAt(int32(e), d)] {
 			own = append(own, k)
 			constrained = constrained || len(w.views.list[l.kinds[k].view].progressions) > 0
 		}
@@ -322,7 +321,7 @@ func (l *lint) lookAtStages(s stages, d int32) {
 	}
 	starts := map[int32]bool{}
 	proved := func(rule *compiledRule, e int32) bool {
-		p := e*int32(len(w.deployments)) + d
+		p := w.pairAt(e, d)
 		able := 0
 		for _, k := range l.kindsOf[p] {
 			if starts[k] {
@@ -363,7 +362,7 @@ func (l *lint) lookAtStages(s stages, d int32) {
 			e, _ := l.pairOf(l.kinds[k].pair)
 			environments, _ := s.of(rule, d, e)
 			// Every one of them is unproved, so every one has somebody who does not start.
-			next := l.kindsOf[environments[0]*int32(len(w.deployments))+d]
+			next := l.kindsOf[w.pairAt(environments[0], d)]
 			k = next[slices.IndexFunc(next, func(other int32) bool { return !starts[other] })]
 		}
 		if from := slices.Index(path, k); from >= 0 {

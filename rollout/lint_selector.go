@@ -128,7 +128,7 @@ func (l *lint) lookAtScopes() {
 		}
 		var targets []int32
 		for e := range w.environments {
-			targets = append(targets, w.pairs[e*len(w.deployments)+d].targets...)
+			targets = append(targets, w.targetsIn(int32(e), int32(d))...)
 		}
 		for n, v := range w.versions[d].list {
 			newer := func(i int32) bool { return int32(n) > w.targets[i].floor() }
@@ -180,10 +180,8 @@ func (l *lint) lookAtKeys() {
 			newer := false // than what some target has, so that it matters
 			err := l.misses(f, s.matcher, func(meet func(bound)) {
 				for e := range w.environments {
-					for _, i := range w.pairs[e*len(w.deployments)+d].targets {
-						b := w.bound(i)
-						b.version = v
-						meet(b)
+					for _, i := range w.targetsIn(int32(e), int32(d)) {
+						meet(w.boundWith(i, int32(n)))
 						newer = newer || int32(n) > w.targets[i].floor()
 					}
 				}
@@ -291,7 +289,7 @@ func (l *lint) onEveryResource(meet func(bound)) {
 func (l *lint) onEnvironments(meet func(bound)) {
 	for k := range l.w.environments {
 		for d := range l.w.deployments {
-			meet(bound{environment: &l.w.environments[k], deployment: &l.w.deployments[d]})
+			meet(l.w.boundIn(int32(k), int32(d)))
 		}
 	}
 }
@@ -308,10 +306,8 @@ func (l *lint) onVersions(m Matcher, rule *compiledRule) func(meet func(bound)) 
 	return func(meet func(bound)) {
 		l.asked(m, rule, func(i int32) {
 			t := &l.w.targets[i]
-			for _, v := range l.w.versions[t.deployment].list[max(t.current, 0):] {
-				b := l.w.bound(i)
-				b.version = v
-				meet(b)
+			for n := max(t.current, 0); int(n) < len(l.w.versions[t.deployment].list); n++ {
+				meet(l.w.boundWith(i, n))
 			}
 		})
 	}

@@ -12,23 +12,22 @@ import (
 func (w *work) membersOf(policy *compiledPolicy, e int32, others []*bracketWork) (*bracketWork, error) {
 	rule := policy.bracket
 	b := &bracketWork{rule: rule, id: rule.id, environment: e, view: newView([]*compiledPolicy{policy}), edges: map[edge]bool{}}
-	d := len(w.deployments)
 	size := 0
-	for k := range d {
-		size += len(w.pairs[int(e)*d+k].targets)
+	for d := range w.deployments {
+		size += len(w.targetsIn(e, int32(d)))
 	}
 	b.targets = make([]int32, 0, size)
 	has := w.rulesIn(rule)
-	for k := range d {
-		p := &w.pairs[int(e)*d+k]
-		if len(p.targets) == 0 {
+	for d := range w.deployments {
+		targets := w.targetsIn(e, int32(d))
+		if len(targets) == 0 {
 			continue
 		}
-		ok, err := rule.members.Match(&bound{deployment: &w.deployments[k]})
+		ok, err := rule.members.Match(&bound{deployment: &w.deployments[d]})
 		if err != nil {
-			for _, i := range p.targets {
+			for _, i := range targets {
 				if has[w.view[i]] {
-					w.selectorFailed(i, policy.id, rule.id, err)
+					w.selectorFailed(i, rule.id, err)
 				}
 			}
 			continue
@@ -37,7 +36,7 @@ func (w *work) membersOf(policy *compiledPolicy, e int32, others []*bracketWork)
 			continue
 		}
 		before := len(b.targets)
-		for _, i := range p.targets {
+		for _, i := range targets {
 			if has[w.view[i]] {
 				if w.members[i] {
 					ids := [2]string{bracketOf(i, others), rule.id}
@@ -50,7 +49,7 @@ func (w *work) membersOf(policy *compiledPolicy, e int32, others []*bracketWork)
 			}
 		}
 		if len(b.targets) > before {
-			b.deployments = append(b.deployments, int32(k))
+			b.deployments = append(b.deployments, int32(d))
 		}
 	}
 	if len(b.deployments) > 1 {
@@ -86,14 +85,13 @@ func bracketOf(i int32, works []*bracketWork) string {
 // abandoned is a bracket whose rule is gone: the targets that its groups name, and those of its open executions, of which the group may be lost.
 func (w *work) abandoned(record *bracket.GroupRecord, e int32, executions []*bracket.ExecutionRecord) *bracketWork {
 	b := &bracketWork{id: record.Rule, environment: e, view: newView(nil)}
-	d := len(w.deployments)
 	seen := map[string]bool{}
 	for _, group := range record.Closed {
 		for _, m := range group.Members {
-			k, known := w.deployment(m.Deployment)
+			d, known := w.deployment(m.Deployment)
 			if known && !seen[m.Deployment] {
 				seen[m.Deployment] = true
-				b.targets = append(b.targets, w.pairs[int(e)*d+int(k)].targets...)
+				b.targets = append(b.targets, w.targetsIn(e, d)...)
 			}
 		}
 	}
@@ -132,7 +130,7 @@ func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 			}
 		}
 		for k, d := range numbers {
-			own := bound{deployment: &w.deployments[d], environment: &w.environments[b.environment]}
+			own := w.boundIn(b.environment, d)
 			if rule.appliesTo != nil && ask(rule.appliesTo, &own) == no {
 				continue
 			}
@@ -163,7 +161,7 @@ func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 // less harm than one too few. It has failed if there is no answer at all.
 func (w *work) need(rule *compiledRule, b *bracketWork, d int32) (_ *bracket.ConditionalNeed, failed bool) {
 	need := &bracket.ConditionalNeed{Deployment: w.deployments[d].ID}
-	at := bound{deployment: &w.deployments[d], environment: &w.environments[b.environment]}
+	at := w.boundIn(b.environment, d)
 	switch ok, err := rule.dependsOn.Match(&at); {
 	case err == nil && !ok:
 		return nil, false

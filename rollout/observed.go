@@ -39,9 +39,7 @@ func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket
 					shut = append(shut, kind)
 					continue
 				}
-				if observed.EligibleAt.IsZero() || g.base.Before(observed.EligibleAt) {
-					observed.EligibleAt = g.base
-				}
+				observed.EligibleAt = sooner(observed.EligibleAt, g.base)
 				if latest != nil && g.base.After(latest.ReadyAt) && b.locked(v) {
 					late[kind] = append(late[kind], lateVersion{int32(number), g.base})
 				} else if len(late[kind]) > 0 {
@@ -166,7 +164,7 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	t := &o.targets[i]
 	versions := o.late[o.viewed(i)]
-	id := func(v lateVersion) string { return o.versions[t.deployment].list[v.number].ID }
+	id := func(v lateVersion) string { return o.version(i, v.number).ID }
 	for len(versions) > 0 && slices.Contains(own.OutOfScope, id(versions[len(versions)-1])) {
 		versions = versions[:len(versions)-1]
 	}
@@ -184,15 +182,14 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 		!slices.ContainsFunc(o.latest.Members[m].Locks, func(lock bracket.VersionMark) bool { return lock.ID == id(version) }) {
 		return version.since
 	}
-	k, known := slices.BinarySearchFunc(o.executions, own.Resource, func(r *bracket.ExecutionRecord, id string) int { return strings.Compare(r.Resource, id) })
-	if !known {
+	record := executionOn(o.executions, own.Resource)
+	if record == nil {
 		return own.OutdatedAt
 	}
 	in := func(group string, merged []string) bool {
 		return group == o.latest.ID || slices.Contains(merged, o.latest.ID)
 	}
 	environment := o.environments[o.bracket.environment].ID
-	record := o.executions[k]
 	if open := record.Open; open != nil && in(open.Group, open.Merged) {
 		if !slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool {
 			return m.Deployment == own.Deployment && m.Version == id(version)
@@ -233,11 +230,11 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 		o.wake(at)
 		return own.OutdatedAt
 	}
-	k, known := slices.BinarySearchFunc(o.executions, own.Resource, func(r *bracket.ExecutionRecord, id string) int { return strings.Compare(r.Resource, id) })
-	if !known || !at.After(own.OutdatedAt) {
+	record := executionOn(o.executions, own.Resource)
+	if record == nil || !at.After(own.OutdatedAt) {
 		return own.OutdatedAt
 	}
-	last := o.executions[k].Last[o.environments[o.bracket.environment].ID]
+	last := record.Last[o.environments[o.bracket.environment].ID]
 	if last.Group != o.latest.ID && !slices.Contains(last.Merged, o.latest.ID) || !at.After(last.EndedAt) {
 		return own.OutdatedAt
 	}
@@ -264,8 +261,7 @@ func (w *work) outOfScope(list []string, i int32) []string {
 	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
 		out := !w.inScope(i, n)
 		for _, rule := range w.gateOf(i, n).perResource {
-			at := w.bound(i)
-			at.version = versions[n]
+			at := w.boundWith(i, n)
 			if _, ok := w.versionSelector(rule, &at); !ok && w.overriddenAt(rule.id, i, n) == nil {
 				out = true
 			}
@@ -367,8 +363,8 @@ func lastNumber(group *bracket.GroupRecord) int {
 // isOpen reports whether the execution of a run is open. Where it is not, and jobs of a later group are seen, the state was lost and the execution is over: to
 // open it once more would give versions to its members that are older than what they got since.
 func isOpen(state bracket.State, run bracket.Run) bool {
-	at, found := slices.BinarySearchFunc(state.Executions, run.Resource, func(r *bracket.ExecutionRecord, resource string) int { return strings.Compare(r.Resource, resource) })
-	return found && state.Executions[at].Open != nil && state.Executions[at].Open.Group == run.Group
+	record := executionOn(state.Executions, run.Resource)
+	return record != nil && record.Open != nil && record.Open.Group == run.Group
 }
 
 func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {

@@ -100,7 +100,7 @@ func (x *index) locateAll(f *faults, list []Target) (ordered bool) {
 		}
 		cursor.find(x, f, t, same)
 		if !cursor.lost { // its deployment may be in no list
-			x.observe(f, t)
+			x.observe(t)
 		}
 	}
 	return true
@@ -177,7 +177,7 @@ func (x *index) sortTargets(f *faults, list []Target) bool {
 				f.twice(t.Target)
 			}
 		}
-		x.observe(f, t)
+		x.observe(t)
 	}
 	return true
 }

@@ -193,15 +193,12 @@ func (w *work) overriddenAt(rule string, i, n int32) *Override {
 		return nil
 	}
 	t := &w.targets[i]
-	return w.overridden(rule, w.versions[t.deployment].list[n], t.Environment, t.Resource)
+	return w.overridden(rule, w.version(i, n), t.Environment, t.Resource)
 }
 
 // satisfied is when the overridden rule counts as satisfied.
 func (o *Override) satisfied(v *Version) time.Time {
-	if v.CreatedAt.After(o.CreatedAt) {
-		return v.CreatedAt.UTC()
-	}
-	return o.CreatedAt.UTC()
+	return later(o.CreatedAt, v.CreatedAt).UTC()
 }
 
 // let drops the verdicts of rules that are overridden for version n on target i. The list may be shared: it is not written to.

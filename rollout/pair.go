@@ -15,7 +15,16 @@ type pair struct {
 	group    string // lease group of its targets outside brackets
 }
 
-func (w *work) pairOf(t *target) int32 { return t.environment*int32(len(w.deployments)) + t.deployment }
+func (w *work) pairOf(t *target) int32 { return w.pairAt(t.environment, t.deployment) }
+
+func (w *work) pairAt(environment, deployment int32) int32 {
+	return environment*int32(len(w.deployments)) + deployment
+}
+
+// targetsIn are the targets of a deployment in an environment.
+func (w *work) targetsIn(environment, deployment int32) []int32 {
+	return w.pairs[w.pairAt(environment, deployment)].targets
+}
 
 func (w *work) pair() {
 	w.pairs = make([]pair, len(w.environments)*len(w.deployments))

@@ -103,7 +103,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 		if int32(e) == t.environment {
 			continue
 		}
-		b := bound{environment: &w.environments[e], deployment: &w.deployments[t.deployment]}
+		b := w.boundIn(int32(e), t.deployment)
 		ok, err := rule.selector.Match(&b)
 		if key, missing := missingKey(err); missing {
 			w.diagnose(DiagnosticMissingKey, rule.id, key, TargetID{Environment: w.environments[e].ID, Deployment: t.Deployment})
@@ -117,17 +117,15 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			continue
 		}
 		matched = true
-		at, verdict := w.progressed(rule, v, n, w.pairs[e*len(w.deployments)+int(t.deployment)].targets)
+		at, verdict := w.progressed(rule, v, n, w.targetsIn(int32(e), t.deployment))
 		switch {
 		case !at.IsZero():
-			if since.IsZero() || at.Before(since) {
-				since = at
-			}
+			since = sooner(since, at)
 		case verdict.Reason == ReasonProgressionTooOld:
 			tooOld = &verdict
 		default:
-			if !verdict.Until.IsZero() && (waits.Until.IsZero() || verdict.Until.Before(waits.Until)) {
-				waits.Until = verdict.Until
+			if !verdict.Until.IsZero() {
+				waits.Until = sooner(waits.Until, verdict.Until)
 			}
 			waits.Data.Names = append(waits.Data.Names, w.environments[e].ID)
 			if len(waits.On) == 0 {
@@ -176,12 +174,7 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 				w.wake(at)
 				continue
 			}
-			if first.IsZero() || at.Before(first) {
-				first = at
-			}
-			if at.After(newest) {
-				newest = at
-			}
+			first, newest = sooner(first, at), later(newest, at)
 		}
 		if !first.IsZero() {
 			firsts = append(firsts, first)
@@ -214,8 +207,5 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 		waiting.Until = at
 		return time.Time{}, waiting
 	}
-	if at.Before(v.CreatedAt) {
-		at = v.CreatedAt
-	}
-	return at.UTC(), Verdict{}
+	return later(at, v.CreatedAt).UTC(), Verdict{}
 }

@@ -137,7 +137,7 @@ func (w *work) atWork(b *bracketWork, run pendingRun) bool {
 	if version, starts := b.started[run.target]; starts && w.versions[t.deployment].number(version) == run.version {
 		return true
 	}
-	return run.version >= 0 && t.running(w.versions[t.deployment].list[run.version].ID)
+	return run.version >= 0 && t.running(w.version(run.target, run.version).ID)
 }
 
 // follow lists the members that wait for others of the execution that starts on their resource.
@@ -222,7 +222,7 @@ func (w *work) comes(open *bracket.Execution, run pendingRun) bool {
 	}
 	t := &w.targets[run.target]
 	return open.Environment == t.Environment && slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool {
-		return m.Deployment == t.Deployment && (m.Status == bracket.MemberWaiting || m.Status == bracket.MemberRunning) && frozen(open, m.Deployment) == w.versions[t.deployment].list[run.version].ID
+		return m.Deployment == t.Deployment && (m.Status == bracket.MemberWaiting || m.Status == bracket.MemberRunning) && frozen(open, m.Deployment) == w.version(run.target, run.version).ID
 	})
 }
 
@@ -238,9 +238,7 @@ func opener(blockers []Verdict) (until time.Time, on []Condition) {
 				on = append(on, condition)
 			}
 		}
-		if verdict.Until.After(until) {
-			until = verdict.Until
-		}
+		until = later(until, verdict.Until)
 	}
 	if len(on) > 0 {
 		until = time.Time{}
@@ -285,7 +283,7 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 		}
 		t := &w.targets[i]
 		n := newest(i)
-		if n < 0 || n <= t.current || t.running(w.versions[t.deployment].list[n].ID) {
+		if n < 0 || n <= t.current || t.running(w.version(i, n).ID) {
 			w.kept(i)
 			continue
 		}
@@ -354,7 +352,7 @@ func (w *work) newestOf() func(i int32) int32 {
 // opinion is what blocks a version on a bracket's target; nil if nothing does.
 func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 	t := &w.targets[i]
-	verdict := b.plan.Evaluate(b.state, t.Resource, t.Deployment, w.versions[t.deployment].list[n].ID, w.now)
+	verdict := b.plan.Evaluate(b.state, t.Resource, t.Deployment, w.version(i, n).ID, w.now)
 	unasked := b.unclear != nil && verdict.Reason == bracket.ReasonNotApplicable
 	if verdict.Reason.Status() == bracket.Allowed && !unasked {
 		return nil
@@ -400,13 +398,20 @@ func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
 
 // open is the bracket's open execution on a resource; nil if there is none.
 func (b *bracketWork) open(resource string) *bracket.Execution {
-	k, known := slices.BinarySearchFunc(b.state.Executions, resource, func(r *bracket.ExecutionRecord, id string) int {
-		return strings.Compare(r.Resource, id)
-	})
+	record := executionOn(b.state.Executions, resource)
+	if record == nil {
+		return nil
+	}
+	return record.Open
+}
+
+// executionOn is the record of a resource among those of one rule; nil if there is none.
+func executionOn(records []*bracket.ExecutionRecord, resource string) *bracket.ExecutionRecord {
+	k, known := slices.BinarySearchFunc(records, resource, func(r *bracket.ExecutionRecord, id string) int { return strings.Compare(r.Resource, id) })
 	if !known {
 		return nil
 	}
-	return b.state.Executions[k].Open
+	return records[k]
 }
 
 // halting are the members of an execution whose failure halts it: those that failed, or else went back.

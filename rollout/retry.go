@@ -169,4 +169,20 @@ func addTime(t time.Time, d time.Duration) time.Time {
 	return sum
 }
 
+// later is the later of two instants.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// sooner is the earlier of two instants, of which the first is zero if there is none yet.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
 func lastInstant() time.Time { return time.Unix(0, math.MaxInt64).UTC() }

@@ -181,7 +181,7 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 // is told from what was claimed before anybody kept the list.
 func (s *stored) first(record concurrency.Record) (first concurrency.Record, is bool) {
 	find := func(key string) (concurrency.Record, bool) {
-		k, known := slices.BinarySearchFunc(s.state.Pools, key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+		k, known := poolAt(s.state.Pools, key)
 		if !known {
 			return concurrency.NewRecord(key), false
 		}
@@ -229,9 +229,14 @@ func begins(before, open *bracket.Execution) bool {
 	return before != nil && open != nil && open.Group != before.Group && !slices.Contains(open.Merged, before.Group)
 }
 
+// poolAt is the index of a pool's record, or where it would be; false: there is none.
+func poolAt(records []concurrency.Record, key string) (int, bool) {
+	return slices.BinarySearchFunc(records, key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+}
+
 // recordChanged compares by identity: records are immutable values that share their leases until they change.
 func recordChanged(record concurrency.Record, old []concurrency.Record) bool {
-	k, known := slices.BinarySearchFunc(old, record.Key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+	k, known := poolAt(old, record.Key)
 	if !known {
 		return len(record.Leases) > 0 || record.NextToken > 1
 	}

@@ -50,7 +50,7 @@ func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 			}
 		}
 		pending.blockers = w.closes(pending.blockers, resource, b)
-		instants[n] = w.dueOn(b, schedule, pending)
+		instants[n] = schedule.dueOn(pending)
 	}
 	return instants
 }
@@ -66,36 +66,33 @@ func (w *work) offsets(own []int32, runs []bracket.PendingRun, into []pendingRun
 }
 
 // dueOn says when the runs on one pending resource are due; zero if something but time keeps them from it. It notes both in pending.
-func (w *work) dueOn(b *bracketWork, schedule *schedule, pending *pendingResource) time.Time {
+func (s *schedule) dueOn(pending *pendingResource) time.Time {
+	w, b := s.w, s.bracket
 	runs := b.runs[pending.from:pending.to]
-	due := schedule.group.ReadyAt
+	due := s.group.ReadyAt
 	var at time.Time
 	var position, founders int32
 	var err error
 	view := int32(none)
 	for _, run := range runs {
-		if view != w.view[run.target] || !schedule.alike {
+		if view != w.view[run.target] || !s.alike {
 			view = w.view[run.target]
-			at, position, founders, err = schedule.turn(run)
+			at, position, founders, err = s.turn(run)
 		}
 		if err != nil {
 			pending.blockers = w.once(pending.blockers, Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: b.id, On: onConfig(b.id), Data: &Data{Detail: err.Error()}})
 		}
-		if at.After(due) {
-			due = at
-		}
+		due = later(due, at)
 		pending.position, pending.n = max(pending.position, position), max(pending.n, founders)
 		for _, rule := range w.views.list[view].cooldowns {
 			end := w.cooldown(rule, run.target, run.version)
 			if end.IsZero() || w.overriddenAt(rule.id, run.target, run.version) != nil {
 				continue
 			}
-			pending.timed = w.once(pending.timed, w.cooled(rule, run.target, run.version, end))
-			if end.After(due) {
-				due = end
-			}
+			pending.timed = w.once(pending.timed, w.cooled(rule, run.target, end))
+			due = later(due, end)
 		}
-		if t := &w.targets[run.target]; t.current == missing || t.busy || !schedule.quiet(b, run.target) {
+		if t := &w.targets[run.target]; t.current == missing || t.busy || !s.quiet(run.target) {
 			pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, runs, false)
 		}
 	}
@@ -183,11 +180,7 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 	if !due.After(w.now) && len(pending.timed) == 0 {
 		return due
 	}
-	at := due
-	if at.Before(w.now) {
-		at = w.now
-	}
-	at, shut, err := w.together(all, at)
+	at, shut, err := w.together(all, later(due, w.now))
 	if err != nil {
 		// Once it is due it is never open: that it opens before then helps nobody.
 		pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == shut.rules[0].id })
@@ -272,7 +265,7 @@ func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
 		for _, rule := range w.views.list[w.view[i]].gradual {
 			if !seen[rule] {
 				seen[rule] = true
-				s.rules = append(s.rules, w.scheduleRule(b, rule, group))
+				s.rules = append(s.rules, s.scheduled(rule))
 				s.alike = s.alike && rule.gradual.OrderKey != OrderByTarget
 			}
 		}
@@ -280,25 +273,26 @@ func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
 	return s
 }
 
-// scheduleRule ranks the resources that one gradual rule governs, once for the whole group: every member on a resource gets the same turn. Targets that
+// scheduled ranks the resources that one gradual rule governs, once for the whole group: every member on a resource gets the same turn. Targets that
 // are ranked on their own are so as their runs come up.
-func (w *work) scheduleRule(b *bracketWork, rule *compiledRule, group *bracket.Group) scheduledRule {
-	s := scheduledRule{rule: rule, rollouts: map[released]*rollout{}}
+func (s *schedule) scheduled(rule *compiledRule) scheduledRule {
+	w, b, group := s.w, s.bracket, s.group
+	own := scheduledRule{rule: rule, rollouts: map[released]*rollout{}}
 	if rule.gradual.OrderKey == OrderByTarget {
 		for k := range group.Members {
 			if d, known := w.deployment(group.Members[k].Deployment); known {
-				s.rank(w, b, group, released{d, w.lockedNumber(group, d)})
+				s.rank(&own, released{d, w.lockedNumber(group, d)})
 			}
 		}
-		return s
+		return own
 	}
 	population := b.targets
 	if rule.gradual.OrderKey == OrderByResource || rule.bracketID != b.id {
-		population = w.population(rule, b.environment*int32(len(w.deployments)), none)
+		population = w.population(rule, w.pairAt(b.environment, 0), none)
 	}
 	key := rolloutKey{rule: rule.id, environment: w.environments[b.environment].ID, group: group.ID}
-	s.rollouts[everything()] = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, population, true)
-	return s
+	own.rollouts[everything()] = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, population, true)
+	return own
 }
 
 // lockedNumber is the newest version that a group has locked for one of its members; none if it has locked none.
@@ -312,9 +306,9 @@ func (w *work) lockedNumber(group *bracket.Group, d int32) int32 {
 
 // rank ranks the targets of a member that may get one version. A group may have locked several versions of it, each for some of the targets: the
 // newest has the record of the group, the others, and what is run again without being locked, have records that name them.
-func (s *scheduledRule) rank(w *work, b *bracketWork, group *bracket.Group, at released) *rollout {
-	pair := b.environment*int32(len(w.deployments)) + at.deployment
-	population := w.governed(s.rule, w.pairs[pair].targets)
+func (s *schedule) rank(own *scheduledRule, at released) *rollout {
+	w, b, group := s.w, s.bracket, s.group
+	population := w.governed(own.rule, w.targetsIn(b.environment, at.deployment))
 	version := ""
 	if at.version >= 0 {
 		version = w.versions[at.deployment].list[at.version].ID
@@ -327,18 +321,18 @@ func (s *scheduledRule) rank(w *work, b *bracketWork, group *bracket.Group, at r
 	if len(population) == 0 { // the version is for none of them, so none of them runs it
 		return nil
 	}
-	key := rolloutKey{rule: s.rule.id, environment: w.environments[b.environment].ID, deployment: w.deployments[at.deployment].ID, group: group.ID}
+	key := rolloutKey{rule: own.rule.id, environment: w.environments[b.environment].ID, deployment: w.deployments[at.deployment].ID, group: group.ID}
 	if at.version != w.lockedNumber(group, at.deployment) {
 		key.version = version
 	}
-	r := w.begin(s.rule, key, s.rule.hash(version, group.ID), group.ReadyAt, population, true)
-	s.rollouts[at] = r
+	r := w.begin(own.rule, key, own.rule.hash(version, group.ID), group.ReadyAt, population, true)
+	own.rollouts[at] = r
 	return r
 }
 
 // quiet reports that no rule can be an obstacle for a target, whatever its resource and version: of most members it is known once for all of them.
-func (s *schedule) quiet(b *bracketWork, i int32) bool {
-	w := s.w
+func (s *schedule) quiet(i int32) bool {
+	w, b := s.w, s.bracket
 	view, d := w.view[i], w.targets[i].deployment
 	known := s.unopposed[view]
 	if known == nil {
@@ -370,14 +364,14 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 		if len(w.views.list) > 2 && !w.views.list[w.view[i]].has(r.rule) {
 			continue
 		}
-		if o := w.overriddenAt(r.rule.id, i, run.version); o != nil {
+		if w.overriddenAt(r.rule.id, i, run.version) != nil {
 			continue
 		}
 		rollout := r.rollouts[everything()]
 		if r.rule.gradual.OrderKey == OrderByTarget {
 			at := released{w.targets[i].deployment, run.version}
 			if rollout = r.rollouts[at]; rollout == nil {
-				rollout = r.rank(w, s.bracket, s.group, at)
+				rollout = s.rank(r, at)
 			}
 		}
 		p := rollout.positions[w.element(r.rule, i)]
@@ -421,7 +415,7 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 			blockers = w.unordered(blockers, i, b, runs)
 		}
 		if w.dependent[t.deployment] && version >= 0 {
-			blockers = w.versionDependencies(blockers, i, w.versions[t.deployment].list[version], runs)
+			blockers = w.versionDependencies(blockers, i, w.version(i, version), runs)
 		}
 		if runs != nil && version >= 0 && len(w.set.customs) > 0 {
 			blockers = w.custom(blockers, i, version)

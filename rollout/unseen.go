@@ -29,7 +29,7 @@ func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
 }
 
 // elsewhere steps a bracket in an environment that the snapshot does not hold: a command or a deletion may end what is open there.
-func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions map[string][]*bracket.ExecutionRecord) (*bracket.GroupRecord, error) {
+func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions map[string][]*bracket.ExecutionRecord) error {
 	var targets bracket.TargetList // as if all were there still
 	for _, own := range executions[record.Rule] {
 		x := own.Open
@@ -43,7 +43,7 @@ func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions ma
 	observation := bracket.Observation{Commands: s.Commands, DeletedResources: s.DeletedResources, Targets: targets, RuleDeleted: true}
 	state, plan, err := bracket.Step(bracket.Rule{}, bracket.State{Group: record, Executions: executions[record.Rule]}, observation, w.now)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, e := range plan.Events {
 		if e.Kind == bracket.ExecutionEnded { // the group itself stays as it is
@@ -59,7 +59,7 @@ func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions ma
 		w.elsewhereRefused[ruleIn{record.Rule, record.Environment}] = plan.Refused
 	}
 	executions[record.Rule] = state.Executions
-	return record, nil
+	return nil
 }
 
 // findUnseen lists the open executions of which nobody can tell how they go on.

@@ -71,8 +71,8 @@ func (l WaitingList) Of(id TargetID) (Waiting, bool) {
 		}
 		return l.copy[k], true
 	}
-	i, known := l.plan.target(id)
-	if !known || l.plan.waits[i].blockers == 0 {
+	i := l.plan.target(id)
+	if i == none || l.plan.waits[i].blockers == 0 {
 		return Waiting{}, false
 	}
 	return l.plan.waitOf(i), true
@@ -147,7 +147,7 @@ func (w *work) waitOf(i int32) Waiting {
 	case missing:
 		own.Version = w.vanished[i]
 	default:
-		own.Version = w.versions[w.targets[i].deployment].list[wait.version].ID
+		own.Version = w.version(i, wait.version).ID
 	}
 	return own
 }

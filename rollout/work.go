@@ -66,9 +66,25 @@ func (w *work) release() {
 	}
 }
 
+// version is version n of the deployment of target i.
+func (w *work) version(i, n int32) *Version { return w.versions[w.targets[i].deployment].list[n] }
+
+// bound binds what target i is made of, whatever the version.
 func (w *work) bound(i int32) bound {
 	t := &w.targets[i]
 	return bound{resource: &w.resources[t.resource], environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
+}
+
+// boundWith binds version n as well.
+func (w *work) boundWith(i, n int32) bound {
+	b := w.bound(i)
+	b.version = w.version(i, n)
+	return b
+}
+
+// boundIn binds a deployment in an environment, whatever the resource.
+func (w *work) boundIn(environment, deployment int32) bound {
+	return bound{environment: &w.environments[environment], deployment: &w.deployments[deployment]}
 }
 
 // id names a target in the words of its entities, which are closer at hand than the target itself.
