@@ -89,7 +89,6 @@ func (a *activation) ResolveName(name string) (any, bool) {
 }
 
 func (a *activation) resolve(v *variable) any {
-	var value any
 	if values := a.in.values; values != nil && values.slots[v.slot].bound {
 		// Straight from the slot where that saves putting the value into an interface twice.
 		switch s := &values.slots[v.slot]; v.Type {
@@ -99,8 +98,7 @@ func (a *activation) resolve(v *variable) any {
 			return a.labels(v.Name, s.labels)
 		}
 	}
-	value, _ = a.in.vars.Lookup(v.Name)
-	switch x := value.(type) {
+	switch x := valueOf(a.in.vars, v.Name).(type) {
 	case string:
 		if v.Type == String {
 			return a.text(v.Name, x)

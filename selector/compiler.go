@@ -236,7 +236,7 @@ func (c *compiler) flag(e *expr) node {
 			}
 			return truth(s.flag)
 		}
-		value, _ := in.vars.Lookup(t.name)
+		value := valueOf(in.vars, t.name)
 		b, ok := value.(bool)
 		if !ok {
 			return t.fault
@@ -350,7 +350,7 @@ func (c *compiler) int(e *expr) func(in input) (int64, verdict) {
 			}
 			return s.number, yes
 		}
-		value, _ := in.vars.Lookup(t.name)
+		value := valueOf(in.vars, t.name)
 		n, ok := value.(int64)
 		if !ok {
 			return 0, t.fault

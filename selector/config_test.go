@@ -2,6 +2,8 @@ package selector_test
 
 import (
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -242,5 +244,52 @@ func TestValuesOfAnotherEnv(t *testing.T) {
 	}
 	if ok, err := new(selector.Selector).Match(v); ok || err == nil {
 		t.Error("a selector that was not compiled matches:", ok, err)
+	}
+}
+
+// textMap is a plain map as variables, the way that is written first: what is not in it is "", false.
+type textMap map[string]string
+
+func (m textMap) Lookup(name string) (any, bool) {
+	text, ok := m[name]
+	return text, ok
+}
+
+// TestNoValueIsNoneWhateverComesWithIt: a value that Lookup returns with false is none, neither to an expression nor to an index.
+func TestNoValueIsNoneWhateverComesWithIt(t *testing.T) {
+	env := newEnv(t, selector.Limits{})
+	for _, row := range []struct {
+		expr, variable string
+		vars           selector.Vars
+		why            string
+	}{
+		{"resource.kind == ''", "resource.kind", textMap{}, "it would match by accident"},
+		{"resource.kind != 'Node' && true", "resource.kind", textMap{}, "so it would in a chain"},
+		{"resource.kind == resource.name", "resource.kind", textMap{"resource.name": ""}, "and beside another variable"},
+		{"resource.metadata['a'] == 'b'", "resource.metadata", selector.LabelMap{"a": "b"}, "the labels are those of another variable"},
+		{"'a' in resource.metadata", "resource.metadata", selector.LabelMap{"a": "b"}, "nor is a key in no map"},
+		{"flag", "flag", hostVars{"flag": absent{true}}, "a bool"},
+		{"weight == 0", "weight", hostVars{"weight": absent{int64(0)}}, "an int"},
+		{"'a' in tags", "tags", hostVars{"tags": absent{[]string{"a"}}}, "a list"},
+		{"version.createdAt < timestamp('2026-01-31T09:00:00Z')", "version.createdAt", hostVars{"version.createdAt": absent{time.Time{}}}, "an instant"},
+	} {
+		for _, compile := range []func(string) (*selector.Selector, error){env.Compile, env.CompileCEL} {
+			ok, err := must(compile(row.expr)).Match(row.vars)
+			var fault *selector.EvalError
+			if ok || !errors.As(err, &fault) || fault.Variable != row.variable || fault.Msg != row.variable+" has no value" {
+				t.Errorf("%s: %v, %v: %s", row.expr, ok, err, row.why)
+			}
+		}
+	}
+	index := selector.NewIndex("resource.kind", "resource.metadata")
+	for i, vars := range []selector.Vars{textMap{}, selector.LabelMap{"a": "b"}} {
+		if err := index.Put(i, vars); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, expr := range []string{"resource.kind == ''", "resource.metadata['a'] == 'b'"} {
+		if found := slices.Collect(index.Candidates(must(env.Compile(expr)).Terms())); found != nil {
+			t.Errorf("%s: the index knows a value of %v", expr, found)
+		}
 	}
 }

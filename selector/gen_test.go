@@ -24,8 +24,14 @@ func testSchema() selector.Schema {
 // hostVars are variables as a careless host may have them: anything under any name.
 type hostVars map[string]any
 
+// absent is a value that comes with false: there is none.
+type absent struct{ value any }
+
 func (h hostVars) Lookup(name string) (any, bool) {
 	v, ok := h[name]
+	if none, no := v.(absent); no {
+		return none.value, false
+	}
 	return v, ok
 }
 
@@ -218,6 +224,9 @@ func (g gen) vars(wild bool) hostVars {
 				continue
 			case 1:
 				h[v.Name] = rapid.SampledFrom([]any{nil, 7, "text", int32(1), []byte("x"), map[string]any{}, true}).Draw(g.T, "wrong")
+				continue
+			case 2:
+				h[v.Name] = rapid.SampledFrom([]any{absent{""}, absent{"a"}, absent{int64(1)}, absent{true}, absent{[]string{"a"}}, absent{map[string]string{"a": "b"}}}).Draw(g.T, "none")
 				continue
 			}
 		}

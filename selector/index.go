@@ -64,15 +64,17 @@ func (x *Index) Put(i int, vars Vars) error {
 	}
 	count := 0
 	for _, name := range x.variables {
-		switch value, ok := vars.Lookup(name); value := value.(type) {
+		value, ok := vars.Lookup(name)
+		if !ok {
+			continue
+		}
+		switch value := value.(type) {
 		case string:
 			count++
 		case map[string]string:
 			count += len(value)
 		default:
-			if ok {
-				return fmt.Errorf("selector: element %d: %s must be string or map[string]string, not %s", i, name, goTypeOf(value))
-			}
+			return fmt.Errorf("selector: element %d: %s must be string or map[string]string, not %s", i, name, goTypeOf(value))
 		}
 	}
 	x.Remove(i)
@@ -81,8 +83,7 @@ func (x *Index) Put(i int, vars Vars) error {
 	}
 	in := make([]uint32, 0, count)
 	for _, name := range x.variables {
-		value, _ := vars.Lookup(name)
-		switch value := value.(type) {
+		switch value := valueOf(vars, name).(type) {
 		case string:
 			in = append(in, x.number(field{variable: name}, value))
 		case map[string]string:

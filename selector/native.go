@@ -142,7 +142,7 @@ func (t *test) hold(text string) verdict {
 
 // lookup reads the string from the host's own variables; if it is not there, the verdict is why.
 func (t *test) lookup(vars Vars) (text string, v verdict, there bool) {
-	value, _ := vars.Lookup(t.name)
+	value := valueOf(vars, t.name)
 	if !t.keyed {
 		text, there = value.(string)
 		return text, t.fault, there

@@ -15,6 +15,15 @@ type Vars = interface {
 	Lookup(name string) (any, bool)
 }
 
+// valueOf returns the value of a variable, or nil, which is of no declared type, if it has none: a map of strings that is asked for a name it does
+// not have answers "" and false, and that is no empty string.
+func valueOf(vars Vars, name string) any {
+	if value, ok := vars.Lookup(name); ok {
+		return value
+	}
+	return nil
+}
+
 // Matcher is what a [*Selector] does, as an alias of a literal, for the same reason as [Vars].
 type Matcher = interface {
 	Match(vars interface {
