@@ -870,3 +870,46 @@ func TestPendingRuns(t *testing.T) {
 		t.Errorf("%v, %d calls\nwant %s", got, calls, want)
 	}
 }
+
+// lazy is a list of targets that is in no order and not in memory.
+type lazy struct{ of TargetList }
+
+func (l lazy) Len() int        { return len(l.of) }
+func (l lazy) At(i int) Target { return l.of[(i*7+3)%len(l.of)] }
+
+// A host's own list of targets, in whatever order it has them, gives the plan that the list in memory gives.
+func TestTargetsInNoOrder(t *testing.T) {
+	h := newHost(t, "n1", "n2", "n3")
+	h.publish("kubelet", "v2", 0)
+	h.step(60)
+	o := h.observation()
+	list := o.Targets.(TargetList)
+	if len(list)%7 == 0 {
+		t.Fatalf("%d targets: some of them would be listed twice", len(list))
+	}
+	o.Targets = lazy{list}
+	next, plan, err := Step(h.rule, h.state, o, h.now)
+	if err != nil || dump(t, next) != dump(t, h.state) || describeStarts(plan) != h.starts() || len(plan.Start) != 3 {
+		t.Errorf("%v: starts %s, want %s\n%s", err, describeStarts(plan), h.starts(), describe(next))
+	}
+	list[1] = list[4]
+	if _, _, err := Step(h.rule, h.state, o, h.now); err == nil || !strings.Contains(told(err), "duplicate observation.targets") {
+		t.Errorf("a target that is listed twice: %v", err)
+	}
+}
+
+// A stored record may have marks and no group: what was locked is locked, and nothing older opens a group.
+func TestMarksWithoutGroups(t *testing.T) {
+	h := newHost(t, "n1")
+	h.publish("kubelet", "v2", 0)
+	h.state.Group = &GroupRecord{Schema: schema, Rule: "rule", Environment: "prod", Number: 4, Marks: map[string]VersionMark{"kubelet": {ID: "v2", CreatedAt: at(0)}}}
+	h.step(60)
+	if h.state.Group.Collecting != nil {
+		t.Fatalf("v2 was locked before:\n%s", describe(h.state))
+	}
+	h.publish("kubelet", "v3", 61)
+	h.step(61)
+	if c := h.state.Group.Collecting; c == nil || number(c.ID) != 5 {
+		t.Fatalf("v3 is new:\n%s", describe(h.state))
+	}
+}

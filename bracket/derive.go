@@ -181,7 +181,6 @@ func (s *step) deriveOpen(w *work) {
 			continue
 		case ReasonFailedHolding:
 			until, on := v.haltOf(w, h, resource, v.now)
-			s.wake(until)
 			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict, Until: until, On: on})
 			continue
 		case ReasonHookWithoutVersion:
@@ -206,8 +205,7 @@ func (s *step) deriveOpen(w *work) {
 	}
 	for _, k := range order { // no member waits, and the execution is open for ever unless somebody says what to make of those that went back
 		if m := &w.Members[k]; m.Status == MemberRolledBack {
-			until, on := v.haltOf(w, h, resource, v.now)
-			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: ReasonFailedHolding, Until: until, On: on})
+			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: ReasonFailedHolding, On: s.on(w.onOperator(resource))})
 		}
 	}
 }

@@ -321,14 +321,11 @@ func (s *step) end(w *work, status Status, at time.Time, quarantine bool) {
 	s.setRecord(w.record, &record)
 }
 
-// lastEnd is the end of the execution's last run; an execution without any ended run ends now.
-func (w *work) lastEnd(now time.Time) time.Time {
-	var at time.Time
+// lastEnd is the end of the execution's last run; its start if a stored record knows of none that has ended.
+func (w *work) lastEnd() time.Time {
+	at := w.StartedAt
 	for k := range w.Members {
 		at = maxTime(at, w.Members[k].EndedAt)
 	}
-	if at.IsZero() {
-		at = utc(now)
-	}
-	return maxTime(at, w.StartedAt)
+	return at
 }

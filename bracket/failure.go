@@ -48,7 +48,7 @@ func (s *step) settle(w *work) {
 
 func (s *step) finish(w *work, status Status) {
 	w.change()
-	s.end(w, status, w.lastEnd(s.view.now), false)
+	s.end(w, status, w.lastEnd(), false)
 }
 
 // broken reports whether a member failed or left the forward path and was not skipped since.
@@ -234,7 +234,8 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 }
 
 // haltOf is what ends the halt of an execution: always an operator. A reaction that runs to its end by itself ends the execution and with that the
-// halt, and under merge a newer group may take the failed members over: one that closes later, or the one that is queued here already, when it is due.
+// halt, and under merge a newer group may take the failed members over: one that closes later, or the one that is queued here already, when it is due: that the
+// plan wakes then is said where the group is listed as queued.
 func (v *view) haltOf(w *work, h halt, resource string, now time.Time) (until time.Time, on []Condition) {
 	command := w.onOperator(resource)
 	switch {

@@ -311,6 +311,30 @@ func TestFailure(t *testing.T) {
 			h.want("n1/containerd@v2 n1/kubelet@v2")
 			h.is(StatusExecuting, "os=skipped")
 		}, "post never runs on a mixed set unless that is allowed; an operator may accept it"},
+		{"rollback_member without posts", func(h *host) {
+			merging(h)
+			h.rule.OnMemberFailure = RollbackMember
+			h.members = []Member{{Deployment: "kubelet"}, {Deployment: "os", Needs: []string{"kubelet"}}}
+			h.until(60, "n1", "kubelet")
+			h.succeeds("kubelet", 61)
+			h.start()
+			h.fails("os", 62)
+			h.start()
+			h.next("os@v3")
+			h.succeeds("os", 160)
+			h.is(StatusFailed, "kubelet=succeeded os=rolled_back")
+			want := []Wait{
+				{Group: "rule/prod/1", Resource: "n1", Deployment: "os", Reason: ReasonFailedHolding, On: []Condition{{Kind: OnOperator, Group: "rule/prod/1", Resource: "n1"}}},
+				{Group: "rule/prod/2", Resource: "n1", Reason: ReasonQueued, On: []Condition{{Kind: OnExecutionEnd, Rule: "rule", Resource: "n1"}}},
+			}
+			if !reflect.DeepEqual(h.plan.Wait, want) || !h.plan.Next.IsZero() {
+				h.t.Fatalf("next %v, %+v, want %+v", h.plan.Next, h.plan.Wait, want)
+			}
+			h.order(Skip, "n1", "os", 163)
+			h.step(163)
+			h.endsAs(StatusCompleted, 160)
+			h.want("n1/os@v3")
+		}, "no member waits, and still it is said who holds the resource: no group is merged into what went back"},
 		{"rollback_member holds without a version", func(h *host) {
 			h.rule.OnMemberFailure = RollbackMember
 			h.targets[[2]string{"n1", "os"}].Current = ""

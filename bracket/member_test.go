@@ -89,6 +89,17 @@ func TestCheckOverlap(t *testing.T) {
 	}
 }
 
+// Who checks one bracket alone need not name it: then its faults are told without a name, and not with an empty one.
+func TestCheckWithoutName(t *testing.T) {
+	err := Check(Bracket{Rule: Rule{DeploymentSelector: "true", MemberRoles: &MemberRoles{}}, Members: []Member{
+		{Deployment: "a", Needs: []string{"b"}}, {Deployment: "b", Needs: []string{"a"}}, {Deployment: "", Role: Pre}, {Deployment: "c", Role: Pre, Needs: []string{"a"}},
+	}})
+	if want := "bracket: dependency cycle a -> b -> a: remove one of these dependencies\n" +
+		"bracket: pre member \"c\" needs main member \"a\""; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(told(err), "required members[2].deployment: ") {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func rolesOf(members []Member, declared bool) string {
 	var b strings.Builder
 	for _, m := range frozenMembers(members, declared, func(string) bool { return true }) {

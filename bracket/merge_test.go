@@ -1,6 +1,8 @@
 package bracket
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -285,6 +287,49 @@ func TestMerge(t *testing.T) {
 			h.succeeds("os", 161)
 			h.merged(false)
 		}, "a rollback is not overtaken"},
+		{"a halt that a queued group ends when it is due", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			h.next("kubelet@v3")
+			command, closes := Condition{Kind: OnOperator, Group: "rule/prod/1", Resource: "n1"}, Condition{Kind: OnGroupClose, Rule: "rule", Environment: "prod"}
+			want := func(until time.Time, on ...Condition) {
+				h.t.Helper()
+				h.merged(false)
+				var told []Wait
+				for _, w := range h.plan.Wait {
+					if w.Deployment == "kubelet" {
+						told = append(told, w)
+					}
+				}
+				wait := Wait{Group: "rule/prod/1", Resource: "n1", Deployment: "kubelet", Reason: ReasonFailedHolding, Until: until, On: on}
+				if !reflect.DeepEqual(told, []Wait{wait}) || !until.IsZero() && !h.plan.Next.Equal(until) {
+					h.t.Fatalf("next %v, told %+v, want %+v", h.plan.Next, told, wait)
+				}
+			}
+			h.due["n1"] = at(200)
+			h.step(160)
+			want(at(200), command, closes)
+			h.due["n1"] = time.Time{}
+			h.step(161)
+			want(time.Time{}, command, closes, Condition{Kind: OnConfig, Rule: "rule"})
+			h.due["n1"] = at(162)
+			h.step(162)
+			h.merged(true)
+			h.want("n1/kubelet@v3")
+		}, "the failed main gets another version as soon as the group is due; the host that does not know when may learn it from its configuration"},
+		{"a newer group and a run whose version the host has not read", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.next("os@v3", "kubelet@v3")
+			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "kubelet" && v.ID == "v2" })
+			h.step(160)
+			h.merged(false)
+			h.publish("kubelet", "v2", 0)
+			h.step(161)
+			h.merged(true)
+		}, "nobody can tell whether v3 is newer than what runs"},
 		{"not due: queued until it is", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")
