@@ -42,7 +42,7 @@ func (c *Command) check(list *faults, i int) {
 	switch c.Kind {
 	case CommandApprove, CommandReject:
 		if c.Side != Before && c.Side != After {
-			list.add(CodeInput, at("commands", i)+".phase", quoted(string(c.Side)), "must be before or after")
+			list.add(CodeInput, at("commands", i)+".side", quoted(string(c.Side)), "must be before or after")
 		}
 	case CommandSkip, CommandRetry, CommandCancel:
 	default:

@@ -6,29 +6,25 @@ import (
 )
 
 // membership takes what became of the fleet. Labels of members are never looked at again: what is relabelled stays where it is.
+//
+// A target lives in the order of the three parts. Tempting: removals first, which free slots. But nothing starts before all of this is taken,
+// and a target that came and went between two steps would join and be started.
 func (e *edit) membership(in *Input) {
-	if len(in.Removed)+len(in.Leaving)+len(in.Added) == 0 {
-		return
-	}
-	for _, name := range once(in.Removed) {
-		at, ok := e.run.find(name)
-		if !ok {
-			e.event(Event{Kind: EventMembershipIgnored, Stage: -1, Target: name, Reason: ReasonUnknownTarget})
-		} else {
-			e.vanish(int(at.stage), int(at.member))
-		}
-	}
-	for _, name := range once(in.Leaving) {
-		e.leave(name)
-	}
-	if len(in.Added) == 0 {
-		return
-	}
 	added := slices.Clone(in.Added)
 	slices.SortStableFunc(added, func(a, b Target) int { return strings.Compare(a.Name, b.Name) })
 	for i := range added {
 		if i+1 == len(added) || added[i+1].Name != added[i].Name { // the last one counts
 			e.join(&added[i])
+		}
+	}
+	for _, name := range once(in.Leaving) {
+		e.leave(name)
+	}
+	for _, name := range once(in.Removed) {
+		if at, ok := e.run.find(name); ok {
+			e.vanish(int(at.stage), int(at.member))
+		} else {
+			e.event(Event{Kind: EventMembershipIgnored, Stage: -1, Target: name, Reason: ReasonUnknownTarget})
 		}
 	}
 }

@@ -43,8 +43,13 @@ func TestMembershipEvents(t *testing.T) {
 		input staged.Input
 		want  []staged.Event
 	}{
-		{"one is gone and another leaves", staged.Input{Removed: []string{"c3"}, Leaving: []string{"c2"}}, []staged.Event{removed("c3"), removed("c2"), joined(1, "c2")}},
-		{"one is gone and another comes, which takes the free slot", staged.Input{Removed: []string{"c2"}, Added: []staged.Target{in("c4", "a")}}, []staged.Event{removed("c2"), joined(0, "c4"), starts(0, "c3")}},
+		{"one is gone and another leaves", staged.Input{Removed: []string{"c3"}, Leaving: []string{"c2"}}, []staged.Event{removed("c2"), joined(1, "c2"), removed("c3")}},
+		{"one is gone and another comes: c3 was there before for the free slot", staged.Input{Removed: []string{"c2"}, Added: []staged.Target{in("c4", "a")}}, []staged.Event{joined(0, "c4"), removed("c2"), starts(0, "c3")}},
+		{"one comes and goes between two steps: it must not be started", staged.Input{Removed: []string{"c1", "c2", "c4"}, Added: []staged.Target{in("c4", "a")}},
+			[]staged.Event{joined(0, "c4"), removed("c1"), removed("c2"), removed("c4"), starts(0, "c3")}},
+		{"one comes and leaves between two steps", staged.Input{Leaving: []string{"c4"}, Added: []staged.Target{in("c4", "a")}}, []staged.Event{joined(0, "c4"), removed("c4"), joined(1, "c4")}},
+		{"one leaves and is gone between two steps: nothing is left to be removed", staged.Input{Removed: []string{"c2"}, Leaving: []string{"c2"}},
+			[]staged.Event{removed("c2"), joined(1, "c2"), {Kind: staged.EventTarget, Stage: 1, Target: "c2", To: "done"}, starts(0, "c3")}},
 		{"one of nobody, twice", staged.Input{Removed: []string{"z", "z"}}, []staged.Event{ignored(-1, "z", staged.ReasonUnknownTarget)}},
 		{"one that is known comes", staged.Input{Added: []staged.Target{in("c1", "a")}}, []staged.Event{ignored(-1, "c1", staged.ReasonKnown)}},
 		{"one of no stage comes", staged.Input{Added: []staged.Target{in("c4", "b")}}, []staged.Event{ignored(-1, "c4", staged.ReasonUnmatched)}},

@@ -19,7 +19,7 @@ type Options struct {
 	// MissingSortKey: a member without the sorting label. Reject, or Last: after the others, by name.
 	MissingSortKey Choice `json:"missingSortKey,omitempty"`
 	// Added: a target that appears during the run. Ignore, or Append: it becomes the last member of the first stage that matches it
-	// and has not closed.
+	// and has not come to its after-stage tasks.
 	Added Choice `json:"added,omitempty"`
 	// Removed: a target that disappears or starts leaving before it is settled. Skip, or Fail: it counts as a failure.
 	Removed Choice `json:"removed,omitempty"`
@@ -30,7 +30,8 @@ type Options struct {
 	WaitDuringStop Choice `json:"waitDuringStop,omitempty"`
 	// VerifyDone: which done targets are looked at again. DuringWait: those of the current stage; Never; Always: those of every stage.
 	VerifyDone Choice `json:"verifyDone,omitempty"`
-	// OnRegression: a done target is found unhealthy or at another version. Block: the stage does not close; Note: an event; Fail.
+	// OnRegression: a done target is found unhealthy or at another version. Block: its stage does not close if it has after-stage tasks, and with
+	// VerifyDone Always no stage does; Note: an event; Fail: it counts as a failure.
 	OnRegression Choice `json:"onRegression,omitempty"`
 	// OnFailure: a failure budget is exceeded. Fail: the run fails; Hold: it waits for Skip, Retry or Cancel.
 	OnFailure Choice `json:"onFailure,omitempty"`

@@ -381,26 +381,6 @@ func (r *reference) vanish(s *refStage, t *refTarget) {
 }
 
 func (r *reference) membership(in staged.Input) {
-	for _, name := range in.Removed {
-		if s, t := r.find(name); t != nil {
-			r.vanish(s, t)
-		}
-	}
-	cleanup := r.stages[len(r.stages)-1]
-	names := slices.Clone(in.Leaving)
-	sort.Strings(names)
-	for _, name := range names {
-		s, t := r.find(name)
-		if s == cleanup {
-			continue
-		}
-		if t != nil {
-			r.vanish(s, t)
-		}
-		if r.options.LateLeaving == staged.Clean && cleanup.phase == staged.StagePending {
-			r.join(cleanup, name)
-		}
-	}
 	last := map[string]staged.Target{}
 	for _, t := range in.Added {
 		last[t.Name] = t
@@ -423,6 +403,26 @@ func (r *reference) membership(in staged.Input) {
 				r.join(s, name)
 				break
 			}
+		}
+	}
+	cleanup := r.stages[len(r.stages)-1]
+	names := slices.Clone(in.Leaving)
+	sort.Strings(names)
+	for _, name := range names {
+		s, t := r.find(name)
+		if s == cleanup {
+			continue
+		}
+		if t != nil {
+			r.vanish(s, t)
+		}
+		if r.options.LateLeaving == staged.Clean && cleanup.phase == staged.StagePending {
+			r.join(cleanup, name)
+		}
+	}
+	for _, name := range in.Removed {
+		if s, t := r.find(name); t != nil {
+			r.vanish(s, t)
 		}
 	}
 }

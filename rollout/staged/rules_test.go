@@ -245,11 +245,12 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		{Name: "A", MaxConcurrency: concurrency.Count(0)},
 		{Name: "b", BeforeStageTasks: []staged.Task{{Type: staged.TimedWait}}, AfterStageTasks: []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(-time.Hour)}, {Type: staged.TimedWait}}},
 		{Name: "b", ProgressDeadline: staged.For(0), MinSuccessTime: staged.For(-1)},
+		{Name: "A"},
 	}}
-	run, err := staged.Compile(strategy, staged.Spec{State: "x"}, staged.Fleet{}, staged.Options{Rounding: staged.Hold})
+	run, err := staged.Compile(strategy, staged.Spec{State: "x"}, staged.Fleet{}, staged.Options{Rounding: staged.Hold, StopGrace: staged.For(-1)})
 	want := []staged.Code{staged.CodeStageName, staged.CodeMaxConcurrency, staged.CodeBeforeType, staged.CodeWaitTime, staged.CodeAfterTypeUnique, staged.CodeWaitTimeMissing,
-		staged.CodeStageNameUnique, staged.CodeDuration, staged.CodeDuration, staged.CodeRunMaxFailures, staged.CodeRunName, staged.CodePlacementName, staged.CodeStrategyName,
-		staged.CodeState, staged.CodeOption, staged.CodeVersion, staged.CodeTargetNone}
+		staged.CodeStageNameUnique, staged.CodeDuration, staged.CodeDuration, staged.CodeStageName, staged.CodeStageNameUnique, staged.CodeRunMaxFailures, staged.CodeRunName, staged.CodePlacementName, staged.CodeStrategyName,
+		staged.CodeState, staged.CodeOption, staged.CodeOption, staged.CodeVersion, staged.CodeTargetNone}
 	if got := rules(err); run != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v\n%v", got, want, err)
 	}
@@ -300,7 +301,7 @@ func TestStepRefuses(t *testing.T) {
 		{staged.Input{State: "Going"}, benchStart, staged.CodeState, "state"},
 		{staged.Input{State: staged.StateInitialize}, benchStart, staged.CodeTransition, "state"},
 		{staged.Input{Commands: []staged.Command{{}}}, benchStart, staged.CodeInput, "commands[0].kind"},
-		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}, {Kind: staged.CommandApprove}}}, benchStart, staged.CodeInput, "commands[1].phase"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}, {Kind: staged.CommandApprove}}}, benchStart, staged.CodeInput, "commands[1].side"},
 		{staged.Input{Observations: []staged.Observation{{Health: "well"}}}, benchStart, staged.CodeInput, "observations[0].health"},
 		{staged.Input{Added: []staged.Target{{}}}, benchStart, staged.CodeTargetName, "added[0].name"},
 		{staged.Input{Leaving: []string{"\xff"}}, benchStart, staged.CodeTargetName, "leaving[0]"},

@@ -10,11 +10,11 @@ type Input struct {
 	State State `json:"state,omitempty"`
 	// Commands are carried out in this order.
 	Commands []Command `json:"commands,omitempty"`
-	// Added, Removed and Leaving are facts about the fleet: targets that appeared, that disappeared, that are to be removed from it. In any
-	// order; repeating one changes nothing.
+	// Added, Leaving and Removed are facts about the fleet: targets that appeared, that are to be removed from it, that disappeared. Each
+	// list is in any order, and repeating a name changes nothing. One that is in several lists came first, was leaving then, and is gone.
 	Added   []Target `json:"added,omitempty"`
-	Removed []string `json:"removed,omitempty"`
 	Leaving []string `json:"leaving,omitempty"`
+	Removed []string `json:"removed,omitempty"`
 	// Observations are what targets look like. Of several about one target the last counts.
 	Observations []Observation `json:"observations,omitempty"`
 }

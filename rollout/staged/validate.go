@@ -24,7 +24,8 @@ func (s Strategy) Validate() error {
 		stage := &s.Stages[i]
 		if !stageName(stage.Name) {
 			list.add(CodeStageName, inStage(i, "name"), quoted(stage.Name), "must be 1 to 63 lower-case letters and digits")
-		} else if first, taken := names[stage.Name]; taken {
+		}
+		if first, taken := names[stage.Name]; taken && stage.Name != "" {
 			list.add(CodeStageNameUnique, inStage(i, "name"), quoted(stage.Name), fmt.Sprintf("is the name of stages[%d] already", first))
 		} else {
 			names[stage.Name] = i
