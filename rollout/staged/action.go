@@ -74,10 +74,10 @@ func (p *plan) token(k int, r *record, name string) Token {
 // actions lists what is not acknowledged: all of it in the current stage, because no other is open.
 func (e *edit) actions() []Action {
 	r, p := e.run, e.plan
-	k := r.current
-	if r.phase.Terminal() || k >= r.count() {
+	if r.phase.Terminal() {
 		return nil
 	}
+	k := r.current
 	s := r.stage(k)
 	var list []Action
 	if n := s.number[Starting]; n > 0 {
@@ -107,17 +107,13 @@ func (e *edit) next() time.Time {
 	if r.phase.Terminal() {
 		return time.Time{}
 	}
-	first := int64(never)
-	switch r.phase {
-	case PhaseStopping, PhaseFailing, PhaseCancelling:
-		first = after(r.since, e.plan.grace)
+	s, p := r.stage(r.current), &e.plan.stages[r.current]
+	first := s.tree.root.first.due
+	if r.phase.ending() {
+		first = min(first, after(r.since, e.plan.grace))
 	}
-	if k := r.current; k < r.count() {
-		s, p := r.stage(k), &e.plan.stages[k]
-		first = min(first, s.tree.root.first.due)
-		if p.waits && s.phase == StageWaitingAfter && !s.elapsed && !r.frozen() {
-			first = min(first, s.waitUntil(p))
-		}
+	if p.waits && s.phase == StageWaitingAfter && !s.elapsed && !r.frozen() {
+		first = min(first, s.waitUntil(p))
 	}
 	if first == never {
 		return time.Time{}

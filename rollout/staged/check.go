@@ -54,7 +54,7 @@ func (c *stageCheck) checkPlace() {
 		c.wrong("phase", "must be Pending after stage %d, not %s", current, c.phase)
 	case c.k == current && c.phase.finished():
 		c.wrong("phase", "must be open, not %s: it is the current one", c.phase)
-	case c.phase == StageFailed && (c.run.phase != PhaseFailed || c.k != current):
+	case c.phase == StageFailed && c.run.phase != PhaseFailed:
 		c.wrong("phase", "is Failed, the run is not")
 	case c.phase == StageSkipped && c.number[Removed]+c.number[Skipped] != c.tree.size:
 		c.wrong("phase", "is Skipped although there are members to update")

@@ -133,7 +133,7 @@ func TestDamage(t *testing.T) {
 		{"an open stage with an end", `"start":"2026-03-10T08:03:30Z"`, `"start":"2026-03-10T08:03:30Z","end":"2026-03-10T08:05:00Z"`},
 		{"a wrong count", `"members":5`, `"members":4`},
 		{"fewer states than names", `"states":"dfd"`, `"states":"df"`},
-		{"more states than names", `"states":"dfd"`, `"states":"dfdd"`},
+		{"more states than names", `"states":"dfd"`, `"states":"dfdf"`},
 		{"an unknown state", `"states":"dfd"`, `"states":"dfz"`},
 		{"in progress in a closed stage", `"states":"dfd"`, `"states":"dfs"`},
 		{"in progress, never started", `"states":"dfd"`, `"states":"dfS"`},
@@ -175,6 +175,7 @@ func TestDamage(t *testing.T) {
 		{"an empty name", `"names":["a1"`, `"names":[""`},
 		{"a name twice in a stage", `"names":["a1","a2"`, `"names":["a2","a2"`},
 		{"a name in two stages", `"names":["a1"`, `"names":["b1"`},
+		{"in a stage and in the cleanup, which nobody can join", `"lateLeaving":"clean"`, `"lateLeaving":"ignore"`},
 		{"in a stage, unsettled, and in the cleanup", `"names":["d1","d2","b4"]`, `"names":["d1","d2","b3"]`},
 		{"names that are none", `"names":["a1","a2","a3"]`, `"names":"a1"`},
 		{"null for a name", `"names":["a1","a2","a3"]`, `"names":["a1",null,"a3"]`},
@@ -411,6 +412,21 @@ func TestDamageAtTheEnds(t *testing.T) {
 	asks := all("only", 1)
 	asks.AfterStageTasks = []staged.Task{{Type: staged.Approval}}
 	asked := newScene(t, staged.Strategy{Stages: []staged.Stage{asks}}, staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"}).see(staged.HealthReady, "c1").run
+	held := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{OnFailure: staged.Hold}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1").run
+	passed := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{}, []string{"c1", "c2"}).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c2"}}}).see(staged.HealthReady, "c1").run
+	var three staged.Strategy // the first is skipped, the second is under way, and the third waits for its turn
+	for k, name := range []string{"c1", "c2", "c3"} {
+		three.Stages = append(three.Stages, staged.Stage{Name: fmt.Sprint("s", k), Targets: []string{name}, BeforeStageTasks: gated.BeforeStageTasks, AfterStageTasks: gated.AfterStageTasks})
+	}
+	before, err := staged.Compile(three, benchSpec(), fleetOf("c1", "c2", "c3"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ = step(t, before, staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}, benchStart)
+	behind := before
+	for _, in := range []staged.Input{{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Stage: 1, Side: staged.Before}}}, {Observations: []staged.Observation{{Target: "c2", Version: "v2", Health: staged.HealthReady}}}} {
+		behind, _ = step(t, behind, in, benchStart)
+	}
 	for _, c := range []struct {
 		why      string
 		run      *staged.Run
@@ -423,6 +439,14 @@ func TestDamageAtTheEnds(t *testing.T) {
 		{"current before the first step", fresh, `"states":"2w"`, `"states":"cw"`},
 		{"retried before the first step", fresh, `"states":"2w"`, `"attempts":[0,2],"states":"2w"`},
 		{"asked for what comes behind a stage that was refused", refused, `"before":"rejected"`, `"before":"rejected","after":"requested"`},
+		{"a stage that failed, of a run that did not", held, `"phase":"Updating"`, `"phase":"Failed","end":"2026-03-10T08:00:00Z"`},
+		{"timed out, and never started", passed, `"states":"dX"`, `"states":"dT"`},
+		{"skipped with somebody to update", before, `"states":"X","from":"2026-03-10T08:00:00Z","names":["c1"],"ends":[0]`, `"states":"w","names":["c1"]`},
+		{"skipped with an approval before it", before, `"phase":"Skipped"`, `"phase":"Skipped","before":"approved"`},
+		{"skipped with an approval behind it", before, `"phase":"Skipped"`, `"phase":"Skipped","after":"approved"`},
+		{"waiting for what was not asked for", before, `"phase":"WaitingBefore","before":"requested"`, `"phase":"WaitingBefore"`},
+		{"asked for before its turn", before, `{"phase":"Pending","members":1,"states":"w","names":["c3"]}`, `{"phase":"Pending","before":"requested","members":1,"states":"w","names":["c3"]}`},
+		{"waiting behind a stage for what was not asked for", behind, `"before":"approved","after":"requested"`, `"before":"approved"`},
 		{"a part of it failed, and nothing did", over, `"phase":"Succeeded","time"`, `"phase":"PartiallySucceeded","time"`},
 	} {
 		good := string(encode(t, c.run))

@@ -54,7 +54,7 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 	if wrong != nil {
 		return nil, list.err() // nobody knows which stage a target is in
 	}
-	spec.ID, spec.State = cmp.Or(spec.ID, spec.Name), spec.State.or(StateInitialize)
+	spec.ID, spec.State = cmp.Or(spec.ID, spec.Name), cmp.Or(spec.State, StateInitialize)
 	p, err := newPlan(strategy.clone(), spec, version, options)
 	if err != nil {
 		return nil, append(list, parts(err)...).err()
@@ -120,10 +120,10 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 	for i := range strategy.Stages {
 		s := &strategy.Stages[i]
 		names[s.Name] = true
-		q := stagePlan{name: s.Name, limit: orLimit(s.MaxConcurrency, concurrency.Count(1)), budget: orLimit(s.MaxFailures, stageBudget)}
+		q := stagePlan{name: s.Name, limit: cmp.Or(s.MaxConcurrency, concurrency.Count(1)), budget: cmp.Or(s.MaxFailures, stageBudget)}
 		q.timing = timing{
-			deadline:   s.ProgressDeadline.or(strategy.ProgressDeadline).length(never),
-			soak:       s.MinSuccessTime.or(strategy.MinSuccessTime).length(0),
+			deadline:   cmp.Or(s.ProgressDeadline, strategy.ProgressDeadline).length(never),
+			soak:       cmp.Or(s.MinSuccessTime, strategy.MinSuccessTime).length(0),
 			stuckAfter: stuckAfter,
 		}
 		if s.LabelSelector != nil {
@@ -134,7 +134,7 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 		_, q.before = task(s.BeforeStageTasks, Approval)
 		_, q.after = task(s.AfterStageTasks, Approval)
 		wait, waits := task(s.AfterStageTasks, TimedWait)
-		q.wait, q.waits, q.verifying = wait.WaitTime.length(0), waits, len(s.AfterStageTasks) > 0
+		q.wait, q.waits = wait.WaitTime.length(0), waits
 		p.stages = append(p.stages, q)
 	}
 	if options.Unmatched == Last {
@@ -146,20 +146,13 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 	c := options.Cleanup
 	_, gated := task(strategy.DeleteStage.BeforeStageTasks, Approval)
 	p.stages = append(p.stages, stagePlan{
-		name: cleanupName, cleanup: true, before: gated, limit: orLimit(c.MaxConcurrency, concurrency.Percent(100)), budget: orLimit(c.MaxFailures, concurrency.Count(0)),
+		name: cleanupName, cleanup: true, before: gated, limit: cmp.Or(c.MaxConcurrency, concurrency.Percent(100)), budget: cmp.Or(c.MaxFailures, concurrency.Count(0)),
 		timing: timing{deadline: c.ProgressDeadline.length(never), stuckAfter: stuckAfter},
 	})
 	if options.Added == Append {
 		p.matcher = newMatcher(p) // a step must not look through all stages
 	}
 	return p, nil
-}
-
-func orLimit(l, other concurrency.Limit) concurrency.Limit {
-	if l.IsZero() {
-		return other
-	}
-	return l
 }
 
 // freeName is a name for the stage of targets that no other stage matches.
@@ -262,7 +255,7 @@ func (p *plan) sortFaults(list *faults, stage int, targets []*Target) {
 	for _, t := range targets {
 		path := fmt.Sprintf("targets[%q].labels[%q]", t.Name, label)
 		if text, given := t.Labels[label]; given {
-			list.add(CodeSortKey, path, quoted(text), fmt.Sprintf("must be decimal digits of at most 64 bits to sort %s", inStage(stage, "sortingLabelKey")))
+			list.add(CodeSortKey, path, quoted(text), fmt.Sprintf("must be a whole number from 0 to 9223372036854775807, in digits, to sort %s", inStage(stage, "sortingLabelKey")))
 		} else {
 			list.add(CodeSortKey, path, "", fmt.Sprintf(`must be there to sort %s, or choose missingSortKey "last"`, inStage(stage, "sortingLabelKey")))
 		}

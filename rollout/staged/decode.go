@@ -2,6 +2,7 @@ package staged
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -42,7 +43,7 @@ func (d *decoder) wrong(path, format string, args ...any) {
 func (d *document) run() (*Run, error) {
 	c := &decoder{}
 	if d.Format != format {
-		c.wrong("format", "is %d, and this version of the library reads %d", d.Format, format)
+		c.wrong("format", "is %d, and this version of the library reads %d: let the version that wrote the run end it, or compile a new one", d.Format, format)
 		return nil, c.err()
 	}
 	var (
@@ -67,8 +68,11 @@ func (d *document) run() (*Run, error) {
 		return strategy.Validate()
 	})
 	read("options", d.Options, options.UnmarshalJSON, func() error { return options.Validate() })
-	if d.ID == "" || d.Version == "" {
-		c.wrong("id", "and version must not be empty")
+	if d.ID == "" {
+		c.wrong("id", "must not be empty")
+	}
+	if d.Version == "" {
+		c.wrong("version", "must not be empty")
 	}
 	if len(c.faults) > 0 {
 		return nil, c.err()
@@ -178,13 +182,7 @@ const longest = math.MaxInt64 / 2
 // stage builds one stage; nil if its columns do not fit together.
 func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *stage {
 	path := func(field string) string { return inStage(k, field) }
-	s := &stage{owner: o, phase: from.Phase, before: from.Before, after: from.After, paused: from.Paused, elapsed: from.Elapsed}
-	if s.before == "" {
-		s.before = ApprovalNone
-	}
-	if s.after == "" {
-		s.after = ApprovalNone
-	}
+	s := &stage{owner: o, phase: from.Phase, before: cmp.Or(from.Before, ApprovalNone), after: cmp.Or(from.After, ApprovalNone), paused: from.Paused, elapsed: from.Elapsed}
 	if s.isSettled = !from.Settled.IsZero(); s.isSettled {
 		s.settled = d.instant(path("settled"), from.Settled)
 	}

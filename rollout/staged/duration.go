@@ -189,14 +189,6 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 	return strconv.AppendQuote(nil, d.String()), nil
 }
 
-// or returns d, or other if d is unset.
-func (d Duration) or(other Duration) Duration {
-	if d.IsZero() {
-		return other
-	}
-	return d
-}
-
 // length is the number of nanoseconds, or absent if there is no limit.
 func (d Duration) length(absent int64) int64 {
 	if d.kind != durationGiven {

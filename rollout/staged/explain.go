@@ -113,8 +113,7 @@ func (r *Run) Waits() (Verdict, bool) {
 	if !r.halted(&v) {
 		r.waits(&v)
 	}
-	switch r.phase {
-	case PhaseStopping, PhaseFailing, PhaseCancelling: // not ended, so that something is in progress
+	if r.phase.ending() { // not ended, so that something is in progress
 		v.until(min(after(r.since, r.plan.grace), r.stage(r.current).tree.root.first.due))
 		v.On = append(v.On, Condition{Kind: OnSlot, Stage: r.current})
 	}
@@ -173,7 +172,7 @@ func (r *Run) faulted(v *Verdict) {
 	switch d := v.Data; {
 	case r.totals.over > 0:
 		k := r.current
-		for k == r.count() || !r.plan.over(k, r.stage(k)) { // an earlier one, after a regression
+		for !r.plan.over(k, r.stage(k)) { // an earlier one, after a regression
 			k = (k + 1) % r.count()
 		}
 		s := r.stage(k)

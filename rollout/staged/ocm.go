@@ -1,6 +1,7 @@
 package staged
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -134,7 +135,7 @@ func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, e
 			add(group(i), groups[i].Clusters, everything, concurrency.Count(0))
 		}
 	}
-	budget := orLimit(config.MaxFailures, concurrency.Count(0))
+	budget := cmp.Or(config.MaxFailures, concurrency.Count(0))
 	var rest []string
 	for i := range groups {
 		if !mandatory[i] {
@@ -146,7 +147,7 @@ func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, e
 		s.MinSuccessTime = Duration{}
 		add("all", rest, everything, everything)
 	case OCMProgressive:
-		add("rest", rest, orLimit(config.MaxConcurrency, everything), concurrency.Count(budget.Of(total, concurrency.Ceil)))
+		add("rest", rest, cmp.Or(config.MaxConcurrency, everything), concurrency.Count(budget.Of(total, concurrency.Ceil)))
 	default:
 		for i := range groups {
 			if !mandatory[i] {
@@ -160,12 +161,7 @@ func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, e
 	return s, Options{Rounding: Up, OnFailure: Hold}, nil
 }
 
-func (s *OCMStrategy) kind() OCMType {
-	if s.Type == "" {
-		return OCMAll
-	}
-	return s.Type
-}
+func (s *OCMStrategy) kind() OCMType { return cmp.Or(s.Type, OCMAll) }
 
 // config returns the fields of the strategy's type, and finds those of others.
 func (s *OCMStrategy) config(list *faults) (string, OCMConfig) {

@@ -19,7 +19,7 @@ type Run struct {
 	begun   bool  // a step was made, so that time is set
 	time    int64 // of the last step
 	since   int64 // when stopping, failing or cancelling began
-	current int   // the first stage that is not finished; the number of stages if there is none
+	current int   // the first stage that is not finished; the number of stages if there is none, and then the run is over
 	totals  totals
 }
 
@@ -49,18 +49,17 @@ type plan struct {
 
 // stagePlan is what never changes in a stage.
 type stagePlan struct {
-	name      string
-	labels    *selector.Labels // nil if it does not select by labels
-	rest      bool             // it takes what no other stage matches
-	cleanup   bool
-	limit     concurrency.Limit
-	budget    concurrency.Limit // unset if it does not bind
-	timing    timing
-	before    bool // an approval
-	after     bool // an approval
-	wait      int64
-	waits     bool
-	verifying bool // there are after-stage tasks
+	name    string
+	labels  *selector.Labels // nil if it does not select by labels
+	rest    bool             // it takes what no other stage matches
+	cleanup bool
+	limit   concurrency.Limit
+	budget  concurrency.Limit // unset if it does not bind
+	timing  timing
+	before  bool // an approval
+	after   bool // an approval
+	wait    int64
+	waits   bool
 }
 
 // Phase is where a run stands.
@@ -74,7 +73,7 @@ const (
 	PhaseWaiting            Phase = "Waiting"            // the current stage waits for an approval, a wait or a regressed target
 	PhaseHeld               Phase = "Held"               // a budget is exceeded or an approval rejected, and the options say hold
 	PhaseStopping           Phase = "Stopping"           // nothing starts; targets in progress settle
-	PhaseStopped            Phase = "Stopped"            // the same, and none is in progress that is neither stuck nor ready
+	PhaseStopped            Phase = "Stopped"            // the same, and what is in progress is stuck or ready, or the grace has passed
 	PhaseFailing            Phase = "Failing"            // nothing starts ever again; targets in progress settle
 	PhaseCancelling         Phase = "Cancelling"         // the same, because somebody cancelled
 	PhaseSucceeded          Phase = "Succeeded"          // terminal: every target is done or was removed
@@ -86,6 +85,11 @@ const (
 // Terminal reports whether a run in this phase never changes again.
 func (p Phase) Terminal() bool {
 	return p == PhaseSucceeded || p == PhasePartiallySucceeded || p == PhaseFailed || p == PhaseCancelled
+}
+
+// ending reports whether the phase lasts only as long as targets in progress do.
+func (p Phase) ending() bool {
+	return p == PhaseStopping || p == PhaseFailing || p == PhaseCancelling
 }
 
 // Phase is where the run stands; empty for the zero Run.

@@ -18,6 +18,14 @@ func TestSilentDesigns(t *testing.T) {
 		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}).want(staged.PhaseWaiting, "c1 skipped").after(30 * time.Minute)
 		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Side: staged.Before}}}).want(staged.PhaseWaiting, "c1 skipped").left(time.Hour)
 	})
+	t.Run("a wait counts from when the last member was settled during a stop, whatever is done about another one then", func(t *testing.T) {
+		st := all("st", 2)
+		st.MaxFailures = concurrency.Count(1)
+		s := newScene(t, waiting(time.Hour, st), staged.Options{}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1").step(staged.Input{State: staged.StateStop})
+		s.after(10*time.Minute).see(staged.HealthReady, "c2").want(staged.PhaseStopped, "c1 failed (reported_failed), c2 done")
+		s.after(10 * time.Minute).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}})
+		s.after(10*time.Minute).step(staged.Input{State: staged.StateRun}).want(staged.PhaseWaiting, "c1 skipped, c2 done").left(40 * time.Minute)
+	})
 	t.Run("a retry during a stop takes the stage back, and starts nothing before the run goes on", func(t *testing.T) {
 		st := all("st", 1)
 		st.MaxFailures = concurrency.Count(1)

@@ -1,6 +1,7 @@
 package staged
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -35,14 +36,6 @@ const (
 	StateRun        State = "Run"        // start, or go on
 	StateStop       State = "Stop"       // start nothing more until told to run
 )
-
-// or returns s, or other if it is empty.
-func (s State) or(other State) State {
-	if s == "" {
-		return other
-	}
-	return s
-}
 
 func (s State) known() bool { return s == StateInitialize || s == StateRun || s == StateStop }
 
@@ -113,7 +106,7 @@ func (s Spec) Validate() error {
 	if s.StagedRolloutStrategyName == "" || !utf8.ValidString(s.StagedRolloutStrategyName) {
 		list.add(CodeStrategyName, "stagedRolloutStrategyName", quoted(s.StagedRolloutStrategyName), "must be the name of the strategy, valid UTF-8")
 	}
-	if !s.State.or(StateInitialize).known() {
+	if !cmp.Or(s.State, StateInitialize).known() {
 		list.add(CodeState, "state", quoted(string(s.State)), "must be Initialize, Run or Stop")
 	}
 	return list.err()
@@ -132,7 +125,7 @@ func (s Spec) ValidateUpdate(to Spec) error {
 	same("placementName", s.PlacementName, to.PlacementName)
 	same("resourceSnapshotIndex", s.ResourceSnapshotIndex, to.ResourceSnapshotIndex)
 	same("stagedRolloutStrategyName", s.StagedRolloutStrategyName, to.StagedRolloutStrategyName)
-	if !to.State.or(StateInitialize).known() {
+	if !cmp.Or(to.State, StateInitialize).known() {
 		list.add(CodeState, "state", quoted(string(to.State)), "must be Initialize, Run or Stop")
 	} else if fault := transition(s.State, to.State); fault != nil {
 		list = append(list, fault)
@@ -142,7 +135,7 @@ func (s Spec) ValidateUpdate(to Spec) error {
 
 // transition is nil if a run may be told to change from one state to the other.
 func transition(from, to State) error {
-	from, to = from.or(StateInitialize), to.or(StateInitialize)
+	from, to = cmp.Or(from, StateInitialize), cmp.Or(to, StateInitialize)
 	switch {
 	case from == to, to == StateRun, to == StateStop && from == StateRun:
 		return nil

@@ -201,7 +201,7 @@ func toInt(b bool) int {
 func (e *edit) note(s *stage) {
 	switch settled := s.unsettled() == 0; {
 	case settled && !s.isSettled:
-		s.isSettled, s.settled, s.paused, s.elapsed = true, e.now, 0, false
+		s.isSettled, s.settled = true, e.now
 	case !settled && s.isSettled:
 		s.isSettled, s.settled, s.paused, s.elapsed = false, 0, 0, false
 	}
@@ -236,7 +236,7 @@ func (e *edit) desire(state State) {
 		if r.phase != PhaseFailing && !e.cancelled {
 			r.since = e.now
 		}
-	case r.desired == StateStop && freeze && r.phase != PhaseFailing && !e.cancelled && r.current < r.count():
+	case r.desired == StateStop && freeze: // of a run that is ending, a member is in progress
 		switch s := r.stage(r.current); {
 		case !s.isSettled || s.elapsed || !e.plan.stages[r.current].waits:
 		case s.settled > r.since:
@@ -252,9 +252,6 @@ func (e *edit) desire(state State) {
 // those before it are settled, and those behind it have not begun.
 func (e *edit) elapse() {
 	k := e.run.current
-	if k >= e.run.count() {
-		return
-	}
 	timing := &e.plan.stages[k].timing
 	for {
 		tree := &e.run.stage(k).tree
@@ -283,9 +280,6 @@ func (e *edit) elapse() {
 // elapseWait closes the wait of the current stage if its time has come.
 func (e *edit) elapseWait() {
 	k := e.run.current
-	if k >= e.run.count() {
-		return
-	}
 	p, s := &e.plan.stages[k], e.run.stage(k)
 	if p.waits && s.phase == StageWaitingAfter && !s.elapsed && s.waitUntil(p) <= e.now {
 		e.stage(k).elapsed = true
@@ -313,7 +307,6 @@ func (e *edit) decide() {
 		r.phase = PhaseStopping
 	case r.desired == StateInitialize:
 		r.phase = PhaseInitialized
-		r.since = 0
 	case over && o.OnFailure != Hold, rejected && o.OnReject != Hold:
 		e.halt(PhaseFailing)
 	case over || rejected:
@@ -431,7 +424,8 @@ func (r *Run) blocked(k int) bool {
 	case Always:
 		return r.totals.regressed > 0
 	}
-	return r.plan.stages[k].verifying && r.stage(k).regressed > 0
+	p := &r.plan.stages[k]
+	return (p.waits || p.after) && r.stage(k).regressed > 0
 }
 
 // start finishes the members that need nothing and fills free slots: a sliding window, retried members first.
@@ -461,15 +455,10 @@ func (e *edit) start(k int) *stage {
 	return s
 }
 
-// settle ends what only waits for targets in progress, and what has no stage left.
+// settle ends what only waits for targets in progress.
 func (e *edit) settle() {
 	r := e.run
-	switch r.phase {
-	case PhaseStopping, PhaseFailing, PhaseCancelling:
-	default:
-		return
-	}
-	if r.current < r.count() && r.stage(r.current).moving() > 0 && e.now < after(r.since, e.plan.grace) {
+	if !r.phase.ending() || r.stage(r.current).moving() > 0 && e.now < after(r.since, e.plan.grace) {
 		return
 	}
 	switch r.phase {
@@ -479,8 +468,6 @@ func (e *edit) settle() {
 		r.phase = PhaseCancelled
 	default:
 		r.phase = PhaseFailed
-		if r.current < r.count() {
-			e.enter(r.current, StageFailed)
-		}
+		e.enter(r.current, StageFailed)
 	}
 }
