@@ -67,7 +67,7 @@ func (w Window) compile(zones *zones, f *faults) rule {
 	case w.Recurrence != nil:
 		return hosted{path: f.prefix + "recurrence", recurrence: w.Recurrence, location: z.location, length: time.Duration(s.length) * time.Second}
 	}
-	return once{w.From.Round(0).UTC(), w.Until.Round(0).UTC()}
+	return once{w.From.UTC(), w.Until.UTC()}
 }
 
 // zones loads each zone once.
@@ -115,7 +115,7 @@ func Intersect(calendars ...Calendar) Calendar {
 // WithHorizon returns the calendar with another limit to its searches: instants at or after t plus horizon are not looked at. 0 or less is
 // [DefaultHorizon].
 func (c Calendar) WithHorizon(horizon time.Duration) Calendar {
-	c.horizon = max(0, horizon)
+	c.horizon = horizon
 	return c
 }
 
@@ -126,8 +126,10 @@ func (c Calendar) searches() time.Duration {
 	return DefaultHorizon
 }
 
-// limit returns the end of a search that begins at t.
-func (c Calendar) limit(t time.Time) time.Time { return earlier(t.Add(c.searches()), never()) }
+// limit returns the end of a search that begins at t, in UTC like everything inside: [time.Time.UTC] drops the reading of a monotonic clock as well.
+func (c Calendar) limit(t time.Time) time.Time { return earlier(t.UTC().Add(c.searches()), never()) }
+
+func (c Calendar) pass(t time.Time) pass { return pass{start: t.UTC(), limit: c.limit(t)} }
 
 // Open tells whether the calendar is open at t. It is open at exactly the start of an allow window and closed at exactly its end; for a
 // deny window it is the other way round.
@@ -171,7 +173,7 @@ func (c Calendar) NextOpen(t time.Time) (time.Time, error) { return c.AddOpen(t,
 // NextClose returns t if the calendar is closed then, else the first closed instant after it, in UTC; the zero time if there is none within
 // the horizon. Where a host's recurrence is at fault the calendar is closed.
 func (c Calendar) NextClose(t time.Time) time.Time {
-	t = t.Round(0).UTC()
+	t = t.UTC()
 	if !inRange(t) {
 		return t
 	}
@@ -194,7 +196,7 @@ func (c Calendar) NextClose(t time.Time) time.Time {
 func (c Calendar) AddOpen(t time.Time, d time.Duration) (time.Time, error) {
 	var buffer [inline]state
 	k := cursor{sets: c.sets, states: c.states(buffer[:])}
-	p := pass{start: t.Round(0).UTC(), limit: c.limit(t)}
+	p := c.pass(t)
 	p.rewind(&k)
 	return p.addOpen(&k, d)
 }
@@ -228,7 +230,7 @@ func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 	}
 	var buffer [inline]state
 	k := cursor{sets: c.sets, states: c.states(buffer[:])}
-	at, limit := later(t.Round(0).UTC(), first()), c.limit(t)
+	at, limit := later(t.UTC(), first()), c.limit(t)
 	for u, running := at, false; at.Before(never()) && (running || at.Before(limit)); {
 		open, until, err := k.at(at)
 		if err != nil {
@@ -257,15 +259,12 @@ func (c Calendar) Intervals(from, to time.Time) iter.Seq2[time.Time, time.Time] 
 func (c Calendar) intervals(from, to time.Time, yield func(start, end time.Time) bool) error {
 	var buffer [inline]state
 	k := cursor{sets: c.sets, states: c.states(buffer[:])}
-	at, to := later(from.Round(0).UTC(), first()), earlier(to.Round(0).UTC(), never())
+	at, to := later(from.UTC(), first()), earlier(to.UTC(), never())
 	var start time.Time
 	running := false
 	for at.Before(to) {
 		open, until, err := k.at(at)
-		if (err != nil || !open) && running && !yield(start, at) {
-			return err
-		}
-		if err != nil {
+		if !open && running && !yield(start, at) || err != nil { // where a recurrence is at fault, nothing is open
 			return err
 		}
 		if open && !running {
@@ -281,7 +280,7 @@ func (c Calendar) intervals(from, to time.Time, yield func(start, end time.Time)
 
 // Walk begins a walk at t: it answers what [Calendar.AddOpen] answers for t, many times over.
 func (c Calendar) Walk(t time.Time) *Walk {
-	w := &Walk{cursor: cursor{sets: c.sets, states: make([]state, c.rules)}, pass: pass{start: t.Round(0).UTC(), limit: c.limit(t)}}
+	w := &Walk{cursor: cursor{sets: c.sets, states: make([]state, c.rules)}, pass: c.pass(t)}
 	w.pass.rewind(&w.cursor)
 	return w
 }

@@ -341,6 +341,7 @@ func TestQuestions(t *testing.T) {
 		{"year 1", office, open(time.Time{}), time.Time{}.Add(9 * time.Hour), nil, "the zero time is an instant like others"},
 		{"year 10000", nil, open(at("9999-12-31T23:59:59Z").Add(time.Second)), time.Time{}, clock.ErrNeverOpen, "no instant that calendars know"},
 		{"year 0", nil, open(time.Time{}.Add(-time.Hour)), time.Time{}, nil, "closed before year 1, open from then on"},
+		{"NextFit, year 0", nil, fit(time.Time{}.Add(-time.Hour), time.Hour), time.Time{}, nil, "calendars know no time before year 1"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			check(row.name, row.why)
@@ -439,6 +440,11 @@ func TestOpenBetween(t *testing.T) {
 	var bad *clock.FieldError
 	if got, err := (clock.Calendar{}).OpenBetween(time.Time{}, at("2025-01-06T00:00:00Z")); got != 0 || !errors.As(err, &bad) || bad.Code != clock.CodeDurationInvalid {
 		t.Errorf("2024 years are %v, %v: a sum that no Duration holds must be an error", got, err)
+	}
+	frozen := parsed(t, `{"from":"1000-01-01T00:00:00Z","until":"1000-01-01T01:00:00Z","allowWindow":false}`,
+		`{"from":"1000-01-01T02:00:00Z","until":"1000-01-01T03:00:00Z","allowWindow":false}`, `{"from":"9000-01-01T00:00:00Z","until":"9000-01-01T01:00:00Z","allowWindow":false}`)
+	if got, err := frozen.OpenBetween(time.Time{}, at("9000-01-01T02:00:00Z")); got != 0 || !errors.As(err, &bad) {
+		t.Errorf("999 years, an hour, 8000 years and an hour are %v, %v: what overflows twice is small again", got, err)
 	}
 	half := parsed(t, `{"weekly":{`+everyDay+`,"start":"00:00","end":"12:00"}}`)
 	if got, err := half.OpenBetween(at("1000-01-01T00:00:00Z"), at("1700-01-01T00:00:00Z")); got != 0 || !errors.As(err, &bad) {

@@ -263,7 +263,7 @@ func (h hosted) at(t time.Time) (bool, time.Time, error) {
 	if before := start.Add(-1).In(h.location); !h.recurrence.Next(before).Equal(start) {
 		return false, t, h.fault("Next(%s) is %s, but another answer is given just before that: the starts must not depend on the question", after, start)
 	}
-	start = start.Round(0).UTC()
+	start = start.UTC()
 	if start.After(t) {
 		return false, earlier(start, never()), nil
 	}
@@ -278,7 +278,7 @@ func (h hosted) startedLast(start, t time.Time) time.Time {
 		if !next.After(after) || next.After(t) {
 			return false
 		}
-		start = next.Round(0).UTC()
+		start = next.UTC()
 		return true
 	}
 	late := func() bool { return t.Sub(start) <= h.length/2 }

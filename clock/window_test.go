@@ -202,6 +202,9 @@ func TestFaultsOfCalendars(t *testing.T) {
 	if _, err := clock.NewCalendar([]clock.Window{zone("Europe/Berlin")}, nil); !cmp.Equal(found(t, err), []string{"windows[0].timezone timezone_unknown"}) {
 		t.Errorf("a zone without loader: %v", err)
 	}
+	if _, err := clock.NewCalendar([]clock.Window{zone("Local")}, nil); !cmp.Equal(found(t, err), []string{"windows[0].timezone timezone_unknown"}) {
+		t.Errorf("Local is refused once, also where the loader does not know it: %v", err)
+	}
 }
 
 // TestEmbedding: a rule of a policy holds the fields of a window beside its own, and strict decoding reaches both.
