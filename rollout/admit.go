@@ -325,7 +325,7 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 // forced reports whether an override lets a candidate, or for the first start of an execution any of its runs, past a rule of the pool.
 func (w *work) forced(c *candidate, pool int32) bool {
 	let := func(i, n int32) bool {
-		return slices.ContainsFunc(w.views.list[w.view[i]].concurrency, func(rule *compiledRule) bool {
+		return slices.ContainsFunc(w.viewOf(i).concurrency, func(rule *compiledRule) bool {
 			return w.capacity.byRule[rule][w.targets[i].resource] == pool && w.overriddenAt(rule.id, i, n) != nil
 		})
 	}

@@ -24,7 +24,6 @@ type bracketWork struct {
 	rule        *compiledRule // nil: the rule is gone, its open executions run to their end
 	id          string
 	environment int32
-	view        *view             // of its policy alone
 	targets     []int32           // of its members, in order
 	deployments []int32           // its members
 	lent        map[int32]bool    // those of former that are members of another bracket
@@ -41,6 +40,10 @@ type bracketWork struct {
 
 	ruleInForce bracket.Rule
 	observation bracket.Observation
+}
+
+func newBracketWork(rule *compiledRule, environment int32) *bracketWork {
+	return &bracketWork{rule: rule, id: rule.id, environment: environment, edges: map[edge]bool{}}
 }
 
 type pendingResource struct {
@@ -78,16 +81,14 @@ func (w *work) brackets(s *Snapshot) error {
 	}
 	live := map[string]bool{}
 	var works []*bracketWork
-	for _, policy := range w.set.policies {
-		if rule := policy.bracket; rule != nil {
-			live[rule.id] = true
-			for e := range w.environments {
-				b, err := w.membersOf(policy, int32(e), works)
-				if err != nil {
-					return err
-				}
-				works = append(works, b)
+	for _, rule := range w.set.brackets {
+		live[rule.id] = true
+		for e := range w.environments {
+			b, err := w.membersOf(rule, int32(e), works)
+			if err != nil {
+				return err
 			}
+			works = append(works, b)
 		}
 	}
 	for _, record := range slices.SortedFunc(slices.Values(append(w.lostGroups(executions), s.State.Brackets...)), compareGroups) {

@@ -22,7 +22,7 @@ const (
 // chain asks every rule that looks at a target outside brackets about a version newer than its floor.
 func (w *work) chain(i, n int32) []RuleVerdict {
 	t := &w.targets[i]
-	view := w.views.list[w.view[i]]
+	view := w.viewOf(i)
 	v := w.version(i, n)
 	gate := w.gateAt(i, n)
 	rules := w.gateRules(gate, i, n)
@@ -98,7 +98,7 @@ func (w *work) gateRules(gate *gate, i, n int32) []RuleVerdict {
 func (w *work) dependencyRules(i, n int32) []RuleVerdict {
 	blocking := w.dependencies(nil, i, nil)
 	var rules []RuleVerdict
-	for _, rule := range w.views.list[w.view[i]].dependencies {
+	for _, rule := range w.viewOf(i).dependencies {
 		r := RuleVerdict{Kind: KindDependency, Verdict: allowed(rule.id)}
 		if k := slices.IndexFunc(blocking, func(v Verdict) bool { return v.Rule == rule.id }); k >= 0 {
 			r.Verdict = blocking[k]
@@ -124,7 +124,7 @@ func (w *work) dependencyRules(i, n int32) []RuleVerdict {
 func (w *work) windowRules(i, n int32) []RuleVerdict {
 	var rules []RuleVerdict
 	h := w.hoursOf(i, n)
-	for _, p := range w.views.list[w.view[i]].policies {
+	for _, p := range w.viewOf(i).policies {
 		for _, rule := range p.windows {
 			r := RuleVerdict{Kind: KindWindow, Verdict: allowed(rule.id)}
 			switch {
@@ -196,7 +196,7 @@ func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVer
 func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
 	v := w.version(i, n)
 	var rules []RuleVerdict
-	for _, rule := range w.views.list[w.view[i]].retries {
+	for _, rule := range w.viewOf(i).retries {
 		r := RuleVerdict{Kind: KindRetry, Verdict: allowed(rule.id)}
 		if k := slices.IndexFunc(blockers, func(b Verdict) bool { return b.Rule == rule.id }); k >= 0 {
 			r.Verdict = blockers[k] // also where an override forgave what was before it

@@ -94,7 +94,7 @@ func (w *work) unknownVersion(t *target) Verdict {
 // only blocker is returned as it is kept, and not as a verdict: most of a large rollout waits for nothing else.
 func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.Time, position int32) {
 	t := &w.targets[i]
-	view := w.views.list[w.view[i]]
+	view := w.viewOf(i)
 	v := w.version(i, n)
 	gate := w.gateAt(i, n)
 	blockers = w.refusals(gate, i, n)

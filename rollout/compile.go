@@ -44,6 +44,7 @@ type Compiler interface {
 type PolicySet struct {
 	given       []Policy          // in their order; the compiled ones are made of their rules
 	policies    []*compiledPolicy // enabled ones, by id
+	byKind                        // their rules
 	disabled    []*compiledPolicy // by id; they govern nothing, Lint tells what is left of them
 	compiler    Compiler
 	load        func(name string) (*time.Location, error)
@@ -128,9 +129,14 @@ type compiledPolicy struct {
 	path     string   // such as [1]; empty if it was compiled alone
 	selector Matcher
 	rules    []*compiledRule
+	byKind
 
-	// The rules by kind, in their order in the policy.
-	bracket      *compiledRule
+	hours, firstHours clock.Calendar // of all windows, and of those that apply to targets without a current version
+}
+
+// byKind is rules by their kind, those of one kind in the order of the policies and of each policy.
+type byKind struct {
+	brackets     []*compiledRule // of one policy at most one
 	concurrency  []*compiledRule
 	gradual      []*compiledRule
 	dependencies []*compiledRule
@@ -141,8 +147,41 @@ type compiledPolicy struct {
 	windows      []*compiledRule
 	retries      []*compiledRule
 	rollbacks    []*compiledRule
+}
 
-	hours, firstHours clock.Calendar // of all windows, and of those that apply to targets without a current version
+func (k *byKind) addAll(policies []*compiledPolicy) {
+	for _, p := range policies {
+		for _, r := range p.rules {
+			k.add(r)
+		}
+	}
+}
+
+func (k *byKind) add(r *compiledRule) {
+	switch r.kind {
+	case KindBracket:
+		k.brackets = append(k.brackets, r)
+	case KindConcurrency:
+		k.concurrency = append(k.concurrency, r)
+	case KindGradualRollout:
+		k.gradual = append(k.gradual, r)
+	case KindDependency:
+		k.dependencies = append(k.dependencies, r)
+	case KindVersionSelector:
+		k.selectors = append(k.selectors, r)
+	case KindApproval:
+		k.approvals = append(k.approvals, r)
+	case KindProgression:
+		k.progressions = append(k.progressions, r)
+	case KindCooldown:
+		k.cooldowns = append(k.cooldowns, r)
+	case KindWindow:
+		k.windows = append(k.windows, r)
+	case KindRetry:
+		k.retries = append(k.retries, r)
+	case KindRollback:
+		k.rollbacks = append(k.rollbacks, r)
+	}
 }
 
 type compiledRule struct {
@@ -225,6 +264,7 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	byID := func(a, b *compiledPolicy) int { return strings.Compare(a.id, b.id) }
 	slices.SortStableFunc(set.policies, byID)
 	slices.SortStableFunc(set.disabled, byID)
+	set.addAll(set.policies)
 	c.sharedPools(set)
 	c.customs(set)
 	if err := errors.Join(append(leaves(fieldErrors(refused)), newRefusals(refused).others(c.err())...)...); err != nil {
@@ -318,36 +358,13 @@ func (c *compilation) policy(path, id string, from []string, p Policy) *compiled
 		}
 		c.ruleIDs[r.id] = origin{at, own, compiled}
 		compiled.rules = append(compiled.rules, r)
-		switch kind {
-		case KindBracket:
-			compiled.bracket = r
-		case KindConcurrency:
-			compiled.concurrency = append(compiled.concurrency, r)
-		case KindGradualRollout:
-			compiled.gradual = append(compiled.gradual, r)
-		case KindDependency:
-			compiled.dependencies = append(compiled.dependencies, r)
-		case KindVersionSelector:
-			compiled.selectors = append(compiled.selectors, r)
-		case KindApproval:
-			compiled.approvals = append(compiled.approvals, r)
-		case KindProgression:
-			compiled.progressions = append(compiled.progressions, r)
-		case KindCooldown:
-			compiled.cooldowns = append(compiled.cooldowns, r)
-		case KindWindow:
-			compiled.windows = append(compiled.windows, r)
-		case KindRetry:
-			compiled.retries = append(compiled.retries, r)
-		case KindRollback:
-			compiled.rollbacks = append(compiled.rollbacks, r)
-		}
+		compiled.add(r)
 	}
 	for _, r := range compiled.gradual {
 		r.implied = r.gradual.OrderKey == ""
-		r.gradual = r.gradual.withDefaults(compiled.bracket != nil)
-		if compiled.bracket != nil {
-			r.bracketID = compiled.bracket.id
+		r.gradual = r.gradual.withDefaults(len(compiled.brackets) > 0)
+		for _, own := range compiled.brackets {
+			r.bracketID = own.id
 		}
 	}
 	return compiled
@@ -437,32 +454,30 @@ func (c *compilation) customs(set *PolicySet) {
 // sharedPools refuses rules that share a pool and disagree about it. Those of disabled policies share nothing.
 func (c *compilation) sharedPools(set *PolicySet) {
 	first := map[string]*compiledRule{}
-	for _, p := range set.policies {
-		for _, r := range p.concurrency {
-			name := r.pool.SharedPool
-			if name == "" {
-				continue
-			}
-			enabled := join(p.path, "enabled")
-			of, taken := first[name]
-			switch {
-			case r.pool.Validate() != nil: // nobody can say what it meant the pool to be
-			case !taken:
-				first[name] = r
-			default:
-				for _, fault := range strictjson.Faults(r.pool.ValidateShared(*of.pool)) {
-					fields := append(fault.Fields, fault.Path)
-					fields = slices.Concat(strictjson.Paths(r.path, fields), strictjson.Paths(of.path, fields), []string{enabled, join(of.policy.path, "enabled")})
-					if of.policy != p { // their ids say which is first
-						fields = slices.Concat(fields, p.from, of.policy.from)
-					}
-					c.under(r.path, fault.Err)
-					c.reading(fields...)
+	for _, r := range set.concurrency {
+		name := r.pool.SharedPool
+		if name == "" {
+			continue
+		}
+		enabled := join(r.policy.path, "enabled")
+		of, taken := first[name]
+		switch {
+		case r.pool.Validate() != nil: // nobody can say what it meant the pool to be
+		case !taken:
+			first[name] = r
+		default:
+			for _, fault := range strictjson.Faults(r.pool.ValidateShared(*of.pool)) {
+				fields := append(fault.Fields, fault.Path)
+				fields = slices.Concat(strictjson.Paths(r.path, fields), strictjson.Paths(of.path, fields), []string{enabled, join(of.policy.path, "enabled")})
+				if of.policy != r.policy { // their ids say which is first
+					fields = slices.Concat(fields, r.policy.from, of.policy.from)
 				}
+				c.under(r.path, fault.Err)
+				c.reading(fields...)
 			}
-			if own, taken := c.ruleIDs[name]; taken {
-				c.add(join(r.path, "sharedPool"), CodeDuplicate, name, "is the id of %s, whose own pool has this name: choose another one", own.at).reading(append([]string{enabled}, own.fields...)...)
-			}
+		}
+		if own, taken := c.ruleIDs[name]; taken {
+			c.add(join(r.path, "sharedPool"), CodeDuplicate, name, "is the id of %s, whose own pool has this name: choose another one", own.at).reading(append([]string{enabled}, own.fields...)...)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (w *work) deploymentCycle(e int32) error {
 				continue
 			}
 			seen[w.view[i]] = true
-			for _, rule := range w.views.list[w.view[i]].dependencies {
+			for _, rule := range w.viewOf(i).dependencies {
 				if asked[rule] {
 					continue
 				}
@@ -120,7 +120,7 @@ func (w *work) circleOnResource(e int32, suspects []int32, startable []bool, req
 func (w *work) requirementsOf(i int32) []requirement {
 	t := &w.targets[i]
 	var own []requirement
-	for _, rule := range w.views.list[w.view[i]].dependencies {
+	for _, rule := range w.viewOf(i).dependencies {
 		if applies, _ := w.applies(rule, i); !applies {
 			continue
 		}
@@ -238,12 +238,9 @@ func (w *work) bracketFaults() error {
 	var works []*bracketWork
 	overlaps := map[[2]string]bool{}
 	faulty := map[string]bool{} // by bracket: what is wrong in one environment mostly is in all
-	for _, policy := range w.set.policies {
-		if policy.bracket == nil {
-			continue
-		}
+	for _, rule := range w.set.brackets {
 		for e := range w.environments {
-			b, err := w.membersOf(policy, int32(e), works)
+			b, err := w.membersOf(rule, int32(e), works)
 			var overlap *bracket.OverlapError
 			if errors.As(err, &overlap) {
 				if !overlaps[overlap.Brackets] {
@@ -353,12 +350,11 @@ func (w *work) inOneExecution(e, a, b int32, answers map[[2]int32]bool) bool {
 	if known, asked := answers[key]; asked {
 		return known
 	}
-	answers[key] = slices.ContainsFunc(w.set.policies, func(policy *compiledPolicy) bool {
-		rule := policy.bracket
-		if rule == nil || ask(rule.members, &bound{deployment: &w.deployments[a]}) != yes || ask(rule.members, &bound{deployment: &w.deployments[b]}) != yes {
+	answers[key] = slices.ContainsFunc(w.set.brackets, func(rule *compiledRule) bool {
+		if ask(rule.members, &bound{deployment: &w.deployments[a]}) != yes || ask(rule.members, &bound{deployment: &w.deployments[b]}) != yes {
 			return false
 		}
-		governs := func(i int32) bool { return w.views.list[w.view[i]].has(rule) }
+		governs := func(i int32) bool { return w.viewOf(i).has(rule) }
 		return slices.ContainsFunc(w.targetsIn(e, a), func(i int32) bool {
 			from, to := w.siblings(i)
 			k := w.among(from, to, b)

@@ -168,7 +168,7 @@ type blocking struct {
 
 // blockingRules leaves out the rules that do not concern the deployment and, for a bracket's member, those that order the members.
 func (w *work) blockingRules(i int32, b *bracketWork) []*compiledRule {
-	view := w.views.list[w.view[i]]
+	view := w.viewOf(i)
 	if len(view.dependencies) == 0 {
 		return nil
 	}
@@ -206,7 +206,7 @@ func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork) []Verdi
 // unordered appends the verdicts of the dependency rules that order members for some versions only, where none of those is what a member runs after
 // the execution: such a rule orders nobody there, and is a condition like that of any other rule.
 func (w *work) unordered(blockers []Verdict, i int32, b *bracketWork, runs []pendingRun) []Verdict {
-	for _, rule := range w.views.list[w.view[i]].dependencies {
+	for _, rule := range w.viewOf(i).dependencies {
 		if always, orders := b.edges[edge{rule, w.targets[i].deployment}]; !orders || always {
 			continue
 		}
@@ -411,9 +411,14 @@ type CycleError struct {
 
 // Error names the deployments in the order of Path, the rules and the remedy.
 func (e *CycleError) Error() string {
-	text := "rollout: dependency cycle: " + strings.Join(slices.Concat(e.Path, e.Path[:min(1, len(e.Path))]), " needs ")
+	text := "rollout: dependency cycle: " + e.around()
 	if len(e.Rules) > 0 {
 		text += " (rules " + strings.Join(e.Rules, ", ") + ")"
 	}
 	return text + ": remove one of these dependencies, or narrow it with appliesTo"
+}
+
+// around names who needs whom, up to the first once more.
+func (e *CycleError) around() string {
+	return strings.Join(slices.Concat(e.Path, e.Path[:min(1, len(e.Path))]), " needs ")
 }

@@ -77,7 +77,7 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	if t.started >= 0 && t.started > t.current {
 		e.Started = w.version(i, t.started).ID
 	}
-	for _, policy := range w.views.list[w.view[i]].policies {
+	for _, policy := range w.viewOf(i).policies {
 		e.Policies = append(e.Policies, policy.id)
 	}
 	if t.current == missing {

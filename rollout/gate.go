@@ -52,7 +52,7 @@ func (w *work) gateOf(i, n int32) *gate {
 			return g
 		}
 	}
-	view := w.views.list[w.view[i]]
+	view := w.viewOf(i)
 	v := w.version(i, n)
 	g := &gate{view: w.view[i], version: n, created: v, rollouts: make([]*rollout, len(view.gradual))}
 	pair.gates = append(pair.gates, g)

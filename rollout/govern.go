@@ -11,34 +11,16 @@ import (
 // view is what a set of policies adds up to for the targets that they govern: all their rules, in the order of the policies' ids. Targets
 // governed by the same policies share one.
 type view struct {
-	policies     []*compiledPolicy
-	concurrency  []*compiledRule
-	gradual      []*compiledRule
-	dependencies []*compiledRule
-	selectors    []*compiledRule
-	selective    bool // one of them reads the resource
-	approvals    []*compiledRule
-	progressions []*compiledRule
-	cooldowns    []*compiledRule
-	retries      []*compiledRule
-	rollbacks    []*compiledRule
-	hours        *hours // the windows of all policies; nil: always open
-	firstHours   *hours // those that targets without a current version wait for
+	policies []*compiledPolicy
+	byKind
+	selective  bool   // a version selector reads the resource
+	hours      *hours // the windows of all policies; nil: always open
+	firstHours *hours // those that targets without a current version wait for
 }
 
 func newView(policies []*compiledPolicy) *view {
 	v := &view{policies: policies}
-	for _, p := range policies {
-		v.concurrency = append(v.concurrency, p.concurrency...)
-		v.gradual = append(v.gradual, p.gradual...)
-		v.dependencies = append(v.dependencies, p.dependencies...)
-		v.selectors = append(v.selectors, p.selectors...)
-		v.approvals = append(v.approvals, p.approvals...)
-		v.progressions = append(v.progressions, p.progressions...)
-		v.cooldowns = append(v.cooldowns, p.cooldowns...)
-		v.retries = append(v.retries, p.retries...)
-		v.rollbacks = append(v.rollbacks, p.rollbacks...)
-	}
+	v.addAll(policies)
 	v.selective = slices.ContainsFunc(v.selectors, func(rule *compiledRule) bool { return rule.readsResource })
 	v.openHours()
 	return v
@@ -304,7 +286,7 @@ func (w *work) diagnosed() []Diagnostic {
 }
 
 func (v *view) has(rule *compiledRule) bool {
-	return slices.ContainsFunc(v.policies, func(p *compiledPolicy) bool { return slices.Contains(p.rules, rule) })
+	return slices.Contains(v.policies, rule.policy)
 }
 
 // rulesIn reports for every view whether a rule is in it.

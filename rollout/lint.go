@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -232,7 +233,7 @@ func (s *PolicySet) Lint(snapshot Snapshot, now time.Time, horizon time.Duration
 	if horizon <= 0 {
 		return nil, fmt.Errorf("rollout: lint: horizon %v: must be greater than 0, such as %v", horizon, 90*24*time.Hour)
 	}
-	for _, id := range sortedKeys(options.Durations) {
+	for _, id := range slices.Sorted(maps.Keys(options.Durations)) {
 		if d := options.Durations[id]; d < 0 {
 			return nil, fmt.Errorf("rollout: lint: durations[%s]: %v is negative: use at least 0", id, d)
 		}
@@ -278,15 +279,6 @@ func counted(n int, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // lint is one call of Lint.
 type lint struct {
 	w        *work
@@ -327,6 +319,24 @@ func (r *reach) merge(other reach) {
 		r.first = other.first
 	}
 	r.targets += other.targets
+}
+
+// reaches is whom each of several things concerns.
+type reaches[K comparable] struct {
+	keys []K // in the order in which they were found
+	of   map[K]*reach
+}
+
+func (r *reaches[K]) at(key K) *reach {
+	own := r.of[key]
+	if own == nil {
+		if r.of == nil {
+			r.of = map[K]*reach{}
+		}
+		own = &reach{}
+		r.keys, r.of[key] = append(r.keys, key), own
+	}
+	return own
 }
 
 // kind is the targets of a (deployment, environment) that are governed alike.

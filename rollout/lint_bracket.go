@@ -3,6 +3,7 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,24 +15,17 @@ import (
 // frame is a bracket rule in an environment where it has members.
 type frame struct {
 	*bracketWork
-	policy *compiledPolicy
-	group  []bracket.GroupMember // with roles and needs, as a group that closed now would have them; nil if there can be none
-	roles  map[int32]bracket.Role
+	group []bracket.GroupMember // with roles and needs, as a group that closed now would have them; nil if there can be none
+	roles map[int32]bracket.Role
 }
 
 // frame finds the members of every bracket, and what a group of them would look like.
 func (l *lint) frame() error {
 	w := l.w
 	l.frameOf = make([]*frame, len(w.targets))
-	for _, policy := range w.set.policies {
-		rule := policy.bracket
-		if rule == nil {
-			continue
-		}
+	for _, rule := range w.set.brackets {
 		for e := range w.environments {
-			f := &frame{policy: policy, bracketWork: &bracketWork{
-				rule: rule, id: rule.id, environment: int32(e), view: newView([]*compiledPolicy{policy}), edges: map[edge]bool{},
-			}}
+			f := &frame{bracketWork: newBracketWork(rule, int32(e))}
 			for k := range w.deployments {
 				ok, err := rule.members.Match(&bound{deployment: &w.deployments[k]})
 				own := w.governed(rule, w.targetsIn(int32(e), int32(k)))
@@ -47,22 +41,16 @@ func (l *lint) frame() error {
 			}
 			slices.Sort(f.targets)
 			l.frames = append(l.frames, f)
-			overlaps := map[*frame]*reach{}
-			var others []*frame
+			var overlaps reaches[*frame]
 			for _, i := range f.targets {
-				switch other := l.frameOf[i]; {
-				case other == nil:
+				if other := l.frameOf[i]; other != nil {
+					overlaps.at(other).add(i)
+				} else {
 					l.frameOf[i], w.members[i] = f, true
-				case overlaps[other] == nil:
-					overlaps[other] = &reach{}
-					others = append(others, other)
-					fallthrough
-				default:
-					overlaps[other].add(i)
 				}
 			}
-			for _, other := range others {
-				l.add(at(rule, "deploymentSelector"), LintBracketOverlapping, SeverityError, *overlaps[other],
+			for _, other := range overlaps.keys {
+				l.add(at(rule, "deploymentSelector"), LintBracketOverlapping, SeverityError, *overlaps.at(other),
 					fmt.Sprintf("%q claims targets that %q claims too, and nothing is planned as long as they do", rule.id, other.id),
 					"narrow one of the two, by its deploymentSelector or by the selector of its policy")
 			}
@@ -126,7 +114,7 @@ func (l *lint) unclosed(f *frame, err error) error {
 			from, _ := l.w.deployment(against.Deployment)
 			to, _ := l.w.deployment(against.Need)
 			field := "memberRoles"
-			for _, r := range f.view.dependencies {
+			for _, r := range f.rule.policy.dependencies {
 				own := l.w.boundIn(f.environment, from)
 				if need, _ := l.w.need(r, f.bracketWork, to); need != nil && (r.appliesTo == nil || ask(r.appliesTo, &own) != no) {
 					rule, field = r, "dependsOn"
@@ -220,21 +208,29 @@ func (l *lint) lookAtHooks(f *frame) {
 	}
 	if blocked.targets > 0 {
 		l.add(at(f.rule, ""), LintBracketHookWithoutVersion, SeverityError, blocked,
-			fmt.Sprintf("hooks without a version that may be deployed keep every execution on their resources from starting: %s", strings.Join(sortedKeys(lacking), ", ")),
+			fmt.Sprintf("hooks without a version that may be deployed keep every execution on their resources from starting: %s", strings.Join(slices.Sorted(maps.Keys(lacking)), ", ")),
 			"publish a version of them that is ready, in scope and selected")
 	}
 }
 
 // deployable reports whether any version may be deployed on a target, if not now then later: approvals and progressions can still come.
 func (l *lint) deployable(i int32) bool {
-	w := l.w
-	t := &w.targets[i]
-	for n := int32(len(w.versions[t.deployment].list)) - 1; n >= 0; n-- {
-		if w.version(i, n).CreatedAt.Before(l.until) && w.inScope(i, n) && l.selected(i, n) {
-			return true
+	return l.newest(i, none, l.obtainable) != none
+}
+
+// obtainable reports whether a target may have a version, if not now then later.
+func (l *lint) obtainable(i, n int32) bool {
+	return l.w.version(i, n).CreatedAt.Before(l.until) && l.w.inScope(i, n) && l.selected(i, n)
+}
+
+// newest is the newest version for a target of which something is so, above another one; none if there is none.
+func (l *lint) newest(i, above int32, is func(i, n int32) bool) int32 {
+	for n := int32(len(l.w.versions[l.w.targets[i].deployment].list)) - 1; n > max(above, none); n-- {
+		if is(i, n) {
+			return n
 		}
 	}
-	return false
+	return none
 }
 
 // selected reports whether the status of a version and all version selectors let it onto a target.
@@ -243,7 +239,7 @@ func (l *lint) selected(i, n int32) bool {
 	if w.version(i, n).Status != VersionReady {
 		return false
 	}
-	for _, rule := range w.views.list[w.view[i]].selectors {
+	for _, rule := range w.viewOf(i).selectors {
 		b := w.boundWith(i, n)
 		if _, ok := w.versionSelector(rule, &b); !ok && w.overriddenAt(rule.id, i, n) == nil {
 			return false
@@ -278,7 +274,7 @@ func (l *lint) lookAtOrder(f *frame) {
 	}
 	asked := map[*compiledRule]bool{}
 	for _, i := range f.targets {
-		for _, gradual := range l.w.views.list[l.w.view[i]].gradual {
+		for _, gradual := range l.w.viewOf(i).gradual {
 			if asked[gradual] || gradual.gradual.OrderSalt == SaltByGroup || gradual.gradual.OrderKey == OrderByTarget {
 				continue
 			}
@@ -313,7 +309,7 @@ func (l *lint) lookAtMerge(f *frame) {
 	batches := 1
 	var curve time.Duration
 	for _, i := range f.targets {
-		view := l.w.views.list[l.w.view[i]]
+		view := l.w.viewOf(i)
 		if len(view.cooldowns) > 0 || view.hours != nil || len(l.w.blockingRules(i, f.bracketWork)) > 0 || l.w.dependent[l.w.targets[i].deployment] {
 			return
 		}
@@ -329,7 +325,7 @@ func (l *lint) lookAtMerge(f *frame) {
 	}
 	asked := map[*compiledRule]bool{}
 	for _, i := range f.targets {
-		for _, gradual := range l.w.views.list[l.w.view[i]].gradual {
+		for _, gradual := range l.w.viewOf(i).gradual {
 			if !asked[gradual] {
 				asked[gradual] = true
 				for _, own := range l.populations(gradual) {

@@ -169,18 +169,9 @@ func (l *lint) always(f *frame, i int32) bool {
 // included reports whether a member would be part of any execution on its resource: one that always is, or a main that may have a newer version by now, or
 // later.
 func (l *lint) included(f *frame, i int32, later bool) bool {
-	w := l.w
-	t := &w.targets[i]
-	if l.always(f, i) {
-		return true
-	}
-	versions := w.versions[t.deployment].list
-	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
-		if l.usable(i, n) || later && versions[n].CreatedAt.Before(l.until) && w.inScope(i, n) && l.selected(i, n) {
-			return true
-		}
-	}
-	return false
+	return l.always(f, i) || l.newest(i, l.w.targets[i].current, func(i, n int32) bool {
+		return l.usable(i, n) || later && l.obtainable(i, n)
+	}) != none
 }
 
 // ring reports targets of which each waits for a newer version of the next.

@@ -13,23 +13,23 @@ const nothingStarts = "nothing starts as long as it does"
 // lookAtHeld finds the expressions of policies and groups that fail on targets: these are held, see work.selectorFailed and work.groupSelectorFailed.
 func (l *lint) lookAtHeld() {
 	w := l.w
-	concerned := map[string]*reach{}
+	var concerned reaches[string]
 	details := map[string]string{}
 	for i := range w.targets {
 		for _, verdict := range w.held[int32(i)] {
-			if concerned[verdict.Rule] == nil {
-				concerned[verdict.Rule], details[verdict.Rule] = &reach{}, verdict.Data.Detail
+			own := concerned.at(verdict.Rule)
+			if own.add(int32(i)); own.targets == 1 {
+				details[verdict.Rule] = verdict.Data.Detail
 			}
-			concerned[verdict.Rule].add(int32(i))
+		}
+	}
+	for _, rule := range w.set.concurrency {
+		if own := concerned.of[rule.id]; own != nil {
+			l.failed(at(rule, "groupSelector"), SeverityError, *own, details[rule.id], nothingStarts)
 		}
 	}
 	for _, p := range w.set.policies {
-		for _, rule := range p.concurrency {
-			if own := concerned[rule.id]; own != nil {
-				l.failed(at(rule, "groupSelector"), SeverityError, *own, details[rule.id], nothingStarts)
-			}
-		}
-		if own := concerned[p.id]; own != nil && w.set.rule(p.id) == nil { // else it is told of a rule that has the same id
+		if own := concerned.of[p.id]; own != nil && w.set.rule(p.id) == nil { // else it is told of a rule that has the same id
 			l.failed(Finding{Policy: p.id, Path: join(p.path, "selector")}, SeverityError, *own, details[p.id], nothingStarts)
 		}
 	}
@@ -43,49 +43,45 @@ func (l *lint) lookAtSelected() {
 		rule                *compiledRule
 	}
 	answers := map[question]string{} // the errors of expressions that do not read the resource
-	for _, p := range w.set.policies {
-		for _, rule := range p.selectors {
-			var concerns reach
-			detail := ""
-			for i := range w.targets {
-				if !w.views.list[w.view[i]].has(rule) {
-					continue
-				}
-				n := l.candidate(int32(i))
-				if n == none {
-					continue
-				}
-				q := question{w.view[i], w.pairOf(&w.targets[i]), n, rule}
-				answer, known := answers[q]
-				if !known || rule.readsResource {
-					b := w.boundWith(int32(i), n)
-					answer = ""
-					if verdict, ok := w.versionSelector(rule, &b); !ok && verdict.Reason == ReasonSelectorError {
-						answer = verdict.Data.Detail
-					}
-					answers[q] = answer
-				}
-				if answer != "" && w.overriddenAt(rule.id, int32(i), n) == nil {
-					concerns.add(int32(i))
-					detail = answer
-				}
+	for _, rule := range w.set.selectors {
+		var concerns reach
+		detail := ""
+		for i := range w.targets {
+			if !w.viewOf(int32(i)).has(rule) {
+				continue
 			}
-			if concerns.targets > 0 {
-				l.failed(at(rule, "selector"), SeverityError, concerns, detail, "the version that would be next never starts")
+			n := l.candidate(int32(i))
+			if n == none {
+				continue
 			}
+			q := question{w.view[i], w.pairOf(&w.targets[i]), n, rule}
+			answer, known := answers[q]
+			if !known || rule.readsResource {
+				b := w.boundWith(int32(i), n)
+				answer = ""
+				if verdict, ok := w.versionSelector(rule, &b); !ok && verdict.Reason == ReasonSelectorError {
+					answer = verdict.Data.Detail
+				}
+				answers[q] = answer
+			}
+			if answer != "" && w.overriddenAt(rule.id, int32(i), n) == nil {
+				concerns.add(int32(i))
+				detail = answer
+			}
+		}
+		if concerns.targets > 0 {
+			l.failed(at(rule, "selector"), SeverityError, concerns, detail, "the version that would be next never starts")
 		}
 	}
 }
 
 // candidate is the newest version that is ready and meant for a target, and newer than what it has; none if there is none.
 func (l *lint) candidate(i int32) int32 {
-	w := l.w
-	t := &w.targets[i]
-	versions := w.versions[t.deployment].list
-	for n := int32(len(versions)) - 1; n > t.floor(); n-- {
-		if versions[n].Status == VersionReady && versions[n].CreatedAt.Before(l.until) && w.inScope(i, n) {
-			return n
-		}
-	}
-	return none
+	return l.newest(i, l.w.targets[i].floor(), l.awaited)
+}
+
+// awaited reports whether a version is ready, now or later, and meant for a target.
+func (l *lint) awaited(i, n int32) bool {
+	v := l.w.version(i, n)
+	return v.Status == VersionReady && v.CreatedAt.Before(l.until) && l.w.inScope(i, n)
 }

@@ -12,10 +12,8 @@ import (
 
 // lookAtFailures looks at what brackets, retries and rollbacks make of a failure.
 func (l *lint) lookAtFailures() {
-	for _, p := range l.w.set.policies {
-		if p.bracket != nil {
-			l.lookAtHold(p)
-		}
+	for _, rule := range l.w.set.brackets {
+		l.lookAtHold(rule)
 	}
 	l.lookAtFinal()
 	type stuck struct{ rule, retry *compiledRule }
@@ -25,17 +23,11 @@ func (l *lint) lookAtFailures() {
 		if len(view.retries) == 0 {
 			continue
 		}
-		for _, p := range view.policies {
-			rules := p.concurrency
-			if p.bracket != nil {
-				rules = append(slices.Clip(rules), p.bracket)
-			}
-			for _, rule := range rules {
-				for _, retry := range view.retries {
-					if !said[stuck{rule, retry}] {
-						said[stuck{rule, retry}] = true
-						l.lookAtStuck(rule, retry)
-					}
+		for _, rule := range slices.Concat(view.concurrency, view.brackets) {
+			for _, retry := range view.retries {
+				if !said[stuck{rule, retry}] {
+					said[stuck{rule, retry}] = true
+					l.lookAtStuck(rule, retry)
 				}
 			}
 		}
@@ -43,38 +35,33 @@ func (l *lint) lookAtFailures() {
 }
 
 // lookAtHold finds brackets that hold after a failure that nothing repeats, and rollback rules that such a bracket overrules.
-func (l *lint) lookAtHold(p *compiledPolicy) {
-	if p.bracket.bracket.WithDefaults().OnMemberFailure != bracket.Hold {
+func (l *lint) lookAtHold(rule *compiledRule) {
+	if rule.bracket.WithDefaults().OnMemberFailure != bracket.Hold {
 		return
 	}
 	var once reach
-	back := map[*compiledRule]*reach{}
-	var rules []*compiledRule
+	var back reaches[*compiledRule]
 	for i, f := range l.frameOf {
-		if f == nil || f.policy != p {
+		if f == nil || f.rule != rule {
 			continue
 		}
-		view := l.w.views.list[l.w.view[i]]
+		view := l.w.viewOf(int32(i))
 		// Of several retry rules the one with the fewest attempts counts.
 		if len(view.retries) == 0 || slices.ContainsFunc(view.retries, func(r *compiledRule) bool { return *r.retry.MaxRetries == 0 }) {
 			once.add(int32(i))
 		}
-		for _, rule := range view.rollbacks {
-			if back[rule] == nil {
-				back[rule] = &reach{}
-				rules = append(rules, rule)
-			}
-			back[rule].add(int32(i))
+		for _, own := range view.rollbacks {
+			back.at(own).add(int32(i))
 		}
 	}
 	if once.targets > 0 {
-		l.add(at(p.bracket, "onMemberFailure"), LintHoldWithoutRetry, SeverityWarning, once,
+		l.add(at(rule, "onMemberFailure"), LintHoldWithoutRetry, SeverityWarning, once,
 			"a job that fails once holds its execution, and the slot of its resource, until an operator acts",
 			"add a retry rule with maxRetries of at least 1, or another onMemberFailure")
 	}
-	for _, rule := range rules {
-		l.add(at(rule, ""), LintRollbackWithHold, SeverityWarning, *back[rule],
-			fmt.Sprintf("members of the bracket %q are not rolled back, because it holds after a failure", p.bracket.id),
+	for _, own := range back.keys {
+		l.add(at(own, ""), LintRollbackWithHold, SeverityWarning, *back.at(own),
+			fmt.Sprintf("members of the bracket %q are not rolled back, because it holds after a failure", rule.id),
 			"set its onMemberFailure to rollback_member or rollback_all, or keep its members out of the policy of this rule")
 	}
 }
@@ -102,20 +89,15 @@ func (l *lint) lookAtFinal() {
 			}
 		}
 	}
-	concerned := map[both]*reach{}
-	var found []both
+	var concerned reaches[both]
 	for i := range l.w.targets {
 		for _, own := range meets[l.w.view[i]] {
-			if concerned[own] == nil {
-				concerned[own] = &reach{}
-				found = append(found, own)
-			}
-			concerned[own].add(int32(i))
+			concerned.at(own).add(int32(i))
 		}
 	}
-	for _, own := range found {
+	for _, own := range concerned.keys {
 		names := strings.Join(statuses[own], ", ")
-		l.addApart(at(own.back, "onJobStatuses"), own.retry.id, LintRollbackBeforeRetry, SeverityWarning, *concerned[own],
+		l.addApart(at(own.back, "onJobStatuses"), own.retry.id, LintRollbackBeforeRetry, SeverityWarning, *concerned.at(own),
 			fmt.Sprintf("a job that ends as %s has failed for good: the rule %q does not try it again", names, own.retry.id),
 			fmt.Sprintf("leave %s out of onJobStatuses, or out of retryOnStatuses", names))
 	}

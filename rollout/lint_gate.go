@@ -3,6 +3,7 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ func (l *lint) lookAtCycles() {
 				}
 			}
 		}
-		detail := fmt.Sprintf("in %s %s, and nothing is planned as long as they do", w.environments[e].ID, strings.Join(append(slices.Clone(cycle.Path), cycle.Path[0]), " needs "))
+		detail := fmt.Sprintf("in %s %s, and nothing is planned as long as they do", w.environments[e].ID, cycle.around())
 		if len(cycle.Rules) > 1 {
 			detail += "; rules " + strings.Join(cycle.Rules, ", ")
 		}
@@ -36,11 +37,11 @@ func (l *lint) lookAtCycles() {
 	in := map[string][]string{} // circles → the environments in which they are
 	for e := range w.environments {
 		for _, cycle := range w.versionCyclesIn(int32(e)) {
-			text := strings.Join(append(slices.Clone(cycle.Path), cycle.Path[0]), " needs ")
+			text := cycle.around()
 			in[text] = append(in[text], w.environments[e].ID)
 		}
 	}
-	for _, text := range sortedKeys(in) {
+	for _, text := range slices.Sorted(maps.Keys(in)) {
 		first, _, _ := strings.Cut(text, " needs ")
 		l.addApart(Finding{Path: "versions[" + first + "].dependencies"}, text, LintDependencyCycle, SeverityError, reach{},
 			fmt.Sprintf("%s: in %s none of these versions can ever be the first to start", text, strings.Join(in[text], ", ")),
@@ -123,10 +124,8 @@ func (l *lint) lookAtDependencies() {
 		l.lookAtOrders(f, all, held.satisfiable)
 	}
 	l.lookAtBlocked(held)
-	for _, p := range w.set.policies {
-		for _, rule := range p.dependencies {
-			l.tell(rule, all.of(rule), l.reach[p])
-		}
+	for _, rule := range w.set.dependencies {
+		l.tell(rule, all.of(rule), l.reach[rule.policy])
 	}
 }
 
@@ -137,7 +136,7 @@ func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[dependencyKey
 		all.of(e.rule).concerned = true
 	}
 	for _, t := range f.targets {
-		for _, rule := range w.views.list[w.view[t]].dependencies {
+		for _, rule := range w.viewOf(t).dependencies {
 			always, orders := f.edges[edge{rule, w.targets[t].deployment}]
 			if applies, err := w.applies(rule, t); !orders || always || err != nil || !applies || !l.wanting(rule, t, satisfiable) {
 				continue
@@ -170,7 +169,7 @@ func (l *lint) tell(rule *compiledRule, own *tally, governed reach) {
 	}
 	if own.wanting.targets > 0 {
 		l.add(at(rule, "dependsOn"), LintDependencyUnmatched, SeverityWarning, own.wanting,
-			"no version that exists satisfies it, of "+strings.Join(sortedKeys(own.names), ", "),
+			"no version that exists satisfies it, of "+strings.Join(slices.Sorted(maps.Keys(own.names)), ", "),
 			"publish one that does, or correct the expression")
 	}
 }
@@ -277,13 +276,7 @@ func (l *lint) replaced(i, n, k int32, d VersionDependency) bool {
 
 // newestUsable is the newest version that a target may have by now, if it is newer than what it runs; else none.
 func (l *lint) newestUsable(i int32) int32 {
-	t := &l.w.targets[i]
-	for n := int32(len(l.w.versions[t.deployment].list)) - 1; n > t.current && n >= 0; n-- {
-		if l.usable(i, n) {
-			return n
-		}
-	}
-	return none
+	return l.newest(i, l.w.targets[i].current, l.usable)
 }
 
 // attainable reports whether the version that target k runs, or one that it may get, is what a version of another deployment depends on.
@@ -297,21 +290,12 @@ func (l *lint) attainable(k int32, d VersionDependency) bool {
 
 // obtains reports whether the version that target k runs, or one that it may get, if it gets any, is among those that are meant.
 func (l *lint) obtains(k int32, meant func(*bound) bool) bool {
-	w := l.w
-	t := &w.targets[k]
-	b := w.bound(k)
-	versions := w.versions[t.deployment].list
-	if t.current >= 0 {
-		if b.version = versions[t.current]; meant(&b) {
-			return true
-		}
+	current := l.w.targets[k].current
+	is := func(n int32) bool {
+		b := l.w.boundWith(k, n)
+		return meant(&b)
 	}
-	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
-		if b.version = versions[n]; b.version.Status == VersionReady && b.version.CreatedAt.Before(l.until) && w.inScope(k, n) && meant(&b) {
-			return true
-		}
-	}
-	return false
+	return current >= 0 && is(current) || l.newest(k, current, func(k, n int32) bool { return l.awaited(k, n) && is(n) }) != none
 }
 
 // lookAtApprovals compares what is asked for with who there is.
@@ -319,15 +303,11 @@ func (l *lint) lookAtApprovals() {
 	if l.options.Approvers == nil {
 		return
 	}
-	people := slices.Clone(l.options.Approvers)
-	slices.Sort(people)
-	people = slices.Compact(people)
-	for _, p := range l.w.set.policies {
-		for _, rule := range p.approvals {
-			if need := *rule.approval.MinApprovals; need > len(people) {
-				l.add(at(rule, "minApprovals"), LintApprovalUnreachable, neverOr(l.reach[p]), l.reach[p],
-					fmt.Sprintf("it asks for %s, of %s", counted(need, "approval"), counted(len(people), "known approver")), "ask for fewer, or name more approvers")
-			}
+	people := slices.Compact(slices.Sorted(slices.Values(l.options.Approvers)))
+	for _, rule := range l.w.set.approvals {
+		if need := *rule.approval.MinApprovals; need > len(people) {
+			l.add(at(rule, "minApprovals"), LintApprovalUnreachable, neverOr(l.reach[rule.policy]), l.reach[rule.policy],
+				fmt.Sprintf("it asks for %s, of %s", counted(need, "approval"), counted(len(people), "known approver")), "ask for fewer, or name more approvers")
 		}
 	}
 }
@@ -335,34 +315,32 @@ func (l *lint) lookAtApprovals() {
 // lookAtCooldowns compares each interval with how often the governed deployments are released.
 func (l *lint) lookAtCooldowns() {
 	w := l.w
-	for _, p := range w.set.policies {
-		for _, rule := range p.cooldowns {
-			interval := time.Duration(*rule.cooldown.IntervalSeconds) * time.Second
-			var concerns reach
-			names := map[string]bool{}
-			var fastest time.Duration
-			for _, k := range l.kinds {
-				_, d := l.pairOf(k.pair)
-				if !w.views.list[k.view].has(rule) {
-					continue
-				}
-				var releases []time.Time
-				for _, v := range w.versions[d].list {
-					releases = append(releases, v.CreatedAt)
-				}
-				if between := cadence(releases); between.is && between.duration < interval {
-					if len(names) == 0 || between.duration < fastest {
-						fastest = between.duration
-					}
-					names[w.deployments[d].ID] = true
-					concerns.merge(k.reach)
-				}
+	for _, rule := range w.set.cooldowns {
+		interval := time.Duration(*rule.cooldown.IntervalSeconds) * time.Second
+		var concerns reach
+		names := map[string]bool{}
+		var fastest time.Duration
+		for _, k := range l.kinds {
+			_, d := l.pairOf(k.pair)
+			if !w.views.list[k.view].has(rule) {
+				continue
 			}
-			if len(names) > 0 {
-				l.add(at(rule, "intervalSeconds"), LintCooldownLongerThanReleases, SeverityWarning, concerns,
-					fmt.Sprintf("versions stand for %v, but are released every %v or so: some of them are skipped, of %s", interval, fastest, strings.Join(sortedKeys(names), ", ")),
-					"shorten the interval, or release less often, unless versions are meant to be skipped")
+			var releases []time.Time
+			for _, v := range w.versions[d].list {
+				releases = append(releases, v.CreatedAt)
 			}
+			if between := cadence(releases); between.is && between.duration < interval {
+				if len(names) == 0 || between.duration < fastest {
+					fastest = between.duration
+				}
+				names[w.deployments[d].ID] = true
+				concerns.merge(k.reach)
+			}
+		}
+		if len(names) > 0 {
+			l.add(at(rule, "intervalSeconds"), LintCooldownLongerThanReleases, SeverityWarning, concerns,
+				fmt.Sprintf("versions stand for %v, but are released every %v or so: some of them are skipped, of %s", interval, fastest, strings.Join(slices.Sorted(maps.Keys(names)), ", ")),
+				"shorten the interval, or release less often, unless versions are meant to be skipped")
 		}
 	}
 }

@@ -73,26 +73,21 @@ func (l *lint) executionOf(f *frame, own []int32, takes func(d int32) bool) exec
 
 // lookAtPaths compares the critical path of the members with the openings of their windows. Resources that are alike are looked at once.
 func (l *lint) lookAtPaths(f *frame) {
-	type alike struct {
-		first    []int32
-		concerns reach
-	}
-	seen := map[string]*alike{}
-	var order []string
+	first := map[string][]int32{} // resource of those that are alike
+	var concerned reaches[string]
 	for own := range l.onResources(f) {
 		var key strings.Builder
 		for _, i := range own {
 			fmt.Fprintf(&key, "%d %p ", l.w.targets[i].deployment, l.w.hoursOf(i, none))
 		}
 		k := key.String()
-		if seen[k] == nil {
-			seen[k] = &alike{first: own}
-			order = append(order, k)
+		if first[k] == nil {
+			first[k] = own
 		}
-		seen[k].concerns.merge(reach{len(own), own[0]})
+		concerned.at(k).merge(reach{len(own), own[0]})
 	}
-	for _, key := range order {
-		l.lookAtPath(f, seen[key].first, seen[key].concerns)
+	for _, key := range concerned.keys {
+		l.lookAtPath(f, first[key], *concerned.at(key))
 	}
 }
 

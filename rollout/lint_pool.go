@@ -25,36 +25,34 @@ func limitField(rule *compiledRule) string {
 // lookAtPools looks at each concurrency rule and the pools it makes.
 func (l *lint) lookAtPools() {
 	w := l.w
-	for _, p := range w.set.policies {
-		for _, rule := range p.concurrency {
-			byResource := w.capacity.byRule[rule]
-			var pools []int32
-			seen := map[int32]bool{}
-			members := 0
-			for _, index := range byResource {
-				if index == none {
-					continue
-				}
-				members++
-				if !seen[index] {
-					seen[index] = true
-					pools = append(pools, index)
-				}
-			}
-			if len(w.resources) == 0 {
+	for _, rule := range w.set.concurrency {
+		byResource := w.capacity.byRule[rule]
+		var pools []int32
+		seen := map[int32]bool{}
+		members := 0
+		for _, index := range byResource {
+			if index == none {
 				continue
 			}
-			if members == 0 {
-				l.add(at(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
-					fmt.Sprintf("it matches none of %s: the rule limits nothing", counted(len(w.resources), "resource")), "correct the expression, or remove the rule")
-				continue
+			members++
+			if !seen[index] {
+				seen[index] = true
+				pools = append(pools, index)
 			}
-			if members == len(w.resources) && members >= 2 && reads(rule.group, "") {
-				l.everything(at(rule, "groupSelector"), fmt.Sprintf("all %d resources", members))
-			}
-			l.lookAtLimited(rule, pools, members)
-			l.lookAtRounding(rule, pools)
 		}
+		if len(w.resources) == 0 {
+			continue
+		}
+		if members == 0 {
+			l.add(at(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
+				fmt.Sprintf("it matches none of %s: the rule limits nothing", counted(len(w.resources), "resource")), "correct the expression, or remove the rule")
+			continue
+		}
+		if members == len(w.resources) && members >= 2 && reads(rule.group, "") {
+			l.everything(at(rule, "groupSelector"), fmt.Sprintf("all %d resources", members))
+		}
+		l.lookAtLimited(rule, pools, members)
+		l.lookAtRounding(rule, pools)
 	}
 }
 
@@ -86,7 +84,7 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 	for i := range w.targets {
 		t := &w.targets[i]
 		index := w.capacity.byRule[rule][t.resource]
-		if index == none || !w.views.list[w.view[i]].has(rule) {
+		if index == none || !w.viewOf(int32(i)).has(rule) {
 			continue
 		}
 		limited++
@@ -145,10 +143,7 @@ func (l *lint) lookAtRounding(rule *compiledRule, pools []int32) {
 // lookAtOverlaps finds pools that share members and not the limit.
 func (l *lint) lookAtOverlaps() {
 	w := l.w
-	var rules []*compiledRule
-	for _, p := range w.set.policies {
-		rules = append(rules, p.concurrency...)
-	}
+	rules := w.set.concurrency
 	type pair struct{ a, b int }
 	type shared struct {
 		members int

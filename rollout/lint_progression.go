@@ -52,11 +52,9 @@ func (s stages) of(rule *compiledRule, d, e int32) (environments []int32, failed
 // lookAtProgressions looks at what a new version, meant for every target, would wait for.
 func (l *lint) lookAtProgressions() {
 	s := stages{l, map[stageKey]others{}}
-	for _, p := range l.w.set.policies {
-		for _, rule := range p.progressions {
-			l.lookAtProgression(s, rule)
-			l.lookAtProof(s, rule)
-		}
+	for _, rule := range l.w.set.progressions {
+		l.lookAtProgression(s, rule)
+		l.lookAtProof(s, rule)
 	}
 	for d := range l.w.deployments {
 		l.lookAtStages(s, int32(d))
@@ -225,15 +223,7 @@ func (p proof) why(environment string, rule *EnvironmentProgression) string {
 
 // next is the newest version that a target may still get, if there is one.
 func (l *lint) next(i int32) int32 {
-	w := l.w
-	t := &w.targets[i]
-	versions := w.versions[t.deployment].list
-	for n := int32(len(versions)) - 1; n > t.floor(); n-- {
-		if versions[n].CreatedAt.Before(l.until) && w.inScope(i, n) && l.selected(i, n) {
-			return n
-		}
-	}
-	return none
+	return l.newest(i, l.w.targets[i].floor(), l.obtainable)
 }
 
 // proof looks at all environments that a rule names, and returns the one that comes closest if none of them can do.

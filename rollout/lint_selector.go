@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,8 +40,8 @@ func (l *lint) lookAtSelectors() {
 		case n == len(w.targets) && n >= 2 && reads(p.selector, ""):
 			l.everything(f, fmt.Sprintf("all %d targets", n))
 		}
-		if p.bracket != nil {
-			l.lookAtMembers(p)
+		for _, rule := range p.brackets {
+			l.lookAtMembers(rule)
 		}
 		for _, rule := range p.selectors {
 			l.lookAtVersionSelector(rule)
@@ -50,12 +51,11 @@ func (l *lint) lookAtSelectors() {
 }
 
 // lookAtMembers counts the deployments that the expressions of a bracket match.
-func (l *lint) lookAtMembers(p *compiledPolicy) {
+func (l *lint) lookAtMembers(rule *compiledRule) {
 	w := l.w
-	rule := p.bracket
 	matched := l.matching(rule.members, nil)
 	f := at(rule, "deploymentSelector")
-	switch governed := slices.ContainsFunc(l.frames, func(f *frame) bool { return f.policy == p }); {
+	switch governed := slices.ContainsFunc(l.frames, func(f *frame) bool { return f.rule == rule }); {
 	case matched == 0:
 		l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %s: the bracket has no members", counted(len(w.deployments), "deployment")), "correct the expression")
 	case !governed:
@@ -63,7 +63,7 @@ func (l *lint) lookAtMembers(p *compiledPolicy) {
 	case matched == len(w.deployments) && matched >= 2 && reads(rule.members, ""):
 		l.everything(f, fmt.Sprintf("all %d deployments", matched))
 	}
-	if matched == 0 || slices.ContainsFunc(l.frames, func(f *frame) bool { return f.policy == p && f.unclear != nil }) {
+	if matched == 0 || slices.ContainsFunc(l.frames, func(f *frame) bool { return f.rule == rule && f.unclear != nil }) {
 		return
 	}
 	for _, role := range []struct {
@@ -341,7 +341,7 @@ func (l *lint) lookAtNames() {
 					fmt.Sprintf("its id %q is derived from its place: stored state and overrides lose it when a rule of this kind is inserted before it, or the policy is renamed", rule.id),
 					fmt.Sprintf("write an id; to keep what is stored, %q", rule.id))
 			}
-			if rule.implied && p.bracket != nil {
+			if rule.implied && rule.bracketID != "" {
 				l.add(at(rule, "orderKey"), LintOrderKeyImplied, SeverityWarning, reach{},
 					fmt.Sprintf("it is %s because the policy has a bracket, and would be %s without", OrderByBracket, OrderByTarget), fmt.Sprintf("write %q", OrderByBracket))
 			}
@@ -403,7 +403,7 @@ func (l *lint) lookAtState() {
 		gone[name].records++
 		gone[name].held += len(record.Leases)
 	}
-	for _, id := range sortedKeys(gone) {
+	for _, id := range slices.Sorted(maps.Keys(gone)) {
 		l.leftOver(id, *gone[id])
 	}
 }

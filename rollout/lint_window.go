@@ -15,31 +15,23 @@ import (
 // lookAtWindows finds calendars that never open: for the targets that wait for them, for those that do not yet, because they run nothing, and will
 // for the version after that, and for policies that govern none.
 func (l *lint) lookAtWindows() {
-	waiting := map[*hours]*reach{}
-	var all []*hours
+	var waiting reaches[*hours]
 	for i := range l.w.targets {
-		h := l.w.hoursOf(int32(i), none)
-		if h == nil {
-			continue
+		if h := l.w.hoursOf(int32(i), none); h != nil {
+			waiting.at(h).add(int32(i))
 		}
-		if waiting[h] == nil {
-			waiting[h] = &reach{}
-			all = append(all, h)
-		}
-		waiting[h].add(int32(i))
 	}
 	for _, k := range l.kinds {
-		if h := l.w.views.list[k.view].hours; h != nil && waiting[h] == nil {
-			waiting[h] = &reach{}
-			all = append(all, h)
+		if h := l.w.views.list[k.view].hours; h != nil {
+			waiting.at(h) // nobody waits for them yet
 		}
 	}
 	waited := map[*compiledRule]bool{}
-	for _, h := range all {
+	for _, h := range waiting.keys {
 		for _, rule := range h.rules {
 			waited[rule] = true
 		}
-		l.lookAtHours(h, *waiting[h])
+		l.lookAtHours(h, *waiting.at(h))
 	}
 	for _, p := range l.w.set.policies {
 		if len(p.windows) > 0 && !slices.ContainsFunc(p.windows, func(r *compiledRule) bool { return waited[r] }) {
@@ -121,34 +113,32 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 
 // lookAtCurves compares the length of each gradual rollout with the open time that one period of the windows has.
 func (l *lint) lookAtCurves() {
-	for _, p := range l.w.set.policies {
-		for _, rule := range p.gradual {
-			longest := map[*hours]int{} // → the largest population that waits for them
-			var all []*hours
-			due, founders := 0, 0
-			for _, own := range l.populations(rule) {
-				if n := l.inTime(rule, own.founders); own.founders-n > founders-due {
-					due, founders = n, own.founders
+	for _, rule := range l.w.set.gradual {
+		longest := map[*hours]int{} // → the largest population that waits for them
+		var all []*hours
+		due, founders := 0, 0
+		for _, own := range l.populations(rule) {
+			if n := l.inTime(rule, own.founders); own.founders-n > founders-due {
+				due, founders = n, own.founders
+			}
+			for _, i := range own.targets {
+				h := l.w.hoursOf(i, none)
+				if h == nil {
+					continue
 				}
-				for _, i := range own.targets {
-					h := l.w.hoursOf(i, none)
-					if h == nil {
-						continue
-					}
-					if longest[h] == 0 {
-						all = append(all, h)
-					}
-					longest[h] = max(longest[h], own.founders)
+				if longest[h] == 0 {
+					all = append(all, h)
 				}
+				longest[h] = max(longest[h], own.founders)
 			}
-			if due < founders {
-				l.add(at(rule, "timeScaleInterval"), LintCurveOverflows, SeverityError, reach{},
-					fmt.Sprintf("only %d of %d turns come before %d, which is as far as instants reach: the others never do", due, founders, lastInstant().Year()), "shorten the curve")
-				continue
-			}
-			for _, h := range all {
-				l.lookAtCurve(rule, h, longest[h])
-			}
+		}
+		if due < founders {
+			l.add(at(rule, "timeScaleInterval"), LintCurveOverflows, SeverityError, reach{},
+				fmt.Sprintf("only %d of %d turns come before %d, which is as far as instants reach: the others never do", due, founders, lastInstant().Year()), "shorten the curve")
+			continue
+		}
+		for _, h := range all {
+			l.lookAtCurve(rule, h, longest[h])
 		}
 	}
 }
@@ -315,10 +305,8 @@ func (l *lint) offered(h *hours, period time.Duration) (best time.Duration, know
 
 // lookAtClocks finds occurrences of windows whose ends the clock of their zone skips or shows twice.
 func (l *lint) lookAtClocks() {
-	for _, p := range l.w.set.policies {
-		for _, rule := range p.windows {
-			l.lookAtClock(rule)
-		}
+	for _, rule := range l.w.set.windows {
+		l.lookAtClock(rule)
 	}
 }
 

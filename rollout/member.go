@@ -7,11 +7,10 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// membersOf finds the targets of a bracket's members in an environment: governed by its policy, of a deployment that the rule selects. No
+// membersOf finds the targets of the members that a bracket rule has in an environment: governed by its policy, of a deployment that it selects. No
 // other bracket may have them.
-func (w *work) membersOf(policy *compiledPolicy, e int32, others []*bracketWork) (*bracketWork, error) {
-	rule := policy.bracket
-	b := &bracketWork{rule: rule, id: rule.id, environment: e, view: newView([]*compiledPolicy{policy}), edges: map[edge]bool{}}
+func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (*bracketWork, error) {
+	b := newBracketWork(rule, e)
 	size := 0
 	for d := range w.deployments {
 		size += len(w.targetsIn(e, int32(d)))
@@ -84,7 +83,7 @@ func bracketOf(i int32, works []*bracketWork) string {
 
 // abandoned is a bracket whose rule is gone: the targets that its groups name, and those of its open executions, of which the group may be lost.
 func (w *work) abandoned(record *bracket.GroupRecord, e int32, executions []*bracket.ExecutionRecord) *bracketWork {
-	b := &bracketWork{id: record.Rule, environment: e, view: newView(nil)}
+	b := &bracketWork{id: record.Rule, environment: e}
 	seen := map[string]bool{}
 	for _, group := range record.Closed {
 		for _, m := range group.Members {
@@ -122,7 +121,7 @@ func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 		need       *bracket.ConditionalNeed // nil: whether it is one cannot be said
 	}
 	var list []named
-	for _, rule := range b.view.dependencies {
+	for _, rule := range b.rule.policy.dependencies {
 		list = list[:0]
 		for _, d := range numbers {
 			if need, failed := w.need(rule, b, d); need != nil || failed {

@@ -253,7 +253,7 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 // outOfScope adds the versions that do not exist for a target, and those that a version selector refuses on its resource.
 func (w *work) outOfScope(list []string, i int32) []string {
 	t := &w.targets[i]
-	if !w.views.list[w.view[i]].selective && !w.scoped[t.deployment] {
+	if !w.viewOf(i).selective && !w.scoped[t.deployment] {
 		return list
 	}
 	versions := w.versions[t.deployment].list

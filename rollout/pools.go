@@ -26,48 +26,46 @@ func (w *work) openPools(s *Snapshot) {
 	c := &w.capacity
 	c.byRule, c.keys = map[*compiledRule][]int32{}, map[string]int32{}
 	members := map[int32][]bool{} // shared pools: who is counted already
-	for _, policy := range w.set.policies {
-		for _, rule := range policy.concurrency {
-			pools := make([]int32, len(w.resources))
-			byValue := map[string]int32{}
-			b := new(bound) // one for all: what an interface holds is allocated
-			for r := range w.resources {
-				pools[r] = none
-				resource := &w.resources[r]
-				b.resource = resource
-				ok, err := rule.group.Match(b)
-				if err != nil {
-					w.groupSelectorFailed(rule, int32(r), err)
-					continue
-				}
-				if !ok {
-					continue
-				}
-				value := ""
-				if rule.groupBy != nil {
-					value = rule.groupBy.of(resource)
-				}
-				index, known := byValue[value]
-				if !known {
-					index = c.pool(rule, value)
-					byValue[value] = index
-				}
-				pools[r] = index
-				if rule.pool.SharedPool != "" {
-					seen := members[index]
-					if seen == nil {
-						seen = make([]bool, len(w.resources))
-						members[index] = seen
-					}
-					if seen[r] {
-						continue
-					}
-					seen[r] = true
-				}
-				c.snapshot.Pools[index].Total++
+	for _, rule := range w.set.concurrency {
+		pools := make([]int32, len(w.resources))
+		byValue := map[string]int32{}
+		b := new(bound) // one for all: what an interface holds is allocated
+		for r := range w.resources {
+			pools[r] = none
+			resource := &w.resources[r]
+			b.resource = resource
+			ok, err := rule.group.Match(b)
+			if err != nil {
+				w.groupSelectorFailed(rule, int32(r), err)
+				continue
 			}
-			c.byRule[rule] = pools
+			if !ok {
+				continue
+			}
+			value := ""
+			if rule.groupBy != nil {
+				value = rule.groupBy.of(resource)
+			}
+			index, known := byValue[value]
+			if !known {
+				index = c.pool(rule, value)
+				byValue[value] = index
+			}
+			pools[r] = index
+			if rule.pool.SharedPool != "" {
+				seen := members[index]
+				if seen == nil {
+					seen = make([]bool, len(w.resources))
+					members[index] = seen
+				}
+				if seen[r] {
+					continue
+				}
+				seen[r] = true
+			}
+			c.snapshot.Pools[index].Total++
 		}
+		c.byRule[rule] = pools
 	}
 	w.openVacated(s)
 	w.occupy(s)
@@ -76,16 +74,14 @@ func (w *work) openPools(s *Snapshot) {
 // openVacated makes the pools in which somebody holds a lease though no resource has their value of groupBy any more: its node was relabelled, or is in no list
 // this time, or this host has not read it. In such a pool nobody can start, but it may be one of the active ones of its family.
 func (w *work) openVacated(s *Snapshot) {
-	for _, policy := range w.set.policies {
-		for _, rule := range policy.concurrency {
-			family := rule.pool.Pool(rule.id, "", 0).Family
-			if family == "" {
-				continue
-			}
-			for _, record := range s.State.Pools {
-				if parts, err := textkey.Split(record.Key); err == nil && len(parts) == 2 && textkey.Join(parts[0]) == family && len(record.Leases) > 0 {
-					w.capacity.pool(rule, parts[1])
-				}
+	for _, rule := range w.set.concurrency {
+		family := rule.pool.Pool(rule.id, "", 0).Family
+		if family == "" {
+			continue
+		}
+		for _, record := range s.State.Pools {
+			if parts, err := textkey.Split(record.Key); err == nil && len(parts) == 2 && textkey.Join(parts[0]) == family && len(record.Leases) > 0 {
+				w.capacity.pool(rule, parts[1])
 			}
 		}
 	}
@@ -97,27 +93,25 @@ func (w *work) openVacated(s *Snapshot) {
 func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 	var keys []string
 	var failed error
-	for _, policy := range s.policies {
-		for _, rule := range policy.concurrency {
-			listed := map[string]bool{} // values
-			for k := range resources {
-				ok, err := rule.group.Match(&bound{resource: &resources[k]})
-				if _, missing := missingKey(err); err != nil && !missing && failed == nil {
-					failed = fmt.Errorf("rollout: %s: groupSelector on resource %s: %w", rule.id, resources[k].ID, err)
-				}
-				if err != nil || !ok {
-					continue
-				}
-				value := ""
-				if rule.groupBy != nil {
-					value = rule.groupBy.of(&resources[k])
-				}
-				if listed[value] {
-					continue
-				}
-				listed[value] = true
-				keys = append(keys, rule.pool.PoolKey(rule.id, value))
+	for _, rule := range s.concurrency {
+		listed := map[string]bool{} // values
+		for k := range resources {
+			ok, err := rule.group.Match(&bound{resource: &resources[k]})
+			if _, missing := missingKey(err); err != nil && !missing && failed == nil {
+				failed = fmt.Errorf("rollout: %s: groupSelector on resource %s: %w", rule.id, resources[k].ID, err)
 			}
+			if err != nil || !ok {
+				continue
+			}
+			value := ""
+			if rule.groupBy != nil {
+				value = rule.groupBy.of(&resources[k])
+			}
+			if listed[value] {
+				continue
+			}
+			listed[value] = true
+			keys = append(keys, rule.pool.PoolKey(rule.id, value))
 		}
 	}
 	slices.Sort(keys)
@@ -127,11 +121,9 @@ func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 // families are the keys of the records that relate the pools of one rule of which only so many may be active at once.
 func (s *PolicySet) families() map[string]bool {
 	families := map[string]bool{}
-	for _, policy := range s.policies {
-		for _, rule := range policy.concurrency {
-			if family := rule.pool.Pool(rule.id, "", 0).Family; family != "" {
-				families[family] = true
-			}
+	for _, rule := range s.concurrency {
+		if family := rule.pool.Pool(rule.id, "", 0).Family; family != "" {
+			families[family] = true
 		}
 	}
 	return families
@@ -162,7 +154,7 @@ func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
 	for e := range w.environments {
 		from, to := w.siblingsIn(int32(e), r)
 		for i := from; i < to; i++ {
-			if w.views.list[w.view[i]].has(rule) {
+			if w.viewOf(i).has(rule) {
 				w.held[i] = append(w.held[i], verdict)
 			}
 		}
@@ -193,14 +185,12 @@ func (w *work) occupy(s *Snapshot) {
 			down = append(down, r)
 		}
 	}
-	for _, policy := range w.set.policies {
-		for _, rule := range policy.concurrency {
-			for _, r := range down {
-				if index := c.byRule[rule][r]; index != none {
-					p := &c.snapshot.Pools[index]
-					if id := w.resources[r].ID; !slices.Contains(p.Unavailable[max(0, len(p.Unavailable)-1):], id) {
-						p.Unavailable = append(p.Unavailable, id)
-					}
+	for _, rule := range w.set.concurrency {
+		for _, r := range down {
+			if index := c.byRule[rule][r]; index != none {
+				p := &c.snapshot.Pools[index]
+				if id := w.resources[r].ID; !slices.Contains(p.Unavailable[max(0, len(p.Unavailable)-1):], id) {
+					p.Unavailable = append(p.Unavailable, id)
 				}
 			}
 		}
@@ -218,7 +208,7 @@ func (c *capacity) validateForeign() error {
 
 // needs appends the pools that a target must have a place in.
 func (w *work) needs(slab []int32, start int, i int32) []int32 {
-	for _, rule := range w.views.list[w.view[i]].concurrency {
+	for _, rule := range w.viewOf(i).concurrency {
 		if index := w.capacity.byRule[rule][w.targets[i].resource]; index != none && !slices.Contains(slab[start:], index) {
 			slab = append(slab, index)
 		}

@@ -101,7 +101,7 @@ type attempts struct {
 // retries and the longest delay win. Without a rule a single attempt is allowed. jobs are newest first. An override of a rule forgives
 // what was attempted before it.
 func (w *work) after(i, n int32, jobs []Job) attempts {
-	rules := w.views.list[w.view[i]].retries
+	rules := w.viewOf(i).retries
 	if len(rules) == 0 {
 		return (&compiledRule{retry: &Retry{MaxRetries: new(int)}}).after(jobs, w.now)
 	}

@@ -48,7 +48,7 @@ type setback struct {
 
 // setbackOf looks at the newest job of version n on target i; nil if no rule is triggered by it.
 func (w *work) setbackOf(i, n int32) *setback {
-	rules := w.views.list[w.view[i]].rollbacks
+	rules := w.viewOf(i).rollbacks
 	if len(rules) == 0 || n < 0 {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (t *target) verifying() bool {
 // succeeded is still to be judged.
 func (w *work) failedBy(i int32, job *Job) (final, judging bool) {
 	n := w.versions[w.targets[i].deployment].number(job.Version)
-	for _, rule := range w.views.list[w.view[i]].rollbacks {
+	for _, rule := range w.viewOf(i).rollbacks {
 		if w.overriddenAt(rule.id, i, n) != nil {
 			continue
 		}

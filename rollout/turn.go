@@ -262,7 +262,7 @@ func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
 			continue
 		}
 		views[w.view[i]] = true
-		for _, rule := range w.views.list[w.view[i]].gradual {
+		for _, rule := range w.viewOf(i).gradual {
 			if !seen[rule] {
 				seen[rule] = true
 				s.rules = append(s.rules, s.scheduled(rule))
@@ -350,7 +350,7 @@ func (s *schedule) quiet(i int32) bool {
 
 // sometimes reports whether a dependency rule orders a member for some versions only.
 func (w *work) sometimes(i int32, b *bracketWork) bool {
-	return slices.ContainsFunc(w.views.list[w.view[i]].dependencies, func(rule *compiledRule) bool {
+	return slices.ContainsFunc(w.viewOf(i).dependencies, func(rule *compiledRule) bool {
 		always, orders := b.edges[edge{rule, w.targets[i].deployment}]
 		return orders && !always
 	})
@@ -361,7 +361,7 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 	w, i := s.w, run.target
 	for k := range s.rules {
 		r := &s.rules[k]
-		if len(w.views.list) > 2 && !w.views.list[w.view[i]].has(r.rule) {
+		if len(w.views.list) > 2 && !w.viewOf(i).has(r.rule) {
 			continue
 		}
 		if w.overriddenAt(r.rule.id, i, run.version) != nil {

@@ -205,7 +205,7 @@ func (v *view) openHours() {
 
 // hoursOf are the windows that version n waits for on target i; nil: none.
 func (w *work) hoursOf(i, n int32) *hours {
-	view := w.views.list[w.view[i]]
+	view := w.viewOf(i)
 	own := view.hours
 	first := w.targets[i].current == none
 	if first {

@@ -66,6 +66,9 @@ func (w *work) release() {
 	}
 }
 
+// viewOf is the view of target i.
+func (w *work) viewOf(i int32) *view { return w.views.list[w.view[i]] }
+
 // version is version n of the deployment of target i.
 func (w *work) version(i, n int32) *Version { return w.versions[w.targets[i].deployment].list[n] }
 
