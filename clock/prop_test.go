@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -480,6 +482,53 @@ func TestI9SearchesAreBounded(t *testing.T) {
 		if bound := 2 * 3 * (int(row.horizon/time.Hour) + 2); asked == 0 || asked > bound {
 			t.Errorf("%d minutes every hour, horizon %v: %d questions, want at most %d", row.minutes, row.horizon, asked, bound)
 		}
+	}
+}
+
+// TestI9LongClosedTimeIsOneStep: what one window closes for years is not walked through at the pace of another, whichever comes first. Second by second
+// each of these takes half a minute and more.
+func TestI9LongClosedTimeIsOneStep(t *testing.T) {
+	var numbers []string
+	for i := range 60 {
+		numbers = append(numbers, strconv.Itoa(i))
+	}
+	sixty := strings.Join(numbers, ",")
+	deny := `{"allowWindow":false,"rrule":"FREQ=DAILY;BYHOUR=` + strings.Join(numbers[:24], ",") + `;BYMINUTE=` + sixty + `;BYSECOND=` + sixty + `","durationMinutes":1}`
+	freeze := `{"allowWindow":false,"from":"2026-01-01T00:00:00Z","until":"2030-01-01T00:00:00Z"}`
+	allow := `{"from":"2030-01-01T00:00:00Z","until":"2031-01-01T00:00:00Z"}`
+	for name, c := range map[string]clock.Calendar{
+		"a deny window and a freeze":        parsed(t, deny, freeze),
+		"a freeze and a deny window":        parsed(t, freeze, deny),
+		"a deny window, an allowing policy": clock.Intersect(parsed(t, deny), parsed(t, allow)),
+		"an allowing policy, a deny window": clock.Intersect(parsed(t, allow), parsed(t, deny)),
+	} {
+		if _, err := c.WithHorizon(4 * 365 * 24 * time.Hour).NextOpen(at("2026-01-01T00:00:00Z")); !errors.Is(err, clock.ErrNeverOpen) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestWalkOfOtherDurations: a shorter duration is answered as if none had been asked before, and the same one without asking the windows again.
+func TestWalkOfOtherDurations(t *testing.T) {
+	walk := parsed(t, daily("09:00", "17:00")).Walk(at("2026-01-05T00:00:00Z"))
+	for _, row := range []struct {
+		d    time.Duration
+		want string
+	}{{9 * time.Hour, "2026-01-06T10:00:00Z"}, {time.Hour, "2026-01-05T10:00:00Z"}, {8 * time.Hour, "2026-01-06T09:00:00Z"}} {
+		if u, err := walk.AddOpen(row.d); err != nil || !u.Equal(at(row.want)) {
+			t.Errorf("%v after others: %v, %v, want %s", row.d, u, err, row.want)
+		}
+	}
+	asked := 0
+	walk = calendar(t, clock.Window{Recurrence: counted{&asked}, DurationMinutes: 30}).Walk(at("2026-01-05T00:00:00Z"))
+	for range 2 {
+		asked = 0
+		if u, err := walk.AddOpen(12 * time.Hour); err != nil || !u.Equal(at("2026-01-06T00:00:00Z")) {
+			t.Error(u, err)
+		}
+	}
+	if asked > 0 {
+		t.Errorf("%d questions for a duration that was just asked for and ends with a window", asked)
 	}
 }
 

@@ -216,6 +216,11 @@ func TestHostRecurrenceAtFault(t *testing.T) {
 			}
 		})
 	}
+	// Where calendars end nobody is asked, so nothing can be at fault.
+	beyond := calendar(t, clock.Window{Recurrence: next(func(t time.Time) time.Time { return t }), DurationMinutes: 60})
+	if _, err := beyond.NextOpen(at("9999-12-31T23:59:59Z").Add(time.Second)); !errors.Is(err, clock.ErrNeverOpen) {
+		t.Errorf("in the year 10000: %v", err)
+	}
 	// An allow window at fault is no licence either.
 	c := calendar(t, clock.Window{Recurrence: next(func(t time.Time) time.Time { return t }), DurationMinutes: 60})
 	if c.Open(now) || !c.NextClose(now).Equal(now) {
