@@ -150,7 +150,7 @@ func playSet(spec surge.SetSpec, text string) {
 // A manifest of Grove as it is. The cliques of a scaling group are updated with it, so only the standalone ones are components of their own. What is
 // legal and remarkable is a warning.
 func ExampleParsePodCliqueSet() {
-	spec, err := surge.ParsePodCliqueSet([]byte(`{
+	spec, warnings, err := surge.ParsePodCliqueSet([]byte(`{
 		"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "inference"},
 		"spec": {"replicas": 2, "template": {
 			"cliques": [
@@ -169,13 +169,13 @@ func ExampleParsePodCliqueSet() {
 		flat := c.Flat().Resolve()
 		fmt.Printf("%s: a %s of %d, at most %d missing and %d extra\n", c.Name, c.Kind, c.Replicas, flat.Unavailable, flat.Surge)
 	}
-	for _, warning := range spec.Warnings() {
-		fmt.Println(warning.Code)
+	for _, warning := range warnings {
+		fmt.Println(warning.Code, "at", warning.Path)
 	}
 	// Output:
 	// frontend: a PodClique of 3, at most 2 missing and 0 extra
 	// decode: a PodCliqueScalingGroup of 2, at most 0 missing and 1 extra
-	// BelowMinAvailable
+	// BelowMinAvailable at spec.template.cliques[0].spec.minAvailable
 }
 
 // One replica of the set after the other; inside, a frontend that loses one pod at a time beside a decode group that keeps

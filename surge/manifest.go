@@ -21,8 +21,9 @@ import (
 // pod specs above all, are not looked into; a field that Grove does not know is an error.
 //
 // The result is validated. All faults are reported, joined, each a *[FieldError] with its path in the document, such as
-// spec.template.cliques[1].updateStrategy.maxSurge: values of the wrong form first, and if there are none, violations of rules.
-func ParsePodCliqueSet(data []byte) (SetSpec, error) {
+// spec.template.cliques[1].updateStrategy.maxSurge: values of the wrong form first, and if there are none, violations of rules. The
+// warnings are those of [SetSpec.Warnings], with paths in the document as well.
+func ParsePodCliqueSet(data []byte) (SetSpec, []Warning, error) {
 	var document manifest
 	if err := strictjson.Unmarshal(data, &document); err != nil {
 		var list faults
@@ -36,7 +37,7 @@ func ParsePodCliqueSet(data []byte) (SetSpec, error) {
 			}
 			list.add(fault.Path, Code(fault.Code), fault.Value, fault.Hint)
 		}
-		return SetSpec{}, list.err()
+		return SetSpec{}, nil, list.err()
 	}
 	return document.spec()
 }
@@ -113,10 +114,13 @@ type manifestGroup struct {
 	ResourceSharing    any `json:"resourceSharing"`
 }
 
-// place is where a component or a clique was written, and the prefix of its counts.
-type place struct{ path, counts string }
+// place is where a component or a clique was written, and where its fields were.
+type place struct {
+	path string
+	at   fields
+}
 
-func (m manifest) spec() (SetSpec, error) {
+func (m manifest) spec() (SetSpec, []Warning, error) {
 	var faults faults
 	if m.Kind != "" && m.Kind != "PodCliqueSet" {
 		faults.add("kind", CodeUnknownValue, strconv.Quote(m.Kind), `must be "PodCliqueSet"`)
@@ -124,7 +128,7 @@ func (m manifest) spec() (SetSpec, error) {
 	if m.Spec == nil {
 		// Without it there would be no replicas, and a plan for that deletes everything.
 		faults.add("spec", CodeRequired, "", "must be given: it holds the replicas and the template")
-		return SetSpec{}, faults.err()
+		return SetSpec{}, nil, faults.err()
 	}
 	template, released := m.Spec.Template, m.Spec.UpdateStrategy.Type
 	if released == rollingRecreate {
@@ -163,7 +167,11 @@ func (m manifest) spec() (SetSpec, error) {
 				inside = append(inside, places[k])
 			}
 		}
-		groups, groupPlaces, members = append(groups, c), append(groupPlaces, place{path, path + "."}), append(members, inside)
+		budgets := path + ".updateStrategy."
+		if g.RollingUpdate != nil {
+			budgets = path + ".rollingUpdate."
+		}
+		groups, groupPlaces, members = append(groups, c), append(groupPlaces, place{path, below(path+".", budgets)}), append(members, inside)
 	}
 
 	var at []place
@@ -178,39 +186,54 @@ func (m manifest) spec() (SetSpec, error) {
 	}
 	standalone := len(at)
 	spec.Components, at = append(spec.Components, groups...), append(at, groupPlaces...)
-	spec.validate(&faults, paths{
+	document := paths{
 		set:       "spec.",
-		component: func(i int) (string, string) { return at[i].path, at[i].counts },
-		clique: func(i, j int) (string, string) {
-			return members[i-standalone][j].path, members[i-standalone][j].counts
+		component: func(i int) (string, fields) { return at[i].path, at[i].at },
+		clique: func(i, j int) (string, fields) {
+			return members[i-standalone][j].path, members[i-standalone][j].at
 		},
-	})
-	if err := faults.err(); err != nil {
-		return SetSpec{}, err
 	}
-	return spec, nil
+	spec.validate(&faults, document)
+	if err := faults.err(); err != nil {
+		return SetSpec{}, nil, err
+	}
+	return spec, spec.warnings(document), nil
 }
 
-// clique reads the counts from one of their two places.
+// clique reads the counts, each from one of its two places.
 func (c manifestClique) clique(path string, faults *faults) (Clique, place) {
-	at, counts := place{path, path + "."}, c.manifestCounts
+	inSpec := manifestCounts{}
 	if c.Spec != nil {
-		at.counts = path + ".spec."
-		if c.Replicas != nil && c.Spec.Replicas != nil {
-			faults.add(path+".replicas", CodeConflict, strconv.Itoa(*c.Replicas), "is given in spec, too")
+		inSpec = c.Spec.manifestCounts
+	}
+	written := map[string]string{}
+	count := func(name string, beside, below *int) *int {
+		written[name] = path + "." + name
+		if c.Spec != nil && beside == nil {
+			written[name] = path + ".spec." + name
+			return below
 		}
-		if c.MinAvailable != nil && c.Spec.MinAvailable != nil {
-			faults.add(path+".minAvailable", CodeConflict, strconv.Itoa(*c.MinAvailable), "is given in spec, too")
+		if beside != nil && below != nil {
+			faults.add(written[name], CodeConflict, strconv.Itoa(*beside), "is given in spec, too")
 		}
-		if counts.Replicas == nil {
-			counts.Replicas = c.Spec.Replicas
-		}
-		if counts.MinAvailable == nil {
-			counts.MinAvailable = c.Spec.MinAvailable
+		return beside
+	}
+	replicas := or(count("replicas", c.Replicas, inSpec.Replicas), 1)
+	minAvailable := or(count("minAvailable", c.MinAvailable, inSpec.MinAvailable), max(replicas, 0))
+	budgets := path + ".updateStrategy."
+	if rolling, at := c.rolling(path); rolling != nil {
+		budgets = at + "."
+		if c.RollingUpdate != nil && c.Spec != nil && c.Spec.RollingUpdate != nil {
+			faults.add(at, CodeConflict, "", "is given in spec, too")
 		}
 	}
-	replicas := or(counts.Replicas, 1)
-	return Clique{Name: c.Name, Replicas: replicas, MinAvailable: or(counts.MinAvailable, max(replicas, 0)), UpdateStrategy: c.UpdateStrategy}, at
+	at := func(name string) string {
+		if path, ok := written[name]; ok {
+			return path
+		}
+		return budgets + name
+	}
+	return Clique{Name: c.Name, Replicas: replicas, MinAvailable: minAvailable, UpdateStrategy: c.UpdateStrategy}, place{path, at}
 }
 
 // rolling returns the budget in the form of the released API from one of its two places, and the path of it.

@@ -506,9 +506,12 @@ func FuzzParsePodCliqueSet(f *testing.F) {
 	f.Add([]byte(`{"spec":{"replicas":2,"updateStrategy":{"type":"ReplicaRecreate","rollingUpdate":{"maxSurge":1}},"template":{"cliques":[{"name":"a","spec":{"replicas":2}}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a"]}]}}}`))
 	f.Add([]byte(`{"spec":{"template":{"cliques":[{"name":"a","replicas":-1,"minAvailable":7}]}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		spec, err := surge.ParsePodCliqueSet(data)
+		spec, warnings, err := surge.ParsePodCliqueSet(data)
 		if err == nil && spec.Validate() != nil {
 			t.Fatalf("%s: %v", data, spec.Validate())
+		}
+		if len(warnings) != len(spec.Warnings()) {
+			t.Fatalf("%s: %v", data, warnings)
 		}
 	})
 }

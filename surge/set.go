@@ -144,29 +144,31 @@ func (s SetSpec) bounded(state SetState) SetSpec {
 // of components to RollingUpdate; the members of a scaling group have none at all.
 func (s SetSpec) Validate() error {
 	var faults faults
-	s.validate(&faults, paths{
-		component: func(i int) (string, string) {
-			path := "components[" + strconv.Itoa(i) + "]"
-			return path, path + "."
-		},
-		clique: func(i, j int) (string, string) {
-			path := "components[" + strconv.Itoa(i) + "].cliques[" + strconv.Itoa(j) + "]"
-			return path, path + "."
-		},
-	})
+	s.validate(&faults, ownPaths())
 	return faults.err()
 }
 
-// paths says where the parts of a set were written: the set itself, as a prefix; a component or a clique, and the prefix of its
-// counts.
+// paths says where the parts of a set were written: the set itself, as a prefix; a component or a clique, and its fields.
 type paths struct {
 	set       string
-	component func(i int) (path, counts string)
-	clique    func(i, j int) (path, counts string)
+	component func(i int) (path string, at fields)
+	clique    func(i, j int) (path string, at fields)
 }
 
+// ownPaths are those of the SetSpec itself.
+func ownPaths() paths {
+	part := func(path string) (string, fields) { return path, below(path+".", path+".updateStrategy.") }
+	return paths{
+		component: func(i int) (string, fields) { return part(fmt.Sprintf("components[%d]", i)) },
+		clique:    func(i, j int) (string, fields) { return part(fmt.Sprintf("components[%d].cliques[%d]", i, j)) },
+	}
+}
+
+// flat has the fields of the set as a flat set of whole replicas.
+func (p paths) flat() fields { return below(p.set, p.set+"updateStrategy.rollingUpdate.") }
+
 func (s SetSpec) validate(faults *faults, at paths) {
-	s.validateStrategy(faults, at.set)
+	s.validateStrategy(faults, at)
 	names := map[string]string{}
 	name := func(path, name string) {
 		if name == "" {
@@ -178,9 +180,9 @@ func (s SetSpec) validate(faults *faults, at paths) {
 		}
 	}
 	for i, c := range s.Components {
-		path, counts := at.component(i)
+		path, fields := at.component(i)
 		name(path, c.Name)
-		c.Flat().validate(faults, counts, path+".updateStrategy.")
+		c.Flat().validate(faults, fields)
 		if s.recreate() && c.UpdateStrategy != nil {
 			faults.add(path+".updateStrategy", CodeConflict, "", "must be left out under ReplicaRecreate, which recreates all components together")
 		}
@@ -193,9 +195,9 @@ func (s SetSpec) validate(faults *faults, at paths) {
 			faults.add(path+".cliques", CodeConflict, "", `only a "PodCliqueScalingGroup" has member cliques`)
 		}
 		for j, member := range c.Cliques {
-			path, counts := at.clique(i, j)
+			path, fields := at.clique(i, j)
 			name(path, member.Name)
-			Spec{Replicas: member.Replicas, MinAvailable: member.MinAvailable}.validate(faults, counts, path+".")
+			Spec{Replicas: member.Replicas, MinAvailable: member.MinAvailable}.validate(faults, fields)
 			if member.UpdateStrategy != nil {
 				faults.add(path+".updateStrategy", CodeConflict, "", fmt.Sprintf("must be left out: the clique is updated with its scaling group, %q", c.Name))
 			}
@@ -204,15 +206,14 @@ func (s SetSpec) validate(faults *faults, at paths) {
 }
 
 // validateStrategy appends the faults of the level of the set.
-func (s SetSpec) validateStrategy(faults *faults, set string) {
-	strategy, flat := s.UpdateStrategy, s.Flat()
-	budgets := set + "updateStrategy.rollingUpdate."
+func (s SetSpec) validateStrategy(faults *faults, at paths) {
+	strategy, flat, fields := s.UpdateStrategy, s.Flat(), at.flat()
 	if strategy.Type == ReplicaRecreate {
-		flat.validate(faults, set, budgets)
+		flat.validate(faults, fields)
 		return
 	}
 	flat.MaxSurge, flat.MaxUnavailable = concurrency.Limit{}, concurrency.Limit{}
-	flat.validate(faults, set, budgets)
+	flat.validate(faults, fields)
 	if strategy.Type != "" && strategy.Type != RollingUpdate {
 		hint := `must be "RollingUpdate" or "ReplicaRecreate"`
 		switch strategy.Type {
@@ -223,28 +224,30 @@ func (s SetSpec) validateStrategy(faults *faults, set string) {
 		case "Coherent":
 			hint += "; where components must not mix revisions, recreate whole replicas"
 		}
-		faults.add(set+"updateStrategy.type", CodeUnknownValue, strconv.Quote(string(strategy.Type)), hint)
+		faults.add(at.set+"updateStrategy.type", CodeUnknownValue, strconv.Quote(string(strategy.Type)), hint)
 		return
 	}
 	const hint = "a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"
 	if v := strategy.RollingUpdate.MaxUnavailable; !v.IsZero() && v != concurrency.Count(1) {
-		faults.add(budgets+"maxUnavailable", CodeConflict, v.String(), hint)
+		faults.add(fields("maxUnavailable"), CodeConflict, v.String(), hint)
 	}
 	if v := strategy.RollingUpdate.MaxSurge; v.Value() != 0 {
-		faults.add(budgets+"maxSurge", CodeConflict, v.String(), hint)
+		faults.add(fields("maxSurge"), CodeConflict, v.String(), hint)
 	}
 }
 
 // Warnings lists what is legal and remarkable at each level, as [Spec.Warnings] does; a text about a component begins with its name. Under
 // ReplicaRecreate the budgets of components play no part.
-func (s SetSpec) Warnings() []Warning {
-	var list []Warning
+func (s SetSpec) Warnings() []Warning { return s.warnings(ownPaths()) }
+
+func (s SetSpec) warnings(at paths) []Warning {
 	if s.recreate() {
-		return s.Flat().warnings("", "updateStrategy.rollingUpdate.")
+		return s.Flat().warnings(at.flat())
 	}
+	var list []Warning
 	for i, c := range s.Components {
-		path := "components[" + strconv.Itoa(i) + "]."
-		for _, w := range c.Flat().warnings(path, path+"updateStrategy.") {
+		_, fields := at.component(i)
+		for _, w := range c.Flat().warnings(fields) {
 			w.Text = c.Name + ": " + w.Text // the order of the components need not be that of a manifest
 			list = append(list, w)
 		}

@@ -394,7 +394,7 @@ func TestParsePodCliqueSet(t *testing.T) {
 					{"name": "decode", "cliqueNames": ["worker", "leader"], "replicas": 2, "scaleConfig": {"maxReplicas": 5}, "updateStrategy": {"maxUnavailable": 0, "maxSurge": 1}},
 					{"name": "prefill"}
 				]}}}`
-	got, err := surge.ParsePodCliqueSet([]byte(manifest))
+	got, _, err := surge.ParsePodCliqueSet([]byte(manifest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func TestParsePodCliqueSet(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
-	if options, err := surge.ParsePodCliqueSet([]byte(`{"spec":{"replicas":3,"partition":2,"paused":true,"template":{}}}`)); err != nil || options.Partition != 2 || !options.Paused {
+	if options, _, err := surge.ParsePodCliqueSet([]byte(`{"spec":{"replicas":3,"partition":2,"paused":true,"template":{}}}`)); err != nil || options.Partition != 2 || !options.Paused {
 		t.Errorf("got %+v, %v", options, err)
 	}
 
@@ -455,7 +455,7 @@ func TestParsePodCliqueSet(t *testing.T) {
 		{"counts twice", `{"spec":{"template":{"cliques":[{"name":"a","replicas":1,"minAvailable":1,"spec":{"replicas":1,"minAvailable":1}}]}}}`, []string{
 			"conflict spec.template.cliques[0].replicas: 1: is given in spec, too", "conflict spec.template.cliques[0].minAvailable: 1: is given in spec, too"}},
 		{"a count of each place", `{"spec":{"template":{"cliques":[{"name":"a","minAvailable":3,"spec":{"replicas":2}},{"name":"b","replicas":2,"spec":{"minAvailable":3}}]}}}`, []string{
-			"out_of_range spec.template.cliques[0].spec.minAvailable: 3: must be at most replicas, 2", "out_of_range spec.template.cliques[1].spec.minAvailable: 3: must be at most replicas, 2"}},
+			"out_of_range spec.template.cliques[0].minAvailable: 3: must be at most replicas, 2", "out_of_range spec.template.cliques[1].spec.minAvailable: 3: must be at most replicas, 2"}},
 		{"the strategy of a set on a component", `{"spec":{"template":{"cliques":[{"name":"a","updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":1}}}],"updateStrategy":{}}}}`, []string{
 			"unknown_field spec.template.cliques[0].updateStrategy.type: unknown field: the updateStrategy of a component holds maxUnavailable and maxSurge themselves; only spec.updateStrategy has a type",
 			"unknown_field spec.template.cliques[0].updateStrategy.rollingUpdate: unknown field: the updateStrategy of a component holds maxUnavailable and maxSurge themselves; only spec.updateStrategy has a type",
@@ -463,6 +463,8 @@ func TestParsePodCliqueSet(t *testing.T) {
 		{"both forms of a budget", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{},"updateStrategy":{}}],"podCliqueScalingGroups":[{"name":"g","rollingUpdate":{},"updateStrategy":{}}]}}}`, []string{
 			"conflict spec.template.podCliqueScalingGroups[0].rollingUpdate: is the released form of updateStrategy, which is given, too: keep one of them",
 			"conflict spec.template.cliques[0].rollingUpdate: is the released form of updateStrategy, which is given, too: keep one of them"}},
+		{"a released budget twice", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":1},"spec":{"rollingUpdate":{"maxUnavailable":2}}}]}}}`, []string{
+			"conflict spec.template.cliques[0].rollingUpdate: is given in spec, too"}},
 		{"budgets that Grove refuses, too", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":0}},{"name":"b","spec":{"rollingUpdate":{"maxUnavailable":"50%"}}}]}}}`, []string{
 			"out_of_range spec.template.cliques[0].rollingUpdate.maxUnavailable: 0: must be a count from 1; percentages belong into updateStrategy",
 			"out_of_range spec.template.cliques[1].spec.rollingUpdate.maxUnavailable: 50%: must be a count from 1; percentages belong into updateStrategy"}},
@@ -474,19 +476,63 @@ func TestParsePodCliqueSet(t *testing.T) {
 			"conflict spec.template.cliques[0].rollingUpdate: must be left out under ReplicaRecreate, which recreates all components together"}},
 		{"names twice", `{"spec":{"template":{"cliques":[{"name":"a"},{"name":"a"}]}}}`, []string{`duplicate spec.template.cliques[1].name: "a": is the name of spec.template.cliques[0] too`}},
 	} {
-		spec, err := surge.ParsePodCliqueSet([]byte(row.doc))
+		spec, warnings, err := surge.ParsePodCliqueSet([]byte(row.doc))
 		if diff := gocmp.Diff(row.want, lines(t, err)); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", row.why, diff)
 		}
-		if !reflect.DeepEqual(spec, surge.SetSpec{}) {
-			t.Errorf("%s: got %+v beside the error", row.why, spec)
+		if !reflect.DeepEqual(spec, surge.SetSpec{}) || warnings != nil {
+			t.Errorf("%s: got %+v and %v beside the error", row.why, spec, warnings)
+		}
+	}
+}
+
+// TestParseWarnings: the paths are those of the document that somebody wrote.
+func TestParseWarnings(t *testing.T) {
+	for _, row := range []struct {
+		why, doc string
+		want     []string
+	}{
+		{"components are in another order than cliques, and counts in either place", `{"spec":{"replicas":1,"template":{"cliques":[
+			{"name":"member"},
+			{"name":"below","spec":{"replicas":3}},
+			{"name":"beside","replicas":3,"spec":{"minAvailable":3}}],
+			"podCliqueScalingGroups":[{"name":"one","replicas":2},{"name":"two","cliqueNames":["member"],"replicas":3,"minAvailable":3}]}}}`, []string{
+			"spec.template.cliques[1].spec.minAvailable BelowMinAvailable", "spec.template.cliques[2].spec.minAvailable BelowMinAvailable",
+			"spec.template.podCliqueScalingGroups[1].minAvailable BelowMinAvailable"}},
+		{"a budget in each of its places", `{"spec":{"replicas":1,"template":{"cliques":[
+			{"name":"a","replicas":2,"minAvailable":0,"updateStrategy":{"maxUnavailable":"100%"}},
+			{"name":"b","replicas":2,"minAvailable":0,"rollingUpdate":{"maxUnavailable":2}},
+			{"name":"c","replicas":2,"minAvailable":0,"spec":{"rollingUpdate":{"maxUnavailable":2}}},
+			{"name":"d","replicas":1,"minAvailable":0}],
+			"podCliqueScalingGroups":[{"name":"g","replicas":2,"minAvailable":0,"updateStrategy":{"maxUnavailable":2}},{"name":"h","replicas":2,"minAvailable":0,"rollingUpdate":{"maxUnavailable":2}}]}}}`, []string{
+			"spec.template.cliques[0].updateStrategy.maxUnavailable WholeSetDown", "spec.template.cliques[1].rollingUpdate.maxUnavailable WholeSetDown",
+			"spec.template.cliques[2].spec.rollingUpdate.maxUnavailable WholeSetDown", "spec.template.cliques[3].updateStrategy.maxUnavailable WholeSetDown",
+			"spec.template.podCliqueScalingGroups[0].updateStrategy.maxUnavailable WholeSetDown", "spec.template.podCliqueScalingGroups[1].rollingUpdate.maxUnavailable WholeSetDown"}},
+		{"of the set", `{"spec":{"replicas":3,"updateStrategy":{"type":"ReplicaRecreate","rollingUpdate":{"maxUnavailable":"1%"}},"template":{"cliques":[{"name":"a","spec":{"replicas":3}}]}}}`, []string{
+			"spec.updateStrategy.rollingUpdate.maxUnavailable RoundsToZero", "spec.updateStrategy.rollingUpdate.maxUnavailable Fencepost"}},
+		{"nothing", `{"spec":{"replicas":3,"template":{}}}`, nil},
+	} {
+		spec, warnings, err := surge.ParsePodCliqueSet([]byte(row.doc))
+		if err != nil {
+			t.Errorf("%s: %v", row.why, err)
+		}
+		var got []string
+		own := spec.Warnings()
+		for i, w := range warnings {
+			got = append(got, w.Path+" "+string(w.Code))
+			if i >= len(own) || own[i].Code != w.Code || own[i].Text != w.Text {
+				t.Errorf("%s: %v is not what Warnings says: %v", row.why, w, own)
+			}
+		}
+		if diff := gocmp.Diff(row.want, got); diff != "" || len(own) != len(got) {
+			t.Errorf("%s: -want +got:\n%s", row.why, diff)
 		}
 	}
 }
 
 // TestParseReleased: manifests of the released API, whose budgets and types the update strategy's design has under other names.
 func TestParseReleased(t *testing.T) {
-	spec, err := surge.ParsePodCliqueSet([]byte(`{"kind": "PodCliqueSet", "spec": {"replicas": 1, "updateStrategy": {"type": "RollingRecreate"}, "template": {
+	spec, _, err := surge.ParsePodCliqueSet([]byte(`{"kind": "PodCliqueSet", "spec": {"replicas": 1, "updateStrategy": {"type": "RollingRecreate"}, "template": {
 		"resourceClaimTemplates": [{"name": "nic"}], "resourceSharing": [{"name": "nic", "scope": "PerReplica"}],
 		"cliques": [
 			{"name": "a", "rollingUpdate": {"maxUnavailable": 2, "progressDeadline": "10m"}, "resourceSharing": [], "spec": {"replicas": 3}},

@@ -63,43 +63,56 @@ func (f faults) err() error { return errors.Join(f...) }
 // Replicas. The comparisons with Replicas are not made while Replicas is 0, so that a set can be scaled to nothing and back.
 func (s Spec) Validate() error {
 	var faults faults
-	s.validate(&faults, "", "")
+	s.validate(&faults, below("", ""))
 	return faults.err()
 }
 
-// validate appends the faults. The budgets may sit deeper than the other fields; both prefixes end in a dot or are empty.
-func (s Spec) validate(faults *faults, fields, budgets string) {
+// fields says where the fields of a Spec were written, by their names in it.
+type fields func(name string) (path string)
+
+// below has the fields below a place and the budgets below another one. Both prefixes end in a dot or are empty.
+func below(prefix, budgets string) fields {
+	return func(name string) string {
+		if name == "maxSurge" || name == "maxUnavailable" {
+			return budgets + name
+		}
+		return prefix + name
+	}
+}
+
+// validate appends the faults.
+func (s Spec) validate(faults *faults, at fields) {
 	count := func(name string, value int) {
 		if value < 0 {
-			faults.add(fields+name, CodeOutOfRange, strconv.Itoa(value), "must not be negative")
+			faults.add(at(name), CodeOutOfRange, strconv.Itoa(value), "must not be negative")
 		}
 	}
 	count("replicas", s.Replicas)
 	count("partition", s.Partition)
 	count("minAvailable", s.MinAvailable)
 	if s.Replicas > MaxReplicas {
-		faults.add(fields+"replicas", CodeOutOfRange, strconv.Itoa(s.Replicas), "must be at most "+strconv.Itoa(MaxReplicas))
+		faults.add(at("replicas"), CodeOutOfRange, strconv.Itoa(s.Replicas), "must be at most "+strconv.Itoa(MaxReplicas))
 	}
 	unavailable := s.maxUnavailable()
 	if unavailable.Value() == 0 && s.MaxSurge.Value() == 0 {
-		faults.add(budgets+"maxUnavailable", CodeConflict, unavailable.String(),
+		faults.add(at("maxUnavailable"), CodeConflict, unavailable.String(),
 			"maxSurge is 0 too, so nothing could ever be updated: raise one of them")
 	}
 	if unavailable.IsPercent() && unavailable.Value() > 100 {
-		faults.add(budgets+"maxUnavailable", CodeOutOfRange, unavailable.String(), "must be at most 100%")
+		faults.add(at("maxUnavailable"), CodeOutOfRange, unavailable.String(), "must be at most 100%")
 	}
 	if s.Replicas > 0 {
 		if !unavailable.IsPercent() && unavailable.Value() > s.Replicas {
-			faults.add(budgets+"maxUnavailable", CodeOutOfRange, unavailable.String(), fmt.Sprintf("must be at most replicas, %d", s.Replicas))
+			faults.add(at("maxUnavailable"), CodeOutOfRange, unavailable.String(), fmt.Sprintf("must be at most replicas, %d", s.Replicas))
 		}
 		if s.MinAvailable > s.Replicas {
-			faults.add(fields+"minAvailable", CodeOutOfRange, strconv.Itoa(s.MinAvailable), fmt.Sprintf("must be at most replicas, %d", s.Replicas))
+			faults.add(at("minAvailable"), CodeOutOfRange, strconv.Itoa(s.MinAvailable), fmt.Sprintf("must be at most replicas, %d", s.Replicas))
 		}
 	}
 	switch s.Order {
 	case "", Ascending, Descending:
 	default:
-		faults.add(fields+"order", CodeUnknownValue, strconv.Quote(string(s.Order)), `must be "ascending" or "descending"`)
+		faults.add(at("order"), CodeUnknownValue, strconv.Quote(string(s.Order)), `must be "ascending" or "descending"`)
 	}
 }
 
@@ -132,31 +145,31 @@ type Warning struct {
 func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + string(w.Code) + ")" }
 
 // Warnings lists what is legal and remarkable, in the order of the codes.
-func (s Spec) Warnings() []Warning { return s.warnings("", "") }
+func (s Spec) Warnings() []Warning { return s.warnings(below("", "")) }
 
-func (s Spec) warnings(fields, budgets string) []Warning {
+func (s Spec) warnings(at fields) []Warning {
 	var list []Warning
 	add := func(code WarningCode, path, format string, args ...any) {
 		list = append(list, Warning{Code: code, Path: path, Text: fmt.Sprintf(format, args...)})
 	}
 	r := s.Resolve()
 	if r.Floor() < r.MinAvailable {
-		add(WarningBelowMinAvailable, fields+"minAvailable",
+		add(WarningBelowMinAvailable, at("minAvailable"),
 			"the update itself goes down to %d available, below %d: suspend gang termination while it runs", r.Floor(), r.MinAvailable)
 	}
 	if r.Surge > 0 && r.Unavailable > 0 && r.MinAvailable == r.Replicas {
-		add(WarningSurgeGated, budgets+"maxSurge",
+		add(WarningSurgeGated, at("maxSurge"),
 			"surge replicas wait for a base gang of %s, which maxUnavailable lets the update take apart", all(r.Replicas))
 	}
 	if r.Replicas > 0 {
 		if v := s.maxUnavailable(); v.Value() > 0 && v.Of(r.Replicas, concurrency.Floor) == 0 {
-			add(WarningRoundsToZero, budgets+"maxUnavailable", "%s of %d is 0", v, r.Replicas)
+			add(WarningRoundsToZero, at("maxUnavailable"), "%s of %d is 0", v, r.Replicas)
 		}
 		if r.Unavailable == r.Replicas {
-			add(WarningWholeSetDown, budgets+"maxUnavailable", "%s may be down at once", all(r.Replicas))
+			add(WarningWholeSetDown, at("maxUnavailable"), "%s may be down at once", all(r.Replicas))
 		}
 		if r.Surge == 0 && s.maxUnavailable().Of(r.Replicas, concurrency.Floor) == 0 {
-			add(WarningFencepost, budgets+"maxUnavailable", "both budgets resolve to 0, so one replica may be unavailable")
+			add(WarningFencepost, at("maxUnavailable"), "both budgets resolve to 0, so one replica may be unavailable")
 		}
 	}
 	return list

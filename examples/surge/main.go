@@ -102,7 +102,7 @@ func load(file string, flags *flag.FlagSet) (surge.SetSpec, error) {
 	if err != nil {
 		return surge.SetSpec{}, err
 	}
-	spec, err := surge.ParsePodCliqueSet(document)
+	spec, _, err := surge.ParsePodCliqueSet(document)
 	if err != nil {
 		return spec, &program.InputError{Source: name, Err: err}
 	}
