@@ -118,7 +118,7 @@ func (v value) controllerLimit(count int) (int, error) {
 	}
 	number, isPercent := strings.CutSuffix(v.text, "%")
 	if !isPercent {
-		return 0, v.fault(CodeLimitFormat, `Fleet's controller takes an int above 0 or a percentage such as "10%" here`)
+		return 0, v.fault(CodeLimitFormat, `Fleet's controller takes a percentage such as "10%", an int without quotes, or one above 0 in quotes`)
 	}
 	p, err := strconv.ParseFloat(number, 64)
 	if err != nil {

@@ -111,8 +111,8 @@ type Status struct {
 	Count int    `json:"count"` // members
 	// MaxUnavailable is how many members may be NotReady. In the mode FleetController it may exceed Count.
 	MaxUnavailable int `json:"maxUnavailable"`
-	// NotReady is the number of NotReady members after the step: what Ready was decided by. In the mode FleetController these are all
-	// that are not up to date and ready, those not started yet included.
+	// NotReady is the number of NotReady members after the step. In the mode FleetController these are all that are not up to date and
+	// ready, those not started yet included.
 	NotReady int `json:"notReady"`
 	// Unavailable is the number that the releases were decided by: in the default mode NotReady before the partition's turn, in the mode
 	// FleetController the members that had not applied what they were pointed at, or were not ready, before the step. Fleet writes
@@ -123,7 +123,9 @@ type Status struct {
 	Done        int  `json:"done"`             // up to date and ready
 	Released    int  `json:"released"`         // in this step, by this partition
 	Reached     bool `json:"reached,omitzero"` // it had its turn
-	Ready       bool `json:"ready,omitzero"`   // it does not stand in the way of those after it
+	// Ready means that it does not stand in the way of those after it. If it had its turn, this was decided then: what a later partition
+	// released of its members is in the counts and not in Ready.
+	Ready bool `json:"ready,omitzero"`
 	// Classes are the members by class after the step, in the default mode.
 	Classes Classes `json:"classes,omitzero"`
 	// Blockers are the first NotReady members, at most three, if so many are NotReady that others wait. In the mode FleetController

@@ -265,7 +265,7 @@ func (w *Why) UnmarshalJSON(data []byte) error {
 // unready returns why a cluster that neither waits nor is held is NotReady; 0 if it is not.
 func (c *Compiled) unready(cluster uint32) (w Why) {
 	f, class := c.facts[cluster], c.class(cluster)
-	if c.mode == FleetController && (class == uncreated || class&(waits|lenient) != lenient) ||
+	if c.mode == FleetController && class&(waits|lenient) != lenient ||
 		c.mode != FleetController && class != updating && class != blocked {
 		return 0
 	}

@@ -206,7 +206,7 @@ func (c *Compiled) blockers(p *part) (list []ID) {
 		is := false
 		switch class := c.class(cluster); {
 		case c.mode == FleetController:
-			is = class != uncreated && class&lenient != 0
+			is = class&lenient != 0
 		default:
 			is = class == updating || class == blocked || class == broken
 		}

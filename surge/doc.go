@@ -73,11 +73,13 @@
 //	H5  without failures, one base replica at a time is neither wholly old and available nor complete; a scale-out adds its own
 //	H6  after the whole plan nothing is left to do in a replica whose role stays
 //
-// H1 and H2 speak of updates that start from none; and a mixed replica that is scaled away and back in mid-update may be the second.
+// H1 and H2 speak of updates that start from none; and a mixed replica that is scaled away and back in mid-update may be the second, and so
+// may one that the partition is raised above: it is held as it is.
 //
 // Three things are decided here that Grove's design leaves open. A replica that runs several revisions stays current even if another one
 // has a unit too many, as after a component's replicas were lowered. Below the partition, a replica of which nothing is left comes back at
-// the stable revision. A component that shrinks under ReplicaRecreate loses its extra units only while all its base units serve.
+// the stable revision. Of a component that shrinks under ReplicaRecreate, an extra unit that serves goes only while as many others serve as
+// the component is to have.
 //
 // # Beside other planners
 //

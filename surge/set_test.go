@@ -336,6 +336,10 @@ func TestSetProgress(t *testing.T) {
 	if p := planSet(t, surging, parseSet(t, []string{"N", "O", "N"})).Progress(surging); p.UpdatedReplicas != 1 || sprint(p.Updated) != "[0]" || p.Replicas != 3 {
 		t.Errorf("a complete surge replica is no updated one: %+v", p)
 	}
+	empty := set(surge.ReplicaRecreate, 2, budgets(1, 0), plain(0, 0))
+	if plan := planSet(t, empty, nil); !plan.Converged || len(plan.Progress(empty).Updating) > 0 || sprint(plan.Progress(empty).Updated) != "[0 1]" {
+		t.Errorf("replicas without any unit are absent at rest, and not in replacement: %+v", plan.Progress(empty))
+	}
 	p = planSet(t, spec, parseSet(t, []string{"N.", "NN", "OO"})).Progress(spec)
 	if p.UpdatedReplicas != 1 || sprint(p.Updating) != "[2]" || sprint(p.Updated) != "[1]" {
 		t.Errorf("got %+v", p)

@@ -2,6 +2,7 @@ package surge
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -102,6 +103,8 @@ func (r SetResult) Progress(spec SetSpec) Progress {
 			p.Updated = append(p.Updated, i)
 		}
 	}
+	// Without units in any component a replica at rest is absent, and yet not in replacement.
+	p.Updating = slices.DeleteFunc(p.Updating, func(i int) bool { return r.Replicas[i].Complete })
 	if !spec.recreate() {
 		p.Updating = nil
 		if r.Current >= 0 {
