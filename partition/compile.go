@@ -168,7 +168,7 @@ func (c *Compiled) cut(strategy *Strategy, n int, single, several string, at fun
 		return err
 	}
 	whole := size == 0
-	if whole || size > n {
+	if whole {
 		size = n
 	}
 	for from := 0; from < n || from == 0; from += size {

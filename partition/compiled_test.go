@@ -36,8 +36,10 @@ func TestWrongNumbers(t *testing.T) {
 			t.Errorf("Members(%d): %v", n, err)
 		}
 	}
-	if err := compiled.UpdateAll(make([]partition.State, 1)); err == nil {
-		t.Error("one state for two clusters is accepted")
+	for _, n := range []int{1, 3} {
+		if err := compiled.UpdateAll(make([]partition.State, n)); err == nil {
+			t.Errorf("%d states for two clusters are accepted", n)
+		}
 	}
 	if _, ok := compiled.Find("", "nobody"); ok {
 		t.Error("a cluster that is not there is found")
@@ -192,6 +194,56 @@ func TestManyMembers(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: released %d, want %d: %v, %v", mode, len(got), len(want), got, want)
+		}
+	}
+}
+
+// TestUpdateAllEmptiesTheSets: what the levels above said of a word whose members no longer wait is forgotten, or the first member of the
+// next word would be released in their place.
+func TestUpdateAllEmptiesTheSets(t *testing.T) {
+	const n = 130
+	for _, mode := range modes() {
+		compiled, err := partition.Compile(partition.Strategy{}, fleetOf(n, healthy(oldVersion)), partition.Options{Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := compiled.UpdateAll(slices.Repeat([]partition.State{healthy(newVersion)}, n)); err != nil {
+			t.Fatal(err)
+		}
+		var step partition.Step
+		if compiled.Step(&step); len(step.Releases) > 0 || step.More {
+			t.Errorf("%s: all are done, and yet %v", mode, step.Releases)
+		}
+	}
+}
+
+// TestListsInClusterOrder: the lists of a step are in cluster order, not in that of the partitions.
+func TestListsInClusterOrder(t *testing.T) {
+	strategy := partition.Strategy{Partitions: []partition.Definition{{ClusterName: "c000001"}, {ClusterName: "c000000"}}}
+	for _, mode := range modes() {
+		plan, err := partition.Plan(strategy, fleetOf(2, fresh()), partition.Options{Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists := map[string][]int{}
+		for _, r := range plan.Releases {
+			lists["released"] = append(lists["released"], r.Index)
+		}
+		if c := plan.Controller; c != nil {
+			for _, id := range c.Created {
+				lists["created"] = append(lists["created"], id.Index)
+			}
+			for _, id := range c.Staged {
+				lists["staged"] = append(lists["staged"], id.Index)
+			}
+		}
+		if want := map[partition.Mode]int{partition.Default: 1, partition.FleetController: 3}[mode]; len(lists) != want {
+			t.Errorf("%s: got %v", mode, lists)
+		}
+		for name, list := range lists {
+			if !slices.Equal(list, []int{0, 1}) {
+				t.Errorf("%s: %s %v", mode, name, list)
+			}
 		}
 	}
 }
