@@ -294,7 +294,7 @@ func (w *work) versionCyclesIn(e int32) []*CycleError {
 		for _, i := range w.targetsIn(e, int32(d)) {
 			t := &w.targets[i]
 			oldest[d] = min(oldest[d], t.floor())
-			runs[released{t.deployment, t.current}] = true
+			runs[released{t.deployment, t.current}], runs[released{t.deployment, t.started}] = true, true
 		}
 	}
 	var waiting []released

@@ -129,9 +129,9 @@ const (
 
 // Dependencies between deployments, versions and environments.
 const (
-	// LintDependencyCycle, an error: deployments, or versions, wait for one another in a circle. If they do so whatever their versions, nothing
-	// at all is planned while there is one. A bracket that waits for what it would bring itself is one, too; there it is a warning if something
-	// else might still come first. Remove one of the edges, or narrow it with appliesTo.
+	// LintDependencyCycle, an error: deployments, or versions, or some of both, wait for one another in a circle. If they do so whatever their
+	// versions, nothing at all is planned while there is one. A bracket that waits for what it would bring itself is one, too; there it is a warning if
+	// something else might still come first. Remove one of the edges, or narrow it with appliesTo.
 	LintDependencyCycle LintCode = "dependency_cycle"
 	// LintDependencyUnmatched: an error if a dependency, of a rule or of a version, names no deployment that has a target on the resource; a warning
 	// if it names one of which no version that exists now satisfies it. A version that does counts even if a newer one overtakes it, or a group is
@@ -307,15 +307,17 @@ type reach struct {
 	first   int32 // none if there are none
 }
 
+func (r reach) some() bool { return r.targets > 0 }
+
 func (r *reach) add(i int32) {
-	if r.targets == 0 {
+	if !r.some() {
 		r.first = i
 	}
 	r.targets++
 }
 
 func (r *reach) merge(other reach) {
-	if other.targets > 0 && (r.targets == 0 || other.first < r.first) {
+	if other.some() && (!r.some() || other.first < r.first) {
 		r.first = other.first
 	}
 	r.targets += other.targets
@@ -408,14 +410,14 @@ func (l *lint) addApart(f Finding, about string, code LintCode, severity Severit
 		l.index[key] = k
 		l.findings, l.concerned = append(l.findings, f), append(l.concerned, reach{})
 	}
-	if l.concerned[k].merge(concerns); l.concerned[k].targets > 0 {
+	if l.concerned[k].merge(concerns); l.concerned[k].some() {
 		l.findings[k].Targets, l.findings[k].Example = l.concerned[k].targets, l.w.targets[l.concerned[k].first].TargetID
 	}
 }
 
 // neverOr is the error severity if targets are concerned, else a warning: what governs nobody harms nobody yet.
 func neverOr(concerns reach) Severity {
-	if concerns.targets == 0 {
+	if !concerns.some() {
 		return SeverityWarning
 	}
 	return SeverityError

@@ -101,6 +101,7 @@ func (l *lint) close(f *frame) error {
 
 // unclosed says why members cannot be ordered.
 func (l *lint) unclosed(f *frame, err error) error {
+	told := map[[2]string]bool{} // several rules may need the same of a member
 	for _, one := range leaves(err) {
 		var circle *bracket.CycleError
 		var against *bracket.RoleError
@@ -109,7 +110,9 @@ func (l *lint) unclosed(f *frame, err error) error {
 			l.add(at(f.rule, ""), LintDependencyCycle, SeverityError, f.reach(),
 				"members wait for one another, and nothing is planned as long as they do: "+strings.Join(circle.Path, " needs "),
 				"remove one of these dependencies, or narrow it with appliesTo")
-		case errors.As(one, &against):
+		case errors.As(one, &against) && told[[2]string{against.Deployment, against.Need}]:
+		case against != nil:
+			told[[2]string{against.Deployment, against.Need}] = true
 			rule := f.rule
 			from, _ := l.w.deployment(against.Deployment)
 			to, _ := l.w.deployment(against.Need)
@@ -206,7 +209,7 @@ func (l *lint) lookAtHooks(f *frame) {
 			}
 		}
 	}
-	if blocked.targets > 0 {
+	if blocked.some() {
 		l.add(at(f.rule, ""), LintBracketHookWithoutVersion, SeverityError, blocked,
 			fmt.Sprintf("hooks without a version that may be deployed keep every execution on their resources from starting: %s", strings.Join(slices.Sorted(maps.Keys(lacking)), ", ")),
 			"publish a version of them that is ready, in scope and selected")

@@ -9,22 +9,28 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// waits are the targets that dependencies block although some version could satisfy each of them.
+// waits are the targets that dependencies block although some version could satisfy each of them, and on their resources the versions that wait for
+// versions of others.
 type waits struct {
 	l           *lint
 	blocked     map[int32][]*compiledRule // target → the rules that are not satisfied now
 	order       []int32
+	needy       map[waiter]bool // versions with a dependency that is not met yet
 	satisfiable map[dependencyKey]bool
 	later       bool // also hold a member's execution for what it may get once others approved, it succeeded elsewhere, or it is released
 }
+
+// waiter is a target that a rule keeps from anything newer, and then its version is none; or a version there that depends on others.
+type waiter struct{ target, version int32 }
 
 // lookAtBlocked finds targets that wait for one another's newer versions: what is left when everything has started that can. A dependency that
 // nobody could satisfy is a finding of its own and counts as met here, so that whoever waits for its victims is in no circle.
 // Whether a member of a bracket has something to run is certain only if it may have it by now, and has had it for as long as whoever would start with
 // it: what is found on the assumption that it will, is a warning.
 func (l *lint) lookAtBlocked(s waits) {
+	s.needy = l.needy(s.order)
 	supposed := s
-	supposed.later, supposed.blocked, supposed.order = true, maps.Clone(s.blocked), slices.Clone(s.order)
+	supposed.later, supposed.blocked, supposed.order, supposed.needy = true, maps.Clone(s.blocked), slices.Clone(s.order), maps.Clone(s.needy)
 	certain := map[int32]bool{}
 	for _, path := range s.rings() {
 		l.ring(path, SeverityError)
@@ -39,70 +45,143 @@ func (l *lint) lookAtBlocked(s waits) {
 	}
 }
 
-// rings takes away who can start, again and again, and returns the circles in what is left.
+// needy finds the versions with dependencies that targets on the resources of the blocked ones may get.
+func (l *lint) needy(blocked []int32) map[waiter]bool {
+	w := l.w
+	resources := map[int32]bool{}
+	for _, i := range blocked {
+		resources[w.targets[i].resource] = true
+	}
+	needy := map[waiter]bool{}
+	for i := range w.targets {
+		t := &w.targets[i]
+		if !w.dependent[t.deployment] || !resources[t.resource] {
+			continue
+		}
+		versions := w.versions[t.deployment].list
+		for n := int32(len(versions)) - 1; n > t.floor(); n-- {
+			if len(versions[n].Dependencies) > 0 {
+				needy[waiter{int32(i), n}] = true
+			}
+		}
+	}
+	return needy
+}
+
+// rings takes away who can start, again and again, and returns the circles in what is left. Those of versions alone are told of the versions.
 func (s waits) rings() [][]waitStep {
 	var rings [][]waitStep
 	left := s.order
 	for changed := true; changed; {
 		changed = false
 		left = slices.DeleteFunc(left, func(i int32) bool {
-			if rule, _ := s.unmet(i); rule != nil {
+			if s.step(waiter{i, none}) != nil {
 				return false
 			}
 			delete(s.blocked, i)
 			changed = true
 			return true
 		})
+		for own := range s.needy {
+			if s.step(own) == nil {
+				delete(s.needy, own)
+				changed = true
+			}
+		}
 	}
-	visited := map[int32]bool{}
+	visited := map[waiter]bool{}
 	for _, i := range left {
 		var path []waitStep
-		for s.blocked[i] != nil && !visited[i] {
-			visited[i] = true
-			step := waitStep{target: i}
-			step.rule, step.provider = s.unmet(i)
-			step.next = s.held(step.provider)
-			path = append(path, step)
-			i = step.next
+		at := waiter{i, none}
+		for !visited[at] {
+			visited[at] = true
+			step := s.step(at)
+			path = append(path, *step)
+			at = step.next
 		}
-		if from := slices.IndexFunc(path, func(step waitStep) bool { return step.target == i }); from >= 0 {
-			rings = append(rings, path[from:])
+		if from := slices.IndexFunc(path, func(step waitStep) bool { return step.waiter == at }); from >= 0 {
+			if path = path[from:]; slices.ContainsFunc(path, func(step waitStep) bool { return step.rule != nil }) {
+				rings = append(rings, path)
+			}
 		}
 	}
 	return rings
 }
 
-// waitStep is one edge of a circle: a target needs a provider, and that one waits itself, or starts only together with who does.
+// waitStep is one edge of a circle: somebody needs a provider, and that one waits himself, or starts only together with who does.
 type waitStep struct {
-	target         int32
-	rule           *compiledRule
-	provider, next int32
+	waiter
+	rule     *compiledRule // nil: the version depends on it
+	provider int32
+	next     waiter
 }
 
-// unmet is the first rule that keeps a target waiting, and somebody who could satisfy it and waits himself.
-func (s waits) unmet(i int32) (rule *compiledRule, provider int32) {
-	for _, rule := range s.blocked[i] {
-		provider = none
-		met := s.l.couldMeet(rule, i, func(k int32) bool {
-			if _, already, _ := s.l.w.provider(rule, &s.l.w.targets[k]); already {
-				return true
-			}
+// step is what keeps somebody waiting for one who waits himself; nil if nothing does.
+func (s waits) step(own waiter) *waitStep {
+	if own.version != none {
+		return s.stepOfVersion(own)
+	}
+	for _, rule := range s.blocked[own.target] {
+		var step *waitStep
+		met := s.l.couldMeet(rule, own.target, func(k int32) bool {
 			if !s.l.satisfiable(rule, k, s.satisfiable) {
 				return false
 			}
-			if s.held(k) == none {
-				return true
+			next := s.behind(k, func(b *bound) bool { return ask(rule.dependsOn, b) == yes })
+			if next != nil && step == nil {
+				step = &waitStep{own, rule, k, *next}
 			}
-			if provider == none {
-				provider = k
-			}
-			return false
+			return next == nil
 		})
 		if !met {
-			return rule, provider
+			return step
 		}
 	}
-	return nil, none
+	return nil
+}
+
+func (s waits) stepOfVersion(own waiter) *waitStep {
+	w := s.l.w
+	from, to := w.siblings(own.target)
+	for _, d := range w.versions[w.targets[own.target].deployment].list[own.version].Dependencies {
+		at := slices.IndexFunc(w.targets[from:to], func(other target) bool { return other.Deployment == d.Deployment })
+		if at < 0 {
+			continue
+		}
+		k := from + int32(at)
+		if f := s.l.frameOf[k]; f != nil && f == s.l.frameOf[own.target] || !s.l.attainable(k, d) {
+			continue // one execution may bring both
+		}
+		matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
+		if next := s.behind(k, func(b *bound) bool { return ask(matcher, b) == yes }); next != nil {
+			return &waitStep{own, nil, k, *next}
+		}
+	}
+	return nil
+}
+
+// behind is who keeps a target from all versions that are meant, of which there are some for it: one who waits himself. Nil if nobody does.
+func (s waits) behind(k int32, meant func(*bound) bool) *waiter {
+	w := s.l.w
+	t := &w.targets[k]
+	held := s.held(k)
+	var first *waiter
+	b := w.bound(k)
+	for n, v := range w.versions[t.deployment].list {
+		own := waiter{k, int32(n)}
+		b.version = v
+		switch {
+		case !s.l.comes(k, own.version) || !meant(&b):
+		case own.version <= t.floor(), held == none && !s.needy[own]:
+			return nil // it is there, has been started, or can be
+		case first != nil:
+		case held != none:
+			first = &waiter{held, none}
+		default:
+			first = &own
+		}
+	}
+	return first
 }
 
 // held is who keeps a target from getting anything newer: itself, or a member of its bracket that is blocked and would be part of the same
@@ -174,24 +253,35 @@ func (l *lint) included(f *frame, i int32, later bool) bool {
 	}) != none
 }
 
-// ring reports targets of which each waits for a newer version of the next.
+// ring reports targets, and versions of some, of which each waits for a newer version of the next.
 func (l *lint) ring(path []waitStep, severity Severity) {
 	w := l.w
+	name := func(own waiter) string {
+		t := &w.targets[own.target]
+		if own.version == none {
+			return t.Deployment
+		}
+		return t.Deployment + "@" + w.versions[t.deployment].list[own.version].ID
+	}
 	var edges []string
 	var concerns reach
-	first := path[0].rule
+	var first *compiledRule
+	fix := "remove one of these dependencies or narrow it with appliesTo, let it be satisfied by an older version, or move it into the policy of the bracket, where it orders the members"
 	for _, step := range path {
-		edge := w.targets[step.target].Deployment + " needs " + w.targets[step.provider].Deployment
-		if step.next != step.provider {
-			edge += ", which its bracket starts only together with " + w.targets[step.next].Deployment
+		edge := name(step.waiter) + " needs " + name(step.next)
+		if step.next.target != step.provider {
+			edge = name(step.waiter) + " needs " + w.targets[step.provider].Deployment + ", which its bracket starts only together with " + name(step.next)
 		}
 		edges = append(edges, edge)
+		if step.rule == nil {
+			fix = "remove one of these dependencies, narrow that of the rule with appliesTo, let it be satisfied by an older version, or publish a version that does not depend on the other"
+			continue
+		}
 		concerns.merge(reach{1, step.target})
-		if strings.Compare(step.rule.id, first.id) < 0 {
+		if first == nil || strings.Compare(step.rule.id, first.id) < 0 {
 			first = step.rule
 		}
 	}
 	l.add(at(first, "dependsOn"), LintDependencyCycle, severity, concerns,
-		"targets of one resource wait for versions that the others do not get: "+strings.Join(edges, ", "),
-		"remove one of these dependencies or narrow it with appliesTo, let it be satisfied by an older version, or move it into the policy of the bracket, where it orders the members")
+		"targets of one resource wait for versions that the others do not get: "+strings.Join(edges, ", "), fix)
 }

@@ -29,7 +29,8 @@ func (l *lint) lookAtHeld() {
 		}
 	}
 	for _, p := range w.set.policies {
-		if own := concerned.of[p.id]; own != nil && w.set.rule(p.id) == nil { // else it is told of a rule that has the same id
+		own, rule := concerned.of[p.id], w.set.rule(p.id)
+		if own != nil && (rule == nil || rule.pool == nil) { // else it is told of the group that has the same id
 			l.failed(Finding{Policy: p.id, Path: join(p.path, "selector")}, SeverityError, *own, details[p.id], nothingStarts)
 		}
 	}
@@ -59,7 +60,7 @@ func (l *lint) lookAtSelected() {
 			if !known || rule.readsResource {
 				b := w.boundWith(int32(i), n)
 				answer = ""
-				if verdict, ok := w.versionSelector(rule, &b); !ok && verdict.Reason == ReasonSelectorError {
+				if verdict, _ := w.versionSelector(rule, &b); verdict.Reason == ReasonSelectorError {
 					answer = verdict.Data.Detail
 				}
 				answers[q] = answer
@@ -69,7 +70,7 @@ func (l *lint) lookAtSelected() {
 				detail = answer
 			}
 		}
-		if concerns.targets > 0 {
+		if concerns.some() {
 			l.failed(at(rule, "selector"), SeverityError, concerns, detail, "the version that would be next never starts")
 		}
 	}

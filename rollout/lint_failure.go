@@ -16,19 +16,11 @@ func (l *lint) lookAtFailures() {
 		l.lookAtHold(rule)
 	}
 	l.lookAtFinal()
-	type stuck struct{ rule, retry *compiledRule }
-	said := map[stuck]bool{}
 	for k := range l.kinds {
 		view := l.w.views.list[l.kinds[k].view]
-		if len(view.retries) == 0 {
-			continue
-		}
 		for _, rule := range slices.Concat(view.concurrency, view.brackets) {
 			for _, retry := range view.retries {
-				if !said[stuck{rule, retry}] {
-					said[stuck{rule, retry}] = true
-					l.lookAtStuck(rule, retry)
-				}
+				l.lookAtStuck(rule, retry)
 			}
 		}
 	}
@@ -54,7 +46,7 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 			back.at(own).add(int32(i))
 		}
 	}
-	if once.targets > 0 {
+	if once.some() {
 		l.add(at(rule, "onMemberFailure"), LintHoldWithoutRetry, SeverityWarning, once,
 			"a job that fails once holds its execution, and the slot of its resource, until an operator acts",
 			"add a retry rule with maxRetries of at least 1, or another onMemberFailure")
@@ -104,7 +96,8 @@ func (l *lint) lookAtFinal() {
 }
 
 func (l *lint) lookAtStuck(rule, retry *compiledRule) {
-	severity, seconds := SeverityInfo, int64(0)
+	severity := SeverityInfo
+	var seconds int64
 	if rule.pool != nil {
 		seconds = rule.pool.StuckAfterSeconds
 		if rule.pool.OnStuck == concurrency.Quarantine {

@@ -21,10 +21,9 @@ func (l *lint) lookAtCycles() {
 		rule := w.set.rule(cycle.Rules[0])
 		var concerns reach
 		for _, id := range cycle.Path {
-			if d, known := w.deployment(id); known {
-				for _, i := range w.targetsIn(int32(e), d) {
-					concerns.merge(reach{1, i})
-				}
+			d, _ := w.deployment(id)
+			for _, i := range w.targetsIn(int32(e), d) {
+				concerns.merge(reach{1, i})
 			}
 		}
 		detail := fmt.Sprintf("in %s %s, and nothing is planned as long as they do", w.environments[e].ID, cycle.around())
@@ -62,7 +61,7 @@ type tally struct {
 
 // fail notes that an expression of the rule has no answer for a target.
 func (t *tally) fail(i int32, field string, err error) {
-	if t.failing.targets == 0 {
+	if !t.failing.some() {
 		t.field, t.failure = field, err.Error()
 	}
 	t.concerned = true
@@ -112,7 +111,7 @@ func (l *lint) lookAtDependencies() {
 				own.unmatched.add(t)
 			case l.wanting(rule, t, held.satisfiable):
 				own.want(t, verdict)
-			case !l.circular[w.targets[i].environment]:
+			case !l.circular[w.targets[i].environment] && !l.letPast(rule, t):
 				if held.blocked[t] == nil {
 					held.order = append(held.order, t)
 				}
@@ -129,6 +128,14 @@ func (l *lint) lookAtDependencies() {
 	}
 }
 
+// letPast reports whether an override lets something newer onto a target, past a rule.
+func (l *lint) letPast(rule *compiledRule, i int32) bool {
+	if len(l.w.overrides) == 0 {
+		return false
+	}
+	return l.newest(i, l.w.targets[i].floor(), func(i, n int32) bool { return l.w.overriddenAt(rule.id, i, n) != nil && l.awaited(i, n) }) != none
+}
+
 // lookAtOrders looks at the rules that order the members of a bracket. Who is ordered for some versions only, none of which comes, waits for them like anybody else.
 func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[dependencyKey]bool) {
 	w := l.w
@@ -141,7 +148,7 @@ func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[dependencyKey
 			if applies, err := w.applies(rule, t); !orders || always || err != nil || !applies || !l.wanting(rule, t, satisfiable) {
 				continue
 			}
-			if verdict, ok, err := w.dependency(rule, t); err == nil && !ok && verdict.Reason == ReasonDependencyUnmet {
+			if verdict, _, _ := w.dependency(rule, t); verdict.Reason == ReasonDependencyUnmet {
 				all.of(rule).want(t, verdict)
 			}
 		}
@@ -150,24 +157,24 @@ func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[dependencyKey
 
 // tell reports what became of a dependency rule whose policy governs so many targets.
 func (l *lint) tell(rule *compiledRule, own *tally, governed reach) {
-	if !own.concerned && governed.targets > 0 {
+	if !own.concerned && governed.some() {
 		l.add(at(rule, "appliesTo"), LintAppliesToUnmatched, SeverityWarning, reach{},
 			fmt.Sprintf("it matches none of %s that the policy governs: the dependency concerns nobody", counted(governed.targets, "target")),
 			"correct the expression, or remove the rule")
 	}
-	if own.failing.targets > 0 {
+	if own.failing.some() {
 		severity := SeverityError
 		if own.field == "dependsOn" && rule.readsVersion {
 			severity = SeverityWarning // it need not fail on the next version of the other
 		}
 		l.failed(at(rule, own.field), severity, own.failing, own.failure, "nothing newer starts as long as it does")
 	}
-	if own.unmatched.targets > 0 {
+	if own.unmatched.some() {
 		l.add(at(rule, "dependsOn"), LintDependencyUnmatched, SeverityError, own.unmatched,
 			"it names no other deployment with a target on the same resource: nothing newer ever starts there",
 			"correct the expression, or leave these targets out with appliesTo")
 	}
-	if own.wanting.targets > 0 {
+	if own.wanting.some() {
 		l.add(at(rule, "dependsOn"), LintDependencyUnmatched, SeverityWarning, own.wanting,
 			"no version that exists satisfies it, of "+strings.Join(slices.Sorted(maps.Keys(own.names)), ", "),
 			"publish one that does, or correct the expression")
@@ -217,7 +224,7 @@ func (l *lint) couldMeet(rule *compiledRule, i int32, able func(k int32) bool) b
 func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[dependencyKey]bool) bool {
 	w := l.w
 	t := &w.targets[k]
-	alike := !rule.readsResource && !w.scoped[t.deployment]
+	alike := !rule.readsResource && !w.scoped[t.deployment] && t.started == none
 	key := dependencyKey{rule, t.environment, t.deployment, t.current}
 	if answer, known := answers[key]; known && alike {
 		return answer
@@ -237,10 +244,10 @@ func (l *lint) lookAtVersions() {
 		}
 		versions := w.versions[t.deployment].list
 		for n := int32(len(versions)) - 1; n > t.floor(); n-- {
+			if !w.inScope(int32(i), n) {
+				continue
+			}
 			for k, d := range versions[n].Dependencies {
-				if !w.inScope(int32(i), n) {
-					continue
-				}
 				path := fmt.Sprintf("versions[%s@%s].dependencies[%d]", t.Deployment, versions[n].ID, k)
 				from, to := w.siblings(int32(i))
 				switch at := slices.IndexFunc(w.targets[from:to], func(other target) bool { return other.Deployment == d.Deployment }); {
@@ -265,9 +272,9 @@ func (l *lint) lookAtVersions() {
 // is meant. Of both the newest is brought that may be by now. A group that was locked before the newer one was there may still begin.
 func (l *lint) replaced(i, n, k int32, d VersionDependency) bool {
 	w := l.w
-	matcher, err := w.expression(d.VersionSelector)
+	matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
 	m := l.newestUsable(k)
-	if f := l.frameOf[i]; f == nil || f != l.frameOf[k] || i == k || err != nil || m == none || l.newestUsable(i) != n {
+	if f := l.frameOf[i]; f == nil || f != l.frameOf[k] || i == k || m == none || l.newestUsable(i) != n {
 		return false
 	}
 	b := w.boundWith(k, m)
@@ -290,12 +297,18 @@ func (l *lint) attainable(k int32, d VersionDependency) bool {
 
 // obtains reports whether the version that target k runs, or one that it may get, if it gets any, is among those that are meant.
 func (l *lint) obtains(k int32, meant func(*bound) bool) bool {
-	current := l.w.targets[k].current
-	is := func(n int32) bool {
+	return l.newest(k, none, func(k, n int32) bool {
 		b := l.w.boundWith(k, n)
-		return meant(&b)
+		return l.comes(k, n) && meant(&b)
+	}) != none
+}
+
+// comes reports whether a target runs a version, has started it, or may get it, if it gets anything newer.
+func (l *lint) comes(k, n int32) bool {
+	if t := &l.w.targets[k]; n <= t.floor() {
+		return n == t.current || n == t.started
 	}
-	return current >= 0 && is(current) || l.newest(k, current, func(k, n int32) bool { return l.awaited(k, n) && is(n) }) != none
+	return l.awaited(k, n)
 }
 
 // lookAtApprovals compares what is asked for with who there is.

@@ -25,6 +25,9 @@ func limitField(rule *compiledRule) string {
 // lookAtPools looks at each concurrency rule and the pools it makes.
 func (l *lint) lookAtPools() {
 	w := l.w
+	if len(w.resources) == 0 {
+		return
+	}
 	for _, rule := range w.set.concurrency {
 		byResource := w.capacity.byRule[rule]
 		var pools []int32
@@ -39,9 +42,6 @@ func (l *lint) lookAtPools() {
 				seen[index] = true
 				pools = append(pools, index)
 			}
-		}
-		if len(w.resources) == 0 {
-			continue
 		}
 		if members == 0 {
 			l.add(at(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
@@ -67,7 +67,7 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 			largest = max(largest, w.capacity.snapshot.Pools[index].Total)
 		}
 	}
-	limited, blocked := 0, reach{}
+	limited, blocked := false, reach{}
 	down := map[string]bool{} // resources of shut pools that are active already: they start without a place
 	for index := range shut {
 		p := &w.capacity.snapshot.Pools[index]
@@ -87,12 +87,12 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 		if index == none || !w.viewOf(int32(i)).has(rule) {
 			continue
 		}
-		limited++
+		limited = true
 		if shut[index] && !down[t.Resource] {
 			blocked.add(int32(i))
 		}
 	}
-	if limited == 0 && l.reach[rule.policy].targets > 0 {
+	if !limited && l.reach[rule.policy].some() {
 		l.add(at(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
 			fmt.Sprintf("it has %s, and the policy governs no target there: the rule limits nothing", counted(members, "member")),
 			"correct the expression, or the selector of the policy")
@@ -121,7 +121,7 @@ func (l *lint) lookAtRounding(rule *compiledRule, pools []int32) {
 	var places, total int64 // of the pool that exceeds the share by most
 	for _, index := range pools {
 		most, all := int64(l.places(index)), int64(l.w.capacity.snapshot.Pools[index].Total)
-		if all == 0 || most*100 <= share*all {
+		if most*100 <= share*all {
 			continue
 		}
 		if count++; count == 1 || most*total > places*all {
@@ -168,9 +168,6 @@ func (l *lint) lookAtOverlaps() {
 			}
 		}
 	}
-	if len(order) == 0 {
-		return
-	}
 	alone := make([][]bool, len(order)) // per overlap and view: governed by one of the two
 	for k, p := range order {
 		alone[k] = make([]bool, len(w.views.list))
@@ -193,7 +190,7 @@ func (l *lint) lookAtOverlaps() {
 		own := overlaps[p]
 		severity := SeverityInfo
 		consequence := "a start needs a place in both"
-		if own.alone.targets > 0 {
+		if own.alone.some() {
 			severity = SeverityWarning
 			consequence = "each allows its own maximum, and there are targets that only one of them limits"
 		}

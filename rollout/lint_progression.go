@@ -94,10 +94,10 @@ func (l *lint) lookAtProgression(s stages, rule *compiledRule) {
 			}
 		}
 	}
-	if failing.targets > 0 {
+	if failing.some() {
 		l.failed(at(rule, "dependsOnEnvironmentSelector"), SeverityError, failing, failure, "nothing newer starts as long as it does")
 	}
-	if nowhere.targets > 0 {
+	if nowhere.some() {
 		l.add(at(rule, "dependsOnEnvironmentSelector"), LintProgressionNoEnvironment, SeverityError, nowhere,
 			"it names no other environment: no new version ever starts on these targets",
 			"correct the expression, or leave their environment out of the policy: the first environment has none before it")
@@ -110,10 +110,10 @@ func (l *lint) lookAtProgression(s stages, rule *compiledRule) {
 		return fmt.Sprintf("maximumAgeHours %d is over before minimumSoakTimeMinutes %d%s: a version is too old before it may start, unless %s",
 			*rule.progression.MaximumAgeHours, soaks.progression.MinimumSoakTimeMinutes, whose, end)
 	}
-	if never.targets > 0 {
+	if never.some() {
 		l.add(at(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityError, never, detail("a target gets it once more"), "let maximumAgeHours be longer than the soak")
 	}
-	if seldom.targets > 0 {
+	if seldom.some() {
 		l.add(at(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityWarning, seldom, detail("one of the targets there gets it late, or once more"), "let maximumAgeHours be longer than the soak")
 	}
 }
@@ -129,7 +129,7 @@ func (l *lint) outlives(s stages, age, soak *compiledRule, d, e int32) (is, alwa
 	environments, _ := s.of(age, d, e)
 	if age != soak {
 		// With several environments each rule may be satisfied by another one.
-		if others, failed := s.of(soak, d, e); failed || len(environments) != 1 || !slices.Equal(environments, others) {
+		if others, _ := s.of(soak, d, e); len(environments) != 1 || !slices.Equal(environments, others) {
 			return false, false
 		}
 	}
@@ -191,13 +191,13 @@ func (l *lint) lookAtProof(s stages, rule *compiledRule) {
 			if !p.unproved {
 				continue
 			}
-			if concerns.targets == 0 {
+			if !concerns.some() {
 				detail = fmt.Sprintf("%s %s does not get to %s: %s", w.deployments[d].ID, w.versions[d].list[n].ID, w.environments[e].ID, p.why(w.environments[p.environment].ID, rule.progression))
 			}
 			concerns.merge(reach{1, i})
 		}
 	}
-	if concerns.targets > 0 {
+	if concerns.some() {
 		l.add(at(rule, "dependsOnEnvironmentSelector"), LintProgressionUnreachable, SeverityWarning, concerns, detail,
 			"record the jobs that brought it, let it be deployed there, ask for a smaller minimumSuccessPercentage, or override the rule for this version; a later version is not concerned")
 	}
@@ -229,7 +229,7 @@ func (l *lint) next(i int32) int32 {
 // proof looks at all environments that a rule names, and returns the one that comes closest if none of them can do.
 func (l *lint) proof(s stages, rule *compiledRule, d, e, n int32) proof {
 	environments, failed := s.of(rule, d, e)
-	if failed || len(environments) == 0 {
+	if failed {
 		return proof{} // another finding
 	}
 	best := proof{}

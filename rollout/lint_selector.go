@@ -27,7 +27,7 @@ func (l *lint) lookAtSelectors() {
 			free.add(int32(i))
 		}
 	}
-	if free.targets > 0 {
+	if free.some() {
 		l.add(Finding{Path: "targets"}, LintTargetsUnmatched, SeverityWarning, free,
 			"no policy governs these targets: they start as soon as there is a version", `widen a selector, or add a policy with the selector "true"`)
 	}
@@ -91,7 +91,7 @@ func (l *lint) matching(m, also Matcher) int {
 // lookAtVersionSelector finds a version selector that lets no version pass that exists.
 func (l *lint) lookAtVersionSelector(rule *compiledRule) {
 	w := l.w
-	versions := 0
+	asked := false
 	for _, k := range l.kinds {
 		if !w.views.list[k.view].has(rule) {
 			continue
@@ -103,7 +103,7 @@ func (l *lint) lookAtVersionSelector(rule *compiledRule) {
 			}
 			b := w.bound(i)
 			for _, v := range w.versions[d].list {
-				versions++
+				asked = true
 				b.version = v
 				if _, ok := w.versionSelector(rule, &b); ok {
 					return
@@ -114,7 +114,7 @@ func (l *lint) lookAtVersionSelector(rule *compiledRule) {
 			}
 		}
 	}
-	if versions > 0 {
+	if asked {
 		l.add(at(rule, "selector"), LintSelectorMatchesNothing, SeverityWarning, l.reach[rule.policy], "no existing version passes it", "correct the expression, or publish a version that it matches")
 	}
 }
@@ -172,13 +172,9 @@ func (l *lint) lookAtKeys() {
 			if v.TargetSelector == "" {
 				continue
 			}
-			s := w.scopeOf(int32(d), int32(n))
-			if s.err != nil {
-				continue // it is for nobody, which is said
-			}
 			f := Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}
 			newer := false // than what some target has, so that it matters
-			err := l.misses(f, s.matcher, func(meet func(bound)) {
+			err := l.misses(f, w.scopeOf(int32(d), int32(n)).matcher, func(meet func(bound)) {
 				for e := range w.environments {
 					for _, i := range w.targetsIn(int32(e), int32(d)) {
 						meet(w.boundWith(i, int32(n)))
@@ -197,23 +193,18 @@ func (l *lint) lookAtKeys() {
 	}
 }
 
-// misses evaluates an expression on what it may meet and reports the keys that it misses and that nobody has. An expression that is left out, nil,
-// misses nothing. It returns the first other error.
+// misses evaluates an expression on what it may meet and reports the keys that it misses and that nobody has. An expression that is left out, nil, or does not
+// compile misses nothing. It returns the first other error.
 func (l *lint) misses(f Finding, m Matcher, all func(meet func(bound))) (failed error) {
 	if m == nil {
 		return nil
 	}
-	seen := map[string]bool{}
 	all(func(b bound) {
 		_, err := m.Match(&b)
 		text, missing := missingKey(err)
 		if !missing && failed == nil {
 			failed = err
 		}
-		if !missing || seen[text] {
-			return
-		}
-		seen[text] = true
 		if variable, key, ok := takeKey(text); ok && !l.has(variable, key) {
 			l.unknown(f, variable, key)
 		}

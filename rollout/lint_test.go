@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -97,6 +98,12 @@ func lintLimited(limit string) string {
 	return `{"id":"c","resourceConcurrency":{"groupSelector":"true",` + limit + `}}`
 }
 
+// The dependencies of web on v2 of db, and back.
+const (
+	lintForth = `{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"}}`
+	lintBack  = `{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`
+)
+
 func lintDependsOn(fields string) string { return `{"id":"d","deploymentDependency":{` + fields + `}}` }
 
 func lintProgression(id, on, more string) string {
@@ -111,6 +118,50 @@ const (
 
 func lintRacks(s *rollout.Snapshot) {
 	s.Resources[0].Metadata["rack"], s.Resources[1].Metadata["rack"] = "four", "4"
+}
+
+// lintSplitRacks lets lintRack fail on r1 and say no on r2.
+func lintSplitRacks(s *rollout.Snapshot) {
+	s.Resources[0].Metadata["rack"], s.Resources[1].Metadata["rack"] = "four", "1"
+}
+
+// lintBuilding lets v2 of a deployment not be ready.
+func lintBuilding(deployment string) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		for i := range s.Versions {
+			if v := &s.Versions[i]; v.Deployment == deployment && v.ID == "v2" {
+				v.Status = "building"
+			}
+		}
+	}
+}
+
+// lintForStaging has v2 of db for staging alone.
+func lintForStaging(s *rollout.Snapshot) {
+	lintWithStaging(s)
+	for i := range s.Versions {
+		if v := &s.Versions[i]; v.Deployment == "db" && v.ID == "v2" {
+			v.TargetSelector = lintStaging[1 : len(lintStaging)-1]
+		}
+	}
+}
+
+// lintStarted lets a version be on its way to all targets of its deployment.
+func lintStarted(deployment, version string) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		for i := range s.Targets {
+			if t := &s.Targets[i]; t.Deployment == deployment {
+				t.Jobs = []rollout.Job{{Run: "1", Version: version, Status: rollout.JobInProgress, CreatedAt: t0.Add(-time.Hour)}}
+			}
+		}
+	}
+}
+
+// lintOverridden has an override of a rule for a version.
+func lintOverridden(rule, version string) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		s.Overrides = []rollout.Override{{ID: "1", Rule: rule, Version: version, CreatedAt: t0.Add(-time.Hour), CreatedBy: "ann", Reason: "urgent"}}
+	}
 }
 
 func lintTiers(s *rollout.Snapshot) {
@@ -282,8 +333,13 @@ func lintNodes(n int) func(*rollout.Snapshot) {
 }
 
 // lintProves is a policy that lets web into prod once it has proved itself in staging.
-func lintProves(more string) string {
-	return `{"name":"p","selector":"deployment.name == 'web' && environment.name == 'prod'","rules":[` + lintProgression("a", lintStaging, more) + `]}`
+func lintProves(more string) string { return lintPromotes(lintStaging, more) }
+
+// lintProgressive is the same with other environments to prove itself in.
+func lintProgressive(on string) string { return lintPromotes(on, "") }
+
+func lintPromotes(on, more string) string {
+	return `{"name":"p","selector":"deployment.name == 'web' && environment.name == 'prod'","rules":[` + lintProgression("a", on, more) + `]}`
 }
 
 // lintAdopted is a staging that runs v1 of web, more about which is said for each of its targets, and a prod that is to get it. There is a v2 for
@@ -1149,6 +1205,341 @@ func lintRows() []lintRow {
 			lintRacks(s)
 			lintScoped(lintRack)(s)
 			lintRuns(s, "web", "v2")
+		}},
+		// Who is counted, and who is not.
+		{code: rollout.LintLimitZero, why: "of one target alone", more: other("q", "deployment.name == 'web' && resource.name == 'r1'", lintLimited(`"limit":0`)), want: "error rules[0].resourceConcurrency.limit 1"},
+		{code: rollout.LintLimitZero, why: "the rule before it limits nothing", rules: `{"id":"e","resourceConcurrency":{"groupSelector":"resource.name == 'r9'","limit":1}},` + lintLimited(`"limit":0`), want: "error rules[1].resourceConcurrency.limit 6"},
+		{code: rollout.LintLimitZero, why: "one per cent is more than none", rules: lintLimited(`"limit":"1%","rounding":"floor"`), want: "error rules[0].resourceConcurrency.limit 6", says: "1% of 2, rounded by floor, is 0"},
+		{code: rollout.LintLimitZero, why: "a fifth of three is none, and of five it is one", rules: lintLimited(`"limit":"20%","rounding":"floor","groupBy":"resource.kind"`), fleet: lintKinds("a", "a", "a", "b", "b", "b", "b", "b"), want: "error rules[0].resourceConcurrency.limit 3"},
+		{code: rollout.LintCeilExceedsPercent, why: "the first pool does not, and of the others the worst is named", rules: lintLimited(`"limit":"20%","groupBy":"resource.kind"`), fleet: lintKinds("a", "a", "a", "a", "a", "b", "b", "b", "c", "d", "d"),
+			want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 1, rounded up, is 1, which is 100.0 %, in 3 of 4 pools"},
+		{code: rollout.LintCeilExceedsPercent, why: "the worst has several places", rules: lintLimited(`"limit":"50%","groupBy":"resource.kind"`), fleet: lintKinds("a", "a", "a", "a", "a", "b", "b", "b", "c", "c", "c", "c", "c", "c", "c"),
+			want: "info rules[0].resourceConcurrency.limit 0", says: "50% of 3, rounded up, is 2, which is 66.6 %, in 3 of 3 pools"},
+		{code: rollout.LintSelectorMatchesEverything, why: "a group of one of two", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.kind == 'a'","limit":1}}`, fleet: lintKinds("a", "b")},
+		{code: rollout.LintSelectorMatchesEverything, why: "a group of the only one", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.kind == 'a'","limit":1}}`, fleet: lintKinds("a")},
+		{code: rollout.LintSelectorMatchesEverything, why: "a group of both of two", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.kind == 'a'","limit":1}}`, fleet: lintKinds("a", "a"), want: "info rules[0].resourceConcurrency.groupSelector 0"},
+		{code: rollout.LintPoolsOverlapUnshared, why: "who is alone where only one of the pools is, is not counted", rules: lintLimited(`"limit":1`), more: other("q", "deployment.name == 'web'", `{"id":"e","resourceConcurrency":{"groupSelector":"resource.name == 'r1'","limit":1}}`),
+			want: "warning [1].rules[0].resourceConcurrency.groupSelector 2", says: "have 1 resource in common, such as r1"},
+		{code: rollout.LintPoolsOverlapUnshared, why: "one target is alone", want: "warning [1].rules[0].resourceConcurrency.groupSelector 1", fleet: lintKinds("a", "a"),
+			rules: lintLimited(`"limit":1`), more: other("q", "resource.name == 'r1'", `{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1}}`)},
+		// Executions and their windows.
+		{code: rollout.LintWindowNeverOpens, why: "windows of a bracket that never open are told once", rules: lintMains + "," + lintPast, want: "error rules[1].deploymentWindow 6"},
+		{code: rollout.LintWindowNeverOpens, why: "the windows of two members meet, and not for as long as one of them asks", want: "warning [0].rules[0].deploymentBracket 6", rules: lintMains,
+			more: other("q", "deployment.name == 'db'", `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"},"minimumRemainingMinutes":90}}`) + "," +
+				other("s", "deployment.name == 'web'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"03:00","end":"05:00"}}}`)},
+		{code: rollout.LintWindowNeverOpens, why: "a policy that governs nobody", more: other("q", "deployment.name == 'wbe'", lintPast), want: "warning rules[0].deploymentWindow 0"},
+		{code: rollout.LintWindowNeverOpens, why: "one target waits for what others do not wait for yet", rules: lintPast, want: "error rules[0].deploymentWindow 1", fleet: func(s *rollout.Snapshot) {
+			*s = fleet(1, "v1", map[string][]string{"web": {"v1", "v2"}, "db": {"v1", "v2"}})
+			lintEmpty(s, "db")
+		}},
+		{code: rollout.LintWindowShorterThanBracket, why: "hooks and mains in a row: all are too long, one with its hook is not", options: all(3 * hour), want: "warning rules[0].deploymentBracket 6",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"post":"deployment.name == 'cache'"}}},` + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + "," + lintOffice},
+		{code: rollout.LintWindowShorterThanBracket, why: "of mains side by side one is too long", rules: lintMains + "," + lintOffice, options: rollout.LintOptions{Durations: map[string]time.Duration{"db": 9 * hour, "web": hour, "cache": hour}}, want: "warning rules[0].deploymentBracket 6"},
+		{code: rollout.LintWindowShorterThanBracket, why: "the member that is too long is not on every resource", rules: lintImmediate + "," + lintOffice, fleet: lintLacking("cache", "r1"), want: "error rules[0].deploymentBracket 3",
+			options: rollout.LintOptions{Durations: map[string]time.Duration{"cache": 9 * hour}}},
+		{code: rollout.LintWindowShorterThanBracket, why: "a resource has nothing but hooks", rules: lintImmediate + "," + lintOffice, fleet: lintLacking("web", "r1"), options: all(3 * hour), want: "error rules[0].deploymentBracket 3"},
+		{code: rollout.LintWindowShorterThanBracket, why: "the last resource has one member", rules: lintMains + "," + lintOffice, options: all(9 * hour), fleet: lintKinds("a", "b"), want: "error rules[0].deploymentBracket 2"},
+		{code: rollout.LintWindowShorterThanBracket, why: "what is longer than can be counted is no less", rules: lintImmediate + "," + lintOffice, options: all(200 * 365 * 24 * hour), want: "error rules[0].deploymentBracket 6"},
+		{code: rollout.LintBracketHookWithoutVersion, why: "where no main is, a hook without a version is in nobody's way", rules: lintImmediate, want: "error rules[0].deploymentBracket 1", fleet: func(s *rollout.Snapshot) {
+			lintEmpty(s, "db")
+			s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "db" })
+			lintLacking("web", "r1")(s)
+			lintLacking("cache", "r1")(s)
+		}},
+		{code: rollout.LintBracketNoMain, why: "the main is not governed", want: "error rules[0].deploymentBracket.memberRoles 4",
+			more: other("q", "deployment.name != 'web'", lintImmediate)},
+		{code: rollout.LintSelectorFails, why: "the members of a bracket, for a deployment that is not governed", fleet: lintTiers,
+			more: other("q", "deployment.name == 'web'", `{"id":"b","deploymentBracket":{"deploymentSelector":"`+lintTier+`","readinessMode":"immediate","memberRoles":{}}}`)},
+		{code: rollout.LintSelectorFails, why: "the members of a bracket, for one target", fleet: lintTiers, want: "error rules[0].deploymentBracket.deploymentSelector 1",
+			more: other("q", "resource.name == 'r1'", `{"id":"b","deploymentBracket":{"deploymentSelector":"`+lintTier+`","readinessMode":"immediate","memberRoles":{}}}`)},
+		{code: rollout.LintDependencyAcrossRoles, why: "the rule before it names nobody, and the one after it the same", want: "error rules[2].deploymentDependency.dependsOn 2",
+			rules: lintImmediate + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'queue'","appliesTo":"deployment.name == 'db'"}},` +
+				lintDependsOn(`"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'db'"`) + `,{"id":"f","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'db'"}}`},
+		{code: rollout.LintBracketRolesDerived, why: "another bracket has no main", want: "info [1].rules[0].deploymentBracket.memberRoles 0",
+			more: other("p", "deployment.name != 'web'", lintImmediate) + "," + other("q", "deployment.name == 'web'", `{"id":"z","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}}`)},
+		{code: rollout.LintOrderStarves, why: "a group that waits for all comes as fast as releases do", want: "warning rules[1].gradualRollout.orderSalt 0", fleet: lintReleased(hour, hour, hour),
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"wait_for_all","readinessWindowSeconds":7200,` + lintHooks + `}},` + curve(3600, `,"orderKey":"resource_bracket"`)},
+		{code: rollout.LintMergeBudgetUnused, why: "one job of each tells how long they take", rules: merging("3600"), want: "info rules[0].deploymentBracket.overlapStrategy 0", fleet: func(s *rollout.Snapshot) {
+			lintWorked("prod", 2*time.Minute)(s)
+			for i := range s.Targets {
+				if s.Targets[i].Resource == "r2" {
+					s.Targets[i].Jobs = nil
+				}
+			}
+		}},
+		{code: rollout.LintMergeBudgetUnused, why: "a pool of some of the resources", rules: merging("3600") + `,{"id":"c","resourceConcurrency":{"groupSelector":"resource.name == 'r1'","limit":1}}`, options: all(2 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
+		{code: rollout.LintMergeBudgetUnused, why: "one after the other it takes longer than can be counted", rules: merging("3600") + "," + lintLimited(`"limit":1`), options: all(90 * 365 * 24 * hour)},
+		{code: rollout.LintMergeBudgetUnused, why: "a curve that never ends", rules: merging("3600") + "," + curve(9_000_000_000, `,"orderKey":"resource_bracket"`), options: all(2 * minute), fleet: lintNodes(40)},
+		// Failures.
+		{code: rollout.LintRollbackBeforeRetry, why: "one retry is one", rules: `{"id":"back","rollback":{"onJobStatuses":["failure"]}},` + retry(`"maxRetries":1`), want: "warning rules[0].rollback.onJobStatuses 6"},
+		{code: rollout.LintStuckBeforeRetry, why: "where nothing is tried again no delay is waited for", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," + retry(`"maxRetries":0,"backoffSeconds":600`)},
+		{code: rollout.LintStuckBeforeRetry, why: "before the only retry", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," + retry(`"maxRetries":1,"backoffSeconds":600`), want: "info rules[0].resourceConcurrency.stuckAfterSeconds 0"},
+		{code: rollout.LintSelectorFails, why: "the selector of a policy, which has the id of one of its rules", more: other("r", lintRack, retry(`"maxRetries":1`)), fleet: lintRacks, want: "error selector 3"},
+		{code: rollout.LintSelectorFails, why: "a group, in a policy that has its id and does not fail", more: other("c", "true", `{"id":"c","resourceConcurrency":{"groupSelector":"`+lintRack+`","limit":1}}`), fleet: lintRacks, want: "error rules[0].resourceConcurrency.groupSelector 3"},
+		{code: rollout.LintSelectorFails, why: "the version that comes next, where the rule is asked", more: other("q", "deployment.name == 'web'", `{"id":"s","versionSelector":{"selector":"int(version.tag) > 1"}}`), want: "error rules[0].versionSelector.selector 2"},
+		{code: rollout.LintSelectorFails, why: "the version that comes next, on one target", more: other("q", "deployment.name == 'web' && resource.name == 'r2'", `{"id":"s","versionSelector":{"selector":"int(version.tag) > 1"}}`), want: "error rules[0].versionSelector.selector 1"},
+		{code: rollout.LintSelectorFails, why: "where a version comes next", rules: `{"id":"s","versionSelector":{"selector":"int(version.tag) > 1"}}`, want: "error rules[0].versionSelector.selector 4", fleet: func(s *rollout.Snapshot) { lintRuns(s, "cache", "v2") }},
+		{code: rollout.LintSelectorFails, why: "a version that is not ready does not come next", rules: `{"id":"s","versionSelector":{"selector":"int(version.tag) > 1"}}`, want: "error rules[0].versionSelector.selector 4", fleet: func(s *rollout.Snapshot) {
+			s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "web" && v.ID == "v2" })].Status = "building"
+		}},
+		{code: rollout.LintSelectorFails, why: "nor one that is released beyond the horizon", rules: `{"id":"s","versionSelector":{"selector":"int(version.tag) > 1"}}`, want: "error rules[0].versionSelector.selector 4", fleet: lintRelease("web", "v2", t0.Add(30*24*hour))},
+		{code: rollout.LintSelectorFails, why: "nor one that is for others", rules: `{"id":"s","versionSelector":{"selector":"int(version.tag) > 1"}}`, want: "error rules[0].versionSelector.selector 5", fleet: lintScoped("resource.name == 'r1'")},
+		// Environments that wait for others.
+		{code: rollout.LintDeadlineBelowSoak, why: "whoever names no environment is not asked how long", rules: lintProgression("x", `"environment.name == 'qa'"`, `,"minimumSoakTimeMinutes":60,"maximumAgeHours":1`)},
+		{code: rollout.LintDeadlineBelowSoak, why: "two rules soak too long, and everybody is counted once", fleet: lintWithStaging, want: "error [0].rules[0].environmentProgression.maximumAgeHours 6",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":60,"maximumAgeHours":1`)) + "," + other("q", "environment.name == 'prod'", lintProgression("y", lintStaging, `,"minimumSoakTimeMinutes":60`))},
+		{code: rollout.LintDeadlineBelowSoak, why: "a rule that names two environments", fleet: func(s *rollout.Snapshot) { *s = inEnvironments(*s, "staging", "qa") }, want: "error rules[0].environmentProgression.maximumAgeHours 6",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", `"environment.name != 'prod'"`, `,"minimumSoakTimeMinutes":60,"maximumAgeHours":1`))},
+		{code: rollout.LintDeadlineBelowSoak, why: "two rules that name two environments may each be satisfied by another one", fleet: func(s *rollout.Snapshot) { *s = inEnvironments(*s, "staging", "qa") },
+			more: other("p", "environment.name == 'prod'", lintProgression("x", `"environment.name != 'prod'"`, `,"maximumAgeHours":1`)) + "," + other("q", "environment.name == 'prod'", lintProgression("y", `"environment.name != 'prod'"`, `,"minimumSoakTimeMinutes":60`))},
+		{code: rollout.LintDeadlineBelowSoak, why: "there is nobody in staging", more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":60,"maximumAgeHours":1`)), fleet: func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "staging" })
+		}},
+		{code: rollout.LintDeadlineBelowSoak, why: "there is one in staging", more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":60,"maximumAgeHours":1,"minimumSuccessPercentage":50`)), want: "error rules[0].environmentProgression.maximumAgeHours 3", fleet: func(s *rollout.Snapshot) {
+			lintNodes(1)(s)
+			lintWithStaging(s)
+		}},
+		{code: rollout.LintDeadlineBelowSoak, why: "in one of two environments somebody may come later", fleet: func(s *rollout.Snapshot) {
+			*s = inEnvironments(*s, "qa", "staging")
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "staging" && t.Resource == "r2" })
+		}, want: "warning rules[0].environmentProgression.maximumAgeHours 6",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", `"environment.name != 'prod'"`, `,"minimumSoakTimeMinutes":60,"maximumAgeHours":1,"minimumSuccessPercentage":50`))},
+		{code: rollout.LintDeadlineBelowSoak, why: "the rule with the age is content with half", fleet: lintWithStaging, want: "warning [0].rules[0].environmentProgression.maximumAgeHours 6",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"maximumAgeHours":1,"minimumSuccessPercentage":50`)) + "," + other("q", "environment.name == 'prod'", lintProgression("y", lintStaging, `,"minimumSoakTimeMinutes":60`))},
+		{code: rollout.LintDeadlineBelowSoak, why: "the rule with the soak is content with half", fleet: lintWithStaging, want: "warning [0].rules[0].environmentProgression.maximumAgeHours 6",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"maximumAgeHours":1`)) + "," + other("q", "environment.name == 'prod'", lintProgression("y", lintStaging, `,"minimumSoakTimeMinutes":60,"minimumSuccessPercentage":50`))},
+		{code: rollout.LintProgressionUnreachable, why: "the targets of one deployment are governed by several policies", more: lintProves("") + "," + other("q", "resource.name == 'r1'", lintLimited(`"limit":1`)), want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", fleet: lintAdopted(nil)},
+		{code: rollout.LintProgressionUnreachable, why: "an override of the progression for the first of two resources", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 1", fleet: func(s *rollout.Snapshot) {
+			lintAdopted(nil)(s)
+			s.Overrides = []rollout.Override{{ID: "1", Rule: "a", Version: "v1", Resource: "r1", CreatedAt: t0.Add(-time.Hour), CreatedBy: "ann", Reason: "urgent"}}
+		}},
+		{code: rollout.LintProgressionUnreachable, why: "the first gets what can be proved, the second what cannot", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 1", fleet: func(s *rollout.Snapshot) {
+			lintAdopted(nil)(s)
+			lintScoped("resource.name == 'r1'")(s)
+		}},
+		{code: rollout.LintProgressionUnreachable, why: "neither gets what can be proved, and the first is told of", want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "web v2 does not get to prod", fleet: func(s *rollout.Snapshot) {
+			lintAdopted(nil)(s)
+			lintScoped("resource.name == 'r1'")(s)
+		}, more: lintProves("") + "," + other("q", "environment.name == 'staging'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`)},
+		{code: rollout.LintProgressionUnreachable, why: "one of two in staging is refused it", want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 1 can; for 1 a version selector or its status is in the way",
+			more: lintProves("") + "," + other("q", "environment.name == 'staging' && resource.name == 'r1'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`), fleet: lintWithStaging},
+		{code: rollout.LintProgressionUnreachable, why: "one of two in staging went on", want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 1 can; 1 went on to a newer version",
+			more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+				if lintSucceeded(t, "v1", t0.Add(-time.Hour)); t.Resource == "r1" {
+					t.Current, t.Jobs = "v2", nil
+				}
+			})},
+		{code: rollout.LintProgressionUnreachable, why: "what is released beyond the horizon is not the next", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", fleet: func(s *rollout.Snapshot) {
+			lintAdopted(nil)(s)
+			lintScoped("")(s)
+			lintRelease("web", "v2", t0.Add(30*24*hour))(s)
+		}},
+		{code: rollout.LintProgressionUnreachable, why: "where the expression fails nothing starts, which is told", more: lintProgressive(`"int(environment.name) > 0"`), fleet: func(s *rollout.Snapshot) {
+			lintAdopted(nil)(s)
+			s.Environments = append(s.Environments, rollout.Environment{ID: "qa", Name: "qa"})
+			s.Environments[slices.IndexFunc(s.Environments, func(e rollout.Environment) bool { return e.ID == "staging" })].Name = "1"
+		}},
+		{code: rollout.LintProgressionUnreachable, why: "of two environments the one that comes closest is named, and is the first", more: lintProgressive(`"environment.name != 'prod'"`), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "of 2 targets in canary 2 must have succeeded, and at most 1 can", fleet: func(s *rollout.Snapshot) {
+			*s = inEnvironments(*s, "canary", "staging")
+			lintScoped("resource.name == 'r9'")(s)
+			for i := range s.Targets {
+				if t := &s.Targets[i]; t.Environment == "prod" {
+					t.Current = ""
+				} else if t.Environment == "canary" && t.Resource == "r1" {
+					lintSucceeded(t, "v1", t0.Add(-hour))
+				}
+			}
+		}},
+		{code: rollout.LintProgressionUnreachable, why: "and is the second", more: lintProgressive(`"environment.name != 'prod'"`), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "of 2 targets in staging 2 must have succeeded, and at most 1 can", fleet: func(s *rollout.Snapshot) {
+			*s = inEnvironments(*s, "canary", "staging")
+			lintScoped("resource.name == 'r9'")(s)
+			for i := range s.Targets {
+				if t := &s.Targets[i]; t.Environment == "prod" {
+					t.Current = ""
+				} else if t.Environment == "staging" && t.Resource == "r1" {
+					lintSucceeded(t, "v1", t0.Add(-hour))
+				}
+			}
+		}},
+		{code: rollout.LintProgressionUnreachable, why: "it is meant for the second in staging alone, which is refused it", want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 1", says: "of 1 target in staging 1 must have succeeded, and at most 0 can",
+			more: lintProves("") + "," + other("q", "environment.name == 'staging'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`), fleet: func(s *rollout.Snapshot) {
+				lintWithStaging(s)
+				lintScoped("resource.name == 'r2'")(s)
+				for i := range s.Targets {
+					if t := &s.Targets[i]; t.Environment == "staging" {
+						lintSucceeded(t, "v1", t0.Add(-hour))
+					}
+				}
+			}},
+		{code: rollout.LintProgressionUnreachable, why: "the success of the version before it proves nothing", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "2 run it and no job says that it succeeded", fleet: func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			for i := range s.Targets {
+				if t := &s.Targets[i]; t.Environment == "staging" {
+					lintSucceeded(t, "v1", t0.Add(-hour))
+					t.Current = "v2"
+				}
+			}
+		}},
+		{code: rollout.LintProgressionUnreachable, why: "the job failed, and its checks are not asked for", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+			lintSucceeded(t, "v1", t0.Add(-time.Hour))
+			t.Jobs[0].Status = rollout.JobFailure
+		})},
+		{code: rollout.LintProgressionUnreachable, why: "of two successes the newer one counts", more: lintProves(`,"maximumAgeHours":2`), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+			lintSucceeded(t, "v1", t0.Add(-hour))
+			t.Jobs = append(t.Jobs, rollout.Job{Run: "0", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-5 * hour), CompletedAt: t0.Add(-5 * hour)})
+		})},
+		{code: rollout.LintProgressionUnreachable, why: "what is to be run again is the newer version", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "2 went on to a newer version",
+			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) { t.Current, t.OutdatedAt = "v2", t0 })},
+		{code: rollout.LintProgressionUnreachable, why: "the job that was to bring it failed, and may be tried again", more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+			lintSucceeded(t, "v1", t0.Add(-time.Hour))
+			t.Current, t.Jobs[0].Status = "", rollout.JobFailure
+		})},
+		{code: rollout.LintProgressionUnreachable, why: "the first one is to get it, and will be younger", more: lintProves(`,"maximumAgeHours":2,"minimumSuccessPercentage":50`), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+			if t.Current = ""; t.Resource == "r2" {
+				lintSucceeded(t, "v1", t0.Add(-2*time.Hour))
+			}
+		})},
+		{code: rollout.LintProgressionUnreachable, why: "too few have succeeded, however long ago", more: lintProves(`,"maximumAgeHours":2`), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "2 must have succeeded, and at most 1 can", fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+			if t.Resource == "r1" {
+				lintSucceeded(t, "v1", t0.Add(-5*time.Hour))
+			}
+		})},
+		{code: rollout.LintProgressionCycle, why: "there is nobody in staging to wait for", more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, "")), fleet: func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "staging" })
+		}},
+		{code: rollout.LintProgressionCycle, why: "one target in each, and the rule that comes first by id is that of the other", want: "error [1].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", fleet: func(s *rollout.Snapshot) {
+			lintKinds("a")(s)
+			lintWithStaging(s)
+		}, more: other("p", "environment.name == 'prod'", lintProgression("y", lintStaging, "")) + "," + other("q", "environment.name == 'staging'", lintProgression("x", `"environment.name == 'prod'"`, ""))},
+		{code: rollout.LintProgressionCycle, why: "one of them fails, which is told", fleet: func(s *rollout.Snapshot) {
+			*s = inEnvironments(*s, "staging", "qa")
+			s.Environments[slices.IndexFunc(s.Environments, func(e rollout.Environment) bool { return e.ID == "staging" })].Name = "1"
+		}, more: other("p", "environment.name == 'prod'", lintProgression("x", `"int(environment.name) > 0"`, "")) + "," + other("q", "environment.name == '1'", lintProgression("y", `"environment.name == 'prod'"`, ""))},
+		{code: rollout.LintProgressionCycle, why: "the first half of staging is free to begin, and is not all", fleet: lintWithStaging, want: "error [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 9",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSuccessPercentage":51`)) + "," + other("q", "environment.name == 'staging' && resource.name == 'r2'", lintProgression("y", `"environment.name == 'prod'"`, ""))},
+		// Curves and clocks.
+		{code: rollout.LintCurveOverflows, why: "of several deployments one has the most turns, and not the last", rules: curve(9_000_000_000, ""), fleet: lintLacking("web", "r2"), want: "error rules[0].gradualRollout.timeScaleInterval 0", says: "only 1 of 2 turns"},
+		{code: rollout.LintCurveOverflows, why: "it ranks the members of its own bracket, of which there is one", want: "",
+			more: other("p", "deployment.name == 'web' && resource.name == 'r1'", `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`+curve(9_000_000_000, `,"orderKey":"resource_bracket"`)) + "," +
+				other("q", "deployment.name == 'db'", `{"id":"z","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "one that never ends is another finding", rules: curve(9_000_000_000, "") + "," + lintOffice},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the one before it never ends", rules: curve(9_000_000_000, "") + `,{"id":"h","gradualRollout":{"rolloutType":"linear","timeScaleInterval":147600}},` + lintOffice, want: "warning rules[1].gradualRollout.timeScaleInterval 6"},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the first of two runs nothing yet", more: other("q", "deployment.name == 'web'", curve(41*3600, "")+","+lintOffice), want: "warning rules[0].gradualRollout.timeScaleInterval 1",
+			fleet: func(s *rollout.Snapshot) {
+				for i := range s.Targets {
+					if t := &s.Targets[i]; t.Resource == "r1" {
+						t.Current = ""
+					}
+				}
+			}},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "a freeze at the end of the horizon is no measure", rules: curve(40*3600, "") + "," + lintOffice + `,{"id":"f","deploymentWindow":{"from":"2025-01-20T00:00:00Z","until":"2025-03-01T00:00:00Z","allowWindow":false}}`},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "as far as instants reach", horizon: math.MaxInt64, rules: curve(2*3600, "") + `,{"id":"w","deploymentWindow":{"weekly":{"days":["mon"],"start":"03:00","end":"04:00","everyWeeks":500},"anchor":"2025-01-06T00:00:00Z"}}`,
+			want: "warning rules[0].gradualRollout.timeScaleInterval 6", says: "every 84000h0m0s the windows let jobs start for 1h0m0s at most"},
+		// Selectors, and what is left.
+		{code: rollout.LintSelectorMatchesNothing, why: "the bracket of one policy has members, that of another has none", want: "warning [1].rules[0].deploymentBracket.deploymentSelector 0",
+			more: other("p", "deployment.name == 'web'", lintMains) + "," + other("q", "deployment.name == 'cache'", `{"id":"z","deploymentBracket":{"deploymentSelector":"deployment.name == 'db'","readinessMode":"immediate"}}`)},
+		{code: rollout.LintSelectorMatchesNothing, why: "the roles of another bracket fail", fleet: lintTiers, want: "warning [0].rules[0].deploymentBracket.memberRoles.pre 0",
+			more: other("p", "deployment.name == 'web'", `{"id":"z","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'cache'"}}}`) + "," +
+				other("q", "deployment.name == 'db'", `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'db'","readinessMode":"immediate","memberRoles":{"pre":"`+lintTier+`"}}}`)},
+		{code: rollout.LintSelectorMatchesNothing, why: "r1 would not pass either, and the rule is for r2", more: other("q", "resource.name == 'r2'", `{"id":"v","versionSelector":{"selector":"version.tag == 'v9'"}}`), want: "warning rules[0].versionSelector.selector 3"},
+		{code: rollout.LintSelectorMatchesNothing, why: "the only version of the only target", rules: `{"id":"v","versionSelector":{"selector":"version.tag == 'v9'"}}`, want: "warning rules[0].versionSelector.selector 1",
+			fleet: func(s *rollout.Snapshot) { *s = fleet(1, "v1", map[string][]string{"web": {"v1"}}) }},
+		{code: rollout.LintSelectorUnknownKeys, why: "what one resource is grouped by", rules: lintLimited(`"limit":1,"groupBy":"resource.metadata['zone']"`), fleet: lintNodes(1), want: "warning rules[0].resourceConcurrency.groupBy 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "where the rule is asked", more: other("q", "deployment.name == 'web'", `{"id":"v","versionSelector":{"selector":"version.metadata['channel'] == 'stable'"}}`), want: "warning rules[0].versionSelector.selector 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "some are not asked for the key", more: other("q", "deployment.name == 'cache' || environment.metadata['tier'] == '1'", lintLimited(`"limit":1`)), want: "warning selector 0"},
+		{code: rollout.LintSelectorFails, why: "whom a version is for, which the last runs already", rules: lintLimited(`"limit":1`), want: "warning versions[web@v2].targetSelector 0", fleet: func(s *rollout.Snapshot) {
+			lintRacks(s)
+			lintScoped(lintRack)(s)
+			for i := range s.Targets {
+				if t := &s.Targets[i]; t.Resource == "r2" && t.Deployment == "web" {
+					t.Current = "v2"
+				}
+			}
+		}},
+		{code: rollout.LintTargetsUnmatched, why: "one is forgotten", more: other("q", "resource.name != 'r2' || deployment.name != 'web'", lintLimited(`"limit":1`)), want: "warning targets 1"},
+		{code: rollout.LintPolicyDisabledState, why: "a value of a shared pool that somebody holds a slot of, and no resource has", rules: lintLimited(`"limit":1,"sharedPool":"s","groupBy":"resource.metadata['cluster']"`), fleet: lintStored("s/north", true), want: "warning state 0",
+			says: `"s" has pools without members`},
+		{code: rollout.LintPolicyDisabledState, why: "a value that nobody has any more, and a rule that is gone", rules: lintLimited(`"limit":1,"groupBy":"resource.metadata['cluster']"`), fleet: lintStored("c/north", false, "gone"), want: "info state 0", says: `"gone" is in no policy`},
+		// Dependencies, one by one.
+		{code: rollout.LintDependencyCycle, why: "those that run nothing yet are told of once", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'db'"}}`,
+			want: "error rules[0].deploymentDependency.dependsOn 4", says: "; rules d, e", fleet: func(s *rollout.Snapshot) { lintEmpty(s, "web"); lintEmpty(s, "db") }},
+		{code: rollout.LintDependencyCycle, why: "one rule makes a circle of two", rules: lintDependsOn(`"dependsOn":"deployment.name != 'cache'","appliesTo":"deployment.name != 'cache'"`), want: "error rules[0].deploymentDependency.dependsOn 4", says: "and nothing is planned as long as they do; remove"},
+		{code: rollout.LintDependencyUnmatched, why: "whom it does not apply to, or who cannot tell, is not counted, and asked about the next rule", fleet: lintSplitRacks, want: "error rules[1].deploymentDependency.dependsOn 2",
+			rules: lintDependsOn(`"dependsOn":"deployment.name == 'queue'","appliesTo":"deployment.name == 'web' && `+lintRack+`"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'queue'","appliesTo":"deployment.name == 'web'"}}`},
+		{code: rollout.LintAppliesToUnmatched, why: "nobody knows whether it concerns somebody", fleet: lintSplitRacks,
+			rules: lintDependsOn(`"dependsOn":"deployment.name == 'queue'","appliesTo":"deployment.name == 'web' && ` + lintRack + `"`)},
+		{code: rollout.LintSelectorFails, why: "whom a dependency on versions applies to", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v1'","appliesTo":"deployment.name == 'web' && ` + lintRack + `"`), fleet: lintRacks, want: "error rules[0].deploymentDependency.appliesTo 1"},
+		{code: rollout.LintDependencyUnmatched, why: "all that are named, of which one has no such version", rules: lintDependsOn(`"dependsOn":"deployment.name != 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'","match":"all"`), want: "warning rules[0].deploymentDependency.dependsOn 2", fleet: lintBuilding("cache")},
+		{code: rollout.LintDependencyUnmatched, why: "any that is named, of which one has no such version", rules: lintDependsOn(`"dependsOn":"deployment.name != 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`), fleet: lintBuilding("cache")},
+		{code: rollout.LintDependencyUnmatched, why: "all that are named, and cache is not", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'","match":"all"`), fleet: lintBuilding("cache")},
+		{code: rollout.LintDependencyUnmatched, why: "nobody satisfies his own dependency", rules: lintDependsOn(`"dependsOn":"deployment.name != 'cache' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`), want: "warning rules[0].deploymentDependency.dependsOn 2", fleet: lintBuilding("db")},
+		{code: rollout.LintDependencyUnmatched, why: "the version is for another environment", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web' && environment.name == 'prod'"`), want: "warning rules[0].deploymentDependency.dependsOn 2", fleet: lintForStaging},
+		{code: rollout.LintDependencyUnmatched, why: "the version is for another environment, and any will do", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web' && environment.name == 'prod'","anyEnvironment":true`), fleet: lintForStaging},
+		{code: rollout.LintDependencyUnmatched, why: "nobody knows what runs, and so not what comes", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintNeeds("queue", "true")(s)
+			lintRuns(s, "web", "v9")
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "a rule beside the bracket is counted once", rules: lintMains, more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v3'","appliesTo":"deployment.name == 'web'"`)), want: "warning [1].rules[0].deploymentDependency.dependsOn 2"},
+		{code: rollout.LintDependencyUnmatched, why: "a member that has nothing to run keeps nobody waiting", rules: lintMains + "," + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`), fleet: func(s *rollout.Snapshot) {
+			lintEmpty(s, "db")
+			s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "db" })
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "a version of a member, for one of two resources, and by the second rule", fleet: lintBuilding("db"), want: "warning rules[2].deploymentDependency.dependsOn 1",
+			rules: lintMains + `,{"id":"a","deploymentDependency":{"dependsOn":"deployment.name == 'cache'","appliesTo":"deployment.name == 'web'"}},` +
+				lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web' && resource.name == 'r1'"`)},
+		{code: rollout.LintDependencyUnmatched, why: "nobody knows what the member runs that a version needs", rules: lintMains, want: "warning versions[web@v2].dependencies[0].versionSelector 2", fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v1'")(s)
+			lintRuns(s, "db", "v9")
+		}},
+		{code: rollout.LintCooldownLongerThanReleases, why: "another deployment is released more often", more: other("q", "deployment.name == 'web'", cooldown(9*3600)), fleet: lintCadences(hour, 10*hour)},
+		{code: rollout.LintCooldownLongerThanReleases, why: "it is released more often than another one", more: other("q", "deployment.name == 'web'", cooldown(9*3600)), fleet: lintCadences(10*hour, hour), want: "warning rules[0].versionCooldown.intervalSeconds 2"},
+		// Circles of rules and versions.
+		{code: rollout.LintDependencyCycle, why: "a rule needs a version that needs what the rule keeps back", rules: lintBack, fleet: lintNeeds("db", "version.tag == 'v2'"), want: "error rules[0].deploymentDependency.dependsOn 2", says: "db needs web@v2, web@v2 needs db; "},
+		{code: rollout.LintDependencyCycle, why: "an older version of the other will do", rules: lintBack, fleet: lintNeeds("db", "version.tag == 'v1'")},
+		{code: rollout.LintDependencyCycle, why: "a version between them is free", rules: `{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag != 'v1'","appliesTo":"deployment.name == 'db'"}}`, fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v2'")(s)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0.Add(-hour)})
+		}},
+		{code: rollout.LintDependencyCycle, why: "a rule needs a version that needs one that needs what the rule keeps back", rules: lintBack, want: "error rules[0].deploymentDependency.dependsOn 2", says: "db needs web@v2, web@v2 needs cache@v2, cache@v2 needs db; ", fleet: func(s *rollout.Snapshot) {
+			lintNeeds("cache", "version.tag == 'v2'")(s)
+			s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "cache" && v.ID == "v2" })].Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == 'v2'"}}
+		}},
+		{code: rollout.LintDependencyCycle, why: "whoever waits for versions in a circle is not in it", rules: `{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'cache'"}}`, fleet: lintMutual, want: "error versions[db@v2].dependencies 0"},
+		{code: rollout.LintDependencyCycle, why: "a version needs one that nobody has, which is told", rules: lintBack, fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v3'")(s)
+		}},
+		{code: rollout.LintDependencyCycle, why: "a version needs a deployment that is not there, which is told", rules: lintBack, fleet: lintNeeds("queue", "true")},
+		{code: rollout.LintDependencyCycle, why: "on the resource where the other is", rules: lintBack, want: "error rules[0].deploymentDependency.dependsOn 1", fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v2'")(s)
+			for i := range s.Targets {
+				if t := &s.Targets[i]; t.Deployment == "web" && t.Resource == "r1" {
+					t.Current = "v2"
+				}
+			}
+		}},
+		{code: rollout.LintDependencyCycle, why: "a rule needs a version that needs a member that is brought only with whom the rule keeps back", want: "error [1].rules[0].deploymentDependency.dependsOn 2", says: "db needs web@v2, web@v2 needs cache, which its bracket starts only together with db",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'web'","readinessMode":"immediate","memberRoles":{}}}`, more: other("q", "true", lintBack), fleet: lintNeeds("cache", "version.tag == 'v2'")},
+		{code: rollout.LintDependencyCycle, why: "what is brought by the execution that brings the version", rules: lintMains + "," + lintBack, fleet: lintNeeds("db", "version.tag == 'v2'")},
+		{code: rollout.LintDependencyCycle, why: "two rules, and a version that one of them needs has been started", rules: lintForth + "," + lintBack, fleet: lintStarted("web", "v2")},
+		{code: rollout.LintDependencyCycle, why: "two rules, and another version has been started", rules: lintForth + "," + lintBack, want: "error rules[0].deploymentDependency.dependsOn 4", fleet: func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "cache", Status: rollout.VersionReady, CreatedAt: t0.Add(-hour)})
+			lintStarted("cache", "v3")(s)
+		}},
+		{code: rollout.LintDependencyCycle, why: "a rule and a version, which has been started", rules: lintBack, fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v2'")(s)
+			lintStarted("web", "v2")(s)
+		}},
+		{code: rollout.LintDependencyCycle, why: "two versions, of which one has been started", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintMutual(s)
+			lintStarted("web", "v2")(s)
+		}},
+		{code: rollout.LintDependencyCycle, why: "two rules, and an override lets one past", rules: lintForth + "," + lintBack, fleet: lintOverridden("e", "v2")},
+		{code: rollout.LintDependencyCycle, why: "two rules, and an override lets past what is there already", rules: lintForth + "," + lintBack, fleet: lintOverridden("e", "v1"), want: "error rules[0].deploymentDependency.dependsOn 4"},
+		{code: rollout.LintDependencyCycle, why: "two rules, and an override lets past what is not deployable", rules: lintForth + "," + lintBack, want: "error rules[0].deploymentDependency.dependsOn 4", fleet: func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: "building", CreatedAt: t0.Add(-hour)})
+			lintOverridden("e", "v3")(s)
 		}},
 		{code: rollout.LintAppliesToUnmatched, why: "a policy that governs nobody concerns nobody", more: other("q", "deployment.name == 'wbe'", lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'queue'"`))},
 	}

@@ -26,15 +26,11 @@ func (l *lint) lookAtWindows() {
 			waiting.at(h) // nobody waits for them yet
 		}
 	}
-	waited := map[*compiledRule]bool{}
 	for _, h := range waiting.keys {
-		for _, rule := range h.rules {
-			waited[rule] = true
-		}
 		l.lookAtHours(h, *waiting.at(h))
 	}
 	for _, p := range l.w.set.policies {
-		if len(p.windows) > 0 && !slices.ContainsFunc(p.windows, func(r *compiledRule) bool { return waited[r] }) {
+		if len(p.windows) > 0 {
 			l.lookAtHours(newHours([][]*compiledRule{p.windows}, func(int) clock.Calendar { return p.hours }), reach{})
 		}
 	}
@@ -57,7 +53,7 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 	within := fmt.Sprintf("within %v", l.horizon)
 	say := func(rule *compiledRule, code LintCode, detail, fix string) {
 		f := at(rule, "")
-		if _, worse := l.index[findingKey{code, SeverityError, f.Policy, f.Rule, f.Path, ""}]; !worse || waiting.targets > 0 {
+		if _, worse := l.index[findingKey{code, SeverityError, f.Policy, f.Rule, f.Path, ""}]; !worse || waiting.some() {
 			l.add(f, code, neverOr(waiting), waiting, detail, fix)
 		}
 	}
@@ -85,7 +81,7 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 		whole, faulty := l.w.set.calendar(rules[:n])
 		openings = append(openings, open)
 		switch {
-		case len(allows) > 0 && (failed != nil || !l.fits(open, h.longest)):
+		case failed != nil || !l.fits(open, h.longest): // without any it is always open
 			alone = true
 			say(allows[0], LintWindowNeverOpens,
 				fmt.Sprintf("the windows of %q are never open%s %s", policy.id, stretch, within),
@@ -100,7 +96,7 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 	}
 	switch {
 	case alone:
-	case len(opening) > 0 && !l.fits(clock.Intersect(openings...), h.longest):
+	case !l.fits(clock.Intersect(openings...), h.longest):
 		say(opening[0], LintWindowNeverOpens,
 			fmt.Sprintf("the windows of %s are never open together%s %s", strings.Join(names, ", "), stretch, within),
 			"a target starts only while the windows of all its policies are open: let them meet, or put them into one policy, where one open window will do")
@@ -258,9 +254,7 @@ func periodOf(rrule string) time.Duration {
 		case "BYDAY":
 			unit = week // a daily rule on some days of the week has come round when both have
 		case "INTERVAL":
-			if n, err := strconv.ParseInt(value, 10, 64); err == nil {
-				interval = n
-			}
+			interval, _ = strconv.ParseInt(value, 10, 64)
 		}
 	}
 	return times(interval, unit)

@@ -34,7 +34,7 @@ func genLintWorld(t *rapid.T) lintWorld {
 	one := func(label string, outOf int) bool { return uniform(t, label, outOf) == outOf-1 }
 	w := lintWorld{options: rollout.LintOptions{Durations: map[string]time.Duration{}}}
 
-	theme := pick("theme", "", "", "", "hook", "circle", "roles", "tight", "stages") // what chance alone brings together too rarely
+	theme := pick("theme", "", "", "", "hook", "circle", "mixed", "roles", "tight", "stages") // what chance alone brings together too rarely
 
 	environments := []string{"prod"}
 	if theme == "stages" || !one("one environment", 3) {
@@ -52,7 +52,11 @@ func genLintWorld(t *rapid.T) lintWorld {
 				continue
 			}
 			v := rollout.Version{ID: id, Tag: id, Deployment: d, Status: rollout.VersionReady, CreatedAt: t0.Add(time.Duration(n-2) * 24 * time.Hour)}
-			if n == 1 && one("needs a version", 8) {
+			switch {
+			case n == 0:
+			case theme == "mixed" && d == "db": // with the rule of the theme, a circle of both
+				v.Dependencies = []rollout.VersionDependency{{Deployment: "web", VersionSelector: "version.tag == 'v2'"}}
+			case one("needs a version", 8):
 				v.Dependencies = []rollout.VersionDependency{{Deployment: pick("of", "db", "web"), VersionSelector: pick("which", "version.tag == 'v2'", "version.tag == 'v1'", "version.tag == 'v3'")}}
 			}
 			w.fleet.Versions = append(w.fleet.Versions, v)
@@ -138,6 +142,8 @@ func genLintWorld(t *rapid.T) lintWorld {
 		add("true", drained)
 	case "circle":
 		add("true", needs("x", "web", "db"), needs("y", "db", "web"))
+	case "mixed":
+		add("true", needs("x", "web", "db"))
 	case "roles":
 		add("true", drained, needs("x", "drain", "web"))
 	case "tight":
@@ -306,13 +312,18 @@ func checkLintWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, w lintWo
 }
 
 // silentAbout: a hook waits for what is published next; and while something else was waited for, a version grew too old that did not have to,
-// or the last opening passed, or passes before a turn comes, or the version that another one needs was overtaken. Nor does a version of a hook that a gate lets in come to a group that was closed before it did,
+// or the last opening passed, or passes before a turn comes, or the old version that another one needs was overtaken, or what a version needs comes after it in the same
+// execution. Nor does a version of a hook that a gate lets in come to a group that was closed before it did,
 // or after it no longer does.
 func (w lintWorld) silentAbout(left rollout.Waiting) bool {
 	return slices.ContainsFunc(left.Blockers, func(v rollout.Verdict) bool {
 		switch v.Reason {
-		case rollout.Reason(bracket.ReasonHookWaitsForMain), rollout.ReasonProgressionTooOld, rollout.ReasonWindowClosed, rollout.ReasonWindowTooShort, rollout.ReasonRolloutOverflow, rollout.ReasonVersionUnmet:
+		case rollout.Reason(bracket.ReasonHookWaitsForMain), rollout.ReasonProgressionTooOld, rollout.ReasonWindowClosed, rollout.ReasonWindowTooShort, rollout.ReasonRolloutOverflow:
 			return true
+		case rollout.ReasonVersionUnmet:
+			return strings.Contains(w.policies, "deploymentBracket") || slices.ContainsFunc(w.fleet.Versions, func(v rollout.Version) bool {
+				return slices.ContainsFunc(v.Dependencies, func(d rollout.VersionDependency) bool { return strings.Contains(d.VersionSelector, "v1") })
+			})
 		case rollout.Reason(bracket.ReasonHookWithoutVersion):
 			gated := strings.Contains(w.policies, "environmentProgression") || strings.Contains(w.policies, "anyApproval")
 			return gated && slices.ContainsFunc(w.fleet.Versions, func(v rollout.Version) bool { return v.Deployment == "drain" })
