@@ -578,6 +578,41 @@ func TestObstaclesBeforeTheTurn(t *testing.T) {
 	}
 }
 
+// TestObstaclesInTheOrderOfTheRules: what keeps an execution from its turn is found member by member, windows and cooldowns apart, and is listed in the order of
+// the rules all the same, as for a target that is in no bracket and as an explanation lists it.
+func TestObstaclesInTheOrderOfTheRules(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"deployment.name != 'base'","readinessMode":"immediate","memberRoles":{}}},
+		{"deploymentDependency":{"dependsOn":"deployment.name == 'base' && version.tag == 'v2'","appliesTo":"deployment.name == 'lib'"}},
+		{"versionCooldown":{"intervalSeconds":7200}},{"deploymentWindow":{"allowWindow":false,"from":"2020-01-01T00:00:00Z","until":"2050-01-01T00:00:00Z"}}`))
+	s := fleet(1, "v1", map[string][]string{"app": {"v1", "v2"}, "lib": {"v1", "v2"}, "base": {"v1"}})
+	for i := range s.Targets {
+		if id := s.Targets[i].Deployment; id != "base" {
+			s.Targets[i].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-time.Minute)}}
+			if id == "app" { // the first of the members is in the way of the last rule, and the second of the first
+				s.Targets[i].Jobs = append(s.Targets[i].Jobs, rollout.Job{Run: "by hand", Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0})
+			}
+		}
+	}
+	plan := mustPlan(t, set, s, t0)
+	const why = "bracket_not_due dependency_unmet cooldown cooldown window_closed target_busy" // either member cools down after a job of its own
+	if got, want := blockers(plan), []string{"r1/app@v2: " + why, "r1/lib@v2: " + why}; !slices.Equal(got, want) {
+		t.Errorf("waits %q, want %q", got, want)
+	}
+	for wait := range plan.Waiting.All() {
+		e, err := plan.Explain(wait.TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []string
+		for _, b := range e.Waits().Blockers() {
+			list = append(list, string(b.Reason))
+		}
+		if got := strings.Join(list, " "); got != why {
+			t.Errorf("%v: explained as %s, want %s", wait.TargetID, got, why)
+		}
+	}
+}
+
 // TestHaltsThatEndWithoutAnOperator: where a failed execution goes on by itself, or the next group can be merged into it, who is held by the failure says so,
 // and not only that an operator ends it.
 func TestHaltsThatEndWithoutAnOperator(t *testing.T) {

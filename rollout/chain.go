@@ -320,9 +320,12 @@ func (w *work) memberRules(b *bracketWork, i, n int32, starts bool) ([]RuleVerdi
 
 // sortByChain puts answers in the order in which the rules are asked.
 func sortByChain(rules []RuleVerdict) {
-	order := []RuleKind{
+	slices.SortStableFunc(rules, func(a, b RuleVerdict) int { return placeInChain(a.Kind) - placeInChain(b.Kind) })
+}
+
+func placeInChain(kind RuleKind) int {
+	return slices.Index([]RuleKind{
 		kindStatus, kindPolicy, KindVersionSelector, KindApproval, KindProgression, KindBracket, KindDependency, kindDependencies, KindCooldown, KindWindow,
 		KindGradualRollout, KindRollback, KindRetry, kindCustom, kindTarget, KindConcurrency,
-	}
-	slices.SortStableFunc(rules, func(a, b RuleVerdict) int { return slices.Index(order, a.Kind) - slices.Index(order, b.Kind) })
+	}, kind)
 }

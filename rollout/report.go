@@ -199,6 +199,9 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 			for _, verdict := range slices.Concat(p.timed, p.blockers) {
 				blockers = w.also(blockers, verdict)
 			}
+			if len(blockers) > 2 { // they were collected per member and of windows first; the bracket's own verdict stays in front
+				slices.SortStableFunc(blockers[1:], func(a, b Verdict) int { return placeInChain(w.kindOf(a)) - placeInChain(w.kindOf(b)) })
+			}
 			listed := w.list(blockers)
 			var open *bracket.Execution // whose end it waits for
 			if wait.Reason == bracket.ReasonQueued || wait.Reason == bracket.ReasonMergeBudget {
