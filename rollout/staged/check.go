@@ -1,9 +1,6 @@
 package staged
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // stageCheck looks for what no step leaves behind in a stage.
 type stageCheck struct {
@@ -85,7 +82,7 @@ func (c *stageCheck) checkGates() {
 			c.wrong("before", "must not be asked for yet")
 		}
 	case StageWaitingBefore:
-		if !c.plan.before || c.before == ApprovalNone {
+		if c.before == ApprovalNone {
 			c.wrong("before", "must be asked for")
 		}
 	case StageUpdating, StageWaitingAfter, StageSucceeded, StageFailed:
@@ -93,7 +90,7 @@ func (c *stageCheck) checkGates() {
 			c.wrong("before", "must be approved, not %s", c.before)
 		}
 	case StageSkipped:
-		if c.before != ApprovalNone || c.after != ApprovalNone {
+		if c.before != ApprovalNone {
 			c.wrong("phase", "is Skipped although an approval was asked for")
 		}
 	default:
@@ -184,7 +181,7 @@ func (d *decoder) checkRun() {
 		d.wrong("state", "must be Initialize, Run or Stop, not %q", r.desired)
 	}
 	if !r.begun {
-		if r.phase != PhaseInitialized || r.current != 0 || r.desired != r.plan.spec.State {
+		if r.phase != PhaseInitialized || r.desired != r.plan.spec.State {
 			d.wrong("phase", "must be Initialized before the first step")
 		}
 		for k := range r.count() {
@@ -194,34 +191,32 @@ func (d *decoder) checkRun() {
 		}
 		return
 	}
-	ended := r.current == r.count()
-	stage := StagePhase("")
-	if !ended {
-		stage = r.stage(r.current).phase
+	// Nothing is left to do in a run of which all stages are closed, and every step of another one looks at its current stage.
+	if r.current == r.count() {
+		if r.phase != PhaseSucceeded && r.phase != PhasePartiallySucceeded || (r.phase == PhaseSucceeded) != (r.totals.unhappy == 0) {
+			d.wrong("phase", "%q does not go with stages that are all closed, and %d targets that are failed, timed out or skipped", r.phase, r.totals.unhappy)
+		}
+		return
 	}
-	going := r.desired == StateRun && !r.overBudget() && !r.rejected()
-	ok := false
+	stage, ok := r.stage(r.current).phase, false
+	faulty := r.overBudget() || r.rejected()
 	switch r.phase {
 	case PhaseInitialized:
 		ok = r.desired == StateInitialize && r.current == 0 && stage == StagePending
 	case PhaseProgressing:
-		ok = going && stage == StageUpdating
+		ok = r.desired == StateRun && !faulty && stage == StageUpdating
 	case PhaseWaiting:
-		ok = going && (stage == StageWaitingBefore || stage == StageWaitingAfter)
+		ok = r.desired == StateRun && !faulty && (stage == StageWaitingBefore || stage == StageWaitingAfter)
 	case PhaseHeld:
-		ok = !ended && r.desired == StateRun && (r.overBudget() || r.rejected())
+		ok = r.desired == StateRun && faulty
 	case PhaseStopping, PhaseStopped:
-		ok = !ended && r.desired == StateStop
+		ok = r.desired == StateStop
 	case PhaseFailing, PhaseCancelling, PhaseCancelled:
-		ok = !ended
+		ok = true
 	case PhaseFailed:
-		ok = !ended && stage == StageFailed
-	case PhaseSucceeded:
-		ok = ended && r.totals.unhappy == 0
-	case PhasePartiallySucceeded:
-		ok = ended && r.totals.unhappy > 0
+		ok = stage == StageFailed
 	}
 	if !ok {
-		d.wrong("phase", "%q does not go with the state %s, current stage %d (%s) and its failures", r.phase, r.desired, r.current, strings.TrimSpace(string(stage)))
+		d.wrong("phase", "%q does not go with the state %s, current stage %d (%s) and its failures", r.phase, r.desired, r.current, stage)
 	}
 }

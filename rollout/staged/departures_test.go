@@ -116,6 +116,9 @@ func (s *scene) step(in staged.Input) *scene {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	if err := json.Unmarshal(encode(s.t, run), new(staged.Run)); err != nil {
+		s.t.Fatalf("what a step leaves behind cannot be read back: %v", err)
+	}
 	s.run, s.result = run, result
 	for _, a := range result.Actions {
 		if a.Target != "" {
@@ -330,9 +333,6 @@ func TestComingFromKubeFleet(t *testing.T) {
 		s.after(10 * time.Minute).step(staged.Input{State: staged.StateStop}).after(24 * time.Hour).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}})
 		if s.run.Phase() != staged.PhaseCancelled || !strings.Contains(s.run.String(), "after: wait 1h, frozen") || slices.ContainsFunc(s.result.Events, func(e staged.Event) bool { return e.Kind == staged.EventWait }) {
 			t.Errorf("%v\n%s", s.result.Events, s.run)
-		}
-		if err := json.Unmarshal(encode(t, s.run), new(staged.Run)); err != nil {
-			t.Error(err)
 		}
 	})
 	t.Run("K17 a stuck target does not keep the run from Stopped", func(t *testing.T) {

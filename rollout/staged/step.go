@@ -15,7 +15,7 @@ type Input struct {
 	Added   []Target `json:"added,omitempty"`
 	Leaving []string `json:"leaving,omitempty"`
 	Removed []string `json:"removed,omitempty"`
-	// Observations are what targets look like. Of several about one target the last counts.
+	// Observations are what targets look like. Of several about one target the last counts, even if it is stale.
 	Observations []Observation `json:"observations,omitempty"`
 }
 
@@ -329,9 +329,6 @@ func (r *Run) overBudget() bool {
 
 // rejected looks at the current stage only: no stage closes with a rejected approval.
 func (r *Run) rejected() bool {
-	if r.current >= r.count() {
-		return false
-	}
 	s := r.stage(r.current)
 	return s.before == ApprovalRejected || s.after == ApprovalRejected
 }

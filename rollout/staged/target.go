@@ -12,7 +12,8 @@ type Target struct {
 	Labels map[string]string `json:"labels,omitempty"` // read once
 }
 
-// TargetState is where a target stands. It is a byte, unlike other enums, because a run keeps one for every target; in JSON it is a text. Starting, Updating and Soaking are in progress and hold a slot; those from Done on are settled.
+// TargetState is where a target stands. It is a byte, unlike other enums, because a run keeps one for every target; in JSON it is a text.
+// Starting, Updating and Soaking are in progress and hold a slot; those from Done on are settled.
 type TargetState uint8
 
 // The states of a target. For a target of the cleanup Updating is "being removed" and Done is "gone".
