@@ -17,11 +17,7 @@ func (s *step) adopt() {
 		}
 		facts := v.runs[lo:hi]
 		lo = hi
-		at, exists := slices.BinarySearchFunc(s.state.Executions, resource, byResource)
-		var record *ExecutionRecord
-		if exists {
-			record = s.state.Executions[at]
-		}
+		record := s.state.recordOn(resource)
 		fresh := s.unopened(record, resource)
 		var open *Execution
 		for _, f := range facts {
@@ -88,6 +84,15 @@ func (s *step) knownGroup(id string) bool {
 // includes reports whether a group ran in the ended execution, itself or merged.
 func (e EndedExecution) includes(group string) bool {
 	return e.Group == group || slices.Contains(e.Merged, group)
+}
+
+// recordOn returns the record of a resource, nil if there is none.
+func (s *State) recordOn(resource string) *ExecutionRecord {
+	at, found := slices.BinarySearchFunc(s.Executions, resource, byResource)
+	if !found {
+		return nil
+	}
+	return s.Executions[at]
 }
 
 func byResource(r *ExecutionRecord, resource string) int {

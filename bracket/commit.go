@@ -48,7 +48,7 @@ func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
 	}
 	state.Executions = withRecords(state.Executions, changed)
 	if opened {
-		state.Group = state.Group.withStatus(len(state.Group.Closed)-1, StatusExecuting)
+		state.Group = state.Group.withLatest(StatusExecuting)
 	}
 	return state, nil
 }
@@ -79,9 +79,8 @@ func (o *offers) has(run Run) bool {
 // state has gone on since the plan was made.
 func (v *view) openFor(state State, run Run, now time.Time) (w *work, record *ExecutionRecord, first bool) {
 	record = &ExecutionRecord{Schema: schema, Rule: v.id, Resource: run.Resource}
-	if at, found := slices.BinarySearchFunc(state.Executions, run.Resource, byResource); found {
-		changed := *state.Executions[at]
-		record = &changed
+	if stored := state.recordOn(run.Resource); stored != nil {
+		*record = *stored
 	}
 	resource := v.locate(run.Resource)
 	if record.Open != nil {
@@ -90,8 +89,8 @@ func (v *view) openFor(state State, run Run, now time.Time) (w *work, record *Ex
 		}
 		return &work{Execution: record.Open, resource: resource, rule: v.ruleOf(record.Open)}, record, false
 	}
-	n := len(state.Group.Closed)
-	if v.latest == nil || run.Group != v.latest.ID || n == 0 || state.Group.Closed[n-1].ID != run.Group || resource < 0 ||
+	latest := state.Group.latest()
+	if v.latest == nil || run.Group != v.latest.ID || latest == nil || latest.ID != run.Group || resource < 0 ||
 		record.Last[v.environment].includes(run.Group) {
 		return nil, nil, false
 	}

@@ -161,7 +161,7 @@ func (s *step) deriveOpen(w *work) {
 	for _, k := range order {
 		m := &w.Members[k]
 		if m.running() && !w.observed(resource, m) {
-			s.plan.Redispatch = append(s.plan.Redispatch, Start{Run: w.runOf(resource, m), Version: m.version(), Role: m.Role, DueAt: w.StartedAt})
+			s.plan.Redispatch = append(s.plan.Redispatch, w.next(resource, m))
 		}
 		if m.running() && stuck > 0 {
 			if since := m.StartedAt.Add(stuck); since.After(v.now) {
@@ -175,27 +175,25 @@ func (s *step) deriveOpen(w *work) {
 		}
 		verdict, blockers := w.verdict(k, h, level, v.now, s.blockers[:0])
 		s.blockers = blockers
+		wait := Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict}
 		switch verdict {
 		case ReasonRun:
-			s.plan.Start = append(s.plan.Start, Start{Run: w.runOf(resource, m), Version: m.version(), Role: m.Role, DueAt: w.StartedAt})
+			s.plan.Start = append(s.plan.Start, w.next(resource, m))
 			continue
 		case ReasonFailedHolding:
-			until, on := v.haltOf(w, h, resource, v.now)
-			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict, Until: until, On: on})
-			continue
+			wait.Until, wait.On = v.haltOf(w, h, resource, v.now)
 		case ReasonHookWithoutVersion:
-			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict, On: s.on(w.onOperator(resource))})
-			continue
-		}
-		wait := Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict}
-		if m.RetryAt.After(v.now) {
-			wait.Until = m.RetryAt
-			s.wake(m.RetryAt)
-		}
-		if len(blockers) > 0 {
-			wait.On = s.list(len(blockers))
-			for i, at := range blockers {
-				wait.On[i] = w.onMember(at, resource)
+			wait.On = s.on(w.onOperator(resource))
+		case ReasonWaitsForMembers:
+			if m.RetryAt.After(v.now) {
+				wait.Until = m.RetryAt
+				s.wake(m.RetryAt)
+			}
+			if len(blockers) > 0 {
+				wait.On = s.list(len(blockers))
+				for i, at := range blockers {
+					wait.On[i] = w.onMember(at, resource)
+				}
 			}
 		}
 		s.plan.Wait = append(s.plan.Wait, wait)
@@ -208,6 +206,11 @@ func (s *step) deriveOpen(w *work) {
 			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: ReasonFailedHolding, On: s.on(w.onOperator(resource))})
 		}
 	}
+}
+
+// next is the member's last run, or its next one while it waits.
+func (x *Execution) next(resource string, m *ExecutionMember) Start {
+	return Start{Run: x.runOf(resource, m), Version: m.version(), Role: m.Role, DueAt: x.StartedAt}
 }
 
 // observed reports whether anything is known of the member's run in progress.

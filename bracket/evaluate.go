@@ -110,9 +110,7 @@ func (q *question) answer() Verdict {
 
 // locateTarget finds the target, the record of its resource and its place in the latest group.
 func (q *question) locateTarget() {
-	if at, found := slices.BinarySearchFunc(q.state.Executions, q.name, byResource); found {
-		q.record = q.state.Executions[at]
-	}
+	q.record = q.state.recordOn(q.name)
 	d := q.find(q.deployment)
 	q.member = -1
 	if d >= 0 && q.latest != nil {

@@ -15,12 +15,10 @@ func (s *step) settle(w *work) {
 		running = running || m.running()
 		unfinished = unfinished || !m.satisfied() && m.Status != MemberRolledBack
 	}
-	if failed && !running && !w.holds() {
-		if w.react() {
-			s.vanish(w) // nothing returns to its version where the target is gone
-			s.settle(w)
-			return
-		}
+	if failed && !running && !w.holds() && w.react() {
+		s.vanish(w) // nothing returns to its version where the target is gone
+		s.settle(w)
+		return
 	}
 	status := StatusExecuting
 	if failed || w.Recovery != "" && w.broken() {

@@ -15,16 +15,15 @@ func (s *step) groups() {
 	}
 	for {
 		g := s.state.Group
-		var since time.Time
-		if n := len(g.Closed); n > 0 {
-			since = g.Closed[n-1].ReadyAt
-		}
 		w := v.window(g)
 		if g.Collecting == nil {
 			if !w.any {
 				return // I15
 			}
-			opened := maxTime(w.trigger, since)
+			opened := w.trigger
+			if latest := g.latest(); latest != nil {
+				opened = maxTime(opened, latest.ReadyAt)
+			}
 			if opened.After(v.now) {
 				s.wake(opened)
 				return
@@ -87,7 +86,7 @@ func (s *step) retire() {
 	for i, g := range closed {
 		if i == len(closed)-1 || s.uses[g.ID] > 0 {
 			kept = append(kept, g)
-		} else if g.Status != StatusCompleted && g.Status != StatusFailed && g.Status != StatusCancelled {
+		} else if !g.Status.over() {
 			s.event(Event{Kind: GroupSuperseded, Group: g.ID, At: maxTime(closed[len(closed)-1].ReadyAt, s.ends[g.ID]), Status: StatusSuperseded})
 		}
 	}
@@ -102,25 +101,35 @@ func (s *step) cancelGroups() {
 		s.changeGroup().Collecting = nil
 		s.event(Event{Kind: GroupCancelled, Group: c.ID, At: utc(s.view.now), Status: StatusCancelled})
 	}
-	if n := len(s.state.Group.Closed); n > 0 {
-		switch latest := s.state.Group.Closed[n-1]; latest.Status {
-		case StatusCompleted, StatusFailed, StatusCancelled:
-		default:
-			s.state.Group = s.state.Group.withStatus(n-1, StatusCancelled)
-			s.event(Event{Kind: GroupCancelled, Group: latest.ID, At: utc(s.view.now), Status: StatusCancelled})
-		}
+	if latest := s.state.Group.latest(); latest != nil && !latest.Status.over() {
+		s.state.Group = s.state.Group.withLatest(StatusCancelled)
+		s.event(Event{Kind: GroupCancelled, Group: latest.ID, At: utc(s.view.now), Status: StatusCancelled})
 	}
 }
 
-// withStatus returns the record with another status of its i-th closed group: itself if that has it already, else a copy.
-func (g *GroupRecord) withStatus(i int, status Status) *GroupRecord {
-	if g.Closed[i].Status == status {
+// over reports whether a closed group with this status has ended.
+func (s Status) over() bool {
+	return s == StatusCompleted || s == StatusFailed || s == StatusCancelled
+}
+
+// latest is the latest closed group, nil if there is none.
+func (g *GroupRecord) latest() *Group {
+	if len(g.Closed) == 0 {
+		return nil
+	}
+	return g.Closed[len(g.Closed)-1]
+}
+
+// withLatest returns the record with another status of its latest closed group: itself if that has it already, else a copy.
+func (g *GroupRecord) withLatest(status Status) *GroupRecord {
+	latest := g.latest()
+	if latest.Status == status {
 		return g
 	}
-	record, group := *g, *g.Closed[i]
+	record, group := *g, *latest
 	group.Status = status
 	record.Closed = slices.Clone(g.Closed)
-	record.Closed[i] = &group
+	record.Closed[len(g.Closed)-1] = &group
 	return &record
 }
 

@@ -5,10 +5,9 @@ import "slices"
 // groupView is a closed group against the present observation.
 type groupView struct {
 	*Group
-	members []memberView // like Group.Members
-	slot    []int32      // per deployment of the view: index in members, -1; see memberOf
-	order   []int32      // indices of members by (level, deployment)
-	level   []int
+	members []memberView  // like Group.Members
+	slot    []int32       // per deployment of the view: index in members, -1; see memberOf
+	order   []int32       // indices of members by (level, deployment)
 	needs   [][]groupNeed // per member
 }
 
@@ -30,10 +29,7 @@ type lock struct {
 }
 
 func (v *view) viewGroup(g *Group) *groupView {
-	gv := &groupView{Group: g, members: make([]memberView, len(g.Members)), slot: make([]int32, len(v.deployments)), level: make([]int, len(g.Members)), needs: make([][]groupNeed, len(g.Members))}
-	for i := range gv.slot {
-		gv.slot[i] = -1
-	}
+	gv := &groupView{Group: g, members: make([]memberView, len(g.Members)), slot: slices.Repeat([]int32{-1}, len(v.deployments)), needs: make([][]groupNeed, len(g.Members))}
 	// What was eligible at the close has not ceased to be for a planner whose clock has not come that far.
 	now := maxTime(v.now, g.ReadyAt)
 	for i, m := range g.Members {
@@ -61,8 +57,9 @@ func (v *view) viewGroup(g *Group) *groupView {
 			add(need.Deployment, append([]string{}, need.Versions...)) // never nil
 		}
 	}
-	levels(gv.level, func(i int) []groupNeed { return gv.needs[i] }, func(need groupNeed) int { return int(need.member) })
-	slices.SortStableFunc(gv.order, func(a, b int32) int { return gv.level[a] - gv.level[b] })
+	level := make([]int, len(g.Members))
+	levels(level, func(i int) []groupNeed { return gv.needs[i] }, func(need groupNeed) int { return int(need.member) })
+	slices.SortStableFunc(gv.order, func(a, b int32) int { return level[a] - level[b] })
 	return gv
 }
 

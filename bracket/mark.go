@@ -41,10 +41,10 @@ func (v *view) unlocked(g *GroupRecord, d *deployment, r int32) bool {
 	if mark.ID == "" || n.mark().compare(mark) > 0 {
 		return true
 	}
-	if len(g.Closed) == 0 {
+	latest := g.latest()
+	if latest == nil {
 		return false
 	}
-	latest := g.Closed[len(g.Closed)-1]
 	locked := latest.locks(d.id)
 	switch {
 	case g.cancelled() && len(locked) > 0 && locked[0] == mark:
@@ -74,10 +74,10 @@ func (v *view) await(g *GroupRecord) {
 			v.deployments[i].versions[r].awaited = false
 		}
 	}
-	if len(g.Closed) == 0 {
+	latest := g.latest()
+	if latest == nil {
 		return
 	}
-	latest := g.Closed[len(g.Closed)-1]
 	for i := range v.special {
 		if v.special[i].outOfScope == nil {
 			continue
@@ -108,14 +108,14 @@ func (g *Group) locks(deployment string) []VersionMark {
 // cancelled reports whether the latest closed group was cancelled with its rule. Once the rule is back nothing of it begins any more, but what it locked is new
 // again wherever it does not run: otherwise a rule that was away for an hour would let nobody have these versions ever.
 func (g *GroupRecord) cancelled() bool {
-	n := len(g.Closed)
-	return n > 0 && g.Closed[n-1].Status == StatusCancelled
+	latest := g.latest()
+	return latest != nil && latest.Status == StatusCancelled
 }
 
 // servedUntil is the instant up to which a group has taken care of outdated targets.
 func (g *GroupRecord) servedUntil() time.Time {
-	if n := len(g.Closed); n > 0 && !g.cancelled() {
-		return g.Closed[n-1].ReadyAt
+	if latest := g.latest(); latest != nil && !g.cancelled() {
+		return latest.ReadyAt
 	}
 	return time.Time{}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -89,6 +88,6 @@ func (m *MemoryStore) List(ctx context.Context, prefix string) ([]Entry, error) 
 			found = append(found, e)
 		}
 	}
-	sort.Slice(found, func(i, j int) bool { return found[i].Key < found[j].Key })
+	slices.SortFunc(found, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
 	return found, nil
 }

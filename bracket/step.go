@@ -48,9 +48,7 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 		return fail(err)
 	}
 	s := &step{view: v, state: state, ruleDeleted: observation.RuleDeleted, uses: make(map[string]int), ends: make(map[string]time.Time)}
-	if n := len(state.Group.Closed); n > 0 {
-		v.latest = v.viewGroup(state.Group.Closed[n-1])
-	}
+	s.viewLatest()
 	s.adopt()
 	s.findOpen()
 	s.foldAll()
@@ -89,11 +87,11 @@ func (s *step) changesMore() bool {
 		if e.Kind != ExecutionEnded {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(s.state.Executions, e.Resource, byResource)
-		if _, pending := slices.BinarySearch(v.pending, v.locate(e.Resource)); pending && s.state.Executions[at].Last[v.environment].includes(v.latest.ID) {
+		record := s.state.recordOn(e.Resource)
+		if _, pending := slices.BinarySearch(v.pending, v.locate(e.Resource)); pending && record.Last[v.environment].includes(v.latest.ID) {
 			return true
 		}
-		fresh := s.unopened(s.state.Executions[at], e.Resource)
+		fresh := s.unopened(record, e.Resource)
 		if fresh < 0 {
 			continue
 		}
@@ -132,13 +130,11 @@ func checkState(state State) error {
 // viewLatest prepares the latest closed group, if that is another one than before.
 func (s *step) viewLatest() {
 	v := s.view
-	n := len(s.state.Group.Closed)
-	if n == 0 {
-		return
-	}
-	if latest := s.state.Group.Closed[n-1]; v.latest == nil || v.latest.ID != latest.ID {
+	switch latest := s.state.Group.latest(); {
+	case latest == nil:
+	case v.latest == nil || v.latest.ID != latest.ID:
 		v.latest = v.viewGroup(latest)
-	} else {
+	default:
 		v.latest.Group = latest
 	}
 }
@@ -234,8 +230,7 @@ func (s *step) foldAll() {
 
 // refuse lists a command whose execution is not open, unless it has ended: then the command did its work, or came too late.
 func (s *step) refuse(c Command) {
-	at, found := slices.BinarySearchFunc(s.state.Executions, c.Resource, byResource)
-	if found && s.state.Executions[at].Last[s.view.environment].includes(c.Group) {
+	if record := s.state.recordOn(c.Resource); record != nil && record.Last[s.view.environment].includes(c.Group) {
 		return
 	}
 	s.plan.Refused = append(s.plan.Refused, c)
@@ -388,7 +383,7 @@ func (s *step) setStatuses() {
 	default:
 		status = StatusCompleted
 	}
-	s.state.Group = s.state.Group.withStatus(len(s.state.Group.Closed)-1, status)
+	s.state.Group = s.state.Group.withLatest(status)
 }
 
 func (s *step) event(e Event) {

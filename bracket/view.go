@@ -193,10 +193,7 @@ func (v *view) addVersions(versions []Version) error {
 		}
 		n := version{id: o.ID, createdAt: utc(o.CreatedAt)}
 		if !o.EligibleAt.IsZero() {
-			n.at = utc(o.EligibleAt)
-			if n.at.Before(n.createdAt) {
-				n.at = n.createdAt
-			}
+			n.at = maxTime(utc(o.EligibleAt), n.createdAt)
 		}
 		v.deployments[d].versions = append(v.deployments[d].versions, n)
 	}
