@@ -36,7 +36,7 @@ func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now tim
 				return nil, fmt.Errorf("%w: pool %s is at revision %d, the start of %s %s was planned at %d", ErrConflict, p.Key, p.Record.Revision, c.Resource, c.Group, claim.Revision)
 			}
 			if ok {
-				return nil, fmt.Errorf("%w: %s %s holds pool %s with token %d, not %d", ErrFenced, c.Resource, c.Group, p.Key, held.Token, claim.Token)
+				return nil, held.proves(claim.Token)
 			}
 			added[claim.Pool] = append(added[claim.Pool], Lease{Pool: p.Key, Holder: Holder{c.Resource, c.Group}, Token: claim.Token, State: Active, Since: utc(now), ProgressAt: utc(now)})
 		}

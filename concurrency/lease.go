@@ -22,6 +22,14 @@ func (h Holder) compare(o Holder) int {
 	return cmp.Or(cmp.Compare(h.Resource, o.Resource), cmp.Compare(h.Group, o.Group))
 }
 
+func holderSet(list []Holder) map[Holder]bool {
+	set := make(map[Holder]bool, len(list))
+	for _, h := range list {
+		set[h] = true
+	}
+	return set
+}
+
 // Lease is a slot of a pool in the hands of a holder, from the first start of its group on the resource to the end of the
 // group.
 type Lease struct {
@@ -187,10 +195,15 @@ func (r Record) held(h Holder, token uint64) (int, error) {
 	if !ok {
 		return 0, fmt.Errorf("%w: %s %s holds nothing in pool %s, token %d was given up", ErrFenced, h.Resource, h.Group, r.Key, token)
 	}
-	if held := r.Leases[i].Token; held != token {
-		return 0, fmt.Errorf("%w: %s %s holds pool %s with token %d, not %d", ErrFenced, h.Resource, h.Group, r.Key, held, token)
+	return i, r.Leases[i].proves(token)
+}
+
+// proves returns [ErrFenced] for a token that is not the lease's.
+func (l Lease) proves(token uint64) error {
+	if l.Token != token {
+		return fmt.Errorf("%w: %s %s holds pool %s with token %d, not %d", ErrFenced, l.Resource, l.Group, l.Pool, l.Token, token)
 	}
-	return i, nil
+	return nil
 }
 
 // Claim returns the record with the lease that a claim of [Plan] asks for.
@@ -202,11 +215,8 @@ func (r Record) held(h Holder, token uint64) (int, error) {
 // that [NewRecord] did not make, are a *[FieldError], because what they lead to could not be read again. [Apply] does all this for a whole
 // plan.
 func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
-	if i, ok := r.find(h); ok {
-		if held := r.Leases[i].Token; held != c.Token {
-			return r, fmt.Errorf("%w: %s %s holds pool %s with token %d, not %d", ErrFenced, h.Resource, h.Group, r.Key, held, c.Token)
-		}
-		return r, nil
+	if held, ok := r.Lease(h); ok {
+		return r, held.proves(c.Token)
 	}
 	switch {
 	case h.Resource == "":
@@ -284,10 +294,7 @@ func utc(t time.Time) time.Time { return t.UTC().Round(0) }
 // Orphans returns the leases whose holder is not among live, the holders that have an open execution or an active job. They
 // are listed for the host, which releases them by their token once it knows that the group has ended; no plan ever does.
 func (r Record) Orphans(live []Holder) []Lease {
-	alive := make(map[Holder]bool, len(live))
-	for _, h := range live {
-		alive[h] = true
-	}
+	alive := holderSet(live)
 	var orphans []Lease
 	for _, l := range r.Leases {
 		if !alive[l.Holder] {

@@ -118,10 +118,7 @@ func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
 		l.stalled = make([]quarantine, len(s.Pools))
 	}
 	l.down = newRegistry(resources, l.room)
-	running := make(map[Holder]bool, len(s.Running))
-	for _, h := range s.Running {
-		running[h] = true
-	}
+	running := holderSet(s.Running)
 	families := make(map[string]int32)
 	ascending := true // the keys, as they usually are
 	for i := range s.Pools {
@@ -210,10 +207,7 @@ func (l *ledger) countHolders(i int32, p *Pool, running map[Holder]bool, now tim
 	summary, stalled := &l.summaries[i], &l.stalled[i]
 	summary.Holders = make([]Holder, 0, len(p.Record.Leases)+len(p.Jobs))
 	stalled.allowance = p.QuarantineAllowance.Of(p.Total, Floor)
-	keyless := make(map[Holder]bool, len(p.Keyless))
-	for _, holder := range p.Keyless {
-		keyless[holder] = true
-	}
+	keyless := holderSet(p.Keyless)
 	for _, lease := range p.Record.Leases {
 		holder := lease.Holder
 		summary.Holders = append(summary.Holders, holder)
