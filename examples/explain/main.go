@@ -12,7 +12,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"io"
@@ -90,11 +89,5 @@ func run(args []string, present time.Time, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(a)
-	}
-	_, err = io.WriteString(out, a.String())
-	return err
+	return program.Print(out, o.json, a, a.String)
 }

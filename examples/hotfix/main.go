@@ -15,7 +15,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"io"
 	"strings"
@@ -82,11 +81,5 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(told)
-	}
-	_, err = io.WriteString(out, report(in, told, o.all))
-	return err
+	return program.Print(out, o.json, told, func() string { return report(in, told, o.all) })
 }

@@ -15,7 +15,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"io"
 	"time"
@@ -119,20 +118,15 @@ func run(args []string, out io.Writer) error {
 		}
 		prediction = &p
 	}
-	if o.json {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(struct {
-			Timeline rollouttest.Timeline    `json:"timeline"`
-			Forecast *rollouttest.Prediction `json:"forecast,omitempty"`
-		}{timeline, prediction})
-	}
 	trace := o.traced(releases)
 	if o.all {
 		trace = ""
 	}
-	_, err = io.WriteString(out, report(policies.list, world.Fleet, timeline, trace, prediction))
-	return err
+	found := struct {
+		Timeline rollouttest.Timeline    `json:"timeline"`
+		Forecast *rollouttest.Prediction `json:"forecast,omitempty"`
+	}{timeline, prediction}
+	return program.Print(out, o.json, found, func() string { return report(policies.list, world.Fleet, timeline, trace, prediction) })
 }
 
 // policies are a policy file, as read and as compiled.

@@ -15,7 +15,6 @@ package main
 import (
 	"context"
 	"embed"
-	"encoding/json"
 	"flag"
 	"io"
 	_ "time/tzdata" // policies name zones, and not every machine has them
@@ -73,11 +72,5 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(told)
-	}
-	_, err = io.WriteString(out, told.String())
-	return err
+	return program.Print(out, o.json, told, told.String)
 }

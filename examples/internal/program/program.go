@@ -3,6 +3,7 @@
 package program
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -74,6 +75,17 @@ func Parse(flags *flag.FlagSet, args []string, out io.Writer, does, instead stri
 		}
 	})
 	return errors.Join(faults...)
+}
+
+// Print writes what a program has found, as JSON or as a text.
+func Print(out io.Writer, asJSON bool, found any, text func() string) error {
+	if asJSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(found)
+	}
+	_, err := io.WriteString(out, text())
+	return err
 }
 
 // Blame says which file a fault of a fleet under policies is in: that of the policies if they make deployments wait for one another, or claim the same
