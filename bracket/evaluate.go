@@ -20,7 +20,8 @@ import (
 //	 8  … and only maxMerges prevents a merge                             bracket_merge_budget
 //	 9  locked, but the execution is not due                              bracket_not_due
 //	10  locked, but a hook has no version                                 bracket_hook_without_version
-//	11  locked, but the group's execution ended here, or takes it back    bracket_ended
+//	11  locked, but the group's execution ended here, takes it back, or
+//	    goes on without it                                               bracket_ended
 //	12  newer than the lock of an execution that is ready                 bracket_next_group
 //	13  new, and a group is collecting                                    bracket_collecting
 //	14  a hook without execution                                          bracket_hook_waits_for_main
@@ -84,7 +85,7 @@ func (q *question) answer() Verdict {
 	}
 	locked, lockRank := q.lock()
 	ended := q.latest != nil && q.record != nil && q.record.Last[q.environment].includes(q.latest.ID)
-	ended = ended || opened >= 0 && open.Members[opened].Purpose == Rollback // for this member it has
+	ended = ended || opened >= 0 && open.Members[opened].over() // for this member it has
 	switch {
 	case locked && ready && (due.IsZero() || due.After(q.now)):
 		verdict := Verdict{Reason: ReasonNotDue, Group: q.latest.ID, Until: due}
@@ -106,6 +107,11 @@ func (q *question) answer() Verdict {
 		return Verdict{Reason: ReasonNoVersion, Group: q.groupID(), On: []Condition{{Kind: OnVersion, Deployment: q.deployment}}}
 	}
 	return Verdict{Reason: ReasonNotLocked, Group: q.groupID()}
+}
+
+// over reports whether an execution goes on without what it was to deploy on a member: that is taken back, cancelled after a failure, or skipped by a command.
+func (m *ExecutionMember) over() bool {
+	return m.Purpose == Rollback || m.Action != ActionSkip && (m.Status == MemberCancelled || m.Status == MemberSkipped)
 }
 
 // locateTarget finds the target, the record of its resource and its place in the latest group.

@@ -118,6 +118,19 @@ func TestVerdicts(t *testing.T) {
 			h.step(64)
 		},
 			"kubelet", "v2", ReasonEnded, 0, "operator group_close", "the execution goes on without it"},
+		{"11 cancelled, since another member failed", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.publish("os", "v2", 0)
+			h.publish("kubelet", "v2", 0)
+			h.until(60, "n1", "os")
+			h.end("n1", "os", RunFailed, 63)
+			h.step(63)
+		}, "kubelet", "v2", ReasonEnded, 0, "operator group_close", "it is what the group has locked, and never runs here: the post members are next"},
+		{"11 skipped by a command", func(h *host) {
+			failKubelet(h, Hold)
+			h.commands = append(h.commands, Command{ID: "c", Kind: Skip, Group: h.state.Group.Closed[0].ID, Resource: "n1", Deployment: "kubelet"})
+			h.step(64)
+		}, "kubelet", "v2", ReasonEnded, 0, "operator group_close", "the execution goes on without it"},
 		{"12 next group", func(h *host) {
 			prepared(h)
 			h.due["n1"] = at(500)

@@ -120,7 +120,7 @@ const (
 	ReasonMergeBudget        Reason = "bracket_merge_budget"         // pending: the same, and only maxMerges prevents a merge
 	ReasonNotDue             Reason = "bracket_not_due"              // pending: the turn of the resource has not come
 	ReasonHookWithoutVersion Reason = "bracket_hook_without_version" // pending: a hook has no version that it could run
-	ReasonEnded              Reason = "bracket_ended"                // denied: the execution of the group ended here
+	ReasonEnded              Reason = "bracket_ended"                // denied: the execution of the group ended here, or goes on without the version
 	ReasonNextGroup          Reason = "bracket_next_group"           // denied: newer than what is locked; it is for the next group
 	ReasonCollecting         Reason = "bracket_collecting"           // pending: the window is open
 	ReasonHookWaitsForMain   Reason = "bracket_hook_waits_for_main"  // pending: a hook runs only around a main member
