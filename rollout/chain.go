@@ -176,6 +176,9 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	} else if !t.OutdatedAt.IsZero() {
 		own.Reason = ReasonAlreadyDone
 	}
+	if n != t.current && !t.busy && t.takenBack(v.ID) {
+		own.Reason = ReasonAlreadyDone
+	}
 	return append(rules, own), ProspectKept
 }
 

@@ -193,7 +193,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 		return nil, false // in progress
 	}
 	// A success is done, also where the host has not noted yet that the version is current.
-	if (floor == t.current || len(own) > 0 && own[0].Status == JobSuccessful) && !w.outdated(t, id) {
+	if (floor == t.current || len(own) > 0 && own[0].Status == JobSuccessful || t.takenBack(id)) && !w.outdated(t, id) {
 		return nil, false
 	}
 	blockers = w.closed(nil, i, floor)
@@ -211,6 +211,15 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 		blockers = append(blockers, w.busy(t))
 	}
 	return blockers, true // with overrides heeded already: one of a retry rule forgives, it does not repeat without end
+}
+
+// takenBack reports whether somebody took a target back, by a job of the host's own, from a version that has succeeded there. That version is done, and not
+// started again at once: who goes back by hand in an emergency means it. A run of a plan that came late, and so was of an older version than what others had
+// deployed, is another matter, and is made good.
+func (t *target) takenBack(version string) bool {
+	return len(t.Jobs) > 0 && t.Jobs[0].Run == "" && t.Jobs[0].Status == JobSuccessful && slices.ContainsFunc(t.Jobs, func(job Job) bool {
+		return job.Version == version && job.Status == JobSuccessful && job.Verification != VerificationFailed
+	})
 }
 
 // repeatDue is when a version that a target keeps became due for another job. It is an instant of the past and not now, or else the order

@@ -288,3 +288,42 @@ func TestOutdatedAndAnotherVersionSucceeded(t *testing.T) {
 		}
 	}
 }
+
+// TestTakenBackByHand: a host goes back to an older version by a job of its own, as one does in an emergency. The newer version has succeeded there, so it is done:
+// it is not started again until a newer one comes, or the target is outdated.
+func TestTakenBackByHand(t *testing.T) {
+	v2 := rollout.Job{Run: "r1/prod/a/v2/1", Version: "v2", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-time.Hour)}
+	v1 := rollout.Job{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-time.Minute)}
+	for _, row := range []struct {
+		why    string
+		change func(*rollout.Target, []rollout.Job)
+		starts []string
+	}{
+		{"taken back", func(*rollout.Target, []rollout.Job) {}, nil},
+		{"taken back, and the host says so", func(x *rollout.Target, _ []rollout.Job) { x.Current = "v1" }, nil},
+		{"outdated before that, and since", func(x *rollout.Target, _ []rollout.Job) { x.OutdatedAt = t0.Add(-2 * time.Hour) }, nil},
+		{"outdated since: what the target was to have is run again", func(x *rollout.Target, _ []rollout.Job) { x.OutdatedAt = t0 }, []string{"r1/a@v2"}},
+		{"the newer version had failed: it is tried, as if nothing had been in between", func(_ *rollout.Target, jobs []rollout.Job) { jobs[0].Status = rollout.JobFailure }, []string{"r1/a@v2"}},
+		{"it did not pass its checks: that is no success to leave alone", func(_ *rollout.Target, jobs []rollout.Job) { jobs[0].Verification = rollout.VerificationFailed }, []string{"r1/a@v2"}},
+		{"a run of a plan that came late is made good", func(_ *rollout.Target, jobs []rollout.Job) { jobs[1].Run = "r1/prod/a/v1/1" }, []string{"r1/a@v2"}},
+		{"the way back failed: the newer version still runs", func(_ *rollout.Target, jobs []rollout.Job) { jobs[1].Status = rollout.JobFailure }, nil},
+	} {
+		s := fleet(1, "", map[string][]string{"a": {"v1", "v2"}})
+		s.Targets[0].Jobs = []rollout.Job{v2, v1}
+		row.change(&s.Targets[0], s.Targets[0].Jobs)
+		plan := mustPlan(t, compile(t, `[]`), s, t0)
+		if got := started(plan); !slices.Equal(got, row.starts) || plan.Waiting.Len() > 0 {
+			t.Errorf("%s: starts %q and waits %q, want %q", row.why, got, blockers(plan), row.starts)
+		}
+		if row.starts != nil || s.Targets[0].Jobs[1].Status != rollout.JobSuccessful {
+			continue
+		}
+		if e, err := plan.Explain(s.Targets[0].TargetID); err != nil || len(e.Versions) == 0 || e.Versions[0].Rules[0].Reason != rollout.ReasonAlreadyDone {
+			t.Errorf("%s: explained as\n%v (%v)", row.why, e, err)
+		}
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: t0})
+		if got := started(mustPlan(t, compile(t, `[]`), s, t0)); !slices.Equal(got, []string{"r1/a@v3"}) {
+			t.Errorf("%s, and then there is a newer one: starts %q", row.why, got)
+		}
+	}
+}

@@ -90,6 +90,11 @@
 //
 //   - No edit takes back a version that is current or started. Changing the CreatedAt of a version changes which versions are older than others: publish
 //     another id instead.
+//   - A host may take a target back to an older version by a job of its own, one without a run id. The target stays there while the success of the newer
+//     version is listed in Target.Jobs, until a newer one comes or a Target.OutdatedAt asks for a run. To keep the newer version from the rest of the fleet
+//     as well, set it to paused.
+//   - A version that is paused, or whose approval is taken back, stops where it is, and its curve runs on. Once it may go on, everybody whose turn has come
+//     meanwhile starts at once, as far as the limits allow. A closed deployment window stops the curve, too.
 //
 // Lost state:
 //

@@ -306,8 +306,9 @@ const (
 // GradualRollout spreads the starts of a version over time: each target has a position, and a curve says how long after the start of
 // the rollout that position is due.
 //
-// A curve, waves included, advances with time alone: jobs that failed earlier in it hold nobody back. To stop a rollout, set the version to paused. To let
-// success decide who is next use an EnvironmentProgression between environments, package staged for stages with gates between them, or a [CustomRule].
+// A curve, waves included, advances with time alone: jobs that failed earlier in it hold nobody back. To stop a rollout, set the version to paused, or, if the
+// curve is to stop with it, close a window. To let success decide who is next use an EnvironmentProgression between environments, package staged for stages with
+// gates between them, or a [CustomRule].
 type GradualRollout struct {
 	RolloutType RolloutType `json:"rolloutType"`
 

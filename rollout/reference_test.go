@@ -676,7 +676,11 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	if len(row) > 0 && !row[0].Status.Terminal() {
 		return nil, false
 	}
-	if floor == current || len(row) > 0 && row[0].Status == rollout.JobSuccessful {
+	back := false // the host took it back from what had succeeded
+	for _, job := range all {
+		back = back || all[0].Run == "" && all[0].Status == rollout.JobSuccessful && job.Version == floor && job.Status == rollout.JobSuccessful && job.Verification != rollout.VerificationFailed
+	}
+	if floor == current || len(row) > 0 && row[0].Status == rollout.JobSuccessful || back {
 		if t.OutdatedAt.IsZero() {
 			return nil, false
 		}

@@ -131,8 +131,8 @@ type Target struct {
 	Jobs []Job `json:"jobs,omitempty"`
 
 	// JoinedAt is when the target came into scope; zero means it was always there. It takes its place after those that were there when a
-	// rollout started. Set it when a resource is made again under the name of one that is gone: if its bracket has run there before that, the next group opens
-	// for what it lacks.
+	// rollout started. A newcomer without it is ranked among them, and so may move others back by a turn. Set it when a resource is made
+	// again under the name of one that is gone: if its bracket has run there before that, the next group opens for what it lacks.
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
 	// OutdatedAt is the instant since which the target needs a new run of the version it has, for example because its variables changed.
