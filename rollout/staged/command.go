@@ -116,7 +116,7 @@ func (e *edit) skip(c *Command) Reason {
 	}
 	home, _ := e.run.home(c.Target)
 	skipped := e.skipAt(home)
-	if at != home && e.skipAt(at) || skipped {
+	if e.skipAt(at) || skipped { // one that is at home is skipped already
 		return ""
 	}
 	return ReasonAlready

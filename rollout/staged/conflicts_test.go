@@ -53,6 +53,9 @@ func TestTwoRunsOfOnePlacement(t *testing.T) {
 		t.Errorf("another placement: %v %v", names, err)
 	}
 	ended, _ := step(t, a, staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}}, benchStart)
+	if names, err := staged.Conflicts(other, ended); err != nil || len(names) > 0 {
+		t.Errorf("in the other order: %v %v", names, err)
+	}
 	if names, err := staged.Conflicts(ended, other); err != nil || len(names) > 0 || ended.Phase() != staged.PhaseCancelled {
 		t.Errorf("an ended run: %v %v", names, err)
 	}

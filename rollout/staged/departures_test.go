@@ -53,6 +53,9 @@ func TestApprovalBeforeTheCleanup(t *testing.T) {
 		ended(newScene(t, gated, staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1"), staged.PhaseSucceeded)
 		s := newScene(t, gated, staged.Options{}, []string{"c1"}, "d1").step(staged.Input{Removed: []string{"d1"}})
 		ended(s.see(staged.HealthReady, "c1"), staged.PhaseSucceeded)
+		if slices.ContainsFunc(s.result.Events, func(e staged.Event) bool { return e.Kind == staged.EventApproval }) {
+			t.Errorf("not even for an instant: %v", s.result.Events)
+		}
 	})
 	t.Run("nor any longer once the last one has gone by itself", func(t *testing.T) {
 		s := asked(newScene(t, gated, staged.Options{}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1"), 1)

@@ -180,7 +180,7 @@ func (r *Run) faulted(v *Verdict) {
 		v.names(s, isFailed)
 	case r.overBudget():
 		d.Detail, d.Total, d.Allowed = "budget", r.totals.failures, r.plan.budgetOf(r.plan.budget, r.totals.members)
-		for k := 0; k < r.count()-1 && len(d.Names) < min(shownNames, d.Total); k++ {
+		for k := 0; len(d.Names) < min(shownNames, d.Total); k++ {
 			v.names(r.stage(k), isFailed)
 		}
 	case r.rejected():
@@ -236,8 +236,12 @@ func (r *Run) waits(v *Verdict) {
 		}
 		if r.blocked(k) {
 			reason(ReasonRegression)
-			v.Data.Total = r.totals.regressed
-			for j := 0; j <= k && len(v.Data.Names) < shownNames && v.Data.Total > 0; j++ {
+			first := k
+			if r.plan.options.VerifyDone == Always {
+				first = 0
+			}
+			for j := first; j <= k; j++ {
+				v.Data.Total += r.stage(j).regressed
 				v.names(r.stage(j), isRegressed)
 			}
 			v.On = append(v.On, Condition{Kind: OnOperator, Stage: k, Detail: "skip"})
@@ -353,7 +357,6 @@ func Conflicts(a, b *Run) ([]string, error) {
 		}
 	}
 	slices.Sort(both)
-	both = slices.Compact(both)
 	if a.plan.hash != b.plan.hash {
 		return both, &FieldError{Code: CodeConflict, Path: "placementName", Value: quoted(s.PlacementName),
 			Hint: fmt.Sprintf("runs %s and %s have different strategies: let one end first", s.Name, t.Name)}

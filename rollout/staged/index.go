@@ -101,7 +101,7 @@ func (t *trie) insert(name string, at, home place, h uint64) *trie {
 	}
 	copied := *t
 	if t.name == name {
-		copied.at, copied.home = at, home
+		copied.at = at // its home stays
 	} else {
 		copied.kids[h&15] = t.kids[h&15].insert(name, at, home, h>>4)
 	}

@@ -144,7 +144,7 @@ func (e *edit) progress(k, i int, r record, other bool, health Health) {
 		r.state, r.end = Soaking, e.now
 		r.marks &^= stuck
 	case (health == HealthProgressing || health == HealthFailing) && r.state == Soaking:
-		r.state, r.end = Updating, 0
+		r.state = Updating
 	}
 	if now, _ := e.run.stage(k).tree.at(i); *now != r {
 		e.put(k, i, r)

@@ -3,6 +3,7 @@ package staged_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
@@ -116,5 +117,22 @@ func TestRegressionsOfLeavingTargets(t *testing.T) {
 		if closes := run.Current() > 0; closes != row.closes {
 			t.Errorf("%s: closes %v\n%s", row.why, closes, run)
 		}
+	}
+}
+
+// TestRegressionsBehind: a member that regressed in a stage without after-tasks does not keep that from closing, and nobody is told to wait for it
+// later: with duringWait it is not looked at any more.
+func TestRegressionsBehind(t *testing.T) {
+	first, second := all("first", 1), all("second", 1)
+	first.LabelSelector.MatchLabels, second.LabelSelector.MatchLabels = map[string]string{"ring": "a"}, map[string]string{"ring": "b"}
+	second.AfterStageTasks = []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(time.Hour)}}
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{first, second}}, staged.Options{}, []string{"a1", "a2", "b1"})
+	s.see(staged.HealthReady, "a1").see(staged.HealthFailing, "a1").see(staged.HealthReady, "a2").see(staged.HealthReady, "b1").see(staged.HealthFailing, "b1").after(time.Hour).step(staged.Input{})
+	s.want(staged.PhaseWaiting, "a1 done regressed (unhealthy), a2 done, b1 done regressed (unhealthy)")
+	if v, ok := s.run.Waits(); !ok || v.Reason != staged.ReasonRegression || !slices.Equal(v.Data.Names, []string{"b1"}) || v.Data.Total != 1 {
+		t.Errorf("got %s", v)
+	}
+	if s.see(staged.HealthReady, "b1"); s.run.Phase() != staged.PhaseSucceeded {
+		t.Error(s.run)
 	}
 }

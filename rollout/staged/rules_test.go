@@ -246,10 +246,11 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		{Name: "b", BeforeStageTasks: []staged.Task{{Type: staged.TimedWait}}, AfterStageTasks: []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(-time.Hour)}, {Type: staged.TimedWait}}},
 		{Name: "b", ProgressDeadline: staged.For(0), MinSuccessTime: staged.For(-1)},
 		{Name: "A"},
+		{}, {},
 	}}
 	run, err := staged.Compile(strategy, staged.Spec{State: "x"}, staged.Fleet{}, staged.Options{Rounding: staged.Hold, StopGrace: staged.For(-1)})
 	want := []staged.Code{staged.CodeStageName, staged.CodeMaxConcurrency, staged.CodeBeforeType, staged.CodeWaitTime, staged.CodeAfterTypeUnique, staged.CodeWaitTimeMissing,
-		staged.CodeStageNameUnique, staged.CodeDuration, staged.CodeDuration, staged.CodeStageName, staged.CodeStageNameUnique, staged.CodeRunMaxFailures, staged.CodeRunName, staged.CodePlacementName, staged.CodeStrategyName,
+		staged.CodeStageNameUnique, staged.CodeDuration, staged.CodeDuration, staged.CodeStageName, staged.CodeStageNameUnique, staged.CodeStageName, staged.CodeStageName, staged.CodeRunMaxFailures, staged.CodeRunName, staged.CodePlacementName, staged.CodeStrategyName,
 		staged.CodeState, staged.CodeOption, staged.CodeOption, staged.CodeVersion, staged.CodeTargetNone}
 	if got := rules(err); run != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v\n%v", got, want, err)

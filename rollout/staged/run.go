@@ -18,7 +18,7 @@ type Run struct {
 	phase   Phase
 	begun   bool  // a step was made, so that time is set
 	time    int64 // of the last step
-	since   int64 // when stopping, failing or cancelling began
+	since   int64 // when stopping, failing or cancelling began; valid in these phases, and in those that they end in
 	current int   // the first stage that is not finished; the number of stages if there is none, and then the run is over
 	totals  totals
 }
@@ -145,7 +145,7 @@ type StageStatus struct {
 	Start time.Time `json:"start,omitzero"`
 	End   time.Time `json:"end,omitzero"`
 	// Wait is the length of the wait; zero if there is none. WaitFrom is when it started, WaitUntil when it is over: both zero before it
-	// has started, and WaitUntil while a stop freezes it.
+	// has started, and WaitUntil while a stop freezes it, and if it is behind the year 2261.
 	Wait      time.Duration `json:"wait,omitempty"`
 	WaitFrom  time.Time     `json:"waitFrom,omitzero"`
 	WaitUntil time.Time     `json:"waitUntil,omitzero"`
@@ -284,9 +284,9 @@ func (r *Run) home(name string) (place, bool) {
 	return r.find(name)
 }
 
-// frozen reports whether waits stand still. Those of a run that is cancelled during a stop do so for ever; one that fails was going on.
+// frozen reports whether waits stand still. Those of a run that is cancelled during a stop do so for ever; one that failed was going on.
 func (r *Run) frozen() bool {
-	return r.desired == StateStop && r.plan.options.WaitDuringStop == Freeze && r.phase != PhaseFailing && r.phase != PhaseFailed
+	return r.desired == StateStop && r.plan.options.WaitDuringStop == Freeze && r.phase != PhaseFailed
 }
 
 // limitOf is how many of n members of a stage may be in progress.

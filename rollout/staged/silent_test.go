@@ -24,7 +24,26 @@ func TestSilentDesigns(t *testing.T) {
 		s := newScene(t, waiting(time.Hour, st), staged.Options{}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1").step(staged.Input{State: staged.StateStop})
 		s.after(10*time.Minute).see(staged.HealthReady, "c2").want(staged.PhaseStopped, "c1 failed (reported_failed), c2 done")
 		s.after(10 * time.Minute).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}})
+		stopped := *s
 		s.after(10*time.Minute).step(staged.Input{State: staged.StateRun}).want(staged.PhaseWaiting, "c1 skipped, c2 done").left(40 * time.Minute)
+		if stopped.after(50 * time.Minute).step(staged.Input{State: staged.StateRun}); stopped.run.Phase() != staged.PhasePartiallySucceeded {
+			t.Errorf("the wait is over when the run goes on: %s", stopped.run)
+		}
+	})
+	t.Run("a wait does not count while somebody who joined a settled stage is open", func(t *testing.T) {
+		st := all("st", 1)
+		s := newScene(t, waiting(time.Hour, st), staged.Options{OnFailure: staged.Hold, Added: staged.Append}, []string{"c1"}).see(staged.HealthFailed, "c1").want(staged.PhaseHeld, "c1 failed (reported_failed)")
+		s.after(10 * time.Minute).step(staged.Input{Added: []staged.Target{{Name: "c2"}}}).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}})
+		s.want(staged.PhaseProgressing, "c1 skipped, c2 starting").after(10*time.Minute).see(staged.HealthReady, "c2").left(time.Hour)
+	})
+	t.Run("a retry does not ask again for an approval that is asked for", func(t *testing.T) {
+		st := all("st", 1)
+		st.MaxFailures, st.AfterStageTasks = concurrency.Count(1), []staged.Task{{Type: staged.Approval}}
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{st}}, staged.Options{}, []string{"c1"}).see(staged.HealthFailed, "c1")
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1}}}).see(staged.HealthReady, "c1").want(staged.PhaseWaiting, "c1 done attempt 2")
+		if slices.ContainsFunc(s.result.Events, func(e staged.Event) bool { return e.Kind == staged.EventApproval }) || len(s.result.Actions) != 1 {
+			t.Errorf("%v %v", s.result.Events, s.result.Actions)
+		}
 	})
 	t.Run("a retry during a stop takes the stage back, and starts nothing before the run goes on", func(t *testing.T) {
 		st := all("st", 1)

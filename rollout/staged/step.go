@@ -310,9 +310,9 @@ func (e *edit) decide() {
 	case over && o.OnFailure != Hold, rejected && o.OnReject != Hold:
 		e.halt(PhaseFailing)
 	case over || rejected:
-		r.phase, r.since = PhaseHeld, 0
+		r.phase = PhaseHeld
 	default:
-		r.phase, r.since = PhaseProgressing, 0
+		r.phase = PhaseProgressing
 	}
 }
 

@@ -83,7 +83,7 @@ func (s *TargetState) UnmarshalText(text []byte) error {
 // record is what a run knows of a target besides its name: 24 bytes.
 type record struct {
 	start   int64  // nanoseconds since 1970, of this attempt; valid if started
-	end     int64  // when it was settled, or for a soaking target when it became ready; else 0
+	end     int64  // when it was settled, or for a soaking target when it became ready; valid for these
 	attempt uint32 // from 1
 	state   TargetState
 	marks   marks

@@ -436,6 +436,13 @@ func TestLongestDeadlines(t *testing.T) {
 			}
 		}
 	}
+	s := newScene(t, waiting(1<<63-1, all("only", 1)), staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").want(staged.PhaseWaiting, "c1 done").left(0)
+	for stage := range s.run.Stages() {
+		if stage.WaitFrom.IsZero() || !stage.WaitUntil.IsZero() {
+			t.Errorf("a wait without end: %+v", stage)
+		}
+		break
+	}
 }
 
 // TestLastNext: a host can step at every Next, up to the end of the years; what would happen later never does.
