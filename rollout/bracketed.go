@@ -16,7 +16,7 @@ type bracketing struct {
 	leaving []*bracketWork     // brackets with open executions whose rule is gone, or on targets of another bracket
 	closing map[int32][]string // resources on which such executions are open → their rules
 
-	elsewhereRefused map[ruleIn][]bracket.Command // what environments that the snapshot does not hold refused
+	elsewhereRefused []refusedIn // what environments that the snapshot does not hold refused
 }
 
 // bracketWork is one bracket rule in one environment, for one planning.

@@ -76,6 +76,33 @@ func TestChangesFromTheStart(t *testing.T) {
 	}
 }
 
+// TestChangesOfAVerdict: whoever waits for something else is told, and nobody because of a fact that a verdict mentions.
+func TestChangesOfAVerdict(t *testing.T) {
+	plan := func(change func(*rollout.Verdict)) *rollout.Plan {
+		verdict := rollout.Verdict{Status: rollout.Pending, Reason: rollout.ReasonWindowClosed, Rule: "w", Until: minute(1), Data: &rollout.Data{Detail: "one"}}
+		change(&verdict)
+		id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}
+		return &rollout.Plan{Waiting: rollout.NewWaitingList(rollout.Waiting{TargetID: id, Version: "v2", Blockers: []rollout.Verdict{verdict}})}
+	}
+	for _, row := range []struct {
+		why    string
+		change func(*rollout.Verdict)
+		want   int
+	}{
+		{"nothing is changed", func(*rollout.Verdict) {}, 0},
+		{"another status", func(v *rollout.Verdict) { v.Status = rollout.Denied }, 1},
+		{"another reason", func(v *rollout.Verdict) { v.Reason = rollout.ReasonWindowTooShort }, 1},
+		{"another rule", func(v *rollout.Verdict) { v.Rule = "x" }, 1},
+		{"another time", func(v *rollout.Verdict) { v.Until = minute(2) }, 1},
+		{"the same time in another zone", func(v *rollout.Verdict) { v.Until = v.Until.In(time.FixedZone("", 3600)) }, 0},
+		{"another fact", func(v *rollout.Verdict) { v.Data = &rollout.Data{Detail: "two"} }, 0},
+	} {
+		if got := plan(row.change).Changes(plan(func(*rollout.Verdict) {})); len(got) != row.want {
+			t.Errorf("%s: %v", row.why, got)
+		}
+	}
+}
+
 // TestExplainErrors: a decoded copy explains nothing, and neither does a plan about a target that it does not know.
 func TestExplainErrors(t *testing.T) {
 	plan := mustPlan(t, compile(t, "[]"), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)

@@ -25,6 +25,12 @@ func validateCommands(list []bracket.Command) error {
 	return f.few()
 }
 
+// refusedIn are the commands that a bracket refused in an environment.
+type refusedIn struct {
+	in       ruleIn
+	commands []bracket.Command
+}
+
 // unheeded says which commands were heard by this plan and do not apply, and which name an execution that is not open. Of one that is over on its resource
 // nothing is said: the command may have ended it, or have been given while it was open, and a host may go on listing it.
 func (w *work) unheeded(commands []bracket.Command) {
@@ -39,8 +45,8 @@ func (w *work) unheeded(commands []bracket.Command) {
 	for _, b := range w.plan.brackets {
 		note(b.plan.Refused, ruleIn{b.id, w.environments[b.environment].ID})
 	}
-	for own, refused := range w.elsewhereRefused {
-		note(refused, own)
+	for _, own := range w.elsewhereRefused {
+		note(own.commands, own.in)
 	}
 	for _, c := range commands {
 		rule, environment, number, ok := groupNumber(c.Group)

@@ -57,6 +57,51 @@ func TestCommandWithoutEffect(t *testing.T) {
 	}
 }
 
+// TestCommandElsewhere: a command names a group that was merged into the execution of another one, or an execution in an environment that the snapshot does not hold. The first
+// does nothing; the second is heard all the same, and told if it does not apply.
+func TestCommandElsewhere(t *testing.T) {
+	said := func(p rollout.Plan) (told []string) {
+		for _, d := range p.Diagnostics {
+			if d.Code == rollout.DiagnosticCommandWithoutEffect {
+				told = append(told, d.Detail)
+			}
+		}
+		return told
+	}
+	merging := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}}`))
+	s := fleet(1, "v1", map[string][]string{"web": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, merging, s, t0), t0, rollout.JobInProgress)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "web", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	s.State = mustPlan(t, merging, s, minute(1)).State
+	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: "B/prod/2", Resource: "r1", At: minute(2)}}
+	if got, want := said(mustPlan(t, merging, s, minute(2))), []string{"c: the execution on r1 is that of B/prod/1 by now"}; !slices.Equal(got, want) {
+		t.Errorf("taken over: %q, want %q", got, want)
+	}
+
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s = inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}), "test")
+	s.Targets = s.Targets[:1]
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobFailure)
+	s.State = mustPlan(t, set, s, minute(1)).State
+	gone := s.Targets[0].Environment
+	s.Environments = slices.DeleteFunc(slices.Clone(s.Environments), func(e rollout.Environment) bool { return e.ID == gone })
+	s.Targets = nil
+	for _, row := range []struct {
+		why        string
+		deployment string
+		kind       bracket.CommandKind
+		told       []string
+	}{
+		{"it ends the execution", "", bracket.Resolve, nil},
+		{"there is no such member", "b", bracket.Skip, []string{"c: skip does not apply to the execution of B/" + gone + "/1 on r1 as it is"}},
+	} {
+		s.Commands = []bracket.Command{{ID: "c", Kind: row.kind, Group: "B/" + gone + "/1", Resource: "r1", Deployment: row.deployment, At: minute(2)}}
+		if got := said(mustPlan(t, set, s, minute(2))); !slices.Equal(got, row.told) {
+			t.Errorf("%s: %q, want %q", row.why, got, row.told)
+		}
+	}
+}
+
 // TestDiagnosticTellsItself: on one line, with what there is of rule, place and number.
 func TestDiagnosticTellsItself(t *testing.T) {
 	t.Parallel()

@@ -1541,6 +1541,31 @@ func lintRows() []lintRow {
 			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: "building", CreatedAt: t0.Add(-hour)})
 			lintOverridden("e", "v3")(s)
 		}},
+		{code: rollout.LintDependencyCycle, why: "one of two that are named waits, the other has no such version", want: "error rules[0].deploymentDependency.dependsOn 2", says: "db needs web@v2, web@v2 needs db; ",
+			rules: `{"id":"e","deploymentDependency":{"dependsOn":"deployment.name != 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`, fleet: func(s *rollout.Snapshot) {
+				lintNeeds("db", "version.tag == 'v2'")(s)
+				lintBuilding("cache")(s)
+			}},
+		{code: rollout.LintDependencyCycle, why: "one of two that are named waits, the other does not", rules: `{"id":"e","deploymentDependency":{"dependsOn":"deployment.name != 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`, fleet: lintNeeds("db", "version.tag == 'v2'")},
+		{code: rollout.LintDependencyCycle, why: "the version needs somebody else before it needs what the rule keeps back", rules: lintBack, want: "error rules[0].deploymentDependency.dependsOn 2", fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v2'")(s)
+			v := &s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "web" && v.ID == "v2" })]
+			v.Dependencies = append([]rollout.VersionDependency{{Deployment: "queue", VersionSelector: "true"}, {Deployment: "cache", VersionSelector: "version.tag == 'v3'"}}, v.Dependencies...)
+		}},
+		{code: rollout.LintDependencyCycle, why: "a version that is free is not deployable", rules: `{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag != 'v1'","appliesTo":"deployment.name == 'db'"}}`, want: "error rules[0].deploymentDependency.dependsOn 2", fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v2'")(s)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "web", Status: "building", CreatedAt: t0.Add(-hour)})
+		}},
+		{code: rollout.LintDependencyCycle, why: "of two rules the one with the smaller id is named", rules: lintForth + `,{"id":"a","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`, want: "error rules[1].deploymentDependency.dependsOn 4"},
+		{code: rollout.LintDependencyUnmatched, why: "the newest version is for others, and the one before it needs what is not there", rules: lintLimited(`"limit":1`), want: "error versions[web@v2].dependencies[0].deployment 2", fleet: func(s *rollout.Snapshot) {
+			lintNeeds("queue", "true")(s)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0.Add(-hour), TargetSelector: "resource.name == 'r9'"})
+		}},
+		{code: rollout.LintSelectorMatchesEverything, why: "a group of two of three", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.kind == 'a'","limit":1}}`, fleet: lintKinds("a", "a", "b")},
+		{code: rollout.LintCeilExceedsPercent, why: "by a hundredth", rules: lintLimited(`"limit":"33%"`), fleet: lintKinds("a", "a", "a"), want: "info rules[0].resourceConcurrency.limit 0", says: "33% of 3, rounded up, is 1, which is 33.3 %"},
+		{code: rollout.LintPoolsOverlapUnshared, why: "who is alone where only the other pool is, is not counted", more: other("p", "deployment.name == 'web'", lintLimited(`"limit":1`)) + "," + other("q", "true", `{"id":"a","resourceConcurrency":{"groupSelector":"resource.name == 'r1'","limit":1}}`),
+			want: "warning [0].rules[0].resourceConcurrency.groupSelector 2"},
+		{code: rollout.LintMergeBudgetUnused, why: "groups that wait for all may come faster than the window is long", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"wait_for_all","readinessWindowSeconds":3600,"overlapStrategy":"merge","preparedStatePersists":true,` + lintHooks + `}}`, options: all(2 * minute)},
 		{code: rollout.LintAppliesToUnmatched, why: "a policy that governs nobody concerns nobody", more: other("q", "deployment.name == 'wbe'", lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'queue'"`))},
 	}
 }

@@ -52,12 +52,7 @@ func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions ma
 			})
 		}
 	}
-	if len(plan.Refused) > 0 {
-		if w.elsewhereRefused == nil {
-			w.elsewhereRefused = map[ruleIn][]bracket.Command{}
-		}
-		w.elsewhereRefused[ruleIn{record.Rule, record.Environment}] = plan.Refused
-	}
+	w.elsewhereRefused = append(w.elsewhereRefused, refusedIn{ruleIn{record.Rule, record.Environment}, plan.Refused})
 	executions[record.Rule] = state.Executions
 	return nil
 }
