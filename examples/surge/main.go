@@ -17,6 +17,7 @@ package main
 import (
 	"embed"
 	"flag"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -72,9 +73,12 @@ func run(args []string, out io.Writer) error {
 		}
 		w.planner = &flatSet{spec: spec, unblock: *unblock}
 	} else {
-		set, err := load(*file, flags)
+		set, warnings, err := load(*file, flags)
 		if err != nil {
 			return err
+		}
+		for _, warning := range warnings {
+			fmt.Fprintf(out, "warning: %s\n", warning)
 		}
 		w.planner = &podCliqueSet{spec: set}
 	}
@@ -86,7 +90,7 @@ func run(args []string, out io.Writer) error {
 var builtin embed.FS
 
 // load reads a PodCliqueSet. The flags of a flat set have no meaning beside it, and what has no meaning is not ignored.
-func load(file string, flags *flag.FlagSet) (surge.SetSpec, error) {
+func load(file string, flags *flag.FlagSet) (surge.SetSpec, []surge.Warning, error) {
 	var stray []string
 	flags.Visit(func(f *flag.Flag) {
 		switch f.Name {
@@ -96,18 +100,18 @@ func load(file string, flags *flag.FlagSet) (surge.SetSpec, error) {
 		}
 	})
 	if len(stray) > 0 {
-		return surge.SetSpec{}, program.Wrong(strings.Join(stray, ", "), "cannot be used with -f: write it into %s", file)
+		return surge.SetSpec{}, nil, program.Wrong(strings.Join(stray, ", "), "cannot be used with -f: write it into %s", file)
 	}
 	name, document, err := program.Read(builtin, file, "")
 	if err != nil {
-		return surge.SetSpec{}, err
+		return surge.SetSpec{}, nil, err
 	}
-	spec, _, err := surge.ParsePodCliqueSet(document)
+	spec, warnings, err := surge.ParsePodCliqueSet(document)
 	if err != nil {
-		return spec, &program.InputError{Source: name, Err: err}
+		return spec, nil, &program.InputError{Source: name, Err: err}
 	}
 	if len(spec.Components) == 0 {
-		return spec, program.Wrong(name, "spec.template: has neither cliques nor podCliqueScalingGroups, so there is nothing to update")
+		return spec, nil, program.Wrong(name, "spec.template: has neither cliques nor podCliqueScalingGroups, so there is nothing to update")
 	}
-	return spec, nil
+	return spec, warnings, nil
 }
