@@ -40,7 +40,7 @@ func Gangs(spec Spec, slots []Slot) []Gang {
 	replicas := spec.Resolve().Replicas
 	var list []Gang
 	for i := range max(replicas, len(slots)) {
-		if i >= replicas && slots[i].normal() == Absent {
+		if i >= replicas && slots[i] == Absent {
 			continue
 		}
 		if gang := Placement(i, spec.MinAvailable); !gang.Base || len(list) == 0 {
@@ -80,11 +80,11 @@ func SetGangs(spec SetSpec, state SetState) []PodGang {
 		for c, component := range spec.Components {
 			flat, slots := component.Flat(), state.units(r, c).Slots
 			if r >= desired {
-				flat.Replicas, flat.MinAvailable = 0, 0 // nothing is desired here, only what exists counts
+				flat.Replicas = 0 // nothing is desired here, only what exists counts
 			}
 			used := flat.Resolve().Replicas
 			for i, slot := range slots {
-				if slot.normal() != Absent {
+				if slot != Absent {
 					used, exists = max(used, i+1), true
 				}
 			}
@@ -99,7 +99,7 @@ func SetGangs(spec SetSpec, state SetState) []PodGang {
 				base.Members = append(base.Members, GangMember{Component: c, End: in})
 			}
 			for i := limit; i < used; i++ {
-				if i < flat.Replicas || slots[i].normal() != Absent {
+				if i < flat.Replicas || slots[i] != Absent {
 					scaled = append(scaled, PodGang{Replica: r, Component: c, Ordinal: i - limit, Members: []GangMember{{Component: c, First: i, End: i + 1}}})
 				}
 			}

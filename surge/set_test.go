@@ -38,6 +38,8 @@ func TestSetValidate(t *testing.T) {
 			"conflict updateStrategy.rollingUpdate.maxSurge: 1: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
 		{"100% of one is one, and still no count of 1", set("", 1, surge.UpdateStrategy{MaxUnavailable: concurrency.Percent(100)}, plain(2, 1)), []string{
 			"conflict updateStrategy.rollingUpdate.maxUnavailable: 100%: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
+		{"neither is 1% of any", set("", 2, surge.UpdateStrategy{MaxUnavailable: concurrency.Percent(1)}, plain(2, 1)), []string{
+			"conflict updateStrategy.rollingUpdate.maxUnavailable: 1%: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
 		{"none may be missing under RollingUpdate", set("", 2, surge.UpdateStrategy{MaxUnavailable: concurrency.Count(0)}, plain(2, 1)), []string{
 			"conflict updateStrategy.rollingUpdate.maxUnavailable: 0: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
 		{"strategies of components under ReplicaRecreate, defaults and empty ones included",
@@ -649,6 +651,22 @@ func TestUnitsJSON(t *testing.T) {
 	}
 }
 
+// TestSetNegative: a SetSpec that was never validated is planned, and negative counts are none.
+func TestSetNegative(t *testing.T) {
+	state := parseSet(t, []string{"O O", "N N", ". ."})
+	for _, kind := range []surge.StrategyType{surge.RollingUpdate, surge.ReplicaRecreate} {
+		for _, replicas := range []int{3, 0} {
+			negative, none := set(kind, replicas, surge.UpdateStrategy{}, plain(-2, -1), plain(1, 1)), set(kind, replicas, surge.UpdateStrategy{}, plain(0, 0), plain(1, 1))
+			if replicas == 0 {
+				negative.Replicas = -3
+			}
+			if got, want := planSet(t, negative, state), planSet(t, none, state); !reflect.DeepEqual(got, want) || sprint(got.Progress(negative)) != sprint(want.Progress(none)) {
+				t.Errorf("%s of %d: got %v, want %v", kind, replicas, got, want)
+			}
+		}
+	}
+}
+
 // TestRoles: how each replica is treated, and what it waits for.
 func TestRoles(t *testing.T) {
 	rolling := set("", 3, surge.UpdateStrategy{}, plain(1, 1), plain(1, 1))
@@ -697,6 +715,11 @@ func TestRoles(t *testing.T) {
 	leaving := planSet(t, rolling, parseSet(t, []string{"N N", "N N", "N N", "t. O"})).Replicas[3].Components
 	if leaving[0].Blocked != surge.BlockedTerminating {
 		t.Errorf("a unit on its way out below a free index is not waited for: %+v", leaving)
+	}
+	unknown := parseSet(t, []string{"N N", "N N", "N N", "O O"})
+	unknown[3][0].Slots[0] = 99
+	if c := planSet(t, rolling, unknown).Replicas[3].Components[0]; c.Actions != nil || c.Blocked != surge.BlockedTerminating {
+		t.Errorf("a slot that is not understood is not waited for: %+v", c)
 	}
 	hollow := set(surge.ReplicaRecreate, 1, budgets(0, 1), plain(1, 1), plain(0, 0))
 	if c := planSet(t, hollow, nil).Replicas[0].Components[1]; !c.Converged || c.Blocked != 0 {

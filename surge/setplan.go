@@ -200,7 +200,7 @@ func (p *setPlan) recreate() {
 	}
 	flat := p.spec.Flat()
 	if p.hollow() {
-		flat = Spec{Paused: p.spec.Paused}
+		flat = Spec{}
 	}
 	whole := Plan(flat, slots)
 	if n := len(whole.Actions); n > 0 {
