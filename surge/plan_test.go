@@ -185,6 +185,7 @@ func TestApply(t *testing.T) {
 		{Index: 0, Op: surge.Delete}, {Index: 1, Op: surge.Delete}, {Index: 2, Op: surge.Delete}, {Index: 3, Op: surge.Create, Revision: surge.Target},
 		{Index: 5, Op: surge.Create, Revision: surge.Stable}, {Index: 6, Op: surge.Create, Revision: surge.Target}, {Index: -1, Op: surge.Create},
 		{Index: 9, Op: surge.Delete}, {Index: math.MaxInt, Op: surge.Create}, {Index: 2, Op: surge.Op(9)},
+		{Index: 1, Op: surge.Create, Revision: surge.Stable}, {Index: 1, Op: surge.Create, Revision: surge.Target},
 	}
 	if got := surge.FormatSlots(surge.Apply(slots, actions)); got != "tt.n.on" {
 		t.Errorf("got %s", got)
