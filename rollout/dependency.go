@@ -230,7 +230,7 @@ func (w *work) unmet(blockers []Verdict, rule *compiledRule, i int32, b *bracket
 		verdict, ok, err = w.dependency(rule, i)
 	}
 	if err != nil {
-		verdict = Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: err.Error()}}
+		verdict = failing(rule.id, err)
 	}
 	if ok {
 		return blockers

@@ -185,7 +185,12 @@ func (w *work) selectorFailed(i int32, rule string, err error) {
 		return
 	}
 	w.diagnose(DiagnosticSelectorError, rule, err.Error(), t.TargetID)
-	w.held[i] = append(w.held[i], Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule, On: onConfig(rule), Data: &Data{Detail: err.Error()}})
+	w.held[i] = append(w.held[i], failing(rule, err))
+}
+
+// failing is the verdict of a rule of which an expression fails.
+func failing(rule string, err error) Verdict {
+	return Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule, On: onConfig(rule), Data: &Data{Detail: err.Error()}}
 }
 
 func onConfig(rule string) []Condition { return []Condition{{Kind: OnConfig, Rule: rule}} }

@@ -208,7 +208,8 @@ func (w *work) role(b *bracketWork, d int32) bracket.Role {
 		}
 		if err != nil && !w.missesKey(b.id, err, b, d) {
 			w.diagnose(DiagnosticSelectorError, b.id, err.Error(), TargetID{Environment: w.environments[b.environment].ID, Deployment: w.deployments[d].ID})
-			b.unclear = &Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: b.id, On: onConfig(b.id), Data: &Data{Detail: err.Error()}}
+			verdict := failing(b.id, err)
+			b.unclear = &verdict
 		}
 	}
 	return bracket.Main

@@ -150,7 +150,7 @@ func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
 		return
 	}
 	w.diagnose(DiagnosticSelectorError, rule.id, err.Error(), id)
-	verdict := Verdict{Status: Denied, Reason: ReasonSelectorError, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: err.Error()}}
+	verdict := failing(rule.id, err)
 	for e := range w.environments {
 		from, to := w.siblingsIn(int32(e), r)
 		for i := from; i < to; i++ {

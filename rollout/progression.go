@@ -110,8 +110,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			continue
 		}
 		if err != nil {
-			denied.Reason, denied.Data = ReasonSelectorError, &Data{Detail: err.Error()}
-			return time.Time{}, denied
+			return time.Time{}, failing(rule.id, err)
 		}
 		if !ok {
 			continue

@@ -132,6 +132,7 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 		}
 		list = append(list, write{key, value})
 	}
+	putExecution := func(record *bracket.ExecutionRecord) { put(bracket.ExecutionKey(record.Rule, record.Resource), record) }
 	groups := make(map[*bracket.GroupRecord]bool, len(s.state.Brackets))
 	for _, record := range s.state.Brackets {
 		groups[record] = true
@@ -149,11 +150,11 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	changed := s.changedExecutions(next)
 	for _, record := range changed {
 		if record.Open == nil {
-			put(bracket.ExecutionKey(record.Rule, record.Resource), record)
+			putExecution(record)
 		}
 	}
 	for _, ended := range s.replaced(changed) {
-		put(bracket.ExecutionKey(ended.Rule, ended.Resource), ended)
+		putExecution(ended)
 	}
 	for _, record := range next.Pools {
 		if families[record.Key] {
@@ -171,7 +172,7 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	}
 	for _, record := range changed {
 		if record.Open != nil {
-			put(bracket.ExecutionKey(record.Rule, record.Resource), record)
+			putExecution(record)
 		}
 	}
 	return append(list, s.forgotten(next)...), failed
