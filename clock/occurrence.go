@@ -3,6 +3,7 @@ package clock
 import (
 	"fmt"
 	"math/bits"
+	"sort"
 	"time"
 )
 
@@ -111,15 +112,7 @@ func (r *repeated) startedLast(t int64, p piece) (slot, int64) {
 
 // lastTime returns the last index for which started holds, which it does for 0 and for none after the first for which it does not.
 func (r *repeated) lastTime(started func(i int) bool) int {
-	low, high := 0, len(r.times)
-	for high-low > 1 {
-		if middle := int(uint(low+high) >> 1); started(middle) {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return low
+	return sort.Search(len(r.times)-1, func(i int) bool { return !started(i + 1) })
 }
 
 // startedLastNearChange is startedLast by the starts alone, since what the clock shows at t says little.

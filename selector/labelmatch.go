@@ -2,6 +2,7 @@ package selector
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -31,7 +32,7 @@ type requirement struct {
 
 // Compile compiles the selector for [Labels.Match], or returns what Validate reports.
 func (l LabelSelector) Compile() (*Labels, error) {
-	keys := sortedKeys(l.MatchLabels)
+	keys := slices.Sorted(maps.Keys(l.MatchLabels))
 	if err := l.validate(keys); err != nil {
 		return nil, fmt.Errorf("selector: %w", err)
 	}

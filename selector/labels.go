@@ -2,6 +2,7 @@ package selector
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -42,7 +43,7 @@ func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 
 // Validate reports every fault, joined, each a *[FieldError], by the rules of Kubernetes: an unknown operator, values where there must be none
 // or none where there must be some, and keys and values that no label can have.
-func (l LabelSelector) Validate() error { return l.validate(sortedKeys(l.MatchLabels)) }
+func (l LabelSelector) Validate() error { return l.validate(slices.Sorted(maps.Keys(l.MatchLabels))) }
 
 // validate takes the sorted keys of MatchLabels.
 func (l *LabelSelector) validate(keys []string) error {
@@ -145,7 +146,7 @@ func (e *Env) CompileLabels(name string, l LabelSelector) (*Selector, error) {
 // expression writes the selector as CEL over a map variable, absent keys spelled out.
 func (l LabelSelector) expression(variable string) string {
 	var parts []string
-	for _, r := range l.requirements(sortedKeys(l.MatchLabels)) {
+	for _, r := range l.requirements(slices.Sorted(maps.Keys(l.MatchLabels))) {
 		present := quote(r.key) + " in " + variable
 		value := variable + "[" + quote(r.key) + "]"
 		quoted := make([]string, len(r.values.list))
@@ -171,13 +172,4 @@ func (l LabelSelector) expression(variable string) string {
 		return "true"
 	}
 	return strings.Join(parts, " && ")
-}
-
-func sortedKeys(labels map[string]string) []string {
-	keys := make([]string, 0, len(labels))
-	for key := range labels {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

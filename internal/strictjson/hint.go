@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -165,11 +166,7 @@ func (w *walk) remedy(path, name string, fields map[string]reflect.Type) (hint s
 // nearest is the known name that a mistyped one probably stands for, or empty: the only one that begins with it, or else the one with the fewest
 // edits, at most a third of its length. Before these comes the one that differs in its unit of time alone.
 func nearest(name string, fields map[string]reflect.Type) string {
-	known := make([]string, 0, len(fields))
-	for field := range fields {
-		known = append(known, field)
-	}
-	slices.Sort(known)
+	known := slices.Sorted(maps.Keys(fields))
 	longer := func(field string) bool { return strings.HasPrefix(strings.ToLower(field), strings.ToLower(name)) }
 	if at := slices.IndexFunc(known, longer); at >= 0 && len(name) > 2 && !slices.ContainsFunc(known[at+1:], longer) {
 		return known[at]

@@ -55,15 +55,19 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 		if !wake.IsZero() {
 			until = "at " + wake.UTC().Format(time.RFC3339Nano)
 		}
-		switch {
+		found := ""
+		switch says := waitingText(later.Waiting); {
 		case len(later.Start) > 0:
-			return r.broken("quiet", fmt.Errorf("the plan is to be looked at %s, and at %s %s %s could start on %s", until, when, later.Start[0].Deployment, later.Start[0].Version, later.Start[0].Resource))
+			found = fmt.Sprintf("%s %s could start on %s", later.Start[0].Deployment, later.Start[0].Version, later.Start[0].Resource)
 		case len(later.Events) > 0:
-			return r.broken("quiet", fmt.Errorf("the plan is to be looked at %s, and at %s there is a %s of %s", until, when, later.Events[0].Kind, later.Events[0].Group))
-		case waitingText(later.Waiting) != said:
-			return r.broken("quiet", fmt.Errorf("the plan is to be looked at %s, and at %s others wait or for other reasons: %s", until, when, difference(said, waitingText(later.Waiting))))
+			found = fmt.Sprintf("there is a %s of %s", later.Events[0].Kind, later.Events[0].Group)
+		case says != said:
+			found = "others wait or for other reasons: " + difference(said, says)
 		case len(later.Stuck) != len(plan.Stuck):
-			return r.broken("quiet", fmt.Errorf("the plan is to be looked at %s, and at %s %d runs and leases are stuck instead of %d", until, when, len(later.Stuck), len(plan.Stuck)))
+			found = fmt.Sprintf("%d runs and leases are stuck instead of %d", len(later.Stuck), len(plan.Stuck))
+		}
+		if found != "" {
+			return r.broken("quiet", fmt.Errorf("the plan is to be looked at %s, and at %s %s", until, when, found))
 		}
 	}
 	return nil

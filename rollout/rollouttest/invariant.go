@@ -209,12 +209,7 @@ func claims(start rollout.Start, pool string) bool {
 }
 
 func names(set map[string]bool) string {
-	list := make([]string, 0, len(set))
-	for name := range set {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return strings.Join(list, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(set)), ", ")
 }
 
 func checkLocked(s Step) error {
@@ -354,10 +349,7 @@ func checkForward(s Step) error {
 	for _, start := range s.Plan.Start {
 		t := s.target(start.TargetID)
 		next, known := order[[2]string{start.Deployment, start.Version}]
-		if t == nil || start.Purpose == rollout.PurposeRollback {
-			continue
-		}
-		if !known && s.Lagging {
+		if t == nil || start.Purpose == rollout.PurposeRollback || !known && s.Lagging {
 			continue
 		}
 		if !known {
