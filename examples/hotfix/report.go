@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -40,13 +41,13 @@ func report(in input, told story, all bool) string {
 	if all {
 		happens = told.Timeline.Trace()
 	}
-	fmt.Fprintf(&b, "\nwhat happens\n%s", indent(happens))
+	fmt.Fprintf(&b, "\nwhat happens\n%s", program.Indent(happens))
 
 	if len(told.Answers) > 0 {
 		b.WriteString("\nwhy somebody waits (+ does not stand in the way, ~ not now, - not this version unless somebody acts; <- who or what can change it)\n")
 	}
 	for _, a := range told.Answers {
-		fmt.Fprintf(&b, "\nwhy %s, on %s?\n%s", a.Resource, instant(a.Now), indent(a.String()))
+		fmt.Fprintf(&b, "\nwhy %s, on %s?\n%s", a.Resource, instant(a.Now), program.Indent(a.String()))
 	}
 
 	b.WriteString("\nwho went through what\n")
@@ -252,14 +253,6 @@ func lines(clusters []outcome) []string {
 		list = append(list, fmt.Sprintf("%-11s %-9s %s %-32s %s", at.environment, at.region, at.deployment, at.path, strings.Join(who[at], ", ")))
 	}
 	return list
-}
-
-func indent(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		b.WriteString("  " + line)
-	}
-	return b.String()
 }
 
 // instant is how the report writes a time, always in UTC.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
@@ -25,9 +26,9 @@ func report(policies []rollout.Policy, fleet rollout.Snapshot, timeline rolloutt
 		g.window(&b)
 	}
 	if trace == "" {
-		fmt.Fprintf(&b, "\nevery decision\n%s", indent(timeline.Trace()))
+		fmt.Fprintf(&b, "\nevery decision\n%s", program.Indent(timeline.Trace()))
 	} else {
-		fmt.Fprintf(&b, "\nevery decision about %s\n%s", trace, indent(timeline.About(trace).Trace()))
+		fmt.Fprintf(&b, "\nevery decision about %s\n%s", trace, program.Indent(timeline.About(trace).Trace()))
 	}
 	for _, g := range groups {
 		g.executions(&b)
@@ -166,14 +167,6 @@ func after(at, since time.Time) string {
 		return fmt.Sprintf("+%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 	}
 	return fmt.Sprintf("+%dm", d/time.Minute)
-}
-
-func indent(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		b.WriteString("  " + line)
-	}
-	return b.String()
 }
 
 // instant is how the report writes a time, always in UTC.

@@ -88,6 +88,15 @@ func Print(out io.Writer, asJSON bool, found any, text func() string) error {
 	return err
 }
 
+// Indent sets every line of a text two columns in.
+func Indent(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString("  " + line)
+	}
+	return b.String()
+}
+
 // Blame says which file a fault of a fleet under policies is in: that of the policies if they make deployments wait for one another, or claim the same
 // ones twice.
 func Blame(fault error, policies, fleet string) string {
