@@ -121,6 +121,9 @@ func TestChangesOfTheClock(t *testing.T) {
 		{"night into a date that is left out", "Pacific/Apia", "thu", `"start":"22:00","end":"04:00"`, allow, []string{"2011-12-30T08:00:00Z 2011-12-30T10:00:00Z"}, "at midnight it is Saturday, past Friday 04:00"},
 		{"the day after", "Pacific/Apia", "sat", `"start":"00:00","end":"02:00"`, allow, []string{"2011-12-30T10:00:00Z 2011-12-30T12:00:00Z"}, "Saturday begins where Thursday ends"},
 		{"gap up to midnight", "America/Nuuk", "sat", `"start":"23:30"},"durationMinutes":60,"x":{`, allow, []string{"2024-03-31T01:00:00Z 2024-03-31T02:00:00Z"}, "23:30 on Saturday is skipped: Saturday's occurrence starts with Sunday"},
+		{"overlap at midnight", "America/Sao_Paulo", "sat", `"start":"23:30"},"durationMinutes":60,"x":{`, allow, []string{"2018-02-18T01:30:00Z 2018-02-18T02:30:00Z"}, "23:30 is shown on Saturday and, an hour later, on Saturday"},
+		{"overlap at midnight, last", "America/Sao_Paulo", "sat", `"start":"23:30"},"durationMinutes":60,"overlap":"last","x":{`, allow, []string{"2018-02-18T02:30:00Z 2018-02-18T03:30:00Z"}, "the first 23:30 is no start, though no change is near Saturday in UTC"},
+		{"overlap at midnight, end", "America/Sao_Paulo", "sat", `"start":"22:00","end":"24:00"`, allow, []string{"2018-02-18T00:00:00Z 2018-02-18T03:00:00Z"}, "the first midnight is never shown"},
 		{"gap at midnight", "America/Havana", "sun", `"start":"00:30","end":"02:00"`, allow, []string{"2026-03-08T05:00:00Z 2026-03-08T06:00:00Z"}, "the date begins at 01:00"},
 		{"whole day", "Europe/Berlin", "sun", `"start":"00:00","end":"24:00"`, allow, []string{"2026-03-28T23:00:00Z 2026-03-29T22:00:00Z"}, "23 hours"},
 		{"end is start", "Europe/Berlin", "sun", `"start":"12:00","end":"12:00"`, allow, []string{"2026-10-25T11:00:00Z 2026-10-26T11:00:00Z"}, "an end at the start is that of the next day"},
@@ -135,6 +138,8 @@ func TestChangesOfTheClock(t *testing.T) {
 				middle = at("2011-12-30T10:00:00Z")
 			case row.zone == "America/Nuuk":
 				middle = at("2024-03-31T01:00:00Z")
+			case row.zone == "America/Sao_Paulo":
+				middle = at("2018-02-18T02:00:00Z")
 			case row.zone == "America/Havana":
 				middle = at("2026-03-08T05:00:00Z")
 			case strings.Contains(row.name, "friday"):
@@ -341,6 +346,10 @@ func TestQuestions(t *testing.T) {
 		{"year 1", office, open(time.Time{}), time.Time{}.Add(9 * time.Hour), nil, "the zero time is an instant like others"},
 		{"year 10000", nil, open(at("9999-12-31T23:59:59Z").Add(time.Second)), time.Time{}, clock.ErrNeverOpen, "no instant that calendars know"},
 		{"year 0", nil, open(time.Time{}.Add(-time.Hour)), time.Time{}, nil, "closed before year 1, open from then on"},
+		{"NextFit, into the year 10000", []string{`{"rrule":"FREQ=DAILY;BYHOUR=0","durationMinutes":4000}`}, fit(at("9999-12-31T12:00:00Z"), 12*time.Hour+1), time.Time{}, clock.ErrNeverFits, "a window does not lead beyond what calendars know"},
+		{"NextFit, up to the year 10000", []string{`{"rrule":"FREQ=DAILY;BYHOUR=0","durationMinutes":4000}`}, fit(at("9999-12-31T12:00:00Z"), 12*time.Hour), at("9999-12-31T12:00:00Z"), nil, "but up to it"},
+		{"where a table of changes ends", []string{`{"rrule":"FREQ=DAILY;BYHOUR=1","durationMinutes":30,"timezone":"Europe/Berlin"}`}, open(at("2070-01-01T00:00:00Z")), at("2070-01-01T00:00:00Z"), nil, "the first instant beyond it is no part of its last piece"},
+		{"where a table of changes begins", []string{`{"rrule":"FREQ=DAILY;BYHOUR=1","durationMinutes":30,"timezone":"Europe/Berlin"}`}, open(at("1999-07-01T12:00:00Z")), at("1999-07-01T23:00:00Z"), nil, "what is before it is no part of its first piece, which is in winter"},
 		{"NextFit, year 0", nil, fit(time.Time{}.Add(-time.Hour), time.Hour), time.Time{}, nil, "calendars know no time before year 1"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -368,6 +377,7 @@ func TestOpen(t *testing.T) {
 	}{
 		{"union, inside one", []string{daily("09:00", "12:00"), daily("14:00", "17:00")}, "2025-01-06T15:00:00Z", true, "allow windows are united, not intersected"},
 		{"union, between", []string{daily("09:00", "12:00"), daily("14:00", "17:00")}, "2025-01-06T13:00:00Z", false, "inside none"},
+		{"first pass of a start that means the second", []string{`{"weekly":{"days":["sat"],"start":"23:30"},"durationMinutes":60,"overlap":"last","timezone":"America/Sao_Paulo"}`}, "2018-02-18T01:45:00Z", false, "23:45 on Saturday, but not the one that is meant; in UTC the change is on Sunday"},
 		{"half a second early", []string{daily("09:00", "17:00")}, "2025-01-06T08:59:59.5Z", false, "a window does not open early"},
 		{"last instant", []string{daily("09:00", "17:00")}, "2025-01-06T16:59:59.999999999Z", true, "open until just before the end"},
 		{"week 1", []string{biweekly}, "2025-01-06T09:30:00Z", true, "the anchor's week"},

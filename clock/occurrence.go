@@ -11,8 +11,8 @@ import (
 type rule interface {
 	// covers tells whether t lies inside.
 	covers(t time.Time) (bool, error)
-	// at tells whether t lies inside and until when this certainly stays so. until is after t; it need not be the last such instant, because
-	// what an occurrence ends another may continue. An error is a fault of a host's recurrence.
+	// at tells whether t lies inside and until when this certainly stays so. until is after t, and may lie beyond the years that calendars
+	// know; it need not be the last such instant, because what an occurrence ends another may continue. An error is a fault of a host's recurrence.
 	at(t time.Time) (inside bool, until time.Time, err error)
 }
 
@@ -87,7 +87,7 @@ func (r *repeated) at(t time.Time) (bool, time.Time, error) {
 	return false, instant(r.nextAfter(at, s, p)), nil
 }
 
-func instant(t int64) time.Time { return time.Unix(min(t, lastInstant), 0).UTC() }
+func instant(t int64) time.Time { return time.Unix(t, 0).UTC() }
 
 // startedLast returns the last occurrence that started at or before t, with its start; p is the piece of t.
 func (r *repeated) startedLast(t int64, p piece) (slot, int64) {
@@ -258,9 +258,9 @@ func (h hosted) at(t time.Time) (bool, time.Time, error) {
 	}
 	start = start.UTC()
 	if start.After(t) {
-		return false, earlier(start, never()), nil
+		return false, start, nil
 	}
-	return true, earlier(h.startedLast(start, t).Add(h.length), never()), nil
+	return true, h.startedLast(start, t).Add(h.length), nil
 }
 
 // startedLast returns the last start that is not after t, or one that is late enough, given the first after t-length: it halves the range,

@@ -100,7 +100,7 @@ func parseRecurrence(text string, f *faults) pattern {
 }
 
 func numbers(name, value string, limit int64, f *faults) []int64 {
-	list := []int64{}
+	var list []int64
 	for item := range strings.SplitSeq(value, ",") {
 		n, ok := number(item, limit)
 		if !ok {

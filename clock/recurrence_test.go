@@ -33,6 +33,16 @@ func TestHostRecurrence(t *testing.T) {
 	if got := intervals(c, at("2026-03-01T12:00:00Z"), at("2026-03-01T13:00:00Z")); !cmp.Equal(got, []string{"2026-03-01T12:00:00Z 2026-03-01T13:00:00Z"}) {
 		t.Errorf("in the middle of an occurrence: %v", got)
 	}
+	// Whatever the question is for, and whatever zone the answers are in.
+	dense := calendar(t, clock.Window{DurationMinutes: 60, Timezone: "America/New_York", Recurrence: next(func(u time.Time) time.Time {
+		if zone := u.Location().String(); zone != "America/New_York" {
+			t.Errorf("asked in %s", zone)
+		}
+		return u.Truncate(10 * time.Minute).Add(10 * time.Minute).UTC()
+	})})
+	if got := dense.WithHorizon(6 * time.Hour).NextClose(at("2026-03-01T00:00:00Z")); !got.IsZero() {
+		t.Errorf("closed at %v", got)
+	}
 	// Occurrences longer than the distance of starts are one stretch.
 	long := calendar(t, clock.Window{Recurrence: next(firstOfMonth), DurationMinutes: 40 * 24 * 60})
 	if got := long.NextClose(at("2026-03-15T00:00:00Z")); !got.IsZero() {
@@ -220,6 +230,16 @@ func TestHostRecurrenceAtFault(t *testing.T) {
 	beyond := calendar(t, clock.Window{Recurrence: next(func(t time.Time) time.Time { return t }), DurationMinutes: 60})
 	if _, err := beyond.NextOpen(at("9999-12-31T23:59:59Z").Add(time.Second)); !errors.Is(err, clock.ErrNeverOpen) {
 		t.Errorf("in the year 10000: %v", err)
+	}
+	// What it says in the middle of an occurrence is not taken for a later start: that would lead back.
+	back := calendar(t, clock.Window{DurationMinutes: 20, Recurrence: next(func(t time.Time) time.Time {
+		if start := now.Add(-15 * time.Minute); !t.Before(now.Add(-20*time.Minute)) && t.Before(start) {
+			return start
+		}
+		return t.Add(-10 * time.Hour)
+	})})
+	if got := intervals(back, now, now.Add(time.Hour)); !cmp.Equal(got, []string{"2026-03-15T00:20:00Z 2026-03-15T00:25:00Z"}) {
+		t.Errorf("until the recurrence runs back: %v", got)
 	}
 	// An allow window at fault is no licence either.
 	c := calendar(t, clock.Window{Recurrence: next(func(t time.Time) time.Time { return t }), DurationMinutes: 60})

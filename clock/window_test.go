@@ -91,6 +91,8 @@ func TestFaultsOfWindows(t *testing.T) {
 		{"no value of the frequency", rule("FREQ=;BYHOUR=1"), []string{"rrule recurrence_invalid", "rrule recurrence_invalid"}, "a lost value, and so no frequency"},
 		{"no name", rule("FREQ=DAILY;BYHOUR=1;=1"), []string{"rrule recurrence_invalid"}, "a lost name"},
 		{"twice", rule("FREQ=DAILY;BYHOUR=1;BYHOUR=2"), []string{"rrule recurrence_invalid"}, "which one?"},
+		{"digits", rule("FREQ=DAILY;BYHOUR=09,08"), []string{}, "a leading zero is no octal number"},
+		{"no digits", rule("FREQ=DAILY;BYHOUR=0x9;BYMINUTE=1_0"), []string{"rrule recurrence_invalid", "rrule recurrence_invalid"}, "nor are there others than decimal ones"},
 		{"twice and wrong", rule("FREQ=DAILY;BYHOUR=1;BYHOUR=24"), []string{"rrule recurrence_invalid"}, "the second is not looked at"},
 		{"twice in another case", rule("FREQ=DAILY;BYHOUR=1;byhour=2"), []string{"rrule recurrence_invalid"}, "which one?"},
 		{"no frequency", rule("BYHOUR=1"), []string{"rrule recurrence_invalid"}, "required"},

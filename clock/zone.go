@@ -113,7 +113,7 @@ func (z *zone) first(x int64) int64 { return z.firstFrom(x-reach, x) }
 
 // firstFrom returns the first instant not before from at which the clock is at or past x.
 func (z *zone) firstFrom(from, x int64) int64 {
-	p := z.at(max(from, x-reach))
+	p := z.at(from)
 	for p.end+p.offset <= x {
 		p = z.at(p.end)
 	}
