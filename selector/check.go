@@ -55,7 +55,7 @@ func (e *Env) namesIn(n *expr, local []string) *fault {
 		if f := e.namesIn(n.args[0], local); f != nil {
 			return f
 		}
-		local = append(slices.Clip(local), n.name, n.second)
+		local = append(local, n.name, n.second)
 		for _, arg := range n.args[1:] {
 			if f := e.namesIn(arg, local); f != nil {
 				return f
@@ -74,7 +74,7 @@ func (e *Env) namesIn(n *expr, local []string) *fault {
 // resolve checks a chain a.b.c: some beginning of it must be declared.
 func (e *Env) resolve(n *expr, path, local []string) *fault {
 	// Accumulators of macros have names that cannot be written.
-	if slices.Contains(local, path[0]) || strings.HasPrefix(path[0], "@") || strings.HasPrefix(path[0], "__") {
+	if slices.Contains(local, path[0]) || strings.HasPrefix(path[0], "@") {
 		return nil
 	}
 	for i := range path {

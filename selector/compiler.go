@@ -13,7 +13,6 @@ func natively(s *Selector, e *expr) {
 		s.tests, s.missing = tests, c.missing
 		return
 	}
-	c.missing = nil
 	if n := c.bool(e); n != nil {
 		s.native, s.missing = n, c.missing
 	}
@@ -45,7 +44,7 @@ func (c *compiler) conjunction(terms []*expr) conjunction {
 
 // guards reports whether t is the test that u's key is there.
 func (t *test) guards(u *test) bool {
-	return t.op == testHas && !t.negated && u.keyed && u.op != testHas && t.slot == u.slot && t.key == u.key
+	return t.op == testHas && !t.negated && u.op != testHas && t.slot == u.slot && t.key == u.key
 }
 
 // variable recognises a variable of the type.
@@ -61,7 +60,7 @@ func (c *compiler) variable(e *expr, want Type) *test {
 // string recognises what a test can be about.
 func (c *compiler) string(e *expr) *test {
 	f, ok := c.s.layout.field(e)
-	if !ok || e.kind == kindHas {
+	if !ok {
 		return nil
 	}
 	if !f.keyed {
@@ -185,11 +184,9 @@ func (c *compiler) bool(e *expr) node {
 		}
 	case e.call(opAnd, 2):
 		terms := e.flatten(opAnd)
-		known := len(c.missing)
 		if tests := c.conjunction(terms); tests != nil {
 			return tests.run
 		}
-		c.missing = c.missing[:known]
 		return c.junction(terms, no)
 	case e.call(opOr, 2):
 		return c.junction(e.flatten(opOr), yes)
@@ -335,7 +332,7 @@ func (c *compiler) ints(left, right *expr, hold func(a, b int64) verdict) node {
 
 // int compiles a literal or variable of type int.
 func (c *compiler) int(e *expr) func(in input) (int64, verdict) {
-	if n, ok := e.value.(int64); ok && e.kind == kindLiteral {
+	if n, ok := e.value.(int64); ok {
 		return func(input) (int64, verdict) { return n, yes }
 	}
 	t := c.variable(e, Int)
@@ -361,13 +358,13 @@ func (c *compiler) int(e *expr) func(in input) (int64, verdict) {
 
 // intIn compiles n in [literals].
 func (c *compiler) intIn(left, right *expr) node {
-	if left.typ != typeInt || right.kind != kindList {
+	if right.kind != kindList {
 		return nil
 	}
 	list := make([]int64, len(right.args))
 	for i, arg := range right.args {
 		n, ok := arg.value.(int64)
-		if !ok || arg.kind != kindLiteral {
+		if !ok {
 			return nil
 		}
 		list[i] = n

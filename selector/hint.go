@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -35,7 +36,7 @@ func instead(at int, found, right string) *slip {
 }
 
 // firstSlip finds the first slip in a text that does not parse, outside of string literals: AND, OR, NOT, a single = or <>, and what else is
-// usual in SQL, shells and word processors; nil if there is none.
+// usual in SQL, shells and word processors, such as spaces that are none to CEL; nil if there is none.
 func firstSlip(text string) *slip {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
@@ -93,14 +94,15 @@ func firstSlip(text string) *slip {
 				found = "$"
 			}
 			return &slip{i, found, "a variable is its name and nothing else"}
-		case c >= utf8.RuneSelf:
+		default:
 			r, width := utf8.DecodeRuneInString(text[i:])
-			if strings.ContainsRune("‘’‚“”„´", r) {
+			switch {
+			case strings.ContainsRune("‘’‚“”„´", r):
 				return instead(i, string(r), "' or \"")
+			case !unicode.IsPrint(r) && !strings.ContainsRune("\t\r\n\f", r):
+				return &slip{i, fmt.Sprintf("%U", r), "which is not seen: write an ordinary space or nothing there"}
 			}
 			i += width
-		default:
-			i++
 		}
 	}
 	return nil

@@ -110,6 +110,11 @@ func TestI2CostIsBounded(t *testing.T) {
 		{"resource.name == 'a'", hostVars{"resource.name": strings.Repeat("a", 100_000)}, "no", "", "the longest string that is read"},
 		{"resource.name == 'a'", hostVars{"resource.name": strings.Repeat("a", 100_001)}, "limit", "100001", "one byte more is not read at all"},
 		{"resource.name == 'a' || true", hostVars{"resource.name": strings.Repeat("a", 100_001)}, "limit", "100001", "and the other side cannot hide it"},
+		{"resource.name == 'a' && flag", hostVars{"resource.name": strings.Repeat("a", 100_001), "flag": false}, "limit", "100001", "nor can that of a conjunction"},
+		{"resource.name == 'a' && resource.kind == 'a'", hostVars{"resource.name": strings.Repeat("a", 100_001), "resource.kind": "b"}, "limit", "100001", "be it of tests alone"},
+		{"resource.metadata['k'] == 'a' && resource.name == 'a'", hostVars{"resource.metadata": map[string]string{}, "resource.name": strings.Repeat("a", 100_001)}, "limit", "100001", "nor a key that is missing before"},
+		{"resource.kind == 'a' && resource.name == 'a'", hostVars{"resource.name": strings.Repeat("a", 100_001), "resource.kind": "b"}, "no", "", "unless it decides before"},
+		{"resource.name == 'a' || resource.kind == 'a'", hostVars{"resource.name": strings.Repeat("a", 100_001), "resource.kind": strings.Repeat("a", 100_002)}, "limit", "resource.name has 100001", "of two the first is told"},
 		{"true || resource.name == 'a'", hostVars{"resource.name": strings.Repeat("a", 100_001)}, "yes", "", "unless it decides before"},
 		{"resource.metadata['k'] == 'a'", hostVars{"resource.metadata": map[string]string{"k": strings.Repeat("a", 100_001)}}, "limit", "resource.metadata has 100001 bytes", "the same for a value in a map"},
 		{"'k' in resource.metadata", hostVars{"resource.metadata": map[string]string{"k": strings.Repeat("a", 100_001)}}, "yes", "", "which is not read to see that it is there"},
@@ -504,6 +509,7 @@ func TestPrices(t *testing.T) {
 		{"resource.name.matches('a{18}')", hostVars{"resource.name": "a"}, 1 + 27*5, 1 + 2*5, "20 instructions"},
 		{"matches(resource.name, 'a{18}')", hostVars{"resource.name": "a"}, 1 + 27*5, 1 + 2*5, "the other spelling"},
 		{"resource.name.matches('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa')", hostVars{"resource.name": "a"}, 1 + 27*16, 1 + 2*16, "62 characters, 64 instructions"},
+		{"resource.name.matches('[abcdefghijklmnopqrstuvwxyz]')", hostVars{"resource.name": "a"}, 1 + 27*7, 1 + 2*7, "28 characters, 4 instructions: the longer counts"},
 		{"int(resource.name) == 1", hostVars{"resource.name": "1"}, 1 + 27 + 1, 1 + 2 + 1, "variable; 256 or 1 characters, and the conversion; a comparison"},
 		{"double(resource.name) == 1.0", hostVars{"resource.name": "1"}, 29, 4, "the same"},
 		{"uint(resource.name) == 1u", hostVars{"resource.name": "1"}, 29, 4, "the same"},
@@ -511,6 +517,8 @@ func TestPrices(t *testing.T) {
 		{"timestamp(resource.name) == version.createdAt", hostVars{"resource.name": "2026-01-01T00:00:00Z", "version.createdAt": time.Time{}}, 30, 6, "the same"},
 		{"duration(resource.name) == duration('1s')", hostVars{"resource.name": "1s"}, 31, 4, "the same, and a constant: folded when it runs"},
 		{"string(weight) == 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'", hostVars{"weight": int64(1)}, 1 + 1 + 7, 1 + 1 + 1, "what a conversion writes is not long"},
+		{"string(resource.name) == string(resource.kind)", hostVars{"resource.name": "a", "resource.kind": "b"}, 1 + 1 + 1 + 1 + 26, 1 + 1 + 1 + 1 + 1, "two of them"},
+		{"string(version.createdAt - version.createdAt) == string(resource.kind)", hostVars{"version.createdAt": time.Time{}, "resource.kind": "b"}, 1 + 1 + 1 + 1 + 1 + 1 + 7, 1 + 1 + 1 + 1 + 1 + 1 + 1, "what is written is not long here either"},
 		{"string(resource.name) == resource.kind", hostVars{"resource.name": "a", "resource.kind": "b"}, 1 + 1 + 1 + 26, 1 + 1 + 1 + 1, "a string is as long as it was"},
 	} {
 		s, err := env.Compile(row.expr)

@@ -88,8 +88,8 @@ func (l *Labels) Match(labels map[string]string) bool {
 	return true
 }
 
-// Terms returns conditions that all matching labels fulfil, over the variable [LabelsVariable]: those of MatchLabels by key, then those of
-// MatchExpressions as they stand; see [Term]. The slices are the caller's.
+// Terms returns conditions that all matching labels fulfil, over the variable [LabelsVariable], one per key and ascending by key; see [Term]. The slices
+// are the caller's.
 func (l *Labels) Terms() []Term {
 	terms := make([]Term, 0, len(l.requirements))
 	for i := range l.requirements {

@@ -3,6 +3,7 @@ package selector_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -159,6 +160,21 @@ func TestLabelsAreImmutable(t *testing.T) {
 	values[1], l.MatchLabels["a"] = "changed", "changed"
 	if !labels.Match(map[string]string{"a": "x", "k": "b"}) || labels.Match(map[string]string{"a": "x", "k": "changed"}) || labels.String() != "a=x,k in (b,c)" {
 		t.Errorf("changed from outside: %v", labels)
+	}
+}
+
+// TestTermsOfLabels: one term per key, ascending, wherever the conditions on it stand.
+func TestTermsOfLabels(t *testing.T) {
+	l := selector.LabelSelector{MatchLabels: map[string]string{"b": "x"}, MatchExpressions: []selector.LabelRequirement{
+		{Key: "c", Operator: selector.Exists},
+		{Key: "a", Operator: selector.In, Values: []string{"z", "y"}},
+		{Key: "b", Operator: selector.In, Values: []string{"y", "x"}},
+		{Key: "d", Operator: selector.NotIn, Values: []string{"x"}},
+		{Key: "c", Operator: selector.In, Values: []string{"x"}},
+	}}
+	want := "[labels['a'] in ['y', 'z'] labels['b'] in ['x'] labels['c'] in ['x']]"
+	if got := fmt.Sprint(must(l.Compile()).Terms()); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

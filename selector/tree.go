@@ -15,7 +15,7 @@ type expr struct {
 	line, col int     // 1-based
 	name      string  // variable; field of a selection; function of a call; first loop variable of a comprehension
 	second    string  // second loop variable of a comprehension
-	value     any     // of a literal: string, int64, bool, nil for null, or anything else that this package does not look into
+	value     any     // of a literal, and of nothing else: string, int64, bool, nil for null, or anything else that this package does not look into
 	args      []*expr // operands; a method's receiver is the first
 	member    bool    // call written as receiver.function(…)
 	typ       exprType
@@ -85,7 +85,7 @@ func (e *expr) flatten(op string) []*expr {
 // text returns the value of a string literal.
 func (e *expr) text() (string, bool) {
 	s, ok := e.value.(string)
-	return s, ok && e.kind == kindLiteral
+	return s, ok
 }
 
 // path returns the names of a chain such as a.b.c, or false if e is no such chain.
