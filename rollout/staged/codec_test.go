@@ -412,7 +412,9 @@ func TestDamageAtTheEnds(t *testing.T) {
 	waits := newScene(t, waiting(time.Hour, all("only", 1)), staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"}).see(staged.HealthReady, "c1").after(59 * time.Minute).step(staged.Input{State: staged.StateStop}).run
 	asks := all("only", 1)
 	asks.AfterStageTasks = []staged.Task{{Type: staged.Approval}}
-	asked := newScene(t, staged.Strategy{Stages: []staged.Stage{asks}}, staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"}).see(staged.HealthReady, "c1").run
+	// A stop adds nothing to a wait that there is not.
+	asked := newScene(t, staged.Strategy{Stages: []staged.Stage{asks}}, staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"}).see(staged.HealthReady, "c1").
+		step(staged.Input{State: staged.StateStop}).after(time.Minute).step(staged.Input{State: staged.StateRun}).run
 	held := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{OnFailure: staged.Hold}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1").run
 	passed := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{}, []string{"c1", "c2"}).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c2"}}}).see(staged.HealthReady, "c1").run
 	var three staged.Strategy // the first is skipped, the second is under way, and the third waits for its turn
