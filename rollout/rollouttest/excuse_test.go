@@ -297,7 +297,6 @@ var excuses = []excuse{
 	{"invariant: limit", "state lost", "a slot that was lost counts only for what needs one by now", uncounted},
 	{"invariant: limit", "state one lost", "a slot that was lost counts only for what needs one by now", uncounted},
 	{"invariant: limit", "state restored", "a slot that was lost counts only for what needs one by now", uncounted},
-	{"invariant: forward", "version deleted", "an execution that has begun is finished with the version that was frozen", thereof},
 	{"invariant: forward", "version republished", "a version that changes its CreatedAt changes what is older than what", thereof},
 	{"invariant: forward", "state restored", "an operator repeats what failed in an execution that was open then, and that has ended since", repeated},
 	{"invariant: order", "host forgets", "the invariants look for the jobs that did it", there},

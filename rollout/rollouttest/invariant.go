@@ -134,6 +134,25 @@ func (s *Step) execution(resource, group string) (*bracket.Execution, *bracket.G
 	return execution, s.group(group)
 }
 
+// begun reports whether a start goes on with an open execution that earlier runs have begun, in the version that was frozen then. What has begun is finished with that
+// version also when it is deleted meanwhile; an execution that only begins leaves such a version out.
+func (s *Step) begun(start rollout.Start) bool {
+	execution, _ := s.execution(start.Resource, start.Group)
+	if execution == nil {
+		return false
+	}
+	m := memberOf(execution, start.Deployment)
+	if m == nil || m.Version != start.Version {
+		return false
+	}
+	for _, earlier := range s.Dispatched {
+		if earlier.Resource == start.Resource && earlier.Group == start.Group {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *Step) group(id string) *bracket.Group {
 	for _, record := range s.Plan.State.Brackets {
 		for _, g := range record.Closed {
@@ -349,7 +368,7 @@ func checkForward(s Step) error {
 	for _, start := range s.Plan.Start {
 		t := s.target(start.TargetID)
 		next, known := order[[2]string{start.Deployment, start.Version}]
-		if t == nil || start.Purpose == rollout.PurposeRollback || !known && s.Lagging {
+		if t == nil || start.Purpose == rollout.PurposeRollback || !known && (s.Lagging || s.begun(start)) {
 			continue
 		}
 		if !known {

@@ -283,6 +283,29 @@ func TestDeletedWhileListed(t *testing.T) {
 	}
 }
 
+// TestVersionDeletedMeanwhile: a version is deleted while it is on its way to a node. What has begun is finished with it, which breaks no promise; for the other nodes
+// it does not exist any more.
+func TestVersionDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := rfcWorld(t, 10)
+	w.Changes = []rollouttest.Change{{At: at(2, 9, 2), What: "the new kubelet is deleted", Do: func(s *rollout.Snapshot) {
+		s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == kubelet && v.ID == "v1.29.2" })
+	}}}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range timeline.Entries {
+		if e.Kind == rollouttest.Start && e.Version == "v1.29.2" {
+			got = append(got, e.Resource)
+		}
+	}
+	if !slices.Equal(got, []string{"node-1"}) {
+		t.Errorf("v1.29.2 starts on %v, want it on node-1 alone, which had been drained for it", got)
+	}
+}
+
 func TestWorldIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
