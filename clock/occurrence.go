@@ -51,7 +51,7 @@ type repeated struct {
 
 	weekly   bool  // phase counts Monday weeks, else days
 	interval int64 // in those units; at least 1
-	phase    int64 // remainder of the units that count
+	phase    int64 // one of the units that count
 	days     uint8 // bit i: the weekday i after Monday; never 0
 
 	times []int64 // seconds after midnight, ascending; never empty

@@ -12,7 +12,7 @@ type pattern struct {
 	weekly   bool
 	interval int64
 	days     uint8 // bit i: the weekday i after Monday; 0: not given
-	// Not given: nil. Otherwise what is listed, in any order.
+	// Not given: nil. Otherwise what is listed, ascending, each once.
 	hours, minutes, seconds []int64
 
 	// garbled: some part could not be read or followed, so that nothing can be said about what is not given.
@@ -99,6 +99,7 @@ func parseRecurrence(text string, f *faults) pattern {
 	return p
 }
 
+// numbers reads a list; the result is ascending, each once, so that a long list of few numbers is not multiplied with other such lists.
 func numbers(name, value string, limit int64, f *faults) []int64 {
 	var list []int64
 	for item := range strings.SplitSeq(value, ",") {
@@ -108,7 +109,8 @@ func numbers(name, value string, limit int64, f *faults) []int64 {
 		}
 		list = append(list, n)
 	}
-	return list
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // number reads plain digits: no sign, no space.
@@ -117,9 +119,9 @@ func number(text string, limit int64) (int64, bool) {
 	return int64(n), err == nil && int64(n) <= limit
 }
 
-// ordinal recognises the 1 in 1MO and the -2 in -2FR.
+// ordinal recognises the 1 in 1MO and the -2 in -2FR; a year has 53 at most.
 func ordinal(text string) bool {
-	_, ok := number(strings.TrimLeft(text, "+-"), 1<<32)
+	_, ok := number(strings.TrimLeft(text, "+-"), 53)
 	return ok
 }
 
@@ -207,8 +209,6 @@ func (s *schedule) repeated(z *zone, f *faults) *repeated {
 			}
 		}
 	}
-	slices.Sort(r.times)
-	r.times = slices.Compact(r.times)
 	switch {
 	case r.days == 0 && r.weekly:
 		r.days = 1 << weekday(date)
@@ -216,10 +216,10 @@ func (s *schedule) repeated(z *zone, f *faults) *repeated {
 		r.days = 1<<week - 1
 	}
 	if r.weekly {
-		r.phase = floorMod(mondayWeek(date), r.interval)
+		r.phase = mondayWeek(date)
 		return r
 	}
-	r.phase = floorMod(date, r.interval)
+	r.phase = date
 	// Intervals prime to 7 reach every weekday; the others only ever the anchor's.
 	if r.interval%week == 0 && r.days>>weekday(date)&1 == 0 {
 		f.add("rrule", CodeEmptyWindow, nil, "INTERVAL=%d days from the anchor never reaches a day of BYDAY: move the anchor or use FREQ=WEEKLY", r.interval).reading("anchor", "timezone", "weekly", "from", "until") // a window of two shapes is not asked

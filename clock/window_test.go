@@ -3,6 +3,7 @@ package clock_test
 import (
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,8 @@ func TestFaultsOfWindows(t *testing.T) {
 		{"end at minute 60", weekly(`,"end":"12:60"}}`), []string{"weekly.end time_invalid"}, "no such minute"},
 		{"end at minute 61", weekly(`,"end":"12:61"}}`), []string{"weekly.end time_invalid"}, "no such minute"},
 		{"end at second 60", weekly(`,"end":"12:00:60"}}`), []string{"weekly.end time_invalid"}, "windows know no leap seconds"},
+		{"end with tens below 0", weekly(`,"end":"/5:00"}}`), []string{"weekly.end time_invalid"}, "digits; the stroke stands before 0"},
+		{"end with ones below 0", weekly(`,"end":"1/:00"}}`), []string{"weekly.end time_invalid"}, "in the other place"},
 		{"end with a letter", weekly(`,"end":"1a:00"}}`), []string{"weekly.end time_invalid"}, "digits"},
 		{"end with another separator", weekly(`,"end":"12-00"}}`), []string{"weekly.end time_invalid"}, "a colon"},
 		{"end with a second separator", weekly(`,"end":"12:00.30"}}`), []string{"weekly.end time_invalid"}, "a colon"},
@@ -91,6 +94,7 @@ func TestFaultsOfWindows(t *testing.T) {
 		{"no value of the frequency", rule("FREQ=;BYHOUR=1"), []string{"rrule recurrence_invalid", "rrule recurrence_invalid"}, "a lost value, and so no frequency"},
 		{"no name", rule("FREQ=DAILY;BYHOUR=1;=1"), []string{"rrule recurrence_invalid"}, "a lost name"},
 		{"twice", rule("FREQ=DAILY;BYHOUR=1;BYHOUR=2"), []string{"rrule recurrence_invalid"}, "which one?"},
+		{"ordinals of a year", rule("FREQ=DAILY;BYDAY=-53MO,54MO;BYHOUR=1"), []string{"rrule recurrence_unsupported", "rrule day_invalid"}, "no year has a 54th Monday"},
 		{"digits", rule("FREQ=DAILY;BYHOUR=09,08"), []string{}, "a leading zero is no octal number"},
 		{"no digits", rule("FREQ=DAILY;BYHOUR=0x9;BYMINUTE=1_0"), []string{"rrule recurrence_invalid", "rrule recurrence_invalid"}, "nor are there others than decimal ones"},
 		{"twice and wrong", rule("FREQ=DAILY;BYHOUR=1;BYHOUR=24"), []string{"rrule recurrence_invalid"}, "the second is not looked at"},
@@ -135,6 +139,7 @@ func TestFaultsOfWindows(t *testing.T) {
 		{"one-off with zone", `{"from":"2025-01-01T00:00:00Z","until":"2025-01-02T00:00:00Z","timezone":"Europe/Berlin"}`, []string{}, "harmless: instants need none"},
 		{"bad enums", weekly(`,"end":"10:00"},"gap":"shift","overlap":"both"}`), []string{"gap recurrence_invalid", "overlap recurrence_invalid"}, "enums fail closed"},
 		{"zone of the machine", weekly(`,"end":"10:00"},"timezone":"Local"}`), []string{"timezone timezone_unknown"}, "not the same everywhere"},
+		{"anchor that is required and wrong", `{"rrule":"FREQ=DAILY;INTERVAL=2","durationMinutes":60,"anchor":"2025-01-06"}`, []string{"anchor time_invalid"}, "it is given, so it is not missing"},
 		{"anchor without time", weekly(`,"end":"10:00"},"anchor":"2025-01-06"}`), []string{"anchor time_invalid"}, "a date and a time"},
 		{"anchor with a fraction", weekly(`,"end":"10:00"},"anchor":"2025-01-06T09:00:00.5"}`), []string{"anchor time_invalid"}, "whole seconds"},
 		{"anchor as an instant with a fraction", weekly(`,"end":"10:00"},"anchor":"2025-01-06T09:00:00.5Z"}`), []string{"anchor time_invalid"}, "whole seconds"},
@@ -154,6 +159,23 @@ func TestFaultsOfWindows(t *testing.T) {
 				t.Errorf("a window beside an error: %+v", w)
 			}
 		})
+	}
+}
+
+// TestRepeatedNumbersAreOne: a short rule that lists the same numbers over and over has no more times of day than one that lists them once. Multiplied with
+// one another these lists are eight million.
+func TestRepeatedNumbersAreOne(t *testing.T) {
+	list := strings.Repeat("1,", 199) + "1"
+	text := `{"rrule":"FREQ=DAILY;BYHOUR=` + list + `;BYMINUTE=` + list + `;BYSECOND=` + list + `","durationMinutes":60}`
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	c := parsed(t, text)
+	runtime.ReadMemStats(&after)
+	if spent := after.TotalAlloc - before.TotalAlloc; spent > 16<<20 {
+		t.Errorf("%d bytes for a window of %d", spent, len(text))
+	}
+	if u, err := c.NextOpen(at("2026-01-01T00:00:00Z")); err != nil || !u.Equal(at("2026-01-01T01:01:01Z")) {
+		t.Error(u, err)
 	}
 }
 
