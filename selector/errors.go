@@ -10,7 +10,7 @@ import (
 
 // Sentinels, for errors.Is.
 var (
-	// ErrMissingKey means that a key which a map does not have decided the result: the expression neither holds nor fails. The error
+	// ErrMissingKey means that a key which a map variable does not have decided the result: the expression neither holds nor fails. The error
 	// names the key, and implements interface{ MissingKey() string } so that callers can tell it apart without importing this package.
 	// [Selector.Match] returns it.
 	ErrMissingKey = errors.New("selector: missing key")
@@ -96,7 +96,8 @@ func (e *CompileError) Error() string {
 func (e *CompileError) Is(target error) bool { return e.limit && target == ErrLimit }
 
 // EvalError says why an expression has no result for some data: a conversion that failed, a variable without a value or with a value of
-// another type than declared, or data beyond the limits. A missing key is not among them, see [ErrMissingKey].
+// another type than declared, or data beyond the limits. A key that a variable lacks is not among them, see [ErrMissingKey]; one that a map
+// written in the expression lacks is, as in {'a': 1}['b'] == 1.
 type EvalError struct {
 	Expr     string // canonical text of the selector
 	Variable string // the variable at fault; empty if no single one is

@@ -82,6 +82,7 @@ func TestMatch(t *testing.T) {
 		{"!('team' in resource.metadata) || resource.metadata['team'] == 'x'", "yes", "absence spelled out"},
 		{"!('team' in resource.metadata) && true", "yes", "absence spelled out"},
 		{"int(resource.metadata['cluster']) > 1", "error", "a conversion that fails is no missing key"},
+		{"{'VM': 1}[resource.kind] == 1", "error", "nor is a key that the expression's own map lacks: no data can give it one"},
 		{"int(resource.metadata['cluster']) > 1 || true", "yes", "and does not matter if the other side decides"},
 		{"deployment.name in ['kubelet', 'containerd']", "yes", "by value"},
 		{"deployment.name in ['containerd']", "no", "by value"},
