@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
 // naiveVerdicts is the RFC's evaluator written plainly: every release target is asked on its own, and finds its group, its siblings
@@ -126,7 +128,7 @@ func BenchmarkEvaluate(b *testing.B) {
 
 // Memory and allocations grow with the work that there is, not with the targets.
 func TestStepAllocations(t *testing.T) {
-	if raceEnabled {
+	if testseed.Race {
 		t.Skip("the race detector allocates")
 	}
 	allocations := func(targets, done, open int) float64 {

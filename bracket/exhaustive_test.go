@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
 var deep = flag.Bool("bracket.deep", false, "explore larger worlds")
@@ -783,7 +785,7 @@ func TestExhaustiveWorld(t *testing.T) {
 	configs := []worldConfig{
 		operated(Merge, Hold, false), operated(Merge, RollbackMember, true), operated(Queue, RunPost, false), two(Merge, RunPost),
 	}
-	if !testing.Short() && !raceEnabled {
+	if !testing.Short() && !testseed.Race {
 		configs = append(configs, two(Queue, Hold), two(Merge, RollbackMember),
 			wide(Queue, RunPost), wide(Merge, Hold), wide(Merge, RollbackAll))
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
 // nights is a calendar as policies have it: nights and a weekend window in one zone, a freeze in another, and a one-off.
@@ -17,7 +18,7 @@ func nights(t testing.TB) clock.Calendar {
 }
 
 func TestQuestionsDoNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if testseed.Race {
 		t.Skip("the race detector allocates")
 	}
 	c := nights(t)

@@ -33,7 +33,7 @@ func TestI1AllZones(t *testing.T) {
 		}
 	} else {
 		years, sample := []int{1993, 2011, 1990 + random.IntN(10), 2000 + random.IntN(26), 2027 + random.IntN(11)}, 120
-		if raceEnabled || testing.Short() {
+		if testseed.Race || testing.Short() {
 			years, sample = years[1:2], 8
 		} else if chosen = changesOfZones(t, 2026); len(chosen) < 50 {
 			t.Fatalf("only %d changes in 2026", len(chosen))

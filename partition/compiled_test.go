@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/partition"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -288,7 +289,7 @@ func TestNoAllocations(t *testing.T) {
 
 // TestCompileAllocations: the slices of a compiled plan do not grow with the fleet.
 func TestCompileAllocations(t *testing.T) {
-	if raceEnabled {
+	if testseed.Race {
 		t.Skip("the race detector allocates")
 	}
 	strategy := partition.Strategy{Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{MatchLabels: map[string]string{"k": "v"}}}}}

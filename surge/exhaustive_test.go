@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -31,7 +32,7 @@ const folded, full = ".toOnN", ".tuoOnN"
 func TestExhaustive(t *testing.T) {
 	small := func(w world) world {
 		w.replicas, w.surge, w.unavailable = 3, 2, 3
-		if testing.Short() || raceEnabled {
+		if testing.Short() || testseed.Race {
 			w.replicas, w.unavailable = 2, 2
 		}
 		if w.leftovers == nil {

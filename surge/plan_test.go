@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -159,7 +160,7 @@ func TestTotal(t *testing.T) {
 
 // TestMoreReplicasThanCanBePlanned: a number that Validate refuses neither needs more memory than there is nor condemns what exists.
 func TestMoreReplicasThanCanBePlanned(t *testing.T) {
-	if testing.Short() || raceEnabled {
+	if testing.Short() || testseed.Race {
 		t.Skip("goes through many slots")
 	}
 	slots := slices.Repeat([]surge.Slot{surge.OldAvailable}, surge.MaxReplicas+1)

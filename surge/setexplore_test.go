@@ -151,12 +151,12 @@ func TestSetExhaustive(t *testing.T) {
 				if err := w.spec.Validate(); err != nil {
 					t.Fatal(err)
 				}
-				if testing.Short() || raceEnabled {
+				if testing.Short() || testseed.Race {
 					w.failures = 0
 				}
 				e := &setExploration{t: t, world: w, seen: map[setState]uint8{}}
 				e.visit(setState{units: w.start, target: 'B', failures: w.failures, revisions: w.revisions})
-				if len(e.seen) < w.most && !testing.Short() && !raceEnabled {
+				if len(e.seen) < w.most && !testing.Short() && !testseed.Race {
 					t.Errorf("only %d states", len(e.seen))
 				}
 				if e.converged == 0 && !w.spec.Paused {

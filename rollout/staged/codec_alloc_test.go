@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
 // TestStoredFormAllocates: writing and reading a run costs memory by stage and not by target. Names without escapes and short numbers are what
 // makes the difference: all others take the long way through encoding/json.
 func TestStoredFormAllocates(t *testing.T) {
-	if raceEnabled {
+	if testseed.Race {
 		t.Skip("the race detector allocates")
 	}
 	const n = 4000

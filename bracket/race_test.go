@@ -1,5 +1,0 @@
-//go:build race
-
-package bracket
-
-const raceEnabled = true

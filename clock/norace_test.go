@@ -1,5 +1,0 @@
-//go:build !race
-
-package clock_test
-
-const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package surge_test
-
-const raceEnabled = false
