@@ -347,6 +347,77 @@ func TestVersionsThatNeedOneAnother(t *testing.T) {
 	}
 }
 
+// TestVersionsInTheOrderOfTheirExecution: once an execution has drained its resource, a version waits for what it needs of another member, as long as that can come first.
+// Where it comes later or needs the other in turn, the two are brought all the same: the execution began because it brings both, and would hold the resource for ever.
+func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
+	order := func(first, then string) string {
+		return `,{"deploymentDependency":{"dependsOn":"deployment.name == '` + first + `'","appliesTo":"deployment.name == '` + then + `'"}}`
+	}
+	for _, row := range []struct {
+		why    string
+		rules  string
+		needs  map[string]string // what the version v2 of each deployment needs at v2
+		edit   func(*rollout.Snapshot)
+		rounds []string
+	}{
+		{why: "nothing orders them", rounds: []string{"drain", "a b c", "back"}},
+		{why: "one needs the other", needs: map[string]string{"a": "b"}, rounds: []string{"drain", "b c", "a", "back"}},
+		{why: "one after the other", needs: map[string]string{"a": "b", "b": "c"}, rounds: []string{"drain", "c", "b", "a", "back"}},
+		{why: "each needs the other", needs: map[string]string{"a": "b", "b": "a"}, rounds: []string{"drain", "a b c", "back"}},
+		{why: "three in a circle", needs: map[string]string{"a": "b", "b": "c", "c": "a"}, rounds: []string{"drain", "a b c", "back"}},
+		{why: "a rule wants them the other way round", rules: order("a", "b"), needs: map[string]string{"a": "b"}, rounds: []string{"drain", "a c", "b", "back"}},
+		{why: "in a circle by way of a rule", rules: order("a", "b"), needs: map[string]string{"a": "c", "c": "b"}, rounds: []string{"drain", "a c", "b", "back"}},
+		{why: "what is needed comes after a member that waits for nobody", rules: order("c", "b"), needs: map[string]string{"a": "b"}, rounds: []string{"drain", "c", "b", "a", "back"}},
+		{why: "the hook that comes last", needs: map[string]string{"a": "back"}, rounds: []string{"drain", "a b c", "back"}},
+		{why: "in a circle, and it needs besides who is no member", needs: map[string]string{"a": "b", "b": "a"}, edit: func(s *rollout.Snapshot) {
+			v := &s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "a" && v.ID == "v2" })]
+			v.Dependencies = append(v.Dependencies, rollout.VersionDependency{Deployment: "base", VersionSelector: "version.tag == 'v2'"})
+		}, rounds: []string{"drain", "b c"}},
+	} {
+		s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "back": {"v1", "v2"}, "a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "base": {"v1", "v2"}})
+		for i := range s.Versions {
+			v := &s.Versions[i]
+			if need := row.needs[v.Deployment]; v.ID == "v2" && need != "" {
+				v.Dependencies = []rollout.VersionDependency{{Deployment: need, VersionSelector: "version.tag == 'v2'"}}
+			}
+		}
+		for i := range s.Targets {
+			if s.Targets[i].Deployment == "base" {
+				s.Targets[i].Current = "v2"
+			}
+		}
+		set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"deployment.name != 'base'","readinessMode":"immediate",
+			"memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'back'"}}}`+row.rules))
+		var rounds []string
+		for now := t0; ; now = now.Add(time.Minute) {
+			plan := mustPlan(t, set, s, now)
+			if len(plan.Start) == 0 {
+				break
+			}
+			var names []string
+			for _, start := range plan.Start {
+				names = append(names, start.Deployment)
+			}
+			slices.Sort(names)
+			if rounds = append(rounds, strings.Join(names, " ")); len(rounds) == 1 && row.edit != nil {
+				row.edit(&s)
+			}
+			carryOut(t, &s, plan, now, rollout.JobSuccessful)
+			if len(rounds) == 1 && row.edit != nil { // who is no member goes back once the resource is drained
+				for i := range s.Targets {
+					if s.Targets[i].Deployment == "base" {
+						s.Targets[i].Current = "v1"
+						s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "base" && v.ID == "v2" })].Status = rollout.VersionPaused
+					}
+				}
+			}
+		}
+		if !slices.Equal(rounds, row.rounds) {
+			t.Errorf("%s: %q, want %q: waits %q", row.why, rounds, row.rounds, blockers(mustPlan(t, set, s, t0.Add(time.Hour))))
+		}
+	}
+}
+
 // TestVersionsOneAfterTheOther: a version that needs the one before it, of its own deployment, is brought by a bracket to a target that runs that one, and to no other.
 func TestVersionsOneAfterTheOther(t *testing.T) {
 	s := fleet(2, "v2", map[string][]string{"a": {"v1", "v2", "v3"}})

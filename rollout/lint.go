@@ -131,8 +131,7 @@ const (
 const (
 	// LintDependencyCycle, an error: deployments, or versions, or some of both, wait for one another in a circle. If they do so whatever their
 	// versions, nothing at all is planned while there is one. A bracket that waits for what it would bring itself is one, too; there it is a warning if
-	// something else might still come first, and where a version needs what its own execution brings after it. Remove one of the edges, or narrow it with
-	// appliesTo.
+	// something else might still come first. Remove one of the edges, or narrow it with appliesTo.
 	LintDependencyCycle LintCode = "dependency_cycle"
 	// LintDependencyUnmatched: an error if a dependency, of a rule or of a version, names no deployment that has a target on the resource; a warning
 	// if it names one of which no version that exists now satisfies it. A version that does counts even if a newer one overtakes it, or a group is

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/tranche-dev/tranche/bracket"
 )
 
 // lookAtCycles reports every circle that [PolicySet.Check] would refuse.
@@ -264,10 +262,6 @@ func (l *lint) lookAtVersions() {
 					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
 						fmt.Sprintf("the execution of %q that brings the version brings one of %s that does not satisfy it, and so does not begin", l.frameOf[i].id, d.Deployment),
 						"publish a version of one of the two that goes with the other, or take one of them out of the bracket")
-				case l.awaitsSuccessor(int32(i), n, from+int32(at), d):
-					l.add(Finding{Path: path}, LintDependencyCycle, SeverityWarning, reach{1, int32(i)},
-						fmt.Sprintf("%s runs after %s in an execution of %q: one that brings both begins, and then neither runs", d.Deployment, t.Deployment, l.frameOf[i].id),
-						"publish a version without this dependency, or let "+d.Deployment+" run first")
 				}
 			}
 		}
@@ -285,41 +279,6 @@ func (l *lint) replaced(i, n, k int32, d VersionDependency) bool {
 	}
 	b := w.boundWith(k, m)
 	return ask(matcher, &b) == no
-}
-
-// awaitsSuccessor reports whether version n of target i depends on a version that target k does not run, and k is ordered behind it in their bracket. An execution
-// that brings both counts as bringing what is needed, and so begins. Who starts then is not asked again; but where something always runs before i, the run of i
-// waits for that of k, which waits for it.
-func (l *lint) awaitsSuccessor(i, n, k int32, d VersionDependency) bool {
-	w := l.w
-	f := l.frameOf[i]
-	if f == nil || f != l.frameOf[k] {
-		return false
-	}
-	if current := w.targets[k].current; current >= 0 {
-		matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
-		if b := w.boundWith(k, current); ask(matcher, &b) == yes {
-			return false
-		}
-	}
-	own, version := w.targets[i].Deployment, w.version(i, n).ID
-	member := func(deployment string) int {
-		return slices.IndexFunc(f.group, func(m bracket.GroupMember) bool { return m.Deployment == deployment })
-	}
-	before, at := member(own), member(d.Deployment)
-	if before < 0 || at < 0 {
-		return false // no group of them can be made
-	}
-	from, to := w.siblings(i)
-	first := true
-	for other := from; other < to; other++ {
-		if l.frameOf[other] == f && l.always(f, other) && slices.Contains(f.group[before].Needs, w.targets[other].Deployment) {
-			first = false
-		}
-	}
-	return !first && (slices.Contains(f.group[at].Needs, own) || slices.ContainsFunc(f.group[at].NeedsIf, func(need bracket.ConditionalNeed) bool {
-		return need.Deployment == own && slices.Contains(need.Versions, version)
-	}))
 }
 
 // newestUsable is the newest version that a target may have by now, if it is newer than what it runs; else none.

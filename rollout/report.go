@@ -83,7 +83,11 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 		}
 		settled.add(i)
 		if !start.First {
-			if blockers := w.obstacles(b, nil, i, version, nil, start.Run.Purpose == bracket.Rollback); len(blockers) > 0 {
+			blockers := w.obstacles(b, nil, i, version, nil, start.Run.Purpose == bracket.Rollback)
+			if len(blockers) > 0 {
+				blockers = w.broughtTogether(b, i, version, blockers)
+			}
+			if len(blockers) > 0 {
 				w.wait(i, start.Version, blockers)
 				continue
 			}
