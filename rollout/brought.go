@@ -6,38 +6,56 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// coming is a member of an open execution that has still to run forward.
+// coming is a member that an execution has still to bring.
 type coming struct {
-	*bracket.ExecutionMember
 	run     pendingRun
+	needs   []int32 // deployments of members that come before it
+	running bool
 	brought bool // nothing but its turn stands between it and its end, as far as the execution itself goes
 }
 
-// broughtTogether lets a member of an open execution go whose version needs what the execution brings, but never before it: what orders the members has it come
-// later, or it needs this one in turn. The execution began because it brings all of that, see obstacles; it must not stop halfway, with the resource drained.
-// blockers are what keeps the member from running now; what is left of them is returned.
+// inOrder is what keeps a member from running now, of what its version needs: besides who is no member, those that the execution brings before it. It does not
+// wait for what comes later, because something orders the members so, or for what needs it in turn. The execution begins because it brings all of that, see
+// obstacles; it must not stop halfway, with the resource drained.
 //
 // Tempting: to count for every member what is still to come. Then those that could come one after the other would run side by side.
-func (w *work) broughtTogether(b *bracketWork, i, version int32, blockers []Verdict) []Verdict {
-	if slices.ContainsFunc(blockers, func(v Verdict) bool { return v.Reason != ReasonVersionUnmet }) {
+func (w *work) inOrder(i, version int32, members func() []coming) []Verdict {
+	v := w.version(i, version)
+	blockers := w.versionDependencies(nil, i, v, nil)
+	if len(blockers) == 0 {
+		return nil
+	}
+	list := members()
+	if !w.outOfOrder(list, w.targets[i].deployment) {
 		return blockers
 	}
-	t := &w.targets[i]
-	members := w.coming(b.open(t.Resource), i)
-	awaits := func(deployment string) bool {
-		return slices.ContainsFunc(members, func(c coming) bool { return c.Deployment == deployment && !c.brought })
+	all := make([]pendingRun, len(list))
+	for k := range list {
+		all[k] = list[k].run
+	}
+	return w.versionDependencies(nil, i, v, all)
+}
+
+// outOfOrder reports whether a member would never run if every version waited for what it needs of the others.
+func (w *work) outOfOrder(members []coming, deployment int32) bool {
+	awaits := func(d int32) bool {
+		return slices.ContainsFunc(members, func(c coming) bool { return w.targets[c.run.target].deployment == d && !c.brought })
 	}
 	var brought []pendingRun
 	free := func(c *coming) bool {
-		if c.Status == bracket.MemberRunning {
+		if c.running {
 			return true
 		}
-		if slices.ContainsFunc(c.Needs, awaits) {
+		if slices.ContainsFunc(c.needs, awaits) {
 			return false
 		}
-		return c.run.version < 0 || !slices.ContainsFunc(w.version(c.run.target, c.run.version).Dependencies, func(d VersionDependency) bool {
-			_, met := w.versionDependency(c.run.target, d, brought)
-			return !met && awaits(d.Deployment) // on anybody else it waits as it would without the execution
+		return c.run.version < 0 || !slices.ContainsFunc(w.version(c.run.target, c.run.version).Dependencies, func(on VersionDependency) bool {
+			d, known := w.deployment(on.Deployment)
+			if !known || !awaits(d) {
+				return false // on somebody else it waits as it would without the execution
+			}
+			_, met := w.versionDependency(c.run.target, on, brought)
+			return !met
 		})
 	}
 	for more := true; more; {
@@ -49,18 +67,11 @@ func (w *work) broughtTogether(b *bracketWork, i, version int32, blockers []Verd
 			}
 		}
 	}
-	if !awaits(t.Deployment) {
-		return blockers
-	}
-	var all []pendingRun
-	for _, c := range members {
-		all = append(all, c.run)
-	}
-	return w.let(w.versionDependencies(nil, i, w.version(i, version), all), i, version)
+	return awaits(deployment)
 }
 
-// coming lists the members that an execution has still to bring to the resource of target i.
-func (w *work) coming(open *bracket.Execution, i int32) []coming {
+// comingIn lists what an open execution has still to bring to the resource of target i.
+func (w *work) comingIn(open *bracket.Execution, i int32) []coming {
 	var list []coming
 	from, to := w.siblings(i)
 	for k := range open.Members {
@@ -72,8 +83,31 @@ func (w *work) coming(open *bracket.Execution, i int32) []coming {
 		if !known {
 			continue
 		}
-		if k := w.among(from, to, d); k != none {
-			list = append(list, coming{ExecutionMember: m, run: pendingRun{k, w.versions[d].number(m.Version)}})
+		at := w.among(from, to, d)
+		if at == none {
+			continue
+		}
+		c := coming{run: pendingRun{at, w.versions[d].number(m.Version)}, running: m.Status == bracket.MemberRunning}
+		for _, id := range m.Needs {
+			if need, known := w.deployment(id); known {
+				c.needs = append(c.needs, need)
+			}
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// comingOf lists what an execution that begins brings.
+func (w *work) comingOf(b *bracketWork, p *pendingResource) []coming {
+	runs := b.runs[p.from:p.to]
+	list := make([]coming, len(runs))
+	for k, run := range runs {
+		list[k].run = run
+		for _, need := range b.needs[w.targets[run.target].deployment] {
+			if slices.ContainsFunc(runs, func(other pendingRun) bool { return w.fulfils(other, need) }) {
+				list[k].needs = append(list[k].needs, need.deployment)
+			}
 		}
 	}
 	return list

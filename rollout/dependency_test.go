@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -347,8 +348,9 @@ func TestVersionsThatNeedOneAnother(t *testing.T) {
 	}
 }
 
-// TestVersionsInTheOrderOfTheirExecution: once an execution has drained its resource, a version waits for what it needs of another member, as long as that can come first.
-// Where it comes later or needs the other in turn, the two are brought all the same: the execution began because it brings both, and would hold the resource for ever.
+// TestVersionsInTheOrderOfTheirExecution: a version waits for what it needs of another member of its execution, as long as that can come first, whether or not a hook
+// drains the resource before both. Where it comes later or needs the other in turn, the two are brought all the same: the execution began because it brings both, and
+// would hold the resource for ever.
 func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
 	order := func(first, then string) string {
 		return `,{"deploymentDependency":{"dependsOn":"deployment.name == '` + first + `'","appliesTo":"deployment.name == '` + then + `'"}}`
@@ -374,46 +376,100 @@ func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
 			v.Dependencies = append(v.Dependencies, rollout.VersionDependency{Deployment: "base", VersionSelector: "version.tag == 'v2'"})
 		}, rounds: []string{"drain", "b c"}},
 	} {
-		s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "back": {"v1", "v2"}, "a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "base": {"v1", "v2"}})
-		for i := range s.Versions {
-			v := &s.Versions[i]
-			if need := row.needs[v.Deployment]; v.ID == "v2" && need != "" {
-				v.Dependencies = []rollout.VersionDependency{{Deployment: need, VersionSelector: "version.tag == 'v2'"}}
+		for _, drained := range []bool{true, false} {
+			if !drained {
+				if row.edit != nil {
+					continue
+				}
+				row.rounds = row.rounds[1:]
 			}
-		}
-		for i := range s.Targets {
-			if s.Targets[i].Deployment == "base" {
-				s.Targets[i].Current = "v2"
+			s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "back": {"v1", "v2"}, "a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "base": {"v1", "v2"}})
+			s.Targets = slices.DeleteFunc(s.Targets, func(target rollout.Target) bool { return target.Deployment == "drain" && !drained })
+			for i := range s.Versions {
+				v := &s.Versions[i]
+				if need := row.needs[v.Deployment]; v.ID == "v2" && need != "" {
+					v.Dependencies = []rollout.VersionDependency{{Deployment: need, VersionSelector: "version.tag == 'v2'"}}
+				}
 			}
-		}
-		set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"deployment.name != 'base'","readinessMode":"immediate",
+			for i := range s.Targets {
+				if s.Targets[i].Deployment == "base" {
+					s.Targets[i].Current = "v2"
+				}
+			}
+			set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"deployment.name != 'base'","readinessMode":"immediate",
 			"memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'back'"}}}`+row.rules))
-		var rounds []string
-		for now := t0; ; now = now.Add(time.Minute) {
-			plan := mustPlan(t, set, s, now)
-			if len(plan.Start) == 0 {
-				break
-			}
-			var names []string
-			for _, start := range plan.Start {
-				names = append(names, start.Deployment)
-			}
-			slices.Sort(names)
-			if rounds = append(rounds, strings.Join(names, " ")); len(rounds) == 1 && row.edit != nil {
-				row.edit(&s)
-			}
-			carryOut(t, &s, plan, now, rollout.JobSuccessful)
-			if len(rounds) == 1 && row.edit != nil { // who is no member goes back once the resource is drained
-				for i := range s.Targets {
-					if s.Targets[i].Deployment == "base" {
-						s.Targets[i].Current = "v1"
-						s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "base" && v.ID == "v2" })].Status = rollout.VersionPaused
+			var rounds []string
+			for now := t0; ; now = now.Add(time.Minute) {
+				plan := mustPlan(t, set, s, now)
+				if len(plan.Start) == 0 {
+					break
+				}
+				var names []string
+				for _, start := range plan.Start {
+					names = append(names, start.Deployment)
+				}
+				slices.Sort(names)
+				if rounds = append(rounds, strings.Join(names, " ")); len(rounds) == 1 && row.edit != nil {
+					row.edit(&s)
+				}
+				carryOut(t, &s, plan, now, rollout.JobSuccessful)
+				if len(rounds) == 1 && row.edit != nil { // who is no member goes back once the resource is drained
+					for i := range s.Targets {
+						if s.Targets[i].Deployment == "base" {
+							s.Targets[i].Current = "v1"
+							s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "base" && v.ID == "v2" })].Status = rollout.VersionPaused
+						}
 					}
 				}
 			}
+			if !slices.Equal(rounds, row.rounds) {
+				t.Errorf("%s, drained %v: %q, want %q: waits %q", row.why, drained, rounds, row.rounds, blockers(mustPlan(t, set, s, t0.Add(time.Hour))))
+			}
 		}
-		if !slices.Equal(rounds, row.rounds) {
-			t.Errorf("%s: %q, want %q: waits %q", row.why, rounds, row.rounds, blockers(mustPlan(t, set, s, t0.Add(time.Hour))))
+	}
+}
+
+// TestVersionWaitsWithinItsExecution: who is held back while others of its execution start says for whom it waits, to the plan and to who asks, and comes as soon as that
+// has come, also if the host carries out a part of the plan only.
+func TestVersionWaitsWithinItsExecution(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}})
+	for i := range s.Versions {
+		if v := &s.Versions[i]; v.ID == "v2" && v.Deployment == "a" {
+			v.Dependencies = []rollout.VersionDependency{{Deployment: "b", VersionSelector: "version.tag == 'v2'"}}
+		}
+	}
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	a := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"}
+	for _, part := range [][]string{{"b", "c"}, {"c"}, {"b"}} {
+		s := s
+		s.Targets = slices.Clone(s.Targets)
+		for now, rounds := t0, 0; ; now, rounds = now.Add(time.Minute), rounds+1 {
+			plan := mustPlan(t, set, s, now)
+			waits := plan.Waiting.Len() > 0
+			if waits {
+				want := rollout.Verdict{Status: rollout.Denied, Reason: rollout.ReasonVersionUnmet, Data: &rollout.Data{Names: []string{"b"}},
+					On: []rollout.Condition{{Kind: rollout.OnDependency, Deployment: "b", Resource: "r1", Environment: "prod"}}}
+				w, _ := plan.Waiting.Of(a)
+				if w.Version != "v2" || !reflect.DeepEqual(w.Blockers, []rollout.Verdict{want}) {
+					t.Fatalf("%v, round %d: %+v", part, rounds, w)
+				}
+				e, err := plan.Explain(a)
+				if err != nil || !slices.ContainsFunc(e.Waits().Blockers(), func(r rollout.RuleVerdict) bool { return reflect.DeepEqual(r.Verdict, want) }) {
+					t.Fatalf("%v, round %d: explained as %v (%v)", part, rounds, e, err)
+				}
+			}
+			if rounds == 0 {
+				plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return !slices.Contains(part, start.Deployment) })
+				if len(plan.Start) != len(part) {
+					t.Fatalf("%v: starts %q", part, started(plan))
+				}
+			}
+			if last := slices.Contains(started(plan), "r1/a@v2"); last == waits {
+				t.Fatalf("%v, round %d: starts %q, waits %q", part, rounds, started(plan), blockers(plan))
+			} else if last {
+				break
+			}
+			carryOut(t, &s, plan, now, rollout.JobSuccessful)
 		}
 	}
 }

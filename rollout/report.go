@@ -83,18 +83,24 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 		}
 		settled.add(i)
 		if !start.First {
-			blockers := w.obstacles(b, nil, i, version, nil, start.Run.Purpose == bracket.Rollback)
-			if len(blockers) > 0 {
-				blockers = w.broughtTogether(b, i, version, blockers)
-			}
-			if len(blockers) > 0 {
+			if blockers := w.obstacles(b, nil, i, version, nil, start.Run.Purpose == bracket.Rollback); len(blockers) > 0 {
 				w.wait(i, start.Version, blockers)
 				continue
 			}
 			b.starts(i, start.Version)
+		} else if len(w.afterOthers(b, m.pending, i, version)) > 0 {
+			continue // said by follow, if somebody else of the execution starts; there is one, or else this one would
 		}
 		w.candidates = push(w.candidates, c)
 	}
+}
+
+// afterOthers is what keeps a member back, that could be among the first of its execution, until the execution has brought what its version needs.
+func (w *work) afterOthers(b *bracketWork, p *pendingResource, i, version int32) []Verdict {
+	if !w.dependent[w.targets[i].deployment] || version < 0 {
+		return nil
+	}
+	return w.let(w.inOrder(i, version, func() []coming { return w.comingOf(b, p) }), i, version)
 }
 
 // reportUndispatched offers the runs again that were saved as started and have no job: the host stopped in between. The run id is the same, so a
@@ -162,6 +168,9 @@ func (w *work) follow(b *bracketWork, p *pendingResource) {
 		}
 		if len(on) > 0 {
 			verdict.On = slices.Clip(on)
+		} else if blockers := w.afterOthers(b, p, run.target, run.version); len(blockers) > 0 {
+			w.waitNumber(run.target, run.version, blockers)
+			continue
 		}
 		w.waitNumber(run.target, run.version, w.also(nil, verdict))
 	}

@@ -94,9 +94,8 @@ type Version struct {
 }
 
 // VersionDependency is one edge from a version to the versions of another deployment that it needs on the resource. Of members of one bracket it looks at
-// what they run after the execution, which brings them in the order of its members: those that come first start side by side, and of the others one waits for
-// what it needs, unless that comes after it or needs it in turn. An edge to its own deployment is about what the target runs before it, for versions that come
-// one after the other.
+// what they run after the execution, and within it one waits for what it needs, unless that comes after it or needs it in turn. An edge to its own deployment is
+// about what the target runs before it, for versions that come one after the other.
 type VersionDependency struct {
 	Deployment      string `json:"deployment"`      // id
 	VersionSelector string `json:"versionSelector"` // CEL on the other deployment's version, such as version.tag == 'v2'

@@ -387,8 +387,8 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 }
 
 // obstacles appends what keeps a member from running besides its bracket, its turn and capacity: a failed expression, a job that is not the
-// bracket's, and, unless the run goes back to what was there before, a dependency outside the bracket. Versions that the same execution will
-// bring count as present.
+// bracket's, and, unless the run goes back to what was there before, a dependency outside the bracket. runs are those of an execution
+// that has not begun, whose versions count as present; nil: it has, and brings them in order.
 func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
 	if len(w.overrides) == 0 || len(blockers) == 0 {
 		return w.let(w.obstaclesOf(b, blockers, i, version, runs, back), i, version)
@@ -414,8 +414,14 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 		if runs != nil && len(b.edges) > 0 {
 			blockers = w.unordered(blockers, i, b, runs)
 		}
-		if w.dependent[t.deployment] && version >= 0 {
+		switch {
+		case !w.dependent[t.deployment] || version < 0:
+		case runs != nil:
 			blockers = w.versionDependencies(blockers, i, w.version(i, version), runs)
+		default:
+			for _, verdict := range w.inOrder(i, version, func() []coming { return w.comingIn(b.open(t.Resource), i) }) {
+				blockers = w.once(blockers, verdict)
+			}
 		}
 		if runs != nil && version >= 0 && len(w.set.customs) > 0 {
 			blockers = w.custom(blockers, i, version)
