@@ -312,15 +312,16 @@ func checkLintWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, w lintWo
 }
 
 // silentAbout: a hook waits for what is published next; and while something else was waited for, a version grew too old that did not have to,
-// or the last opening passed, or passes before a turn comes, or the old version that another one needs was overtaken. Nor does a
-// version of a hook that a gate lets in come to a group that was closed before it did, or after it no longer does.
+// or the last opening passed, or passes before a turn comes, or the old version that another one needs was overtaken, or what a version
+// needs waits in turn for another member of its bracket. Nor does a version of a hook that a gate lets in come to a group that was closed before it did, or after it
+// no longer does.
 func (w lintWorld) silentAbout(left rollout.Waiting) bool {
 	return slices.ContainsFunc(left.Blockers, func(v rollout.Verdict) bool {
 		switch v.Reason {
 		case rollout.Reason(bracket.ReasonHookWaitsForMain), rollout.ReasonProgressionTooOld, rollout.ReasonWindowClosed, rollout.ReasonWindowTooShort, rollout.ReasonRolloutOverflow:
 			return true
 		case rollout.ReasonVersionUnmet:
-			return slices.ContainsFunc(w.fleet.Versions, func(v rollout.Version) bool {
+			return strings.Contains(w.policies, "deploymentBracket") || slices.ContainsFunc(w.fleet.Versions, func(v rollout.Version) bool {
 				return slices.ContainsFunc(v.Dependencies, func(d rollout.VersionDependency) bool { return strings.Contains(d.VersionSelector, "v1") })
 			})
 		case rollout.Reason(bracket.ReasonHookWithoutVersion):

@@ -39,6 +39,34 @@ func TestForeignJobInsideAnExecution(t *testing.T) {
 	}
 }
 
+// TestRunThatIsNotOverAfterAll: the host said that a run had failed, and takes it back. The bracket has noted the failure, and merges the next group into the halted
+// execution: its run waits for the job that is active, and comes when that has ended.
+func TestRunThatIsNotOverAfterAll(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","onMemberFailure":"hold","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobFailure)
+	if plan := mustPlan(t, set, s, minute(1)); len(plan.Start) != 0 {
+		t.Fatalf("starts %q", started(plan))
+	} else {
+		s.State = plan.State
+	}
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(2)},
+		rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(2)})
+	again := &s.Targets[0].Jobs[0]
+	again.Status, again.CompletedAt = rollout.JobInProgress, time.Time{}
+	for n := 2; n < 5; n++ {
+		plan := mustPlan(t, set, s, minute(n))
+		if got := blockers(plan); !slices.Equal(got, []string{"r1/a@v3: target_busy"}) || !slices.Equal(started(plan), []string{"r1/b@v3"}) {
+			t.Fatalf("minute %d: starts %q, waits %q", n, started(plan), got)
+		}
+		s.State = plan.State
+	}
+	again.Status, again.CompletedAt = rollout.JobFailure, minute(5)
+	if got := started(mustPlan(t, set, s, minute(5))); !slices.Equal(got, []string{"r1/a@v3", "r1/b@v3"}) {
+		t.Errorf("and then starts %q", got)
+	}
+}
+
 // TestStuckRunOfABracket: a run that has had no outcome for too long is listed, and says whose it is and since when; not a moment earlier.
 func TestStuckRunOfABracket(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","stuckAfterSeconds":60,"memberRoles":{}}}`))

@@ -427,15 +427,16 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 			blockers = w.custom(blockers, i, version)
 		}
 	}
-	if w.foreign(b, t) {
+	if w.foreign(b, t, runs == nil) {
 		blockers = w.also(blockers, w.busy(t))
 	}
 	return blockers
 }
 
-// foreign reports whether a job is active on a member's target that is no run of the bracket's open execution. Runs of that execution are no
-// obstacle: a group may be merged into it while they are in progress, and the bracket waits for them where it must.
-func (w *work) foreign(b *bracketWork, t *target) bool {
+// foreign reports whether a job is active on a member's target that is no run of the bracket's open execution. Before a group is merged into that one its runs
+// are no obstacle: it waits for them where it must. When the next of them starts, all others are over as far as the bracket knows, and one that is active means
+// that the host has changed its mind.
+func (w *work) foreign(b *bracketWork, t *target, starts bool) bool {
 	if !t.busy {
 		return false
 	}
@@ -444,5 +445,5 @@ func (w *work) foreign(b *bracketWork, t *target) bool {
 		return true
 	}
 	prefix := textkey.Join(open.Group) + "/"
-	return slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && !strings.HasPrefix(job.Run, prefix) })
+	return slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && (starts || !strings.HasPrefix(job.Run, prefix)) })
 }
