@@ -36,7 +36,8 @@ func (w *work) incumbents() {
 				needs = w.needs(needs, 0, i)
 			}
 		}
-		w.hold(concurrency.Holder{Resource: o.record.Resource, Group: o.record.Open.Group}, needs)
+		places := w.hold(concurrency.Holder{Resource: o.record.Resource, Group: o.record.Open.Group}, needs)
+		w.restOn(bracket.ExecutionKey(o.record.Rule, o.record.Resource), places)
 		executing = push(executing, o)
 	})
 	slices.SortStableFunc(executing, func(a, b opened) int { return cmp.Compare(a.from, b.from) })
@@ -102,16 +103,16 @@ func (w *work) inPool(resource, pool int32) bool {
 func (w *work) carry(lease concurrency.Lease) {
 	if key, single := strings.CutPrefix(lease.Group, reservedID+"/"); single {
 		if parts, _ := textkey.Split(key); len(parts) == 2 {
-			w.incumbent(lease.Holder, parts[0], func(i int32) bool { return w.targets[i].Deployment == parts[1] })
+			w.incumbent(lease, parts[0], func(i int32) bool { return w.targets[i].Deployment == parts[1] })
 		}
 	} else if _, environment, _, _ := groupNumber(lease.Group); lease.State == concurrency.Quarantined {
-		w.incumbent(lease.Holder, environment, func(i int32) bool { return w.members[i] })
+		w.incumbent(lease, environment, func(i int32) bool { return w.members[i] })
 	}
 }
 
-// incumbent counts a holder in the pools of those targets on its resource that it is at work on.
-func (w *work) incumbent(h concurrency.Holder, environment string, on func(i int32) bool) {
-	r, known := w.resource(h.Resource)
+// incumbent counts the holder of a lease in the pools of those targets on its resource that it is at work on.
+func (w *work) incumbent(lease concurrency.Lease, environment string, on func(i int32) bool) {
+	r, known := w.resource(lease.Resource)
 	e, there := w.environment(environment)
 	if !known || !there {
 		return
@@ -123,7 +124,7 @@ func (w *work) incumbent(h concurrency.Holder, environment string, on func(i int
 			needs = w.needs(needs, 0, i)
 		}
 	}
-	w.hold(h, needs)
+	w.restOn(PoolRecordKey(lease.Pool), w.hold(lease.Holder, needs))
 }
 
 // hold counts a holder in those of some pools in which it has no lease, and returns these places.
@@ -136,6 +137,38 @@ func (w *work) hold(h concurrency.Holder, pools []int32) (places []poolPlace) {
 		}
 	}
 	return places
+}
+
+// restOn notes that places in pools count because of what a record says that is not the pool's.
+func (w *work) restOn(record string, places []poolPlace) {
+	c := &w.capacity
+	for _, at := range places {
+		if c.restsOn == nil {
+			c.restsOn = map[poolPlace][]string{}
+		}
+		c.restsOn[at] = append(c.restsOn[at], record)
+	}
+}
+
+// restsOn are the keys of the records, other than those of the pools, because of which the plan's starts found their resource in a pool. Saving the pool does
+// not prove that they were read as they are: the store may have listed an execution that is over, and whose place is somebody else's by now.
+func (p *Plan) restsOn() []string {
+	c := &p.work.capacity
+	if len(c.restsOn) == 0 {
+		return nil
+	}
+	var records []string
+	for k := range p.Start {
+		start := &p.Start[k]
+		for _, claim := range start.Claims {
+			pool := c.keys[claim.Pool]
+			if _, held := c.snapshot.Pools[pool].Record.Lease(concurrency.Holder{Resource: start.Resource, Group: start.Group}); !held {
+				records = append(records, c.restsOn[poolPlace{pool, start.Resource}]...)
+			}
+		}
+	}
+	slices.Sort(records)
+	return slices.Compact(records)
 }
 
 // doubtOn doubts whoever was admitted, without an override of its own, on one of some places, in pools that have no other. An execution that is open has a

@@ -71,6 +71,9 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event)
 	if plan.State, err = plan.Commit(plan.Start, now); err != nil {
 		return Plan{}, err
 	}
+	if err := p.confirm(ctx, old, plan.restsOn()); err != nil {
+		return Plan{}, fmt.Errorf("rollout: confirm state: %w", err)
+	}
 	saved, err := p.save(ctx, old, plan.State)
 	if err != nil {
 		*told = passOn(*told, saved.of(plan.Events))
@@ -103,6 +106,20 @@ func (p *Planner) load(ctx context.Context) (stored, error) {
 	// The store lists them by other texts: see [PoolRecordKey].
 	slices.SortFunc(s.state.Pools, func(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) })
 	return s, nil
+}
+
+// confirm saves records as they were read, before anything else is saved: a conflict says that they were old.
+func (p *Planner) confirm(ctx context.Context, old stored, keys []string) error {
+	writes, err := old.asRead(keys)
+	if err != nil {
+		return err
+	}
+	for _, w := range writes {
+		if old.revisions[w.key], err = p.Store.Save(ctx, w.key, w.value, old.revisions[w.key]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // save writes what changed, a record after the other, and returns what it has written: see writes for their order.

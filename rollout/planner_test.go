@@ -555,6 +555,102 @@ func TestPlannerReadsPoolsFirst(t *testing.T) {
 	}
 }
 
+// TestPlannerReadsOldExecutions: a planner reads the pool as it is, in which r2 has the only place, and of executions a list from when r1 had it. Nobody starts
+// on r1 because of that, whatever the planner knows of the job there.
+func TestPlannerReadsOldExecutions(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name == 'a'","readinessMode":"immediate","memberRoles":{}}},
+		{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	for _, seen := range []rollout.JobStatus{"", rollout.JobInProgress, rollout.JobSuccessful} {
+		inner, now := &bracket.MemoryStore{}, clock.NewFake(t0)
+		old := 0 // lists of executions
+		client := brackettest.NewFaultStore(inner, func(c brackettest.Call) brackettest.Fault {
+			if old == 0 || c.Method != "List" || c.Key != "bracket/execution/" {
+				return brackettest.None
+			}
+			old--
+			return brackettest.Stale
+		})
+		turn := func(store bracket.Store, s rollout.Snapshot) rollout.Plan {
+			t.Helper()
+			plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: now}).Plan(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return plan
+		}
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
+		others := s // in which v2 of c is not published yet
+		others.Versions = slices.DeleteFunc(slices.Clone(s.Versions), func(v rollout.Version) bool { return v.Deployment == "c" && v.ID == "v2" })
+		others.Targets = slices.Clone(s.Targets)
+		plan := turn(client, others)
+		add(&others, plan.Start[0], job(plan.Start[0], t0, rollout.JobInProgress))
+		turn(inner, others)
+		if seen != "" {
+			add(&s, plan.Start[0], job(plan.Start[0], t0, seen))
+		}
+		now.Set(minute(1))
+		others.Targets[0].Jobs[0].Status, others.Targets[0].Jobs[0].CompletedAt = rollout.JobSuccessful, minute(1)
+		if got := started(turn(inner, others)); !slices.Equal(got, []string{"r2/a@v2"}) {
+			t.Fatalf("the other one starts %q", got)
+		}
+		old = 1
+		first := started(turn(client, s))
+		if old > 0 {
+			t.Fatalf("nothing old was read")
+		}
+		for _, lease := range storedPool(t, inner, "P").Leases {
+			if lease.Resource != "r2" {
+				t.Errorf("with a job seen %q: starts %q, and %s holds a slot", seen, first, lease.Resource)
+			}
+		}
+	}
+}
+
+// TestPlannerReadsAnOldPool: the rule P is called Q by now. A planner reads Q as it is, in which r2 has the only place, and P from when r1 had a lease there, which
+// would give it a place in Q as long as it is held.
+func TestPlannerReadsAnOldPool(t *testing.T) {
+	t.Parallel()
+	limit := func(id string) *rollout.PolicySet {
+		return compile(t, policy(`{"id":"`+id+`","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"again","retry":{"maxRetries":3}}`))
+	}
+	inner, now := &bracket.MemoryStore{}, clock.NewFake(t0)
+	old := false
+	client := brackettest.NewFaultStore(inner, func(c brackettest.Call) brackettest.Fault {
+		if !old || c.Method != "List" {
+			return brackettest.None
+		}
+		old = false
+		return brackettest.Stale
+	})
+	turn := func(store bracket.Store, set *rollout.PolicySet, s rollout.Snapshot) rollout.Plan {
+		t.Helper()
+		plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: now}).Plan(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+	plan := turn(client, limit("P"), s)
+	add(&s, plan.Start[0], job(plan.Start[0], t0, rollout.JobFailure))
+	others := s
+	others.Targets = slices.Clone(s.Targets)
+	again := turn(inner, limit("P"), others).Start[0]
+	now.Set(minute(1))
+	add(&others, again, job(again, now.Now(), rollout.JobSuccessful))
+	if got := started(turn(inner, limit("Q"), others)); !slices.Equal(got, []string{"r2/a@v2"}) {
+		t.Fatalf("the other one starts %q", got)
+	}
+	old = true
+	if got := started(turn(client, limit("Q"), s)); !slices.Equal(got, []string{"r2/a@v2"}) {
+		t.Errorf("starts %q", got)
+	}
+	if old {
+		t.Error("nothing old was read")
+	}
+}
+
 // TestPlannerCancelled: a context that is done is the error.
 func TestPlannerCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -19,6 +19,7 @@ type capacity struct {
 	owner    []string                  // per pool: id of the first rule that has it
 	foreign  []concurrency.Record      // records of pools that no rule has any more
 	observed []poolPlace               // of active jobs that have no lease there
+	restsOn  map[poolPlace][]string    // places that count because of other records than the pool's, with the keys of these
 }
 
 // openPools evaluates each group selector once per resource.

@@ -178,6 +178,33 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	return append(list, s.forgotten(next)...), failed
 }
 
+// asRead are writes of records of executions and pools that change nothing in them. keys are ascending.
+func (s *stored) asRead(keys []string) ([]write, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	var list []write
+	put := func(key string, record any) error {
+		if _, listed := slices.BinarySearch(keys, key); !listed {
+			return nil
+		}
+		value, err := json.Marshal(record)
+		list = append(list, write{key, value})
+		return err
+	}
+	for _, record := range s.state.Executions {
+		if err := put(bracket.ExecutionKey(record.Rule, record.Resource), record); err != nil {
+			return nil, err
+		}
+	}
+	for _, record := range s.state.Pools {
+		if err := put(PoolRecordKey(record.Key), record); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
 // first is the record of a family before the first that begins, with the leases that there are by then: what is claimed from then on, and never confirmed,
 // is told from what was claimed before anybody kept the list.
 func (s *stored) first(record concurrency.Record) (first concurrency.Record, is bool) {
