@@ -58,6 +58,7 @@ func (m *truth) check(l lateStart) {
 		}
 	}
 	if start.Purpose == rollout.PurposeRollback {
+		m.seen["taken back"]++
 		return
 	}
 	if has := m.current[start.TargetID]; m.age(start.Version) < m.age(has) && !m.edited["policies"] {
@@ -182,6 +183,15 @@ func (m *truth) place(plan rollout.Plan, pool, resource string) (limit int) {
 	return limit
 }
 
+// places counts the resources with a lease in a pool.
+func (m *truth) places(pool string) int {
+	on := map[string]bool{}
+	for _, lease := range m.record(pool).Leases {
+		on[lease.Resource] = true
+	}
+	return len(on)
+}
+
 // lagged: an execution is finished as it began, and under other policies somebody may have deployed a newer version there that this host has seen by now.
 func (m *truth) lagged(err error) bool {
 	for _, line := range strings.Split(err.Error(), "\n") {
@@ -196,7 +206,7 @@ func (m *truth) lagged(err error) bool {
 func (m *truth) ended(plan rollout.Plan) bool {
 	circle := slices.ContainsFunc(waitingOf(plan), func(w rollout.Waiting) bool {
 		return slices.ContainsFunc(w.Blockers, func(v rollout.Verdict) bool {
-			return slices.Contains([]rollout.Reason{rollout.ReasonDependencyUnmatched, rollout.ReasonDependencyUnmet}, v.Reason)
+			return slices.Contains([]rollout.Reason{rollout.ReasonDependencyUnmatched, rollout.ReasonDependencyUnmet, rollout.ReasonVersionUnmet}, v.Reason)
 		})
 	})
 	if circle {

@@ -16,7 +16,7 @@ import (
 )
 
 // TestHosts lets two or three hosts work on one store. Each has a view of its own, of which every part is as old as it happens to be: jobs, what is
-// current, versions, approvals, what is unavailable, labels, members, policies. Their clocks differ by up to a minute. Between any two calls of a planner to
+// current, versions, approvals, what is unavailable, labels, members, policies, versions that are paused, checks of jobs. Their clocks differ by up to a minute. Between any two calls of a planner to
 // the store another host may have a whole turn; calls are lost, repeated, and end in crashes; starts are dispatched late or never. The dispatching
 // side is that of a fair host: a run is created once, under claims that hold, on a target without any other job that the plan had not seen.
 //
@@ -32,7 +32,7 @@ import (
 //   - Where an override let somebody past a limit, and who joins it on that resource.
 func TestHosts(t *testing.T) {
 	seen, compiler := testseed.Tally{}, newCompiler(t)
-	outcomes := []string{"plan", "start", "turn in between", "injected", "late dispatch", "already down", "execution", "given back", "rest", "counter", "member", "entered", "key", "locked", "arrived", "not for it"}
+	outcomes := []string{"plan", "start", "turn in between", "injected", "late dispatch", "already down", "execution", "given back", "rest", "counter", "member", "entered", "key", "locked", "arrived", "not for it", "paused", "verification failed", "taken back"}
 	if testing.Short() {
 		outcomes = nil
 	}
@@ -105,8 +105,10 @@ func (m *truth) step() {
 		if m.depth == 0 {
 			m.now = m.now.Add(time.Duration(m.number(1, 20, 60, 200)) * time.Second)
 		}
-	case n < 94:
+	case n < 92:
 		m.dispatchLate()
+	case n < 94:
+		m.verify(false)
 	default:
 		m.edit()
 	}
@@ -123,7 +125,12 @@ func (m *truth) rest() {
 	m.note("REST")
 	m.faults = false
 	m.fleet.Unavailable = nil
+	m.fleet.Versions = slices.Clone(m.fleet.Versions)
+	for k := range m.fleet.Versions {
+		m.fleet.Versions[k].Status = rollout.VersionReady
+	}
 	m.approve()
+	m.verify(true)
 	for _, h := range m.hosts {
 		h.client.Restart(nil)
 	}
@@ -177,7 +184,7 @@ func (m *truth) rest() {
 func (m *truth) operate(plan rollout.Plan) (did bool) {
 	for wait := range plan.Waiting.All() {
 		if !slices.ContainsFunc(wait.Blockers, func(b rollout.Verdict) bool {
-			return slices.ContainsFunc(b.On, func(c rollout.Condition) bool { return c.Kind == rollout.OnOperator })
+			return strings.HasPrefix(string(b.Reason), "bracket_") && slices.ContainsFunc(b.On, func(c rollout.Condition) bool { return c.Kind == rollout.OnOperator })
 		}) {
 			continue
 		}

@@ -143,8 +143,12 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 		for _, claim := range start.Claims {
 			name := fmt.Sprint(claim.Pool, claim.Token)
 			if _, known := m.limits[name]; !known {
-				if m.limits[name] = max(limits[claim.Pool], m.place(plan, claim.Pool, start.Resource)); start.Reason == rollout.ReasonOverridden {
+				m.limits[name] = max(limits[claim.Pool], m.place(plan, claim.Pool, start.Resource))
+				switch {
+				case start.Reason == rollout.ReasonOverridden:
 					m.limits[name] = unlimited
+				case m.edited["scope"] && start.Reason != "slot_free": // it was at work already, and so were others, who keep their places
+					m.limits[name] = max(m.limits[name], m.places(claim.Pool))
 				}
 			}
 		}

@@ -33,7 +33,7 @@ func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth
 			v := version(id, fmt.Sprint(id, n+1), m.now.AddDate(0, 0, n-9))
 			v.Tag, v.Metadata = fmt.Sprint(n+1), map[string]string{"channel": "stable"}
 			if n > 0 {
-				v.TargetSelector = m.scope()
+				v.TargetSelector, v.Dependencies = m.scope(), m.dependencies(id)
 			}
 			f.Versions = append(f.Versions, v)
 			newest[id] = v.ID
@@ -84,6 +84,9 @@ func (m *truth) rules() string {
 		} else {
 			text += m.maybe(15, func() string { return `"sharedPool":"shared"` })
 		}
+		text += m.maybe(15, func() string {
+			return `"stuckAfterSeconds":60` + m.maybe(50, func() string { return `"onStuck":"quarantine"` })
+		})
 		return text + m.maybe(20, func() string { return `"strict":true` }) + `}}`
 	}
 	var policies []string
@@ -110,6 +113,18 @@ func (m *truth) rules() string {
 		if m.chance(10) {
 			rules = append(rules, fmt.Sprintf(`{"id":"needs%d",%s}`, k, m.dependency()))
 		}
+		for _, other := range []struct {
+			id      string
+			percent int
+			rule    func() string
+		}{
+			{"back", 20, m.rollback}, {"shut", 10, m.freeze}, {"cooldown", 8, func() string { return `"versionCooldown":{"intervalSeconds":` + m.seconds(30, 120) + `}` }},
+			{"stages", 10, m.progression}, {"only", 8, m.drawn.versions},
+		} {
+			if m.chance(other.percent) {
+				rules = append(rules, fmt.Sprintf(`{"id":"%s%d",%s}`, other.id, k, other.rule()))
+			}
+		}
 		if m.chance(30) {
 			rules = append(rules, limit(fmt.Sprint("more", k)))
 		}
@@ -120,6 +135,23 @@ func (m *truth) rules() string {
 		policies = append(policies, fmt.Sprintf(`{"name":"p%d","selector":"%s","rules":[%s]}`, k, selector, strings.Join(rules, ",")))
 	}
 	return "[" + strings.Join(policies, ",") + "]"
+}
+
+// freeze draws a window that is shut for some of the time.
+func (m *truth) freeze() string {
+	return `"deploymentWindow":{"allowWindow":false,"from":"2026-03-11T09:01:00Z","until":"2026-03-11T09:0` + m.seconds(2, 4) + `:00Z"` + m.maybe(50, func() string { return `"firstDeploy":"apply"` }) + `}`
+}
+
+// dependencies draws what a version needs on its resource.
+func (m *truth) dependencies(deployment string) []rollout.VersionDependency {
+	if !m.chance(10) {
+		return nil
+	}
+	other := m.of("a", "b", "c")
+	if other == deployment {
+		return nil
+	}
+	return []rollout.VersionDependency{{Deployment: other, VersionSelector: m.of("version.tag != '1'", "version.tag >= '3'")}}
 }
 
 // load puts policies in force, unless they are refused.
@@ -142,15 +174,26 @@ func (m *truth) edit() {
 	m.edited["any"] = true
 	f := &m.fleet
 	r := m.evenly(len(f.Resources))
-	switch m.of("version", "version", "version", "approval", "policies", "relabelled", "removed", "added", "unavailable", "deleted", "override") {
+	switch m.of("version", "version", "version", "approval", "policies", "relabelled", "removed", "added", "unavailable", "deleted", "override", "paused") {
 	case "version":
 		m.ids++
 		d := f.Deployments[m.evenly(len(f.Deployments))].ID
 		v := version(d, fmt.Sprintf("%s9%02d", d, m.ids), m.now.Add(-time.Second)) // in order of ids
 		v.Tag, v.Metadata = "4", map[string]string{"channel": "stable"}
-		v.TargetSelector = m.scope()
+		v.TargetSelector, v.Dependencies = m.scope(), m.dependencies(d)
 		f.Versions = append(slices.Clip(f.Versions), v)
 		m.note("release %s %s", v.ID, v.TargetSelector)
+	case "paused":
+		if !m.chance(40) {
+			return
+		}
+		k := m.evenly(len(f.Versions))
+		f.Versions = slices.Clone(f.Versions)
+		if f.Versions[k].Status = rollout.VersionReady; m.chance(60) {
+			f.Versions[k].Status = rollout.VersionPaused
+		}
+		m.note("%s is %s", f.Versions[k].ID, f.Versions[k].Status)
+		m.seen["paused"]++
 	case "approval":
 		m.approve()
 	case "policies":
@@ -238,10 +281,34 @@ func (m *truth) endSome() {
 		if jobs[k].Status == rollout.JobSuccessful {
 			m.current[start.TargetID] = start.Version
 			m.had[start.TargetID.String()+start.Version] = true
+			if m.faults && m.chance(15) {
+				jobs[k].Verification = rollout.VerificationRunning
+			}
 		}
-		m.note("%s: %s", start.Run, jobs[k].Status)
+		m.note("%s: %s %s", start.Run, jobs[k].Status, jobs[k].Verification)
 	}
 	m.jobs[start.TargetID] = jobs
+}
+
+// verify tells what came of the checks of a job, or of all.
+func (m *truth) verify(all bool) {
+	for _, t := range m.fleet.Targets {
+		for k := range m.jobs[t.TargetID] {
+			if m.jobs[t.TargetID][k].Verification != rollout.VerificationRunning {
+				continue
+			}
+			jobs := slices.Clone(m.jobs[t.TargetID])
+			if jobs[k].Verification = rollout.VerificationPassed; m.faults && m.chance(40) {
+				jobs[k].Verification = rollout.VerificationFailed
+			}
+			m.jobs[t.TargetID] = jobs
+			m.note("%s: %s", jobs[k].Run, jobs[k].Verification)
+			m.seen["verification "+string(jobs[k].Verification)]++
+			if !all {
+				return
+			}
+		}
+	}
 }
 
 // active are the starts of the jobs that have not ended, in order of their runs.
