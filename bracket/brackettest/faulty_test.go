@@ -1,13 +1,16 @@
 package brackettest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/bracket/brackettest"
@@ -24,6 +27,11 @@ type careless struct {
 	paged   bool // lists by offset, page by page
 	deaf    bool // ignores the context
 	micro   bool // rounds what looks like a time
+	late    bool // takes the end of a deadline for none
+
+	column func(key string) string // what a column, or a file system, makes of keys
+	like   bool                    // lists whatever the case of the prefix
+	utf16  bool                    // lists in the order of UTF-16
 }
 
 func (c *careless) key(key string) string {
@@ -33,11 +41,14 @@ func (c *careless) key(key string) string {
 	if c.short && len(key) > 1024 {
 		key = key[:1024]
 	}
+	if c.column != nil {
+		key = cmp.Or(c.column(key), key)
+	}
 	return key
 }
 
 func (c *careless) context(ctx context.Context) context.Context {
-	if c.deaf {
+	if c.deaf || c.late && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.WithoutCancel(ctx)
 	}
 	return ctx
@@ -90,7 +101,17 @@ func (c *careless) Delete(ctx context.Context, key string, revision int64) error
 
 func (c *careless) List(ctx context.Context, prefix string) ([]bracket.Entry, error) {
 	ctx = c.context(ctx)
-	if !c.paged {
+	switch {
+	case c.like:
+		all, err := c.MemoryStore.List(ctx, "")
+		return slices.DeleteFunc(all, func(e bracket.Entry) bool { return !strings.HasPrefix(strings.ToLower(e.Key), strings.ToLower(prefix)) }), err
+	case c.utf16:
+		all, err := c.MemoryStore.List(ctx, prefix)
+		slices.SortFunc(all, func(a, b bracket.Entry) int {
+			return slices.Compare(utf16.Encode([]rune(a.Key)), utf16.Encode([]rune(b.Key)))
+		})
+		return all, err
+	case !c.paged:
 		return c.MemoryStore.List(ctx, prefix)
 	}
 	var all []bracket.Entry
@@ -300,8 +321,21 @@ func TestKitFindsFaults(t *testing.T) {
 			t.Errorf("%q: the reference fails", name)
 		}
 	}
-	if !brackettest.Fails(t, "values are copies", &naive{gives: true}) {
-		t.Error("a store that gives its own buffers away is not found")
+	for mistake, row := range map[string]struct {
+		name  string
+		store bracket.Store
+	}{
+		"gives its own buffers away": {"values are copies", &naive{gives: true}},
+		"writes after the deadline":  {"a cancelled context writes nothing", &careless{late: true}},
+		"pads keys, as SQL does":     {"keys are any text", &careless{column: func(key string) string { return strings.TrimRight(key, " ") }}},
+		"drops dots, as file names":  {"keys are any text", &careless{column: func(key string) string { return strings.TrimRight(key, ".") }}},
+		"composes letters":           {"keys are any text", &careless{column: func(key string) string { return strings.ReplaceAll(key, "e\u0301", "\u00e9") }}},
+		"lists by LIKE, any case":    {"keys are any text", &careless{like: true}},
+		"lists in order of UTF-16":   {"keys are any text", &careless{utf16: true}},
+	} {
+		if !brackettest.Fails(t, row.name, row.store) {
+			t.Errorf("a store that %s is not found by %q", mistake, row.name)
+		}
 	}
 	for name := range brackettest.Names() {
 		if brackettest.Fails(t, name, &naive{}) && name != "a cancelled context writes nothing" && name != "keys that cannot be are errors" {

@@ -2,7 +2,9 @@ package brackettest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 )
@@ -77,6 +79,11 @@ var saving = []promise{
 		_, err = c.store.List(ctx, "")
 		c.cancelled("List", err)
 		c.cancelled("Delete", c.store.Delete(ctx, "k", revision))
+		late, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
+		defer cancel()
+		if _, err := c.store.Save(late, "k", []byte("two"), revision); !errors.Is(err, context.DeadlineExceeded) {
+			c.Errorf("Save after the deadline of its context: %v, want context.DeadlineExceeded", err)
+		}
 		if got := c.holds("k", "one"); got != revision {
 			c.Fatalf("revision %d became %d", revision, got)
 		}

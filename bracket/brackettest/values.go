@@ -46,7 +46,10 @@ var values = []promise{
 	}},
 	{"keys are any text", "keys hold names that users chose", func(c *client) {
 		keys := []string{"a", "a/b", "a//b", "/a", "a/", "a%2Fb", "a%b", "a b", " ", "A", "nœud-3", "日本", "a\nb", `a"b'c\d`, "a*b?c[d]", "a_b", "..", "a\tb",
-			"a\x00", "a\x00b", "\U0010ffff", "\U0010ffff/a", strings.Repeat("k", 1024), strings.Repeat("k", 1023)}
+			"a\x00", "a\x00b", "\U0010ffff", "\U0010ffff/a", strings.Repeat("k", 1024), strings.Repeat("k", 1023),
+			"a ", "a.", // a column that is padded and a file name end without them
+			"\u00e9", "e\u0301", // the same letter, as one character and as two
+			"\uff4e"} // in UTF-16 it comes after U+10FFFF
 		for i, key := range keys {
 			c.save(key, fmt.Sprint(i), 0)
 		}
@@ -56,6 +59,7 @@ var values = []promise{
 		c.lists("", keys...)
 		c.lists("a%", "a%2Fb", "a%b")
 		c.lists("a_", "a_b")
+		c.lists("A", "A") // LIKE ignores case in some databases
 		c.lists("a/", "a/", "a//b", "a/b")
 		c.lists("a\x00", "a\x00", "a\x00b")
 		c.lists("\U0010ffff", "\U0010ffff", "\U0010ffff/a") // nothing that is text comes after it

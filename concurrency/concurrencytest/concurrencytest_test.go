@@ -1,6 +1,7 @@
 package concurrencytest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -141,6 +142,16 @@ func TestKitFindsFaults(t *testing.T) {
 			t.Errorf("%q was not found: %v", want, failed)
 		}
 	}
+	for name, column := range map[string]func(string) string{
+		"ignores case":     strings.ToLower,
+		"pads, as SQL":     func(name string) string { return cmp.Or(strings.TrimRight(name, " "), name) },
+		"composes letters": func(name string) string { return strings.ReplaceAll(name, "e\u0301", "\u00e9") },
+	} {
+		backend := func() concurrencytest.Backend { return &careless{pool: column} }
+		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Equal(failed, []string{"odd names"}) {
+			t.Errorf("the names of pools are in a column that %s: %v fail, want the one case", name, failed)
+		}
+	}
 	for name, backend := range map[string]func() concurrencytest.Backend{
 		"cut off, it answers from before":                                func() concurrencytest.Backend { return &paged{page: 500, kept: true} },
 		"cut off, it answers with the error":                             func() concurrencytest.Backend { return &paged{page: 500, both: true} },
@@ -229,11 +240,15 @@ type careless struct {
 	steps        bool                            // members are replaced one after the other
 	once         map[string]bool                 // a job that ended is never looked at again
 	planned      bool                            // only jobs of plans are looked at
+	pool         func(string) string             // what a column makes of the names of pools
 }
 
 func (c *careless) SetPool(ctx context.Context, pool string, resources []string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.pool != nil {
+		pool = c.pool(pool)
+	}
 	if c.firstMembers != nil {
 		if c.firstMembers[pool] {
 			return nil
@@ -274,6 +289,9 @@ func (c *careless) PutJob(ctx context.Context, job concurrency.Job) error {
 func (c *careless) Active(ctx context.Context, pool string) ([]concurrency.Holder, error) {
 	if c.deaf {
 		ctx = context.WithoutCancel(ctx)
+	}
+	if c.pool != nil {
+		pool = c.pool(pool)
 	}
 	holders, err := c.MemoryJobs.Active(ctx, pool)
 	if c.kept != nil {
