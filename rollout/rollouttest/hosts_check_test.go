@@ -45,7 +45,7 @@ func (m *truth) check(l lateStart) {
 		if limit := max(l.max[claim.Pool], m.limits[fmt.Sprint(claim.Pool, claim.Token)]); len(in) > limit {
 			m.fail("%s of %s enters pool %s of limit %d, by %s: %v", start.Run, l.host.name, claim.Pool, limit, start.Reason, slices.Sorted(maps.Keys(in)))
 		}
-		if family, value, grouped := strings.Cut(claim.Pool, "/"); grouped && m.oneKey(l.host.set, family) && !m.edited["scope"] && len(m.free) == 0 { // who is unavailable makes its key active
+		if family, value, grouped := strings.Cut(claim.Pool, "/"); grouped && m.oneKey(l.host.set, family) && !m.edited["scope"] && !m.edited["let past keys"] && len(m.free) == 0 { // who is unavailable makes its key active
 			m.seen["key"]++
 			for _, other := range []string{"eu", "us"} {
 				if who := m.in(family + "/" + other); other != value {

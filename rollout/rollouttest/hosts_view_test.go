@@ -31,7 +31,7 @@ type viewer struct {
 	acting   bool
 }
 
-var parts = []string{"members", "labels", "jobs", "versions", "approvals", "overrides", "unavailable", "deleted", "policies"}
+var parts = []string{"members", "labels", "jobs", "versions", "approvals", "overrides", "unavailable", "deleted", "policies", "commands"}
 
 // refresh brings one part of a view up to date.
 func (m *truth) refresh(h *viewer, part string) {
@@ -77,6 +77,8 @@ func (m *truth) refresh(h *viewer, part string) {
 		v.Unavailable = slices.Clone(f.Unavailable)
 	case "deleted":
 		v.DeletedResources = slices.Clone(f.DeletedResources)
+	case "commands":
+		v.Commands = slices.Clone(f.Commands)
 	case "policies":
 		h.set = m.sets[len(m.sets)-1]
 	}
@@ -147,6 +149,7 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 				switch {
 				case start.Reason == rollout.ReasonOverridden:
 					m.limits[name] = unlimited
+					m.edited["let past keys"] = true // and so may be whoever else has the key
 				case m.edited["scope"] && start.Reason != "slot_free": // it was at work already, and so were others, who keep their places
 					m.limits[name] = max(m.limits[name], m.places(claim.Pool))
 				}

@@ -174,7 +174,7 @@ func (m *truth) edit() {
 	m.edited["any"] = true
 	f := &m.fleet
 	r := m.evenly(len(f.Resources))
-	switch m.of("version", "version", "version", "approval", "policies", "relabelled", "removed", "added", "unavailable", "deleted", "override", "paused") {
+	switch m.of("version", "version", "version", "approval", "policies", "relabelled", "removed", "added", "unavailable", "deleted", "override", "paused", "command") {
 	case "version":
 		m.ids++
 		d := f.Deployments[m.evenly(len(f.Deployments))].ID
@@ -194,6 +194,12 @@ func (m *truth) edit() {
 		}
 		m.note("%s is %s", f.Versions[k].ID, f.Versions[k].Status)
 		m.seen["paused"]++
+	case "command":
+		if open := m.executions(); len(open) > 0 {
+			record := open[m.evenly(len(open))]
+			x := record.Open
+			m.command(bracket.Command{Kind: bracket.CommandKind(m.of("retry", "skip", "resolve", "abandon")), Group: x.Group, Resource: record.Resource, Deployment: x.Members[m.evenly(len(x.Members))].Deployment})
+		}
 	case "approval":
 		m.approve()
 	case "policies":
@@ -252,6 +258,20 @@ func (m *truth) edit() {
 		m.edited["let past"] = true
 		m.note("override %+v", f.Overrides[len(f.Overrides)-1])
 	}
+}
+
+// command gives an operator's command. One who resolves an execution, or skips a member, says that nothing is at work there.
+func (m *truth) command(c bracket.Command) {
+	m.ids++
+	if c.ID = fmt.Sprint("op", m.ids); c.Kind == bracket.Resolve || c.Kind == bracket.Abandon {
+		c.Deployment = ""
+	}
+	if c.Kind == bracket.Resolve || c.Kind == bracket.Skip {
+		m.free[c.Resource] = true
+	}
+	m.fleet.Commands = append(slices.Clip(m.fleet.Commands), c)
+	m.note("%+v", c)
+	m.seen["command "+string(c.Kind)]++
 }
 
 func (m *truth) approve() {
