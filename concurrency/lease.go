@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
@@ -211,9 +212,9 @@ func (l Lease) proves(token uint64) error {
 // A holder with a lease keeps it, and the record is returned as it is: claiming is re-entrant, and repeating a claim that was cut off is
 // harmless. If its token is not the claim's, the error is [ErrFenced]. A new lease needs a record at the claim's revision, else the error
 // is [ErrConflict]: plan again. The claims that one plan makes on one record are applied in the order of the plan, and then the record is
-// written once. Any of them may be left out. A claim with a token below NextToken is [ErrFenced]. A holder without resource, and a record
-// that [NewRecord] did not make, are a *[FieldError], because what they lead to could not be read again. [Apply] does all this for a whole
-// plan.
+// written once. Any of them may be left out. A claim with a token below NextToken is [ErrFenced]. A holder without resource, one whose names
+// are not UTF-8, and a record that [NewRecord] did not make, are a *[FieldError], because what they lead to could not be read again. [Apply] does
+// all this for a whole plan.
 func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	if held, ok := r.Lease(h); ok {
 		return r, held.proves(c.Token)
@@ -236,6 +237,17 @@ func (r Record) claim(added []Lease) (Record, error) {
 	last := added[len(added)-1].Token
 	if last == math.MaxUint64 {
 		return r, fmt.Errorf("concurrency: pool %s has issued every token there is", r.Key)
+	}
+	var f faults
+	for _, l := range added {
+		for _, name := range []struct{ field, value string }{{"resource", l.Resource}, {"group", l.Group}} {
+			if !utf8.ValidString(name.value) { // JSON would make another name of it, and of two names perhaps one
+				f.add(name.field, CodeType, name.value, "must be UTF-8: a lease with another name could not be read again")
+			}
+		}
+	}
+	if len(f) > 0 {
+		return r, f.err()
 	}
 	byHolder := func(a, b Lease) int { return a.Holder.compare(b.Holder) }
 	slices.SortFunc(added, byHolder)

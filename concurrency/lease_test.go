@@ -65,6 +65,8 @@ func TestRecordLife(t *testing.T) {
 		why    string
 	}{
 		{r, Holder{"", "a"}, "resource: is required: a lease without one could not be read again", "nobody holds it"},
+		{r, Holder{"n\xff", "a"}, `resource: "n\xff": must be UTF-8: a lease with another name could not be read again`, "JSON makes n\ufffd of it, and of n\xfe as well"},
+		{r, Holder{"n2", "\xff"}, `group: "\xff": must be UTF-8: a lease with another name could not be read again`, "the holder would not find its lease"},
 		{Record{}, a, "schema: 0: must be 1: a record of a pool that nobody ever used is made by NewRecord", "not a record"},
 	} {
 		got, err := bad.record.Claim(Claim{Revision: bad.record.Revision, Token: 4}, bad.holder, epoch)
@@ -72,6 +74,11 @@ func TestRecordLife(t *testing.T) {
 		if !errors.As(err, &fault) || err.Error() != bad.want || cmp.Diff(bad.record, got) != "" {
 			t.Errorf("%s: %v, %v", bad.why, got, err)
 		}
+	}
+	odd := newScene(ten(Count(2))).ask("\xfe", "g", "nodes").ask("\xff", "g", "nodes")
+	var fault *FieldError
+	if records, err := Apply(odd.Snapshot, odd.candidates, odd.plan(t).Admitted, epoch); !errors.As(err, &fault) || records != nil {
+		t.Errorf("what JSON makes one holder of: %v, %v", records, err)
 	}
 	if _, err := r.Claim(Claim{Revision: 1, Token: 4}, Holder{"n2", "a"}, epoch); !errors.Is(err, ErrConflict) {
 		t.Errorf("a claim planned at another revision: %v", err)
