@@ -10,10 +10,13 @@ import (
 // Commit marks runs of p.Start as started at now and returns the new state; the first run of an execution freezes it. state is the
 // one that [Step] returned with the plan, or the result of an earlier Commit of the same plan. A run that the plan does not offer in that
 // state, and a run given twice, is [ErrStale], and nothing is committed. The given state is never touched. p.Start may have been sorted
-// otherwise, or cut.
+// otherwise, or cut. A zero now is a *[FieldError].
 //
 // Save what changed before dispatching any of the runs.
 func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
+	if now.IsZero() {
+		return state, noNow()
+	}
 	v := p.view
 	if v == nil || state.Group == nil || state.Group.Rule != v.id || state.Group.Environment != v.environment {
 		return state, fmt.Errorf("%w: the plan is not one of this rule and environment", ErrStale)

@@ -1031,6 +1031,14 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 	}
 	mixed.Start = mixed.Start[:1]
 	check("cut off", mixed, empty, runs[:1], at(60), true)
+	// an execution that began at no instant could be saved, and never be read again
+	var f *FieldError
+	if next, err := first.Commit(empty, runs, time.Time{}); !errors.As(err, &f) || f.Path != "now" || describe(next) != describe(empty) {
+		t.Errorf("without an instant: %v", err)
+	}
+	if _, _, err := Step(h.rule, empty, h.observation(), time.Time{}); !errors.As(err, &f) || f.Path != "now" {
+		t.Errorf("a step without an instant: %v", err)
+	}
 	// the state went on: the execution has ended meanwhile
 	h.start()
 	h.order(Resolve, "n1", "", 61)

@@ -221,7 +221,9 @@ func frozenMembers(members []Member, declared bool, hasTarget func(string) bool)
 		}
 		slices.Sort(m.Needs)
 		m.Needs = slices.Compact(m.Needs)
-		slices.SortFunc(m.NeedsIf, func(a, b ConditionalNeed) int { return strings.Compare(a.Deployment, b.Deployment) })
+		slices.SortFunc(m.NeedsIf, func(a, b ConditionalNeed) int { // several rules may name one deployment: I8
+			return cmp.Or(strings.Compare(a.Deployment, b.Deployment), slices.Compare(a.Versions, b.Versions))
+		})
 	}
 	return frozen
 }

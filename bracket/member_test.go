@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -128,6 +129,19 @@ func TestRoles(t *testing.T) {
 	} {
 		if got := rolesOf(row.members, row.declared); got != row.want {
 			t.Errorf("%s, want %s (%s)", got, row.want, row.why)
+		}
+	}
+}
+
+// I8: several dependency rules may name one deployment, each with versions of its own.
+func TestConditionalNeedsInAnyOrder(t *testing.T) {
+	needs := []ConditionalNeed{{"a", []string{"v3", "v2"}}, {"c", []string{"v1"}}, {"a", []string{"v1"}}}
+	want := []ConditionalNeed{{"a", []string{"v1"}}, {"a", []string{"v2", "v3"}}, {"c", []string{"v1"}}}
+	for range needs {
+		needs = append(needs[1:], needs[0])
+		members := frozenMembers([]Member{{Deployment: "a"}, {Deployment: "b", NeedsIf: slices.Clone(needs)}, {Deployment: "c"}}, false, func(string) bool { return true })
+		if got := members[1].NeedsIf; !reflect.DeepEqual(got, want) {
+			t.Errorf("%v become %v, want %v", needs, got, want)
 		}
 	}
 }

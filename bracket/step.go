@@ -29,7 +29,7 @@ type step struct {
 
 // Step folds the observation into the state and returns the new state and the plan for it. In this order it applies commands, run facts
 // and vanished targets; closes and opens groups until nothing more is due; merges; ends executions and reacts to failures; and then
-// derives the plan. The given state is never touched. An invalid rule, or a state or observation that contradicts itself, is an error
+// derives the plan. The given state is never touched. An invalid rule, a zero now, or a state or observation that contradicts itself, is an error
 // and changes nothing. A now before instants in the state undoes nothing.
 //
 // One call costs a pass over the targets, and memory for what waits, runs or may start.
@@ -39,6 +39,9 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 		var f faults
 		f.under("rule", err)
 		return fail(f.err())
+	}
+	if now.IsZero() {
+		return fail(noNow())
 	}
 	if err := checkState(state); err != nil {
 		return fail(err)
@@ -103,6 +106,11 @@ func (s *step) changesMore() bool {
 		}
 	}
 	return false
+}
+
+// noNow is the fault of a zero instant: an execution that started then could be saved, and never be read again.
+func noNow() error {
+	return fault("now", CodeRequired, nil, "must be set to the present instant")
 }
 
 // checkState reports what would make a state meaningless. Records that were decoded are well-formed in themselves.
