@@ -255,6 +255,8 @@ func TestOverrideOfAWindow(t *testing.T) {
 		{"a window that denies still does", policy(both + "," + weekly("d", "12:30", "13:30", deny)), "a", "2025-01-06T13:00:00Z", "window_closed d 06 13:30:00"},
 		{"and the other way round", policy(both + "," + weekly("d", "12:30", "13:30", deny)), "d", "2025-01-06T13:00:00Z", "window_closed a 06 14:00:00; window_closed b 06 14:00:00"},
 		{"another policy still counts", "[" + named("p", both) + "," + named("q", weekly("c", "15:00", "16:00", "")) + "]", "a", "2025-01-06T13:00:00Z", "window_closed c 06 15:00:00"},
+		{"the other windows of its policy still count for nothing when something else is shut, too", "[" + named("p", weekly("a", "09:00", "12:00", "")+","+weekly("b", "20:00", "21:00", "")) + "," +
+			named("q", weekly("c", "15:00", "18:00", "")+","+weekly("d", "18:00", "19:00", deny+`,"minimumRemainingMinutes":60`)) + "]", "a", "2025-01-06T14:30:00Z", "window_closed c 06 15:00:00"},
 		{"another window may ask for more time than is left", policy(weekly("a", "09:00", "12:00", "") + "," + weekly("b", "14:00", "17:00", `"minimumRemainingMinutes":60`) + "," + weekly("d", "13:30", "15:00", deny)), "a",
 			"2025-01-06T13:00:00Z", "window_too_short b 06 15:00:00"},
 	} {
@@ -391,6 +393,117 @@ func TestOverridesOfSeveralWindows(t *testing.T) {
 		if got != row.due {
 			t.Errorf("%s: due at %s, want %s", row.why, got, row.due)
 		}
+	}
+}
+
+// TestOverridesOfWindowsByTarget: what is left of the windows is each target's own: overrides of different windows for others, or of the same ones at another
+// time, change nothing about its turn.
+func TestOverridesOfWindowsByTarget(t *testing.T) {
+	set := compile(t, policy(weekly("w", "09:00", "17:00", "")+","+weekly("d", "18:00", "19:00", deny)+`,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`))
+	start := instantOf(t, "2025-01-06T16:55:00Z") // five minutes of which count
+	type given struct{ rule, created string }
+	for _, row := range []struct {
+		why   string
+		given [3][]given // by position
+		want  []string   // of positions 1 and 2
+	}{
+		{"none", [3][]given{}, []string{"07 09:05:00", "07 09:15:00"}},
+		{"of one window each", [3][]given{1: {{"d", "18:00:00"}}, 2: {{"w", "18:00:00"}}}, []string{"07 09:05:00", "06 19:15:00"}},
+		{"of the same at different times", [3][]given{1: {{"w", "17:30:00"}}, 2: {{"w", "17:33:00"}}}, []string{"06 17:35:00", "06 17:48:00"}},
+		{"within a second", [3][]given{1: {{"w", "17:30:00.25"}}, 2: {{"w", "17:30:00.75"}}}, []string{"06 17:35:00.25", "06 17:45:00.75"}},
+		{"the other way round", [3][]given{1: {{"w", "17:30:00"}, {"d", "17:33:00"}}, 2: {{"w", "17:33:00"}, {"d", "17:30:00"}}}, []string{"06 17:35:00", "06 17:48:00"}},
+	} {
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Versions[1].CreatedAt = start
+		first := mustPlan(t, set, s, start)
+		order := orderOf(t, first, 3)
+		s.State.Rollouts = first.State.Rollouts
+		now := instantOf(t, "2025-01-06T17:30:00Z")
+		for p, list := range row.given {
+			for _, o := range list {
+				created := instantOf(t, "2025-01-06T"+o.created+"Z")
+				now = later(now, created)
+				s.Overrides = append(s.Overrides, override(o.rule, only(order[p]), func(own *rollout.Override) { own.ID, own.CreatedAt = fmt.Sprint(p, o), created }))
+			}
+		}
+		plan := mustPlan(t, set, s, now)
+		var got []string
+		for _, resource := range order[1:] {
+			due := ""
+			for wait := range plan.Waiting.All() {
+				for _, b := range wait.Blockers {
+					if b.Reason == rollout.ReasonRolloutNotDue && wait.Resource == resource {
+						due = b.Until.Format("02 15:04:05.999999999")
+					}
+				}
+			}
+			got = append(got, due)
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: due at %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
+// TestOverrideOfAWindowThatHasPassed: turns that no opening was left for count from the override on; whoever has none, or one of another window, waits for the
+// policy owner as before.
+func TestOverrideOfAWindowThatHasPassed(t *testing.T) {
+	set := compile(t, policy(`{"id":"w","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-01T01:30:00Z"}},`+weekly("d", "12:00", "13:00", deny)+
+		`,{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600}}`))
+	for _, row := range []struct {
+		why, over string
+		position  int
+		want      string
+	}{
+		{"of the window, for a turn that never came", "w", 2, "rollout_not_due g 01 02:40:00"}, // half an hour of the second was left
+		{"of another window, for a turn that never came", "d", 2, "rollout_overflow g"},
+		{"of another window, for a turn that comes before the last opening ends", "d", 1, "rollout_not_due g 01 01:00:00"},
+	} {
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		first := mustPlan(t, set, s, t0)
+		order := orderOf(t, first, 2)
+		s.State.Rollouts = first.State.Rollouts
+		last := slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return !slices.Contains(order, t.Resource) })
+		order = append(order, s.Targets[last].Resource)
+		now := minute(10)
+		if row.over == "w" {
+			now = minute(130)
+		}
+		s.Overrides = []rollout.Override{override(row.over, only(order[row.position]), func(o *rollout.Override) { o.CreatedAt = now })}
+		plan := mustPlan(t, set, s, now)
+		wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: order[row.position], Environment: "prod", Deployment: "api"})
+		got := ""
+		for _, b := range wait.Blockers {
+			if b.Rule == "g" {
+				got = strings.TrimSuffix(fmt.Sprint(b.Reason, " g ", b.Until.Format("02 15:04:05")), " 01 00:00:00")
+			}
+		}
+		if got != row.want {
+			t.Errorf("%s: %s, want %s; waits %q", row.why, got, row.want, blockers(plan))
+		}
+	}
+}
+
+// TestOverrideOfAWindowYearsLater: a turn that needs more open time than the horizon has was never due; when the window is overridden after that, more time
+// may have been open than the turn asks for. It has come then.
+func TestOverrideOfAWindowYearsLater(t *testing.T) {
+	set := compile(t, policy(`{"id":"w","deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"09:01"}}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":18000}}`))
+	start := instantOf(t, "2018-01-01T09:00:00Z")
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	for k := range s.Versions {
+		s.Versions[k].CreatedAt = start
+	}
+	plan := mustPlan(t, set, s, start)
+	s.State.Rollouts = plan.State.Rollouts
+	first := plan.Start[0].Resource
+	s.Targets[slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.Resource == first })].Current = "v2"
+	now := instantOf(t, "2024-01-01T20:00:00Z") // 314 minutes were open, and five years have 261
+	if got := waits(mustPlan(t, set, s, now)); !strings.Contains(got, "rollout_overflow") {
+		t.Fatalf("waits for %q", got)
+	}
+	s.Overrides = []rollout.Override{override("w", func(o *rollout.Override) { o.CreatedAt = now })}
+	if plan := mustPlan(t, set, s, now); len(plan.Start) != 1 {
+		t.Errorf("waits for %q", waits(plan))
 	}
 }
 

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -60,7 +59,7 @@ type hours struct {
 	opened   map[*compiledPolicy]bool // policies of which an override lets a version past an allowing window: as if that one were open
 
 	before *hours    // for what is left when an override takes windows away: what earlier ones had left, as it was before since
-	since  time.Time // nothing but an override sets it
+	since  time.Time // zero where there is none before
 
 	known bool // now has been found out
 	now   hoursNow
@@ -99,7 +98,7 @@ func (c *compilation) window(path string, r *compiledRule, own *DeploymentWindow
 		if c.load == nil && zone { // it may well be one
 			fault.Hint = "cannot be looked up: Compile and Load know UTC alone, unless they are given WithZones(time.LoadLocation)"
 		}
-		c.list = append(c.list, &FieldError{Path: below(fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint, Err: fault.Err})
+		c.list = append(c.list, &FieldError{Path: below(fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
 		var fields []string
 		for _, field := range fault.Fields {
 			fields = append(fields, below(field))
@@ -118,7 +117,7 @@ func (c *compilation) zone(name string) (*time.Location, error) {
 		return known, nil
 	}
 	location, err := c.load(name)
-	if err == nil && location != nil {
+	if err == nil { // a nil location is refused by whoever asked for it
 		c.zones[name] = location
 	}
 	return location, err
@@ -130,12 +129,7 @@ func (s *PolicySet) calendar(rules []*compiledRule) (clock.Calendar, error) {
 	for i, rule := range rules {
 		list[i] = rule.window.Window
 	}
-	return clock.NewCalendar(list, func(name string) (*time.Location, error) {
-		if location, ok := s.zones[name]; ok {
-			return location, nil
-		}
-		return nil, fmt.Errorf("rollout: zone %q was not loaded", name)
-	})
+	return clock.NewCalendar(list, func(name string) (*time.Location, error) { return s.zones[name], nil })
 }
 
 // newHours intersects the calendars of several policies, each given by its rules; nil if there are none.
@@ -211,7 +205,7 @@ func (w *work) hoursOf(i, n int32) *hours {
 	if first {
 		own = view.firstHours
 	}
-	if own == nil || len(w.overrides) == 0 || n < 0 {
+	if own == nil || len(w.overrides) == 0 {
 		return own
 	}
 	past := make([]*Override, len(own.rules))
@@ -234,8 +228,7 @@ func (w *work) hoursPast(own *hours, past []*Override) *hours {
 		if last == nil || o.CreatedAt.After(last.CreatedAt) {
 			last = o
 		}
-		instants = binary.AppendVarint(append(instants, '+'), o.CreatedAt.Unix())
-		instants = binary.AppendVarint(instants, int64(o.CreatedAt.Nanosecond()))
+		instants = o.CreatedAt.UTC().AppendFormat(append(instants, '+'), time.RFC3339Nano)
 	}
 	if last == nil {
 		return own
@@ -285,7 +278,7 @@ func (r *rollout) open(position int32, h *hours) (time.Time, error) {
 		}
 		r.timetables[h] = to
 	}
-	if to.dues == nil && to.err == nil {
+	if to.dues == nil {
 		if to.asked++; h.before != nil && to.asked < 8 {
 			alone := r.timetable(h, int(position), int(position))
 			if alone.err != nil {
@@ -306,7 +299,7 @@ func (r *rollout) open(position int32, h *hours) (time.Time, error) {
 func (r *rollout) timetable(h *hours, first, last int) *timetable {
 	to := &timetable{dues: make([]time.Time, last-first+1)}
 	stages := []*hours{h} // latest first
-	for h.before != nil && h.since.After(r.record.StartAt) {
+	for h.since.After(r.record.StartAt) {
 		h = h.before
 		stages = append(stages, h)
 	}
@@ -351,10 +344,7 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 		return &h.now
 	}
 	h.known = true
-	if opens, err := h.calendar.NextFit(w.now, h.longest); err == nil {
-		h.now.opens = opens
-	}
-	w.wake(h.now.opens)
+	h.now.opens, _ = h.calendar.NextFit(w.now, h.longest)
 	if h.now.opens.Equal(w.now) {
 		w.wakeBefore(h.calendar.NextClose(w.now), h.longest)
 		return &h.now
@@ -379,11 +369,11 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 		if open && rule.window.allows() {
 			allowed[rule.policy] = true
 		}
-		if open {
-			w.wake(rule.calendar.NextClose(w.now))
-		} else if opens, err := rule.calendar.NextOpen(w.now); err == nil {
-			w.wake(opens)
+		changes := rule.calendar.NextClose(w.now)
+		if !open {
+			changes, _ = rule.calendar.NextOpen(w.now)
 		}
+		w.wake(changes) // what is shut does not open before one of them changes
 	}
 	for _, rule := range h.rules {
 		if rule.window.allows() && !allowed[rule.policy] || !rule.window.allows() && !rule.calendar.Open(w.now) {
@@ -425,12 +415,10 @@ func neverOpens(d time.Duration) string {
 	return fmt.Sprintf("no opening%s within %d years", length, int64(clock.DefaultHorizon/(365*24*time.Hour)))
 }
 
-// wakeBefore looks again as soon as less than d is left until what is open closes, and at the closing if d is 0.
+// wakeBefore looks again as soon as less than d is left until what is open closes, and at the closing if d is 0. What never closes has the zero time.
 func (w *work) wakeBefore(closes time.Time, d time.Duration) {
-	if !closes.IsZero() && d > 0 {
+	if d > 0 {
 		closes = closes.Add(1 - d)
 	}
-	if !closes.IsZero() {
-		w.wake(closes)
-	}
+	w.wake(closes)
 }

@@ -79,6 +79,9 @@ func TestWindow(t *testing.T) {
 		{"of two touching ones that deny both are left, and the second is named once it is its turn", policy(weekly("d1", "10:00", "12:00", deny) + "," + weekly("d2", "12:00", "14:00", deny)),
 			"2025-01-06T11:00:00Z", false, "window_closed d1 06 14:00:00", "2025-01-06T12:00:00Z"},
 		{"allowing windows of one policy are united", policy(weekly("a", "09:00", "12:00", "") + "," + weekly("b", "14:00", "17:00", "")), "2025-01-06T15:00:00Z", false, "", "2025-01-06T17:00:00Z"},
+		{"of several one that is open is enough, also where it is written out that they allow: only what denies is to blame",
+			policy(weekly("a", "09:00", "12:00", `"allowWindow":true`) + "," + weekly("b", "14:00", "17:00", `"allowWindow":true`) + "," + weekly("d", "14:00", "15:00", deny)),
+			"2025-01-06T14:30:00Z", false, "window_closed d 06 15:00:00", "2025-01-06T15:00:00Z"},
 		{"between them both are shut", policy(weekly("a", "09:00", "12:00", "") + "," + weekly("b", "14:00", "17:00", "")), "2025-01-06T13:00:00Z", false,
 			"window_closed a 06 14:00:00; window_closed b 06 14:00:00", "2025-01-06T14:00:00Z"},
 		{"what denies wins over what allows", policy(weekly("a", "09:00", "17:00", "") + "," + weekly("d", "09:00", "11:00", deny)), "2025-01-06T10:00:00Z", false, "window_closed d 06 11:00:00", "2025-01-06T11:00:00Z"},
@@ -366,6 +369,65 @@ func TestWindowFaultsAllAtOnce(t *testing.T) {
 		if n := strings.Count(fmt.Sprint(err), "rules[0].deploymentWindow."+path+":"); n != 1 {
 			t.Errorf("%s is reported %d times: %v", path, n, err)
 		}
+	}
+}
+
+// TestWindowZones: a zone that cannot be loaded is reported once for each window, with the loader's own words. Only a host that gave
+// no loader is told to give one.
+func TestWindowZones(t *testing.T) {
+	for _, row := range []struct {
+		why, zone string
+		load      func(string) (*time.Location, error)
+		want      int // windows of which the error says so
+		says      string
+	}{
+		{"the loader fails, at every window", "Europe/Berlin", func(string) (*time.Location, error) { return nil, errors.New("the zone server is down") }, 2, "the zone server is down"},
+		{"it knows no such zone", "Mars/Olympus", func(string) (*time.Location, error) { return nil, nil }, 2, "it was not found"},
+		{"no loader was given", "Europe/Berlin", nil, 2, "WithZones(time.LoadLocation)"},
+		{"the zone of whatever machine reads it is none", "Local", time.LoadLocation, 2, "differs from machine to machine"},
+		{"nor is it without a loader", "Local", nil, 2, "differs from machine to machine"},
+	} {
+		zone := fmt.Sprintf(`"timezone":%q`, row.zone)
+		parsed, err := rollout.ParsePolicies([]byte(policy(weekly("a", "09:00", "12:00", zone) + "," + weekly("b", "14:00", "17:00", zone))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = rollout.Compile(parsed, newEnv(t), rollout.WithZones(row.load))
+		text := fmt.Sprint(err)
+		if n := strings.Count(text, row.says); n != row.want || strings.Count(text, "timezone:") != row.want {
+			t.Errorf("%s: said %d times, want %d: %v", row.why, n, row.want, err)
+		}
+		if row.load != nil && strings.Contains(text, "WithZones") {
+			t.Errorf("%s: tells a host to give what it gave: %v", row.why, err)
+		}
+	}
+	// What else is found with the zone at hand has its own remedy.
+	_, err := rollout.Load([]byte(policy(`{"deploymentWindow":{"rrule":"FREQ=DAILY;INTERVAL=7;BYDAY=MO","anchor":"2025-01-07T00:00:00Z","durationMinutes":60}}`)), newEnv(t))
+	if text := fmt.Sprint(err); strings.Contains(text, "WithZones") || !strings.Contains(text, "never reaches a day of BYDAY") {
+		t.Error(err)
+	}
+}
+
+// recurring is a host's own recurrence.
+type recurring func(time.Time) time.Time
+
+func (r recurring) Next(at time.Time) time.Time { return r(at) }
+
+// TestWindowOfAFaultyHost: a recurrence that breaks its promise opens nothing, and beside it nothing passes for open: every window is named.
+func TestWindowOfAFaultyHost(t *testing.T) {
+	parsed, err := rollout.ParsePolicies([]byte(policy(weekly("w", "09:00", "17:00", "") + "," + weekly("host", "10:00", "12:00", ""))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := recurring(func(at time.Time) time.Time { return at.Add(-time.Hour) }) // it must name an instant that is still to come
+	parsed[0].Rules[1].DeploymentWindow.Window = clock.Window{DurationMinutes: 60, Recurrence: back}
+	set, err := rollout.Compile(parsed, newEnv(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := mustPlan(t, set, fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0.Add(10*time.Hour))
+	if got := waits(plan); got != "window_closed w; window_closed host" || len(plan.Start) > 0 {
+		t.Errorf("starts %q, waits for %q", started(plan), got)
 	}
 }
 
