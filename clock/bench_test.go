@@ -64,6 +64,19 @@ func BenchmarkCalendar(b *testing.B) {
 	}
 }
 
+// BenchmarkManyDeny: 480 windows of a minute each close everything for a year. They have the minutes in turn, or all have every second one.
+func BenchmarkManyDeny(b *testing.B) {
+	for _, kind := range []string{"in turn", "alternately"} {
+		b.Run(kind, func(b *testing.B) {
+			c := manyDeny(b, kind, 480).WithHorizon(365 * 24 * time.Hour)
+			b.ReportAllocs()
+			for b.Loop() {
+				sinkTime, sinkErr = c.NextOpen(at("2026-01-01T00:00:00Z"))
+			}
+		})
+	}
+}
+
 // BenchmarkDueTimes: a million due times on one calendar, a second of open time apart, by one walk, and by a search for each, of which
 // there are fewer because it takes long.
 func BenchmarkDueTimes(b *testing.B) {

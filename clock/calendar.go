@@ -17,12 +17,17 @@ import (
 // and the question. It knows the years 1 to 9999; outside of them every calendar is closed.
 type Calendar struct {
 	sets    []set // open where all of them are
-	rules   int   // of all sets together
 	horizon time.Duration
 }
 
 // set is the windows of one policy.
-type set struct{ allow, deny []rule }
+type set struct{ allow, deny group }
+
+// group is windows that do the same together: each covers what it covers.
+type group struct {
+	rules  []rule
+	hosted bool // some are recurrences of the host
+}
 
 // DefaultHorizon is five years, leap days included.
 const DefaultHorizon = (5*365 + 2) * 24 * time.Hour
@@ -38,18 +43,17 @@ func NewCalendar(windows []Window, load func(name string) (*time.Location, error
 	var list []error
 	for i, w := range windows {
 		f := faults{prefix: fmt.Sprintf("windows[%d].", i)}
-		if r := w.compile(&zones, &f); len(f.list) > 0 {
-			list = append(list, f.list...)
-		} else if w.allows() {
-			all.allow = append(all.allow, r)
-		} else {
-			all.deny = append(all.deny, r)
+		r, own := w.compile(&zones, &f), &all.deny
+		if w.allows() {
+			own = &all.allow
 		}
+		own.rules, own.hosted = append(own.rules, r), own.hosted || w.Recurrence != nil
+		list = append(list, f.list...)
 	}
 	if len(list) > 0 {
 		return Calendar{}, strictjson.Join(list...)
 	}
-	return Calendar{sets: []set{all}, rules: len(windows)}, nil
+	return Calendar{sets: []set{all}}, nil
 }
 
 // compile returns nil after a fault.
@@ -106,7 +110,6 @@ func Intersect(calendars ...Calendar) Calendar {
 	var c Calendar
 	for _, one := range calendars {
 		c.sets = append(c.sets, one.sets...)
-		c.rules += one.rules
 		c.horizon = max(c.horizon, one.searches())
 	}
 	return c
@@ -146,13 +149,13 @@ func (c Calendar) Open(t time.Time) bool {
 }
 
 func (s *set) open(t time.Time) (bool, error) {
-	for _, r := range s.deny {
+	for _, r := range s.deny.rules {
 		if inside, err := r.covers(t); err != nil || inside {
 			return false, err
 		}
 	}
-	open := len(s.allow) == 0
-	for _, r := range s.allow {
+	open := len(s.allow.rules) == 0
+	for _, r := range s.allow.rules {
 		if _, host := r.(hosted); open && !host {
 			continue
 		}
@@ -177,8 +180,8 @@ func (c Calendar) NextClose(t time.Time) time.Time {
 	if !inRange(t) {
 		return t
 	}
-	var buffer [inline]state
-	k := cursor{sets: c.sets, states: c.states(buffer[:])}
+	var r room
+	k := c.cursor(&r)
 	for limit := c.limit(t); t.Before(limit); {
 		open, until, err := k.at(t)
 		if !open || err != nil {
@@ -194,8 +197,8 @@ func (c Calendar) NextClose(t time.Time) time.Time {
 // instant within the horizon, or a *[FieldError] if d is negative or a host's recurrence is at fault. For many durations from one start
 // use [Calendar.Walk].
 func (c Calendar) AddOpen(t time.Time, d time.Duration) (time.Time, error) {
-	var buffer [inline]state
-	k := cursor{sets: c.sets, states: c.states(buffer[:])}
+	var r room
+	k := c.cursor(&r)
 	p := c.pass(t)
 	p.rewind(&k)
 	return p.addOpen(&k, d)
@@ -228,8 +231,8 @@ func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 	if d < 0 {
 		return time.Time{}, negative(d)
 	}
-	var buffer [inline]state
-	k := cursor{sets: c.sets, states: c.states(buffer[:])}
+	var r room
+	k := c.cursor(&r)
 	at, limit := later(t.UTC(), first()), c.limit(t)
 	for u, running := at, false; at.Before(never()) && (running || at.Before(limit)); {
 		open, until, err := k.at(at)
@@ -257,8 +260,8 @@ func (c Calendar) Intervals(from, to time.Time) iter.Seq2[time.Time, time.Time] 
 }
 
 func (c Calendar) intervals(from, to time.Time, yield func(start, end time.Time) bool) error {
-	var buffer [inline]state
-	k := cursor{sets: c.sets, states: c.states(buffer[:])}
+	var r room
+	k := c.cursor(&r)
 	at, to := later(from.UTC(), first()), earlier(to.UTC(), never())
 	var start time.Time
 	running := false
@@ -280,15 +283,7 @@ func (c Calendar) intervals(from, to time.Time, yield func(start, end time.Time)
 
 // Walk begins a walk at t: it answers what [Calendar.AddOpen] answers for t, many times over.
 func (c Calendar) Walk(t time.Time) *Walk {
-	w := &Walk{cursor: cursor{sets: c.sets, states: make([]state, c.rules)}, pass: c.pass(t)}
+	w := &Walk{cursor: c.cursor(new(room)), pass: c.pass(t)}
 	w.pass.rewind(&w.cursor)
 	return w
-}
-
-// states returns a state per rule, in the buffer if that has room.
-func (c Calendar) states(buffer []state) []state {
-	if c.rules <= len(buffer) {
-		return buffer[:c.rules]
-	}
-	return make([]state, c.rules)
 }

@@ -56,7 +56,7 @@ func (p *pass) addOpen(k *cursor, d time.Duration) (time.Time, error) {
 
 // rewind returns to the start.
 func (p *pass) rewind(k *cursor) {
-	clear(k.states)
+	k.rewind()
 	p.at, p.until, p.spent, p.usable, p.err = later(p.start, first()), never(), 0, 0, nil
 	if p.at.Before(p.limit) {
 		p.look(k)
@@ -76,31 +76,84 @@ func negative(d time.Duration) error {
 	return &FieldError{Path: "d", Code: CodeDurationInvalid, Value: d.String(), Hint: "must not be negative"}
 }
 
-// inline is the number of windows up to which a single question allocates nothing.
+// inline is the number of windows, and four times the number of sets, up to which a single question allocates nothing.
 const inline = 8
 
-// state is what one rule last said: it holds until until. The zero value says nothing.
-type state struct {
-	inside bool
-	until  time.Time
+// room is where a single question keeps its cursor.
+type room struct {
+	groups [inline / 2]progress
+	states [inline]state
 }
 
-// cursor evaluates all windows together at ascending instants. Each rule is asked again only where its last answer ends, so a walk costs
-// one answer per boundary of a window and one look at each window per boundary of any.
+// cursor evaluates all windows together at ascending instants.
 type cursor struct {
-	sets   []set
-	states []state // of each set's deny rules, then of its allow rules
+	groups []progress // of each set: deny, then allow
+	states []state    // of each group, in the same order
+}
+
+// progress is what the rules of a group have said so far. A rule is asked again only where its last answer ends, and only if the others leave
+// the question open: what one rule covers is covered, whatever the others say. So a walk asks at most once per boundary of a window, it asks
+// few of many windows that say the same, and a heap finds the ones to ask.
+//
+// A rule that is not asked may cover more than those that are: a freeze, beside a window that recurs every minute. So at one instant of as many
+// as there are rules, all of them are asked. On average that is one more question per instant.
+type progress struct {
+	*group
+	first int  // the group's first state in the cursor
+	eager bool // all are always asked: the calendar has a host's recurrences, and whether their faults are found must not depend on the turn
+
+	over  time.Time // where what is known to be covered ends
+	known int       // states[:known] is a heap, on top what ends first; the others have ended or were never asked, and what ended last comes first
+	turn  int       // instants since all were asked
+}
+
+// state is what one rule last said: it holds until until.
+type state struct {
+	until time.Time
+	rule  int // in the group
+}
+
+// cursor returns one that has not been asked yet.
+func (c Calendar) cursor(r *room) cursor {
+	k := cursor{r.groups[:0], r.states[:]}
+	if 2*len(c.sets) > len(r.groups) {
+		k.groups = make([]progress, 0, 2*len(c.sets))
+	}
+	rules, eager := 0, false
+	for i := range c.sets {
+		for _, g := range [...]*group{&c.sets[i].deny, &c.sets[i].allow} {
+			k.groups = append(k.groups, progress{group: g, first: rules})
+			rules, eager = rules+len(g.rules), eager || g.hosted
+		}
+	}
+	if rules > len(k.states) {
+		k.states = make([]state, rules)
+	}
+	for i := range k.groups {
+		k.groups[i].eager = eager
+	}
+	k.rewind()
+	return k
+}
+
+// rewind forgets all answers, so that the next instant can be any.
+func (k *cursor) rewind() {
+	for i := range k.groups {
+		p := &k.groups[i]
+		p.over, p.known, p.turn = time.Time{}, 0, 0
+		for rule := range p.rules {
+			k.states[p.first+rule] = state{rule: rule}
+		}
+	}
 }
 
 // at tells whether the calendar is open at t, and until when this certainly stays so: an instant after t. t is not before that of the call
 // before, and lies in the years that calendars know.
 func (k *cursor) at(t time.Time) (open bool, until time.Time, err error) {
 	open, until = true, never()
-	states := k.states
-	for i := range k.sets {
-		s := &k.sets[i]
-		here, change, err := s.at(t, states)
-		switch states = states[len(s.deny)+len(s.allow):]; {
+	for i := 0; i < len(k.groups); i += 2 {
+		here, change, err := k.setAt(&k.groups[i], &k.groups[i+1], t)
+		switch {
 		case err != nil:
 			return false, t, err
 		case here && open:
@@ -114,40 +167,87 @@ func (k *cursor) at(t time.Time) (open bool, until time.Time, err error) {
 	return open, until, nil
 }
 
-func (s *set) at(t time.Time, states []state) (open bool, until time.Time, err error) {
-	denied, over, next, err := cover(s.deny, states, t)
-	if denied || err != nil {
-		return false, over, err
+// setAt is at for one set.
+func (k *cursor) setAt(deny, allow *progress, t time.Time) (open bool, until time.Time, err error) {
+	denied, until, err := deny.at(t, k.states[deny.first:])
+	if denied || err != nil || len(allow.rules) == 0 {
+		return !denied, until, err
 	}
-	if len(s.allow) == 0 {
-		return true, next, nil
+	allowed, change, err := allow.at(t, k.states[allow.first:])
+	if allowed {
+		return true, earlier(until, change), err
 	}
-	allowed, over, opens, err := cover(s.allow, states[len(s.deny):], t)
-	if allowed && err == nil {
-		return true, earlier(over, next), nil
-	}
-	return false, opens, err
+	return false, change, err
 }
 
-// cover tells whether any rule covers t. If so, one does until over; if not, none does until next.
-func cover(rules []rule, states []state, t time.Time) (inside bool, over, next time.Time, err error) {
-	over, next = t, never()
-	known := never() // a host's recurrence is asked again where its answer ends, needed or not: its fault closes the calendar at once
-	for i, r := range rules {
-		s := &states[i]
-		if !t.Before(s.until) {
-			if s.inside, s.until, err = r.at(t); err != nil {
-				return false, t, t, err
+// at tells whether any rule covers t, and until when this certainly stays so. The group's states are the first of those given.
+func (p *progress) at(t time.Time, states []state) (inside bool, until time.Time, err error) {
+	n := len(p.rules)
+	all := p.eager || p.turn == 0
+	if p.turn++; p.turn >= n {
+		p.turn = 0
+	}
+	ask := func(s *state) error {
+		inside, until, err := p.rules[s.rule].at(t)
+		if err != nil {
+			return err
+		}
+		if s.until = until; inside {
+			p.over = later(p.over, until)
+		}
+		return nil
+	}
+	for p.known > 0 && !t.Before(states[0].until) {
+		if all || !t.Before(p.over) {
+			if err := ask(&states[0]); err != nil {
+				return false, t, err
+			}
+		} else {
+			p.known--
+			states[0], states[p.known] = states[p.known], states[0]
+		}
+		sink(states[:p.known])
+	}
+	for p.known < n && (all || !t.Before(p.over)) {
+		if err := ask(&states[p.known]); err != nil {
+			return false, t, err
+		}
+		p.known++
+		rise(states[:p.known])
+	}
+	if !t.Before(p.over) {
+		if n == 0 {
+			return false, never(), nil
+		}
+		return false, states[0].until, nil
+	}
+	until = p.over
+	if p.hosted {
+		// A host's recurrence is asked again where its answer ends, needed or not: its fault closes the calendar at once.
+		for i := range states[:n] {
+			if _, host := p.rules[states[i].rule].(hosted); host {
+				until = earlier(until, states[i].until)
 			}
 		}
-		if _, host := r.(hosted); host {
-			known = earlier(known, s.until)
-		}
-		if s.inside {
-			inside, over = true, later(over, s.until)
-		} else {
-			next = earlier(next, s.until)
-		}
 	}
-	return inside, earlier(over, known), next, nil
+	return true, until, nil
+}
+
+// sink puts the first state of a heap into its place, and rise the last.
+func sink(heap []state) {
+	for i, child := 0, 1; child < len(heap); i, child = child, 2*child+1 {
+		if child+1 < len(heap) && heap[child+1].until.Before(heap[child].until) {
+			child++
+		}
+		if !heap[child].until.Before(heap[i].until) {
+			return
+		}
+		heap[i], heap[child] = heap[child], heap[i]
+	}
+}
+
+func rise(heap []state) {
+	for i := len(heap) - 1; i > 0 && heap[i].until.Before(heap[(i-1)/2].until); i = (i - 1) / 2 {
+		heap[i], heap[(i-1)/2] = heap[(i-1)/2], heap[i]
+	}
 }
