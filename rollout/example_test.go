@@ -305,11 +305,11 @@ func ExamplePlanner_Plan() {
 		fmt.Println("start", start.Run, "with token", start.Claims[0].Token)
 	}
 	for wait := range plan.Waiting.All() {
-		fmt.Println(wait.Resource, "waits:", wait.Blockers[0])
+		fmt.Println(wait)
 	}
 	// Output:
 	// start n1/prod/web/v2/1 with token 1
-	// n2 waits: slot_full, waits for a free slot in web/resourceConcurrency/0
+	// n2 / prod / web: v2 waits: slot_full, waits for a free slot in web/resourceConcurrency/0
 }
 
 // A list is read from the first to the last, or asked about one target.

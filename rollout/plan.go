@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -75,6 +76,11 @@ type Start struct {
 	Reason Reason `json:"reason"` // how it got its slot: slot_free, slot_held, slot_already_down, rule_not_applicable or overridden
 
 	Scoped bool `json:"scoped,omitempty"` // the version is not for every target: it has a targetSelector
+}
+
+// String returns "target: purpose version as run, reason", for logs.
+func (s Start) String() string {
+	return fmt.Sprintf("%s: %s %s as %s, %s", s.TargetID, s.Purpose, s.Version, s.Run, s.Reason)
 }
 
 // Purpose says why a job runs.

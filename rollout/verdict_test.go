@@ -109,6 +109,24 @@ func TestTargetIDReads(t *testing.T) {
 	}
 }
 
+// TestStartsAndWaitsRead: both embed an id that prints itself, which must not be all that a log says of them.
+func TestStartsAndWaitsRead(t *testing.T) {
+	id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "web"}
+	full := []rollout.Verdict{{Reason: "slot_full"}, {Reason: "window_closed", Until: time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)}}
+	for _, row := range []struct {
+		printed fmt.Stringer
+		want    string
+	}{
+		{rollout.Start{TargetID: id, Version: "v2", Run: "r1/prod/web/v2/1", Purpose: rollout.PurposeDeploy, Reason: "slot_free"}, "r1 / prod / web: deploy v2 as r1/prod/web/v2/1, slot_free"},
+		{rollout.Waiting{TargetID: id, Version: "v2", Blockers: full}, "r1 / prod / web: v2 waits: slot_full; window_closed until 2026-03-10T09:00:00Z"},
+		{rollout.Waiting{TargetID: id, Blockers: full[:1]}, "r1 / prod / web: waits: slot_full"}, // the target itself is held
+	} {
+		if got := row.printed.String(); got != row.want {
+			t.Errorf("%q, want %q", got, row.want)
+		}
+	}
+}
+
 // forms are what hosts branch on: the status of each reason, then whether it has an Until (! always, - never, ? sometimes), then the kinds of events.
 func forms() map[rollout.Reason]string {
 	return map[rollout.Reason]string{

@@ -17,6 +17,11 @@ type Waiting struct {
 	Blockers []Verdict `json:"blockers"`          // all of them, in the order of the rules; may be shared, do not modify
 }
 
+// String returns "target: version waits: blockers". Without it the String of the embedded id would be promoted, and a log line would not say why.
+func (w Waiting) String() string {
+	return fmt.Sprintf("%s: %s", w.TargetID, Situation{Wait: w.Version, Blockers: w.Blockers})
+}
+
 // WaitingList holds every target whose newest candidate may not start, with all its blockers: by resource, environment and deployment, each target once.
 // In JSON it is a list. The zero WaitingList is empty.
 //
