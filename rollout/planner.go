@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
@@ -14,7 +15,8 @@ import (
 
 // Planner is the thin shell around [PolicySet.Plan] for hosts that want load, plan and save done for them. Everything it does a host
 // can do itself. Several planners may work on one store: every save is conditional, so a decision that was made on stale state is made again.
-// It is safe for concurrent use if its parts are.
+// It is safe for concurrent use if its parts are. It keeps the records that it read last, to decode only those that have changed: a host has one for as
+// long as it runs, and does not copy it.
 type Planner struct {
 	Policies   *PolicySet             // required
 	Store      bracket.Store          // required
@@ -24,6 +26,8 @@ type Planner struct {
 	// Recorder, unless nil, is handed every plan that was saved, before it is returned: for a decision log. It must not change the recording, which
 	// shares its memory with the plan and the host's snapshot, and must not keep it: it encodes what it wants to keep. Policies are left out.
 	Recorder func(Recording)
+
+	readings atomic.Pointer[readings] // of the last load
 }
 
 // attemptsPerPlan bounds how often a plan is made again because somebody else saved first.
@@ -90,7 +94,10 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event)
 // place in the pools as they were, or has got one since; then they have changed, and the claims made on them are not saved. The other way round
 // an execution that ended in between would let somebody start on a place that another resource has by now.
 func (p *Planner) load(ctx context.Context) (stored, error) {
-	s := stored{revisions: map[string]int64{}}
+	s := stored{revisions: map[string]int64{}, readings: readings{}}
+	if before := p.readings.Load(); before != nil {
+		s.before = *before
+	}
 	for _, kind := range recordKinds() {
 		entries, err := p.Store.List(ctx, kind.prefix)
 		if err != nil {
@@ -103,6 +110,7 @@ func (p *Planner) load(ctx context.Context) (stored, error) {
 			s.revisions[entry.Key] = entry.Revision
 		}
 	}
+	p.readings.Store(&s.readings)
 	// The store lists them by other texts: see [PoolRecordKey].
 	slices.SortFunc(s.state.Pools, func(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) })
 	return s, nil

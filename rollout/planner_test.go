@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/bracket/brackettest"
 	"github.com/tranche-dev/tranche/clock"
@@ -648,6 +650,89 @@ func TestPlannerReadsAnOldPool(t *testing.T) {
 	}
 	if old {
 		t.Error("nothing old was read")
+	}
+}
+
+// TestPlannerReadsAgain: a planner that keeps what it has read plans as one that has read nothing, whatever becomes of the records in between.
+func TestPlannerReadsAgain(t *testing.T) {
+	t.Parallel()
+	set := compile(t, nodeLifecycle(t))
+	kept := &rollout.Planner{Policies: set, Clock: clock.NewFake(day2.Add(20 * time.Minute))}
+	s := nodeFleet(10)
+	first := &bracket.MemoryStore{}
+	kept.Store = first
+	plan, err := kept.Plan(t.Context(), s)
+	if err != nil || len(plan.Start) == 0 {
+		t.Fatal(started(plan), err)
+	}
+	begun := plan.Start[0]
+	same := func(why string, store bracket.Store) rollout.Plan {
+		t.Helper()
+		kept.Store = store
+		plan, err := kept.Look(t.Context(), s)
+		fresh, other := (&rollout.Planner{Policies: set, Store: store, Clock: kept.Clock}).Look(t.Context(), s)
+		if err != nil || other != nil {
+			t.Fatal(why, err, other)
+		}
+		if diff := cmp.Diff(text(t, fresh), text(t, plan)); diff != "" {
+			t.Errorf("%s (-read anew +kept):\n%s", why, diff)
+		}
+		return plan
+	}
+	same("nothing has changed", first)
+	add(&s, begun, job(begun, day2.Add(20*time.Minute), rollout.JobInProgress))
+	if _, err := (&rollout.Planner{Policies: set, Store: first, Clock: kept.Clock}).Plan(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if before := same("somebody else has saved", first); len(before.State.Executions) == 0 {
+		t.Error("no execution is open")
+	}
+	key := bracket.ExecutionKey("Node Lifecycle/deploymentBracket/0", begun.Resource)
+	_, revision, err := first.Load(t.Context(), key)
+	if err == nil {
+		err = first.Delete(t.Context(), key, revision)
+	}
+	if err != nil {
+		t.Fatal(key, err)
+	}
+	same("a record is gone", first)
+	restored := &bracket.MemoryStore{} // in which revisions begin again
+	if _, err := (&rollout.Planner{Policies: set, Store: restored, Clock: clock.NewFake(day2.Add(10 * time.Minute))}).Plan(t.Context(), nodeFleet(7)); err != nil {
+		t.Fatal(err)
+	}
+	same("the store was restored", restored)
+	if _, err := restored.Save(t.Context(), "pool/x", []byte("{}"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := kept.Look(t.Context(), s); err == nil || !strings.Contains(err.Error(), "pool/x") {
+			t.Errorf("a record that is none: %v", err)
+		}
+	}
+}
+
+// TestPlannerDecodesChanges: what is as it was is not decoded again, neither its texts nor its lists.
+func TestPlannerDecodesChanges(t *testing.T) {
+	store, set, s := &bracket.MemoryStore{}, compile(t, nodeLifecycle(t)), nodeFleet(200)
+	fake := clock.NewFake(day2.AddDate(0, 0, 1))
+	kept := &rollout.Planner{Policies: set, Store: store, Clock: fake}
+	plan, err := kept.Plan(t.Context(), s)
+	if err != nil || len(plan.Start) < 30 {
+		t.Fatalf("%d starts, %v", len(plan.Start), err)
+	}
+	for _, start := range plan.Start {
+		add(&s, start, job(start, fake.Now(), rollout.JobInProgress))
+	}
+	look := func(p *rollout.Planner) {
+		if _, err := p.Look(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look(kept)
+	again := testing.AllocsPerRun(5, func() { look(kept) })
+	anew := testing.AllocsPerRun(5, func() { look(&rollout.Planner{Policies: set, Store: store, Clock: fake}) })
+	if again > anew/3 {
+		t.Errorf("%.0f allocations, and %.0f by a planner that has read nothing before", again, anew)
 	}
 }
 

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,6 +17,30 @@ import (
 type stored struct {
 	state     State
 	revisions map[string]int64
+	before    readings // of the load before
+	readings  readings
+}
+
+// readings are what was read, by key. Most records are read again as they were, and to decode one takes many times as long as to compare it. What is compared is
+// the value: revisions may begin again after a store was restored.
+type readings map[string]reading
+
+type reading struct {
+	value  []byte
+	record any
+}
+
+// read decodes an entry, unless it is as it was before. Records are immutable, so one is good for many states.
+func read[T any](s *stored, entry bracket.Entry, decode func([]byte) (T, error)) (T, error) {
+	if before, known := s.before[entry.Key]; known && bytes.Equal(before.value, entry.Value) {
+		s.readings[entry.Key] = before
+		return before.record.(T), nil // what a key holds is told by its prefix
+	}
+	record, err := decode(entry.Value)
+	if err == nil {
+		s.readings[entry.Key] = reading{entry.Value, record}
+	}
+	return record, err
 }
 
 // Keys of the records. Those of brackets are [bracket.GroupKey] and [bracket.ExecutionKey].
@@ -43,38 +68,41 @@ func recordKinds() []recordKind {
 	groups, executions := bracket.GroupKey("", ""), bracket.ExecutionKey("", "")
 	return []recordKind{
 		{poolKeys, func(s *stored, entry bracket.Entry) error {
-			record, err := concurrency.ParseRecord(entry.Value)
+			record, err := read(s, entry, concurrency.ParseRecord)
 			record.Revision = uint64(entry.Revision)
 			s.state.Pools = append(s.state.Pools, record)
 			return err
 		}},
-		{groups[:len(groups)-1], func(s *stored, entry bracket.Entry) error { return decode(entry, &s.state.Brackets) }},
-		{executions[:len(executions)-1], func(s *stored, entry bracket.Entry) error { return decode(entry, &s.state.Executions) }},
-		{rolloutKeys, func(s *stored, entry bracket.Entry) error { return decodeRollout(entry, &s.state.Rollouts) }},
+		{groups[:len(groups)-1], func(s *stored, entry bracket.Entry) error {
+			record, err := read(s, entry, decode[*bracket.GroupRecord])
+			s.state.Brackets = append(s.state.Brackets, record)
+			return err
+		}},
+		{executions[:len(executions)-1], func(s *stored, entry bracket.Entry) error {
+			record, err := read(s, entry, decode[*bracket.ExecutionRecord])
+			s.state.Executions = append(s.state.Executions, record)
+			return err
+		}},
+		{rolloutKeys, func(s *stored, entry bracket.Entry) error {
+			record, err := read(s, entry, decode[RolloutRecord])
+			if err != nil {
+				return err
+			}
+			if err := record.validate(); err != nil {
+				return err
+			}
+			if recordKey(record) != entry.Key {
+				return fmt.Errorf("the record belongs under the key %s", recordKey(record))
+			}
+			s.state.Rollouts = append(s.state.Rollouts, record)
+			return nil
+		}},
 	}
 }
 
-func decodeRollout(entry bracket.Entry, list *[]RolloutRecord) error {
-	if err := decode(entry, list); err != nil {
-		return err
-	}
-	record := (*list)[len(*list)-1]
-	if err := record.validate(); err != nil {
-		return err
-	}
-	if recordKey(record) != entry.Key {
-		return fmt.Errorf("the record belongs under the key %s", recordKey(record))
-	}
-	return nil
-}
-
-func decode[T any](entry bracket.Entry, list *[]T) error {
-	var record T
-	if err := strictjson.Unmarshal(entry.Value, &record); err != nil {
-		return err
-	}
-	*list = append(*list, record)
-	return nil
+func decode[T any](value []byte) (record T, err error) {
+	err = strictjson.Unmarshal(value, &record)
+	return record, err
 }
 
 // write is one record to save; without a value it is to be deleted.

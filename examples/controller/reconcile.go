@@ -45,16 +45,24 @@ type Reconciler struct {
 	// is found then. 0 means [DefaultResync].
 	Resync time.Duration
 
-	compiler compiler
-	stores   sync.Map // namespace → *Store, which knows what it has seen
+	compiler   compiler
+	namespaces sync.Map // name → *namespace
 }
 
-func (r *Reconciler) store(namespace string) *Store {
-	store, known := r.stores.Load(namespace)
+// namespace is what is kept of a namespace between requests.
+type namespace struct {
+	name    string
+	store   *Store // it knows what it has seen
+	mu      sync.Mutex
+	planner rollout.Planner // it decodes only what has changed
+}
+
+func (r *Reconciler) namespace(name string) *namespace {
+	own, known := r.namespaces.Load(name)
 	if !known {
-		store, _ = r.stores.LoadOrStore(namespace, NewStore(r.Server, r.Client, namespace))
+		own, _ = r.namespaces.LoadOrStore(name, &namespace{name: name, store: NewStore(r.Server, r.Client, name)})
 	}
-	return store.(*Store)
+	return own.(*namespace)
 }
 
 // Reconcile observes the namespace, plans, saves what the plan claims, creates the jobs, and says what it found.
@@ -67,8 +75,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := report.accepted(ctx, found); err != nil || found.set == nil {
 		return ctrl.Result{}, err
 	}
-	store := r.store(request.Namespace)
-	seen, plan, err := r.plan(ctx, rollout.Planner{Policies: found.set, Store: store, Clock: r.Clock}, request.Namespace)
+	own := r.namespace(request.Namespace)
+	seen, plan, err := r.plan(ctx, own, found.set)
 	switch {
 	case errors.Is(err, bracket.ErrConflict):
 		return ctrl.Result{RequeueAfter: retryDelay}, nil
@@ -77,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	jobs := &dispatcher{store: store, writer: r.Client}
+	jobs := &dispatcher{store: own.store, writer: r.Client}
 	again := false
 	for _, start := range plan.Start {
 		at := r.Clock.Now()
@@ -102,20 +110,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // plan observes and plans. Jobs are counted at the server by the planner itself, after it has read its records: see [NodeJobs]. If the state speaks of machines that are
 // proved gone it plans again without them.
-func (r *Reconciler) plan(ctx context.Context, planner rollout.Planner, namespace string) (*observation, rollout.Plan, error) {
-	seen, err := observe(ctx, r.Client, r.Server, namespace)
+func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.PolicySet) (*observation, rollout.Plan, error) {
+	seen, err := observe(ctx, r.Client, r.Server, own.name)
 	if err != nil {
 		return nil, rollout.Plan{}, err
 	}
-	if _, err := planner.Policies.PoolKeys(seen.snapshot.Resources); err != nil {
+	if _, err := set.PoolKeys(seen.snapshot.Resources); err != nil {
 		return nil, rollout.Plan{}, fmt.Errorf("%w: %w", errRejected, err) // what runs on such a machine would count nowhere
 	}
-	planner.JobCounter = NewNodeJobs(r.Server, namespace, seen.pools(planner.Policies)).PerPlan()
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	planner := &own.planner
+	planner.Policies, planner.Store, planner.Clock = set, own.store, r.Clock
+	planner.JobCounter = NewNodeJobs(r.Server, own.name, seen.pools(set)).PerPlan()
 	plan, err := planner.Plan(ctx, seen.snapshot)
 	if err != nil {
 		return nil, rollout.Plan{}, err
 	}
-	if seen.snapshot.DeletedResources, err = seen.gone(ctx, r.Server, namespace, plan.State); err == nil && len(seen.snapshot.DeletedResources) > 0 {
+	if seen.snapshot.DeletedResources, err = seen.gone(ctx, r.Server, own.name, plan.State); err == nil && len(seen.snapshot.DeletedResources) > 0 {
 		plan, err = planner.Plan(ctx, seen.snapshot)
 	}
 	return seen, plan, err

@@ -29,6 +29,7 @@ type viewer struct {
 	set      *rollout.PolicySet
 	suspects map[string]time.Time
 	acting   bool
+	planner  rollout.Planner
 }
 
 var parts = []string{"members", "labels", "jobs", "versions", "approvals", "overrides", "unavailable", "deleted", "policies", "commands"}
@@ -90,7 +91,8 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 	defer func() { h.acting = false }()
 	s, set := h.view, h.set
 	at := m.now.Add(h.skew)
-	planner := &rollout.Planner{Policies: set, Store: &between{h.client, m}, Clock: clock.NewFake(at)}
+	planner := &h.planner
+	planner.Policies, planner.Store, planner.Clock = set, &between{h.client, m}, clock.NewFake(at)
 	if h.counts {
 		planner.JobCounter = m
 	}
@@ -108,7 +110,7 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 	case errors.Is(err, brackettest.ErrCrashed):
 		m.seen["crash"]++
 		h.client.Restart(m.fault)
-		h.suspects = map[string]time.Time{}
+		h.suspects, h.planner = map[string]time.Time{}, rollout.Planner{}
 	case errors.Is(err, brackettest.ErrInjected):
 		m.seen["injected"]++
 	case errors.As(err, &cycle), errors.As(err, &inside), errors.As(err, &against), errors.As(err, &overlap):

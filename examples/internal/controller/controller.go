@@ -143,6 +143,7 @@ type Controller struct {
 	// Grace is how long a lease must have been called an orphan, in every plan, before it is given back; 0 means [DefaultGrace].
 	Grace time.Duration
 
+	planner  rollout.Planner     // kept, for it decodes only what has changed
 	suspects map[lease]time.Time // since when they are called orphans
 }
 
@@ -165,8 +166,8 @@ func (c *Controller) Turn(ctx context.Context) (Turn, error) {
 		return turn, fmt.Errorf("controller: observe jobs: %w", err)
 	}
 	meter := &meter{Store: c.Store}
-	planner := rollout.Planner{Policies: c.Policies, Store: meter, Clock: c.Clock, JobCounter: c.Jobs}
-	turn.Plan, err = planner.Plan(ctx, Observe(c.Fleet, jobs))
+	c.planner.Policies, c.planner.Store, c.planner.Clock, c.planner.JobCounter = c.Policies, meter, c.Clock, c.Jobs
+	turn.Plan, err = c.planner.Plan(ctx, Observe(c.Fleet, jobs))
 	turn.Conflicts = int(meter.conflicts.Load())
 	if err != nil {
 		return turn, err
