@@ -120,3 +120,35 @@ func BenchmarkStep(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkHistory is the first call of a host whose deployment has many versions: each of them makes a group of its own. wide are for everybody; of the narrow
+// ones each is out of scope for some target, so that every group locks all that came before.
+func BenchmarkHistory(b *testing.B) {
+	for _, kind := range []string{"wide", "narrow"} {
+		for _, n := range []int{100, 1_000} {
+			b.Run(fmt.Sprintf("%s/n=%d", kind, n), func(b *testing.B) {
+				rule := Rule{DeploymentSelector: "true", ReadinessMode: Immediate}
+				targets := make(TargetList, 10)
+				for i := range targets {
+					targets[i] = Target{Resource: fmt.Sprint("n", i), Deployment: "os"}
+				}
+				o := Observation{Members: []Member{{Deployment: "os"}}, Targets: targets}
+				for i := range n {
+					v := Version{Deployment: "os", ID: fmt.Sprint("v", i), CreatedAt: at(i), EligibleAt: at(i)}
+					if o.Versions = append(o.Versions, v); kind == "narrow" {
+						targets[i%10].OutOfScope = append(targets[i%10].OutOfScope, v.ID)
+					}
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					state, plan, err := Step(rule, NewState("rule", "prod"), o, at(n))
+					if err != nil || state.Group.Number != n {
+						b.Fatal(state.Group.Number, err)
+					}
+					sinkPlan = plan
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/version")
+			})
+		}
+	}
+}

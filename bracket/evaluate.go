@@ -243,7 +243,9 @@ func (q *question) nextMayLock(d, rank int32) bool {
 	if q.latest.Members[q.member].Role != Main {
 		return true
 	}
-	return q.unlocked(q.state.Group, &q.deployments[d], rank)
+	dep := &q.deployments[d]
+	served := q.state.Group.served(dep.id)
+	return dep.unlocked(&served, rank)
 }
 
 // collects reports whether the candidate is one that the collecting group may lock: new, in scope, and newer than what the target runs.
@@ -252,7 +254,8 @@ func (q *question) collects(d, rank int32, role Role) bool {
 		return false
 	}
 	dep := &q.deployments[d]
-	return q.isNew(q.state.Group, dep, rank) && rank > q.target.rank() &&
+	served := q.state.Group.served(dep.id)
+	return dep.isNew(&served, rank) && rank > q.target.rank() &&
 		q.inScope(q.target, rank)
 }
 

@@ -29,39 +29,54 @@ func (d *deployment) lowestLock(c time.Time) int32 {
 	return 0
 }
 
+// served is what the groups so far have locked of one deployment.
+type served struct {
+	mark      VersionMark // the greatest version of all groups
+	latest    *Group      // nil if none has closed
+	locked    []VersionMark
+	cancelled bool // latest was
+}
+
+func (g *GroupRecord) served(deployment string) served {
+	s := served{mark: g.Marks[deployment], latest: g.latest(), cancelled: g.cancelled()}
+	if s.latest != nil {
+		s.locked = s.latest.locks(deployment)
+	}
+	return s
+}
+
 // isNew reports whether version r of a main makes a group: a target needs it, and no group so far has locked it for whoever does.
-func (v *view) isNew(g *GroupRecord, d *deployment, r int32) bool {
-	return d.needs(r) && v.unlocked(g, d, r)
+func (d *deployment) isNew(s *served, r int32) bool {
+	return d.needs(r) && d.unlocked(s, r)
 }
 
 // unlocked reports whether a version is newer than all that were ever locked, or one of three exceptions: the latest group was cancelled with what it locked,
 // or it missed the version, or the version is awaited.
-func (v *view) unlocked(g *GroupRecord, d *deployment, r int32) bool {
-	n, mark := &d.versions[r], g.Marks[d.id]
-	if mark.ID == "" || n.mark().compare(mark) > 0 {
-		return true
-	}
-	latest := g.latest()
-	if latest == nil {
-		return false
-	}
-	locked := latest.locks(d.id)
+func (d *deployment) unlocked(s *served, r int32) bool {
+	n, last := &d.versions[r], len(s.locked)-1
 	switch {
-	case g.cancelled() && len(locked) > 0 && locked[0] == mark:
+	case s.mark.ID == "" || n.mark().compare(s.mark) > 0:
 		return true
-	case slices.ContainsFunc(locked, func(l VersionMark) bool { return l.ID == n.id }):
+	case s.latest == nil:
 		return false
+	case s.cancelled && last >= 0 && s.locked[0] == s.mark:
+		return true
+	case n.awaited:
+	case last >= 0 && n.mark().compare(s.locked[last]) <= 0:
+		return false // as nearly all are: each group that a late call closes asks for all versions
 	}
-	return n.awaited || d.missed(r, latest.ReadyAt, locked)
+	if _, found := slices.BinarySearchFunc(s.locked, n.mark(), func(l, m VersionMark) int { return m.compare(l) }); found {
+		return false // as nearly all others are: where every version is narrow, a group locks all that are eligible
+	}
+	return (n.awaited || d.missed(r, s.latest.ReadyAt)) && !slices.ContainsFunc(s.locked, func(l VersionMark) bool { return l.ID == n.id })
 }
 
-// missed reports whether a group that locked some versions would have locked one more if the planner that closed it had known all that is known now. That one
-// had not read the version yet, or what made it eligible, or the member. An earlier group may have locked the version already; wherever that had not begun the
-// later group took its place, and without one more group nobody there would ever get the version. A version that became eligible after the close came too
-// late for the group, like any other.
-func (d *deployment) missed(r int32, closed time.Time, locked []VersionMark) bool {
-	n := &d.versions[r]
-	return n.eligible(closed) && r >= d.lowestLock(closed) && (len(locked) == 0 || n.mark().compare(locked[len(locked)-1]) > 0)
+// missed reports whether a group that closed then would have locked a version, which is newer than those that it did lock, if the planner that closed it had
+// known all that is known now. That one had not read the version yet, or what made it eligible, or the member. An earlier group may have locked the version
+// already; wherever that had not begun the later group took its place, and without one more group nobody there would ever get the version. A version that became
+// eligible after the close came too late for the group, like any other.
+func (d *deployment) missed(r int32, closed time.Time) bool {
+	return d.versions[r].eligible(closed) && r >= d.lowestLock(closed)
 }
 
 // await finds the versions that are new for some targets only: those for which nothing that the latest group locked is meant, as for a resource that

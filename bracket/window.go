@@ -20,10 +20,11 @@ func (v *view) window(g *GroupRecord) window {
 			continue
 		}
 		d := &v.deployments[v.find(m.Deployment)]
+		served := g.served(d.id)
 		var eligible time.Time // the member's earliest
 		for r := range d.versions {
 			n := &d.versions[r]
-			if !v.isNew(g, d, int32(r)) {
+			if !d.isNew(&served, int32(r)) {
 				continue
 			}
 			trigger := n.at
