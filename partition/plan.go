@@ -1,5 +1,7 @@
 package partition
 
+import "github.com/tranche-dev/tranche/internal/strictjson"
+
 import "strings"
 
 // Plan decides what may be released now. It is [Compile] and [Compiled.Plan] in one: for a host that has its whole fleet at hand and
@@ -20,7 +22,8 @@ func Plan(strategy Strategy, fleet Fleet, options Options) (Result, error) {
 	return compiled.Plan(), nil
 }
 
-// Fleet is what a strategy is applied to.
+// Fleet is what a strategy is applied to, in a form of this package: no document of Rancher Fleet has it. It is decoded strictly: an unknown
+// field or a value of the wrong type is an error, because a misspelt paused must not release anything.
 type Fleet struct {
 	// Clusters are those that the bundle is meant for, in any order. Two with the same namespace and name are an error. In the mode
 	// FleetController clusters of one name in several namespaces keep the order given, which Fleet leaves to chance.
@@ -31,7 +34,23 @@ type Fleet struct {
 	Paused bool `json:"paused,omitzero"`
 }
 
-// Cluster is one cluster of a fleet. All but its State is fixed once a plan is compiled.
+// UnmarshalJSON reads a fleet, its clusters as strictly as itself. All faults are reported, joined, each a *[FieldError]; the fleet is then
+// unchanged. What a well-formed cluster lacks is found by [Compile].
+func (f *Fleet) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	type plain Fleet
+	var decoded plain
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return fieldErrors(err)
+	}
+	*f = Fleet(decoded)
+	return nil
+}
+
+// Cluster is one cluster of a fleet. All but its State is fixed once a plan is compiled. It has no decoder of its own, so that a host can embed it in a
+// form of its own: only as a part of a [Fleet] it is decoded strictly.
 type Cluster struct {
 	Namespace string            `json:"namespace,omitempty"`
 	Name      string            `json:"name"`

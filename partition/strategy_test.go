@@ -329,6 +329,46 @@ func TestBadClusters(t *testing.T) {
 	}
 }
 
+// TestDecodeFleet: a fleet is read as strictly as a strategy, with the clusters in it.
+func TestDecodeFleet(t *testing.T) {
+	given := func() partition.Fleet { return partition.Fleet{Paused: true} }
+	every := partition.Fleet{
+		Clusters: []partition.Cluster{{
+			Namespace: "n", Name: "c", Labels: map[string]string{"l": "v"}, Groups: []string{"g"}, Wanted: "w",
+			State: partition.State{Released: "r", Applied: "a", Ready: true, Paused: true, Offline: true, Staged: "s"},
+		}},
+		Groups: map[string]map[string]string{"g": {"l": "v"}},
+		Paused: true,
+	}
+	written := func(fleet partition.Fleet) string {
+		data, err := json.Marshal(fleet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	for _, row := range []struct {
+		in, why string
+		want    partition.Fleet
+		faults  []string
+	}{
+		{written(every), "every field, as it is written", every, nil},
+		{written(partition.Fleet{}), "no clusters are written as null", partition.Fleet{}, nil},
+		{`{}`, "what is not given is not there", partition.Fleet{}, nil},
+		{`null`, "null leaves what is there", given(), nil},
+		{`{"clusters": [{"name": "c", "wanted": "w", "pausd": true}]}`, "a misspelt paused must not release anything", given(), []string{"unknown_field clusters[0].pausd"}},
+		{`{"Paused": true}`, "letter case counts, as in a strategy", given(), []string{"unknown_field Paused"}},
+		{`{"clusters": [{"name": 1}, {"name": "c", "offline": "yes"}], "stopped": true}`, "all faults are reported", given(), []string{"type clusters[0].name", "type clusters[1].offline", "unknown_field stopped"}},
+		{`{"clusters": [{"name": "c", "wanted": "v", "wanted": "w"}]}`, "a field given twice", given(), []string{"duplicate clusters[0].wanted"}},
+		{`{"paused": null}`, "null is neither paused nor not", given(), []string{"type paused"}},
+	} {
+		got := given()
+		if err := json.Unmarshal([]byte(row.in), &got); !slices.Equal(faultsOf(err), row.faults) || !reflect.DeepEqual(got, row.want) {
+			t.Errorf("%s: %s is %+v, %v", row.why, row.in, got, err)
+		}
+	}
+}
+
 // TestDecodeOptions: options are read as strictly as a strategy.
 func TestDecodeOptions(t *testing.T) {
 	label := ""
