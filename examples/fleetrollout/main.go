@@ -28,6 +28,7 @@ package main
 import (
 	"embed"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -130,8 +131,11 @@ func readBundle(file string) (bundle, error) {
 		return b, err
 	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(document, &fields); err != nil {
-		return b, program.Wrong(name, "must be an object with the fields of a fleet.yaml: %w", err)
+	if err := strictjson.Unmarshal(document, &fields); err != nil {
+		return b, &program.InputError{Source: name, Err: err}
+	}
+	if fields == nil {
+		return b, program.Wrong(name, "must be an object, not null")
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		var into any
@@ -192,13 +196,20 @@ func readClusters(file string, update bool, ready time.Duration) (fleet partitio
 			totals[block.Namespace+"/"+block.Name] += *block.Count
 		}
 	}
+	given := map[string]int{} // the block that a cluster is of
+	var faults []error
 	for i, block := range list.Clusters {
+		if block.Name == "" {
+			faults = append(faults, fmt.Errorf("clusters[%d].name: must not be empty", i))
+			continue
+		}
 		count := 1
 		if block.Count != nil {
 			count = *block.Count
 		}
 		if count < 1 || count > 1_000_000 {
-			return fleet, nil, program.Wrong(name, "clusters[%d].count: must be from 1 to 1000000, not %d", i, count)
+			faults = append(faults, fmt.Errorf("clusters[%d].count: must be from 1 to 1000000, not %d", i, count))
+			continue
 		}
 		for range count {
 			c := partition.Cluster{Namespace: block.Namespace, Name: block.Name, Labels: block.Labels, Groups: block.Groups, Wanted: newVersion}
@@ -207,6 +218,12 @@ func readClusters(file string, update bool, ready time.Duration) (fleet partitio
 				c.Name = fmt.Sprintf("%s-%0*d", block.Name, max(3, len(strconv.Itoa(totals[key]-1))), numbers[key])
 				numbers[key]++
 			}
+			id := c.Namespace + "/" + c.Name
+			if earlier, twice := given[id]; twice {
+				faults = append(faults, fmt.Errorf("clusters[%d]: %q: is given as clusters[%d] already", i, strings.TrimPrefix(id, "/"), earlier))
+				break
+			}
+			given[id] = i
 			if update {
 				c.Released, c.Staged, c.Applied, c.Ready = oldVersion, oldVersion, oldVersion, true
 			}
@@ -215,9 +232,12 @@ func readClusters(file string, update bool, ready time.Duration) (fleet partitio
 			if b.readyAfter == 0 {
 				b.readyAfter = ready
 			}
-			behaviours[c.Namespace+"/"+c.Name] = b
+			behaviours[id] = b
 			fleet.Clusters = append(fleet.Clusters, c)
 		}
+	}
+	if len(faults) > 0 {
+		return fleet, nil, &program.InputError{Source: name, Err: errors.Join(faults...)}
 	}
 	return fleet, behaviours, nil
 }

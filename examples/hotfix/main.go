@@ -45,7 +45,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.releases, "releases", "", "`file` with versions, approvals, overrides and durations (default: three releases)")
 	flags.BoolVar(&o.typo, "typo", false, "play a hotfix whose targetSelector does not compile, unless -releases says otherwise")
 	flags.BoolVar(&o.unchecked, "unchecked", false, "play versions whose targetSelector does not compile, as if nobody had checked them when they were published")
-	flags.StringVar(&o.scopeErrors, "scope-errors", string(rollout.ScopeExclude), "`exclude|include`: such a version reaches nobody, or everybody")
+	flags.StringVar(&o.scopeErrors, "scope-errors", string(rollout.ScopeExclude), "`exclude|include`: a version whose targetSelector does not compile reaches nobody, or everybody")
 	flags.StringVar(&why, "why", "", "`cluster@instant` to explain instead of what the releases file asks, such as us-1@2026-03-10T18:15:00Z")
 	flags.BoolVar(&o.all, "all", false, "tell every event and every wait in full")
 	flags.BoolVar(&o.json, "json", false, "print everything as JSON")

@@ -119,6 +119,13 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return &program.InputError{Source: clustersName, Err: err}
 	}
+	if *stateFile != "" && !*preview { // found out before anything is printed
+		file, err := os.OpenFile(*stateFile, os.O_WRONLY|os.O_CREATE, 0o600)
+		if err != nil {
+			return program.Wrong("-state", "%w", err)
+		}
+		file.Close()
+	}
 	fmt.Fprint(out, r)
 	if *preview {
 		return nil

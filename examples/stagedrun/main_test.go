@@ -102,6 +102,7 @@ func TestRefusals(t *testing.T) {
 		{Why: "resumed without a stop", Args: []string{"-resume-at", "5m"}, Faults: []string{`^-resume-at: .*-stop-at`}},
 		{Why: "nobody starts it, so that nothing can be stopped", Args: []string{"-stop-at", "5m", "-run", file("metadata: {name: r}\nspec: {placementName: p, stagedRolloutStrategyName: s}\n")}, Faults: []string{`^-stop-at: .*state Initialize`}},
 		{Why: "a file for nothing", Args: []string{"-state", "run.json"}, Faults: []string{`^-state: .*-crash-every-step`}},
+		{Why: "a file in a folder that is not there", Args: []string{"-approve-after", "1m", "-crash-every-step", "-state", "missing/run.json"}, Faults: []string{`^-state: open missing/run\.json: no such file`}},
 		{Why: "an unknown option", Args: []string{"-on-failure", "never"}, Faults: []string{`onFailure: "never"`}},
 		{Why: "a run is no strategy", Args: []string{"-f", "run.yaml"}, Faults: []string{`must be ClusterStagedUpdateStrategy`}},
 		{Why: "no stages", Args: []string{"-f", file("stages: []\n")}, Faults: []string{`stages: .*must be 1 to 31 stages`}},

@@ -71,6 +71,9 @@ func run(args []string, out io.Writer) error {
 		if spec.MaxSurge.Value() == 0 && (*unblock || w.faults["stuck-surge"]) {
 			return program.Wrong("surge", "-unblock and -inject stuck-surge are about surges: allow some with -max-surge")
 		}
+		if spec.Replicas > mostDrawn {
+			return program.Wrong("-replicas", "%d: a line has a column for each: use at most %d", spec.Replicas, mostDrawn)
+		}
 		w.planner = &flatSet{spec: spec, unblock: *unblock}
 	} else {
 		set, warnings, err := load(*file, flags)
@@ -84,6 +87,23 @@ func run(args []string, out io.Writer) error {
 	}
 	w.fill()
 	return w.play(out)
+}
+
+// mostDrawn is how many replicas, or pods of a set, a line has columns for. Package surge has no such bound.
+const mostDrawn = 1000
+
+// fits reports whether all units of a set are drawn on one line.
+func fits(sizes [][]int) bool {
+	left := mostDrawn
+	for _, replica := range sizes {
+		for _, n := range replica {
+			if n > left {
+				return false
+			}
+			left -= n
+		}
+	}
+	return true
 }
 
 //go:embed *.yaml
@@ -112,6 +132,9 @@ func load(file string, flags *flag.FlagSet) (surge.SetSpec, []surge.Warning, err
 	}
 	if len(spec.Components) == 0 {
 		return spec, nil, program.Wrong(name, "spec.template: has neither cliques nor podCliqueScalingGroups, so there is nothing to update")
+	}
+	if drawn := (&podCliqueSet{spec: spec}); spec.Replicas > mostDrawn || !fits(drawn.sizes()) {
+		return spec, nil, program.Wrong(name, "spec.replicas: a line has a column for each pod of %d set replicas: use at most %d pods in all", spec.Replicas, mostDrawn)
 	}
 	return spec, warnings, nil
 }

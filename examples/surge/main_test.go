@@ -57,11 +57,17 @@ func TestRefusals(t *testing.T) {
 	if err := os.WriteFile(empty, []byte("spec:\n  replicas: 1\n  updateStrategy: {type: ReplicaRecreate}\n  template: {}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	large := filepath.Join(t.TempDir(), "large.yaml")
+	if err := os.WriteFile(large, []byte("spec:\n  replicas: 400\n  template: {cliques: [{name: a, replicas: 3}]}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	programtest.Refusals(t, run, []programtest.Refusal{
 		{Why: "half a replica", Args: []string{"-max-surge", "1.5"}, Faults: []string{`must be a count.*-help lists`}},
 		{Why: "a negative budget", Args: []string{"-max-unavailable", "-1"}, Faults: []string{`must be a count`}},
 		{Why: "more than there are", Args: []string{"-max-unavailable", "4"}, Faults: []string{`maxUnavailable: 4: must be at most replicas, 3`}},
 		{Why: "nothing could move", Args: []string{"-max-unavailable", "0"}, Faults: []string{`maxSurge is 0 too`}},
+		{Why: "a picture that nobody could look at", Args: []string{"-replicas", "9999999"}, Faults: []string{`^-replicas: 9999999: a line has a column for each: use at most 1000`}},
+		{Why: "nor that of a set", Args: []string{"-f", large}, Faults: []string{`large\.yaml: spec\.replicas: a line has a column for each pod of 400 set replicas: use at most 1000 pods in all`}},
 		{Why: "a negative set", Args: []string{"-replicas", "-2"}, Faults: []string{`replicas: -2: must not be negative`}},
 		{Why: "an unknown order", Args: []string{"-order", "up"}, Faults: []string{`order: "up"`}},
 		{Why: "an unknown fault", Args: []string{"-inject", "earthquake"}, Faults: []string{`^-inject: earthquake: must be stuck-surge`}},
