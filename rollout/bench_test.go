@@ -183,7 +183,7 @@ func BenchmarkShuffled(b *testing.B) {
 	}
 }
 
-// BenchmarkPlanner is load, plan and save where a fifth of the nodes are at work: most of it is the decoding of their records.
+// BenchmarkPlanner is load, plan and save where a fifth of the nodes are at work, by a planner that has read their records before, and by one that decodes them all.
 func BenchmarkPlanner(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
 	for _, n := range []int{10_000, 100_000} {
@@ -203,15 +203,20 @@ func BenchmarkPlanner(b *testing.B) {
 			s.Targets[at[start.TargetID]].Jobs = []rollout.Job{job(start, half, rollout.JobInProgress)}
 		}
 		fake.Advance(time.Minute)
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if sink, err = p.Plan(b.Context(), s); err != nil {
-					b.Fatal(err)
+		for _, kept := range []bool{true, false} {
+			b.Run(fmt.Sprintf("kept=%t/n=%d", kept, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if !kept {
+						p = &rollout.Planner{Policies: p.Policies, Store: p.Store, Clock: p.Clock}
+					}
+					if sink, err = p.Plan(b.Context(), s); err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/target")
-			b.ReportMetric(float64(len(plan.Start)), "executions")
-		})
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/target")
+				b.ReportMetric(float64(len(plan.Start)), "executions")
+			})
+		}
 	}
 }
