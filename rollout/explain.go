@@ -74,7 +74,7 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	}
 	t := &w.targets[i]
 	e := Explanation{TargetID: t.TargetID, Now: p.Now, Current: w.currentID(t), Held: w.held[i]}
-	if t.started >= 0 && t.started > t.current {
+	if t.started >= 0 {
 		e.Started = w.version(i, t.started).ID
 	}
 	for _, policy := range w.viewOf(i).policies {
@@ -113,7 +113,7 @@ func (w *work) versionsAlone(i int32, held bool) (list []VersionExplanation) {
 		default:
 			own.Rules = w.chain(i, n)
 			own.Prospect = own.outcome(starts, chosen)
-			if !own.blocked() && !chosen { // the first that every rule allows is the one that asks for a slot
+			if !own.blocked() { // the first that every rule allows is the one that asks for a slot
 				own.Rules = append(own.Rules, w.slotRules(i, own.Version)...)
 				chosen = !held
 			}
@@ -133,7 +133,7 @@ func (w *work) versionsOfMember(b *bracketWork, i int32) (list []VersionExplanat
 		if n < floor && !locked {
 			continue
 		}
-		if has := n == floor && (n == t.current || t.running(own.Version)); has || locked || !w.absent(&own, i, n) {
+		if n == t.current || t.running(own.Version) || locked || !w.absent(&own, i, n) {
 			own.Rules, own.Prospect = w.memberRules(b, i, n, starts)
 		}
 		if own.Prospect == ProspectWaits && !own.blocked() {
@@ -185,12 +185,8 @@ func (w *work) unversioned(b *bracketWork, i int32) []VersionExplanation {
 		list = append(list, own)
 	}
 	if n := w.listed(i); n == none || n == missing {
-		blockers := w.blockersOf(w.waits[i].blockers)
-		if len(w.held[i]) > 0 && &blockers[0] == &w.held[i][0] {
-			return list // the target itself is held, which is said
-		}
 		own := VersionExplanation{Version: w.vanished[i], Prospect: ProspectWaits, Listed: true}
-		for _, verdict := range blockers {
+		for _, verdict := range w.blockersOf(w.waits[i].blockers) {
 			own.Rules = append(own.Rules, RuleVerdict{Kind: w.kindOf(verdict), Verdict: verdict})
 		}
 		list = append(list, own)
@@ -396,9 +392,7 @@ func (w *work) poolsOf(versions []VersionExplanation) (pools []Pool) {
 	for k := range versions {
 		for _, r := range versions[k].Blockers() {
 			for _, on := range r.On {
-				if on.Pool != "" {
-					keys = append(keys, on.Pool)
-				}
+				keys = append(keys, on.Pool)
 			}
 		}
 	}
@@ -406,7 +400,7 @@ func (w *work) poolsOf(versions []VersionExplanation) (pools []Pool) {
 	for _, key := range slices.Compact(keys) {
 		i, known := slices.BinarySearchFunc(w.plan.Pools, key, func(own Pool, key string) int { return strings.Compare(own.Key, key) })
 		if !known {
-			continue
+			continue // it is none, or one that a host's rule speaks of
 		}
 		pool, told := w.explaining.pools[key]
 		if !told {

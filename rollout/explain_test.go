@@ -1,6 +1,8 @@
 package rollout_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +77,10 @@ func TestExplainTellsWhoIsChosen(t *testing.T) {
 		outdated bool
 		want     []string
 	}{
+		{"what is blocked waits, though a newer one starts", `{"id":"s","versionSelector":{"selector":"version.tag != 'v2'"}}`, "r1", false, []string{"v3 starts", "v2 waits selector_no_match", "v1 kept"}},
+		{"so does what runs and would be due again", `{"id":"r","retry":{"maxRetries":1,"backoffSeconds":60}}`, "failed", true, []string{"v3 starts", "v2 superseded", "v1 waits retry_backoff"}},
+		{"a target that is held begins nothing, so that nothing is superseded", `{"id":"r","retry":{"maxRetries":1}}]},{"name":"q","selector":"int(resource.name) == 3","rules":[{"retry":{"maxRetries":1}}`, "r1", true,
+			[]string{"v3 waits", "v2 waits", "v1 waits"}},
 		{"it has its slot", `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "r1", false, []string{"v3 starts", "v2 superseded", "v1 kept"}},
 		{"it waits for one", `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "r2", false, []string{"v3 waits slot_full", "v2 superseded", "v1 kept"}},
 		{"the version that runs would be due again", `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "r1", true, []string{"v3 starts", "v2 superseded", "v1 superseded"}},
@@ -90,8 +96,13 @@ func TestExplainTellsWhoIsChosen(t *testing.T) {
 		if row.outdated {
 			s.Targets[0].OutdatedAt, s.Targets[1].OutdatedAt = t0, t0
 		}
-		plan := mustPlan(t, compile(t, policy(row.rules)), s, t0)
-		e, err := plan.Explain(rollout.TargetID{Resource: row.resource, Environment: "prod", Deployment: "api"})
+		resource := row.resource
+		if resource == "failed" {
+			resource = "r1"
+			s.Targets[0].Jobs = []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobFailure, CreatedAt: t0, CompletedAt: t0}}
+		}
+		plan := mustPlan(t, compile(t, "["+policy(row.rules)+"]"), s, t0)
+		e, err := plan.Explain(rollout.TargetID{Resource: resource, Environment: "prod", Deployment: "api"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,6 +216,231 @@ func TestExplainAsksNothingOfWhatIsKept(t *testing.T) {
 		if plan.Keep.Current+plan.Keep.Started != 1 || e.Versions[0].Version != "v2" || e.Versions[0].Prospect != rollout.ProspectKept || len(e.Versions[0].Blockers()) > 0 {
 			t.Errorf("ended %v: keeps %+v\n%s", ended, plan.Keep, e)
 		}
+	}
+}
+
+// TestExplainTellsWhatIsBegun: the newest version of which there is a job, whatever became of it, unless what runs is as new.
+func TestExplainTellsWhatIsBegun(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ why, current, version, want string }{
+		{"nothing", "v1", "", ""},
+		{"the first version there ever was", "", "v1", "v1"},
+		{"a newer one", "v1", "v2", "v2"},
+		{"the one that runs, once more", "v2", "v2", ""},
+		{"an older one, by hand", "v2", "v1", ""},
+		{"one that nobody knows", "v1", "v9", ""},
+	} {
+		s := fleet(1, row.current, map[string][]string{"api": {"v1", "v2"}})
+		if row.version != "" {
+			s.Targets[0].Jobs = []rollout.Job{{Run: "1", Version: row.version, Status: rollout.JobInProgress, CreatedAt: t0}}
+		}
+		plan := mustPlan(t, compile(t, policy(`{"id":"r","retry":{"maxRetries":0}}`)), s, t0)
+		if e, err := plan.Explain(s.Targets[0].TargetID); err != nil || e.Started != row.want {
+			t.Errorf("%s: begun %q, want %q, %v", row.why, e.Started, row.want, err)
+		}
+	}
+}
+
+// TestExplainUnknownTarget: whoever asks for what is not there is told so, whichever part of the name it is.
+func TestExplainUnknownTarget(t *testing.T) {
+	t.Parallel()
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}})
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Resource == "r1" && t.Deployment == "db" })
+	plan := mustPlan(t, compile(t, policy(weekly("w", "09:00", "17:00", ""))), s, t0)
+	for _, id := range []rollout.TargetID{
+		{}, {Resource: "gone", Environment: "prod", Deployment: "api"}, {Resource: "r1", Environment: "gone", Deployment: "api"}, {Resource: "r1", Environment: "prod", Deployment: "gone"},
+		{Resource: "r1", Environment: "prod", Deployment: "db"}, {Resource: "r0", Environment: "prod", Deployment: "api"}, {Resource: "r1", Environment: "p", Deployment: "api"},
+		{Resource: "r1", Environment: "prod", Deployment: "ap"},
+	} {
+		if e, err := plan.Explain(id); !errors.Is(err, rollout.ErrUnknownTarget) || len(e.Versions) > 0 {
+			t.Errorf("%+v: %+v, %v", id, e, err)
+		}
+		if wait, waits := plan.Waiting.Of(id); waits {
+			t.Errorf("%+v waits: %+v", id, wait)
+		}
+	}
+}
+
+// TestExplainMembers: what a group has locked, and what a member runs, is explained whatever is said of the version by now, also an older one that it goes
+// back to; what the snapshot no longer holds is named.
+func TestExplainMembers(t *testing.T) {
+	t.Parallel()
+	const rule = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_member"}}`
+	const ordered = `,{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}`
+	nowhere := func(s *rollout.Snapshot, id string) {
+		for k := range s.Versions {
+			if s.Versions[k].ID == id && s.Versions[k].Deployment == "b" {
+				s.Versions[k].TargetSelector = "false"
+			}
+		}
+	}
+	vanish := func(s *rollout.Snapshot) {
+		s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.ID == "v2" && v.Deployment == "b" })
+	}
+	for _, row := range []struct {
+		why   string
+		rules string
+		ran   rollout.JobStatus // of a, which is first; empty: nothing was started
+		edit  func(*rollout.Snapshot)
+		of    string
+		want  []string
+	}{
+		{"a goes back", rule, rollout.JobFailure, nil, "a", []string{"v2 waits bracket_ended", "v1 starts"}},
+		{"b waits for a", rule, rollout.JobInProgress, nil, "b", []string{"v2 waits bracket_waits_for_members", "v1 kept"}},
+		{"it does when its version is meant for others by now", rule, rollout.JobInProgress, func(s *rollout.Snapshot) { nowhere(s, "v2") }, "b", []string{"v2 waits bracket_waits_for_members", "v1 kept"}},
+		{"and starts", rule, rollout.JobSuccessful, func(s *rollout.Snapshot) { nowhere(s, "v2") }, "b", []string{"v2 starts", "v1 kept"}},
+		{"what it runs is kept when that is meant for others by now", rule, rollout.JobInProgress, func(s *rollout.Snapshot) { nowhere(s, "v1") }, "b", []string{"v2 waits bracket_waits_for_members", "v1 kept"}},
+		{"so is what the host itself is running there", rule, "", func(s *rollout.Snapshot) {
+			nowhere(s, "v2")
+			s.Targets[1].Jobs = []rollout.Job{{Run: "own", Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}}
+		}, "b", []string{"v2 kept"}},
+		{"but not what it ran in vain", rule, "", func(s *rollout.Snapshot) {
+			nowhere(s, "v2")
+			s.Targets[1].Jobs = []rollout.Job{{Run: "own", Version: "v2", Status: rollout.JobFailure, CreatedAt: t0}}
+		}, "b", []string{"v2 out_of_scope"}},
+		{"a version that is deleted while b waits for a", rule, rollout.JobInProgress, vanish, "b", []string{"v1 kept", "v2 waits bracket_waits_for_members"}},
+		{"and when it starts", rule, rollout.JobSuccessful, vanish, "b", []string{"v1 kept", "v2 starts"}},
+	} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		set := compile(t, policy(row.rules+ordered))
+		if row.ran != "" {
+			carryOut(t, &s, mustPlan(t, set, s, t0), t0, row.ran)
+		}
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		plan := mustPlan(t, set, s, minute(1))
+		e, err := plan.Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: row.of})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, v := range e.Versions {
+			line := v.Version + " " + string(v.Prospect)
+			for _, b := range v.Blockers() {
+				line += " " + string(b.Reason)
+			}
+			got = append(got, line)
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q, want %q; starts %q, waits %q\n%s", row.why, got, row.want, started(plan), blockers(plan), e)
+		}
+		for _, v := range e.Versions {
+			if runs := "+ deploymentBracket      bracket_run  [b]"; (v.Prospect == rollout.ProspectStarts) != strings.Contains((&rollout.Explanation{Versions: []rollout.VersionExplanation{v}}).String(), runs) {
+				t.Errorf("%s: who starts is told so by its bracket\n%s", row.why, e)
+			}
+		}
+	}
+}
+
+// TestUntilAsksEveryBlocker: a version opens by itself only if time opens everything that blocks it, and then when the last has.
+func TestUntilAsksEveryBlocker(t *testing.T) {
+	blocked := func(until ...time.Time) *rollout.VersionExplanation {
+		var v rollout.VersionExplanation
+		for _, at := range until {
+			v.Rules = append(v.Rules, rollout.RuleVerdict{Verdict: rollout.Verdict{Status: rollout.Pending, Until: at}})
+		}
+		return &v
+	}
+	for _, row := range []struct {
+		why   string
+		until []time.Time
+		want  time.Time
+	}{
+		{"nothing blocks", nil, time.Time{}},
+		{"the last counts", []time.Time{minute(2), minute(3), minute(1)}, minute(3)},
+		{"one needs somebody", []time.Time{minute(2), {}}, time.Time{}},
+		{"whichever it is", []time.Time{{}, minute(2)}, time.Time{}},
+	} {
+		if got := blocked(row.until...).Until(); !got.Equal(row.want) {
+			t.Errorf("%s: %v, want %v", row.why, got, row.want)
+		}
+	}
+}
+
+// TestExplanationNamesTheHolders: the line of a pool names each resource once, in order, and ten of them at most. Who asks for the text changes nothing.
+func TestExplanationNamesTheHolders(t *testing.T) {
+	pool := func(down []string, held ...string) rollout.Pool {
+		p := rollout.Pool{Key: "P/east", Active: 2, Max: 2, Unavailable: down}
+		for _, id := range held {
+			p.Holders = append(p.Holders, concurrency.Holder{Resource: id, Group: "g"})
+		}
+		return p
+	}
+	names := strings.Split("r01 r02 r03 r04 r05 r06 r07 r08 r09 r10 r11 r12", " ")
+	for _, row := range []struct {
+		why  string
+		pool rollout.Pool
+		want string
+	}{
+		{"nobody", pool(nil), "P/east: 2 of 2 active"},
+		{"who is down and who holds a slot, in one order", pool([]string{"r2", "r4"}, "r1", "r3"), "P/east: 2 of 2 active: r1, r2, r3, r4"},
+		{"who is down and holds one, and who holds two", pool([]string{"r1"}, "r1", "r2", "r2"), "P/east: 2 of 2 active: r1, r2"},
+		{"ten", pool(nil, names[:10]...), "P/east: 2 of 2 active: r01, r02, r03, r04, r05, r06, r07, r08, r09, r10"},
+		{"twelve", pool(nil, names...), "P/east: 2 of 2 active: r01, r02, r03, r04, r05, r06, r07, r08, r09, r10 and 2 more"},
+	} {
+		row.pool.Unavailable = append(make([]string, 0, 16), row.pool.Unavailable...) // as it is in a plan: there is room behind it
+		down := slices.Clone(row.pool.Unavailable)
+		e := rollout.Explanation{Pools: []rollout.Pool{row.pool}}
+		if text := e.String(); !strings.Contains(text, "  pool      "+row.want+"\n") || !slices.Equal(e.Pools[0].Unavailable, down) {
+			t.Errorf("%s: %s, down %q", row.why, text, e.Pools[0].Unavailable)
+		}
+	}
+}
+
+// TestExplainNamesPools: the pools that block, in the order of their keys, each with whoever holds a slot there or gets one in the plan, and with nobody else.
+// A pool that only a rule of the host speaks of is left out.
+func TestExplainNamesPools(t *testing.T) {
+	t.Parallel()
+	elsewhere := hostRule{"x", func(c rollout.Candidate) rollout.Verdict {
+		if c.Target.Resource != "r4" {
+			return rollout.Verdict{Status: rollout.Allowed}
+		}
+		return rollout.Verdict{Status: rollout.Pending, Reason: "busy_elsewhere", On: []rollout.Condition{{Kind: rollout.OnSlot, Pool: "Z"}, {Kind: rollout.OnSlot, Pool: "M"}, {Kind: rollout.OnSlot, Pool: "A"}}}
+	}}
+	limit := func(id, deployment string, n int) string {
+		return fmt.Sprintf(`{"name":%q,"selector":"deployment.name == '%s'","rules":[{"id":%q,"resourceConcurrency":{"groupSelector":"true","limit":%d}}]}`, id, deployment, id, n)
+	}
+	set := compile(t, "["+limit("Z", "web", 2)+","+limit("A", "web", 2)+`,{"name":"r","selector":"true","rules":[{"retry":{"maxRetries":3}}]}]`, rollout.WithRule(elsewhere))
+	s := fleet(5, "v1", map[string][]string{"db": {"v1", "v2"}, "web": {"v1", "v2"}})
+	alone := s
+	alone.Targets = []rollout.Target{s.Targets[slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.Resource == "r3" && t.Deployment == "web" })]}
+	first := mustPlan(t, set, alone, t0)
+	if got := started(first); !slices.Equal(got, []string{"r3/web@v2"}) {
+		t.Fatalf("starts %q", got)
+	}
+	carryOut(t, &s, first, t0, rollout.JobFailure) // r3 keeps its slots, and starts once more
+	plan := mustPlan(t, set, s, t0)
+	before := fmt.Sprint(plan.Pools)
+	for _, row := range []struct {
+		resource string
+		want     string
+	}{
+		{"r2", "A [r1 r3], Z [r1 r3]"},
+		{"r5", "A [r1 r3], Z [r1 r3]"},
+		{"r4", "A [r1 r3], Z [r1 r3]"},
+	} {
+		e, err := plan.Explain(rollout.TargetID{Resource: row.resource, Environment: "prod", Deployment: "web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, pool := range e.Pools {
+			var holders []string
+			for _, h := range pool.Holders {
+				holders = append(holders, h.Resource)
+				if h.Group != "target/prod/web" {
+					t.Errorf("%s: %+v", row.resource, h)
+				}
+			}
+			got = append(got, fmt.Sprint(pool.Key, " ", holders))
+		}
+		if text := strings.Join(got, ", "); text != row.want {
+			t.Errorf("%s: %q, want %q; starts %q, waits %q", row.resource, text, row.want, started(plan), blockers(plan))
+		}
+	}
+	if after := fmt.Sprint(plan.Pools); after != before {
+		t.Errorf("who asks changes the plan: %s, was %s", after, before)
 	}
 }
 

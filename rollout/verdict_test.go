@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -25,6 +26,9 @@ func TestVerdictReads(t *testing.T) {
 		want string
 	}{
 		{"no facts", rollout.Verdict{Reason: rollout.ReasonAllowed}, "allowed"},
+		{"of a decoded one it may not be known who failed", rollout.Verdict{
+			Reason: rollout.Reason(bracket.ReasonFailedHolding), Data: &rollout.Data{},
+		}, "bracket_failed_holding"},
 		{"nobody approved", rollout.Verdict{
 			Reason: rollout.ReasonApprovalMissing, On: []rollout.Condition{approval}, Data: &rollout.Data{Allowed: 2},
 		}, "approval_missing (0 of 2), waits for an approval of v2 in prod"},
