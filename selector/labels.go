@@ -35,10 +35,16 @@ const (
 )
 
 // UnmarshalJSON reads the form that Kubernetes writes. Unknown fields, duplicate keys and values of a wrong type are errors. All faults are
-// reported, joined, each a *[FieldError]. It does not do what Validate does.
+// reported, joined, each a *[FieldError]; the selector is then unchanged. A field that is left out is empty, whatever it was before. It does
+// not do what Validate does.
 func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 	type plain LabelSelector
-	return below("", strictjson.Unmarshal(data, (*plain)(l)))
+	var decoded plain
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return below("", err)
+	}
+	*l = LabelSelector(decoded)
+	return nil
 }
 
 // Validate reports every fault, joined, each a *[FieldError], by the rules of Kubernetes: an unknown operator, values where there must be none

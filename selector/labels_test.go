@@ -252,6 +252,26 @@ func TestLabelsJSON(t *testing.T) {
 	}
 }
 
+// TestLabelsDecodedTwice: a selector that is decoded into a used one does not keep conditions of that, and after a fault it is the one that it was.
+func TestLabelsDecodedTwice(t *testing.T) {
+	used := func() selector.LabelSelector {
+		return selector.LabelSelector{MatchLabels: map[string]string{"a": "b"}, MatchExpressions: []selector.LabelRequirement{{Key: "c", Operator: selector.Exists}}}
+	}
+	for _, row := range []struct {
+		text, why string
+		want      selector.LabelSelector
+	}{
+		{`{"matchLabels":{"d":"e"}}`, "labels are not added to those of before", selector.LabelSelector{MatchLabels: map[string]string{"d": "e"}}},
+		{`{}`, "nothing is left", selector.LabelSelector{}},
+		{`{"matchLabels":{"d":1}}`, "a fault changes nothing", used()},
+	} {
+		got := used()
+		if err := json.Unmarshal([]byte(row.text), &got); (err != nil) != cmp.Equal(row.want, used()) || !cmp.Equal(got, row.want) {
+			t.Errorf("%s: %s gives %+v, %v", row.why, row.text, got, err)
+		}
+	}
+}
+
 func FuzzLabelSelectorJSON(f *testing.F) {
 	for _, text := range []string{`{}`, `null`, `[]`, `{"matchLabels":{"a":"b"}}`, `{"matchExpressions":[{"key":"a","operator":"NotIn","values":["b"]}]}`, `{"matchLabels":{"a":"b"}} x`} {
 		f.Add([]byte(text))

@@ -45,8 +45,6 @@ const (
 	typeString
 	typeInt
 	typeBool
-	typeMap
-	typeList
 )
 
 // Names of CEL's operators, as its syntax tree spells them.
