@@ -47,7 +47,7 @@ const (
 	CodeConflict     Code = "conflict"                  // it contradicts another field
 )
 
-// faults collects what is wrong, each below a prefix.
+// faults collects what is wrong.
 type faults []error
 
 func (f *faults) add(path string, code Code, value any, format string, args ...any) *faults {

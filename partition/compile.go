@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Compile resolves a strategy for a fleet: it orders the clusters, makes the partitions, finds their members, and computes every limit.
 // The errors are those of [Plan].
 func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error) {
-	faults := split(options.Validate())
+	faults := strictjson.Parts(options.Validate())
 	options = options.effective()
 	c := &Compiled{
 		mode:       options.Mode,
@@ -23,7 +25,7 @@ func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error)
 		strategy = Strategy{} // without a target Fleet does not look at it
 	}
 	if c.mode != FleetController {
-		faults = append(faults, split(strategy.validate(options.Leftovers == AppendLeftovers))...)
+		faults = append(faults, strictjson.Parts(strategy.validate(options.Leftovers == AppendLeftovers))...)
 	}
 	order, wrong := c.arrange(fleet.Clusters)
 	if faults = append(faults, wrong...); len(faults) > 0 {

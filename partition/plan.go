@@ -1,8 +1,10 @@
 package partition
 
-import "github.com/tranche-dev/tranche/internal/strictjson"
+import (
+	"strings"
 
-import "strings"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
 
 // Plan decides what may be released now. It is [Compile] and [Compiled.Plan] in one: for a host that has its whole fleet at hand and
 // plans now and then. The order of the clusters does not matter, and nothing of the input is changed or kept but its strings.

@@ -18,7 +18,7 @@ type Waiting struct {
 func (w Waiting) String() string { return w.ID.String() + ": " + w.Verdict.String() }
 
 // Verdict says why a cluster waits or is held: of the reasons that apply, the first in the order of the constants, as the first of its
-// partitions sees it.
+// partitions sees it. A cluster in no partition has no other reason than that.
 type Verdict struct {
 	Reason    Reason `json:"reason"`
 	Partition int    `json:"partition"` // index of the first partition that the cluster is in; -1 if there is none
@@ -45,7 +45,7 @@ const (
 	TotalBudget    Reason = "total_budget"  // FleetController: nor into what it leaves of all targets
 	StepLimit      Reason = "step_limit"    // MaxPerStep is used up
 	Batch          Reason = "batch"         // the batch is used up
-	Unmatched      Reason = "unmatched"     // the cluster is in no partition
+	Unmatched      Reason = "unmatched"     // the cluster is in no partition; such a one has no other reason
 )
 
 // ConditionKind says what kind of event can change a verdict.

@@ -141,9 +141,7 @@ func (s *Strategy) validate(leftovers bool) error {
 		d := &s.Partitions[i]
 		check(value{d.MaxUnavailable, "maxUnavailable", i})
 		_, err := d.compile(i)
-		if err != nil {
-			faults = append(faults, err)
-		}
+		faults = append(faults, strictjson.Parts(err)...)
 	}
 	return errors.Join(faults...)
 }
@@ -206,17 +204,6 @@ func (d *Definition) compile(i int) (criteria, error) {
 	}
 	c := criteria{clusters: compile(d.ClusterSelector, "clusterSelector"), groups: compile(d.ClusterGroupSelector, "clusterGroupSelector")}
 	return c, errors.Join(faults...)
-}
-
-// split returns the parts of a joined error.
-func split(err error) []error {
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		return list.Unwrap()
-	}
-	if err == nil {
-		return nil
-	}
-	return []error{err}
 }
 
 // grouped reports whether there is a criterion about groups.

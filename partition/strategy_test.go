@@ -302,6 +302,21 @@ func TestControllerLimitBounds(t *testing.T) {
 	}
 }
 
+// TestFaultsAreFlat: several faults of one partition are joined with all others, not to one another first: each is a *FieldError.
+func TestFaultsAreFlat(t *testing.T) {
+	bad := &selector.LabelSelector{MatchLabels: map[string]string{"a b": "c d"}}
+	err := partition.Strategy{MaxNew: count(0), Partitions: []partition.Definition{{ClusterSelector: bad, ClusterGroupSelector: bad}}}.Validate()
+	list := err.(interface{ Unwrap() []error }).Unwrap()
+	for _, one := range list {
+		if _, ok := one.(*partition.FieldError); !ok {
+			t.Errorf("%T: %v", one, one)
+		}
+	}
+	if len(list) != 5 {
+		t.Errorf("%d faults, want 5: %v", len(list), err)
+	}
+}
+
 // TestBadClusters: what is wrong with the fleet itself is found in both modes, beside what is wrong with the strategy.
 func TestBadClusters(t *testing.T) {
 	fleet := partition.Fleet{Clusters: []partition.Cluster{

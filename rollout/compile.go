@@ -267,7 +267,7 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	set.addAll(set.policies)
 	c.sharedPools(set)
 	c.customs(set)
-	if err := errors.Join(append(leaves(fieldErrors(refused)), newRefusals(refused).others(c.err())...)...); err != nil {
+	if err := errors.Join(append(strictjson.Parts(fieldErrors(refused)), newRefusals(refused).others(c.err())...)...); err != nil {
 		return nil, err
 	}
 	set.zones = c.zones

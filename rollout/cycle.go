@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // cycles refuses dependencies by which deployments wait for one another for ever: deployments of which none could be the first to start
@@ -253,7 +254,7 @@ func (w *work) bracketFaults() error {
 			if faulty[b.id] {
 				continue
 			}
-			for _, fault := range leaves(bracket.Check(bracket.Bracket{ID: b.id, Rule: *b.rule.bracket, Members: w.edgesOf(b)})) {
+			for _, fault := range strictjson.Parts(bracket.Check(bracket.Bracket{ID: b.id, Rule: *b.rule.bracket, Members: w.edgesOf(b)})) {
 				var roles *bracket.RoleError
 				var circle *bracket.CycleError
 				if errors.As(fault, &roles) || errors.As(fault, &circle) {

@@ -165,20 +165,4 @@ func fieldErrors(err error) error {
 	return f.err()
 }
 
-// leaves returns the single errors of a joined one, in order; none of nil.
-func leaves(err error) []error {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var list []error
-	for _, one := range joined.Unwrap() {
-		list = append(list, leaves(one)...)
-	}
-	return list
-}
-
 func join(path, field string) string { return strictjson.Path(path, field) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // frame is a bracket rule in an environment where it has members.
@@ -102,7 +103,7 @@ func (l *lint) close(f *frame) error {
 // unclosed says why members cannot be ordered.
 func (l *lint) unclosed(f *frame, err error) error {
 	told := map[[2]string]bool{} // several rules may need the same of a member
-	for _, one := range leaves(err) {
+	for _, one := range strictjson.Parts(err) {
 		var circle *bracket.CycleError
 		var against *bracket.RoleError
 		switch {

@@ -80,6 +80,22 @@ func Join(faults ...error) error {
 	return j
 }
 
+// Parts returns the single errors of a joined one, in order; none of nil.
+func Parts(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var list []error
+	for _, one := range joined.Unwrap() {
+		list = append(list, Parts(one)...)
+	}
+	return list
+}
+
 // Faults returns the faults that an error is made of, in order; none of nil. It takes joined errors apart and knows an [*Error] and the
 // FieldError of every package: these have the fields Path, Code, Value and Hint, and are read by name, because each package documents a
 // type of its own. Any other error becomes the hint of a fault of the type.

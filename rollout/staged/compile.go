@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // cleanupName is the name of the stage that removes leaving targets, as KubeFleet calls it.
@@ -38,9 +39,9 @@ type Fleet struct {
 func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, error) {
 	var list faults
 	wrong := strategy.Validate()
-	list = append(list, parts(wrong)...)
-	list = append(list, parts(spec.Validate())...)
-	list = append(list, parts(options.Validate())...)
+	list = append(list, strictjson.Parts(wrong)...)
+	list = append(list, strictjson.Parts(spec.Validate())...)
+	list = append(list, strictjson.Parts(options.Validate())...)
 	version := cmp.Or(fleet.Version, spec.ResourceSnapshotIndex)
 	if version == "" {
 		list.add(CodeVersion, "version", "", "must be given where the spec leaves resourceSnapshotIndex out: the version that is really used")
@@ -57,7 +58,7 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 	spec.ID, spec.State = cmp.Or(spec.ID, spec.Name), cmp.Or(spec.State, StateInitialize)
 	p, err := newPlan(strategy.clone(), spec, version, options)
 	if err != nil {
-		return nil, append(list, parts(err)...).err()
+		return nil, append(list, strictjson.Parts(err)...).err()
 	}
 	members := p.assign(&list, fleet.Targets)
 	members = append(members, slices.Sorted(slices.Values(fleet.Leaving)))

@@ -55,7 +55,7 @@ func (d *document) run() (*Run, error) {
 		if len(raw) == 0 {
 			c.wrong(path, "must be there")
 		}
-		for _, err := range parts(errors.Join(decode(raw), validate())) {
+		for _, err := range strictjson.Parts(errors.Join(decode(raw), validate())) {
 			c.wrong(path, "%v", err)
 		}
 	}

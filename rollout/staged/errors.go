@@ -91,17 +91,6 @@ func (f *faults) add(code Code, path, value, hint string) {
 
 func (f faults) err() error { return errors.Join(f...) }
 
-// parts returns the errors of a joined one.
-func parts(err error) []error {
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		return list.Unwrap()
-	}
-	if err == nil {
-		return nil
-	}
-	return []error{err}
-}
-
 // decodeFaults turns what the strict decoder reports into FieldErrors below base. The code of a wrong value follows from the field, so that one
 // which cannot even be held, such as a maxConcurrency of "50", has the code of its field.
 func decodeFaults(base string, err error) error {

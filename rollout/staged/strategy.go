@@ -159,7 +159,7 @@ func objectOf(data []byte, kinds ...string) (object, error) {
 	}
 	var metadata map[string]json.RawMessage
 	if raw := whole["metadata"]; raw != nil {
-		list = append(list, parts(decodeFaults("metadata", strictjson.Unmarshal(raw, &metadata)))...)
+		list = append(list, strictjson.Parts(decodeFaults("metadata", strictjson.Unmarshal(raw, &metadata)))...)
 	}
 	read("metadata.name", metadata["name"], &o.name)
 	read("metadata.namespace", metadata["namespace"], &o.namespace)
