@@ -3,6 +3,7 @@ package concurrency
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -186,6 +187,29 @@ func BenchmarkQueueEvent(b *testing.B) {
 			for b.Loop() {
 				event(b, q, &list)
 			}
+		})
+	}
+}
+
+// BenchmarkQueueOneResource lets many groups wait for one resource, as many deployments do for one cluster: once one starts, all may.
+func BenchmarkQueueOneResource(b *testing.B) {
+	for _, n := range []int{10, 100, 1_000} {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			snapshot := Snapshot{Pools: []Pool{{Key: "p", Limit: Count(1), Total: 1}}}
+			perCandidate(b, n, func() {
+				q, err := NewQueue(snapshot, epoch)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for i := range n {
+					if _, err := q.Add(Candidate{Resource: "n", Group: strconv.Itoa(i), Needs: []int32{0}}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if started := q.Admit(); len(started) != n {
+					b.Fatal(len(started))
+				}
+			})
 		})
 	}
 }

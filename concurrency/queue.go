@@ -164,9 +164,7 @@ func (q *Queue) Admit() []Admitted {
 	for l := range q.live {
 		q.touch(l)
 	}
-	for _, resource := range w.started {
-		q.sort(resource, none)
-	}
+	w.sortStarted()
 	for w.next() {
 		w.step(w.lines[0])
 	}
@@ -175,9 +173,7 @@ func (q *Queue) Admit() []Admitted {
 		heap.Push(q.waiting[id].line, id)
 	}
 	q.ledger.settle()
-	for _, resource := range w.started {
-		q.sort(resource, none)
-	}
+	w.sortStarted()
 	q.sweep()
 	return w.admitted
 }

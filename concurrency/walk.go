@@ -43,11 +43,32 @@ func (w *walk) step(l *line) {
 		return
 	}
 	w.take(l)
+	before := w.places(c.Needs)
 	w.admit(id, reason)
 	w.forget(id)
-	// What the start took is free for other candidates of the resource. Those who came before it have had their turn.
 	w.started = append(w.started, c.Resource)
-	w.sort(c.Resource, id)
+	if w.places(c.Needs) != before {
+		// What the start took is free for other candidates of the resource. Those who came before it have had their turn.
+		w.sort(c.Resource, id)
+	}
+}
+
+// sortStarted sorts the candidates that wait on resources with a start, once for each: many of one may have started.
+func (w *walk) sortStarted() {
+	slices.Sort(w.started)
+	w.started = slices.Compact(w.started)
+	for _, resource := range w.started {
+		w.sort(resource, none)
+	}
+}
+
+// places is how many places and keyed places are taken in some pools: a start that takes none changes what no other candidate needs.
+func (q *Queue) places(pools []int32) int {
+	n := 0
+	for _, pool := range pools {
+		n += q.ledger.pools[pool].active + int(q.ledger.pools[pool].keyed)
+	}
+	return n
 }
 
 func (w *walk) refuse(l *line, id, who int32, refusals []Refusal) {
