@@ -18,6 +18,7 @@ type index struct {
 	dependent    []bool        // per deployment number: one of its versions has dependencies
 	unavailable  []string      // by id, distinct
 	strange      bool          // a job has a status that nobody knows
+	unversioned  bool          // a job has no version
 
 	reordered []Target // slab: copies of those of which the jobs are not listed with the newest first
 	jobs      []Job    // slab: of these
@@ -73,6 +74,16 @@ func newIndex(s *Snapshot) (*index, error) {
 	x.versions = x.indexVersions(&f, s.Versions)
 	x.indexTargets(&f, targets)
 	f.place(targets, func(t *Target) bool { return gone[t.Resource] }, s.Targets)
+	if x.unversioned {
+		// A success of no version would make its target one that runs nothing yet: windows let those through.
+		for i, t := range s.Targets {
+			for k := range t.Jobs {
+				if t.Jobs[k].Version == "" && !gone[t.Resource] {
+					f.add(fmt.Sprintf("targets[%d].jobs[%d].version", i, k), CodeRequired, nil, "is required: the version that the job deploys")
+				}
+			}
+		}
+	}
 	for i := range s.Approvals {
 		s.Approvals[i].validate(i, &f)
 	}
@@ -160,6 +171,7 @@ func (x *index) observe(t *target) {
 		if n := versions.number(t.Jobs[i].Version); n > t.current {
 			t.started = max(t.started, n)
 		}
+		x.unversioned = x.unversioned || t.Jobs[i].Version == ""
 		if status := t.Jobs[i].Status; !status.Terminal() {
 			t.busy = true
 			x.strange = x.strange || !status.active()

@@ -152,7 +152,7 @@ type Job struct {
 	// repeated start harmless. A job of a bracket with another id is none of the execution's: that waits for its run, and offers it again and again.
 	Run string `json:"run,omitempty"`
 
-	Version string    `json:"version"`
+	Version string    `json:"version"` // id, required
 	Status  JobStatus `json:"status"`
 
 	// CreatedAt must not lie before the now of the plan that offered the start.

@@ -47,6 +47,9 @@ func TestSnapshotFaults(t *testing.T) {
 		{"a deployment has two versions of one id", func(s *rollout.Snapshot) {
 			s.Versions = append(s.Versions, rollout.Version{ID: "v1", Deployment: "api", CreatedAt: t0})
 		}, 1, `duplicate versions: "v1": is the id of two versions of "api": ids are unique within a deployment`},
+		{"a success of no version would hide what the target runs, and windows would let it through as one that runs nothing", func(s *rollout.Snapshot) {
+			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0}, {Status: rollout.JobSuccessful, CreatedAt: t0}}
+		}, 1, "required targets[1].jobs[1].version: is required: the version that the job deploys"},
 		{"an approval of no deployment would approve nothing, and nobody would know why", func(s *rollout.Snapshot) {
 			s.Approvals = []rollout.Approval{{Version: "v1", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0}}
 		}, 1, "required approvals[0].deployment: is required: the deployment that the version belongs to"},
