@@ -37,6 +37,10 @@ func main() {
 		flag.PrintDefaults()
 	}
 	flag.Parse()
+	if flag.NArg() > 0 { // what follows it would be lost, such as -namespace after "-leader-election false"
+		fmt.Fprintf(os.Stderr, "nodeupgrader: unexpected argument %q: write -name or -name=value (-help lists the flags)\n", flag.Arg(0))
+		os.Exit(2)
+	}
 	ctrl.SetLogger(klog.Background())
 	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
