@@ -126,10 +126,16 @@ func (r *repeated) startedLastNearChange(t int64, p piece) (slot, int64) {
 		for date = r.onOrBefore(date); !started(0); {
 			date = r.onOrBefore(date - 1)
 		}
-		for i := r.lastTime(started); i >= 0; i-- {
-			if start, ok := r.startOf(slot{date, i}, p); ok {
+		for i := r.lastTime(started); i >= 0; {
+			start, ok := r.startOf(slot{date, i}, p)
+			if ok {
 				return slot{date, i}, start
 			}
+			// What one gap drops has the same place, where the gap ends. There may be one for each second of it.
+			i = sort.Search(i, func(k int) bool {
+				place, _ := r.startOf(slot{date, k}, p)
+				return place == start
+			}) - 1
 		}
 		date-- // everything on this date was left out
 	}

@@ -202,6 +202,7 @@ func (s *schedule) repeated(z *zone, f *faults) *repeated {
 	if seconds == nil {
 		seconds = []int64{second % 60}
 	}
+	r.times = make([]int64, 0, len(hours)*len(minutes)*len(seconds))
 	for _, hour := range hours {
 		for _, minute := range minutes {
 			for _, second := range seconds {
