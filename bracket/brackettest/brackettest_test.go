@@ -3,6 +3,7 @@ package brackettest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -141,5 +142,17 @@ func TestLostReadsAndCrashAfter(t *testing.T) {
 		if _, err := faulty.List(ctx, ""); errors.Is(err, brackettest.ErrCrashed) != (n < 3) {
 			t.Errorf("CrashAfter(%d): List after the crash: %v", n, err)
 		}
+	}
+	again := brackettest.NewFaultStore(new(bracket.MemoryStore), brackettest.CrashAfter(2)) // a process that crashes, and crashes once more
+	for _, lives := range []int{2, 1} {
+		for n := 0; ; n++ {
+			if _, err := again.Save(ctx, fmt.Sprint(lives, n), nil, 0); err != nil {
+				if n != lives {
+					t.Errorf("%d writes arrived before the crash, want %d", n, lives)
+				}
+				break
+			}
+		}
+		again.Restart(brackettest.CrashAfter(1))
 	}
 }

@@ -35,7 +35,7 @@ const (
 type Call struct {
 	Method string // "Load", "Save", "Delete" or "List"
 	Key    string // or prefix
-	Write  int    // how many writes were asked for before this call
+	Write  int    // how many writes were asked for before this call, since the last Restart
 }
 
 // FaultStore passes calls on to a store and injects faults. One FaultStore is one client, so several may share a store. It is safe
@@ -76,11 +76,11 @@ func (f *FaultStore) Crashed() bool {
 	return f.crashed
 }
 
-// Restart ends a crash: delayed calls arrive, and what this client has seen is forgotten. choose replaces the choosing function; nil
-// injects nothing any more.
+// Restart ends a crash: delayed calls arrive, what this client has seen is forgotten, and writes are counted anew. choose replaces the choosing function;
+// nil injects nothing any more.
 func (f *FaultStore) Restart(choose func(Call) Fault) {
 	f.mu.Lock()
-	f.choose, f.crashed = choose, false
+	f.choose, f.crashed, f.writes = choose, false, 0
 	f.oldest = make(map[string]*bracket.Entry)
 	delayed := f.delayed
 	f.delayed = nil
