@@ -2,7 +2,6 @@ package surge
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -139,8 +138,12 @@ func (m manifest) spec() (SetSpec, []Warning, error) {
 	cliques := make([]Clique, len(template.Cliques))
 	places := make([]place, len(template.Cliques))
 	group := make([]string, len(template.Cliques)) // that names the clique
+	named := make(map[string]int, len(template.Cliques))
 	for i, c := range template.Cliques {
 		cliques[i], places[i] = c.clique(fmt.Sprintf("spec.template.cliques[%d]", i), &faults)
+		if _, twice := named[c.Name]; !twice { // of two, which is a fault, the first is meant
+			named[c.Name] = i
+		}
 	}
 	var groups []Component
 	var groupPlaces []place
@@ -152,9 +155,9 @@ func (m manifest) spec() (SetSpec, []Warning, error) {
 		var inside []place
 		for j, name := range g.CliqueNames {
 			at := fmt.Sprintf("%s.cliqueNames[%d]", path, j)
-			k := slices.IndexFunc(cliques, func(c Clique) bool { return c.Name == name })
+			k, known := named[name]
 			switch {
-			case k < 0:
+			case !known:
 				faults.add(at, CodeUnknownValue, strconv.Quote(name), "is not a clique of the template")
 			case group[k] != "":
 				faults.add(at, CodeDuplicate, strconv.Quote(name), "is a member of "+group[k]+" already")

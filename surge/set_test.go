@@ -483,6 +483,9 @@ func TestParsePodCliqueSet(t *testing.T) {
 			`unknown_value spec.updateStrategy.type: "OnDelete": must be "RollingUpdate" or "ReplicaRecreate"; for OnDelete plan each component by itself, with paused: true, which fills holes at the target`}},
 		{"a released budget under ReplicaRecreate", `{"spec":{"replicas":1,"updateStrategy":{"type":"ReplicaRecreate"},"template":{"cliques":[{"name":"a","rollingUpdate":{}}]}}}`, []string{
 			"conflict spec.template.cliques[0].rollingUpdate: must be left out under ReplicaRecreate, which recreates all components together"}},
+		{"a group of a name that is there twice", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":1}},{"name":"a"}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a"]}]}}}`, []string{
+			`conflict spec.template.cliques[0].rollingUpdate: must be left out: the clique is updated with its scaling group, "g"`, // the first is its member
+			`duplicate spec.template.cliques[0].name: "a": is the name of spec.template.cliques[1] too`}},
 		{"names twice", `{"spec":{"template":{"cliques":[{"name":"a"},{"name":"a"}]}}}`, []string{`duplicate spec.template.cliques[1].name: "a": is the name of spec.template.cliques[0] too`}},
 	} {
 		spec, warnings, err := surge.ParsePodCliqueSet([]byte(row.doc))
