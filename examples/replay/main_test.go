@@ -68,7 +68,7 @@ func TestWrongInput(t *testing.T) {
 	programtest.Refusals(t, run, []programtest.Refusal{
 		{Why: "all faults of a log, with their lines", Args: []string{"-log", "testdata/wrong.jsonl"}, Faults: []string{
 			`^testdata/wrong\.jsonl: line 1: schema: 2: must be 1`, `^testdata/wrong\.jsonl: line 3: plan\.now: is required`,
-			`^testdata/wrong\.jsonl: line 4: snapshot\.target: .*targets`, `^testdata/wrong\.jsonl: line 5: line 1, column \d+: unexpected EOF`,
+			`^testdata/wrong\.jsonl: line 4: snapshot\.target: .*targets`, `^testdata/wrong\.jsonl: line 5, column \d+: unexpected EOF`,
 			`^testdata/wrong\.jsonl: line 6: targets\[0\].resource: "r": is not the id of a listed resource`, `^testdata/wrong\.jsonl: line 7: rules: .*required`,
 		}},
 		{Why: "a log of nothing", Args: []string{"-log", os.DevNull}, Faults: []string{`no recording is in it`}},

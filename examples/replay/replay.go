@@ -59,7 +59,11 @@ func replay(o options) (verdict, error) {
 		}
 		if err := told.decide(line, lines.Bytes(), set); err != nil {
 			for _, fault := range strings.Split(err.Error(), "\n") {
-				faults = append(faults, fmt.Errorf("line %d: %s", line, fault))
+				separator := ": "
+				if column, ok := strings.CutPrefix(fault, "line 1, "); ok { // a recording is one line, and this is it
+					separator, fault = ", ", column
+				}
+				faults = append(faults, fmt.Errorf("line %d%s%s", line, separator, fault))
 			}
 		}
 	}
