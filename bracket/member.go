@@ -14,7 +14,7 @@ type Bracket struct {
 	ID      string // rule id, for messages
 	Rule    Rule
 	Members []Member
-	Targets []Target // only Resource and Deployment are read; nil: overlaps are not checked
+	Targets []Target // of the members; only Resource and Deployment are read; nil: overlaps are not checked
 }
 
 // Check reports what [Rule.Validate] cannot see: a bracket without a main member, a need that is not a member, a dependency against the
