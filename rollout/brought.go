@@ -29,19 +29,20 @@ func (w *work) inOrder(i, version int32, members func() []coming) []Verdict {
 	if !w.outOfOrder(list, w.targets[i].deployment) {
 		return blockers
 	}
-	all := make([]pendingRun, len(list))
+	var late []pendingRun // those that are brought come first, for this one, too
 	for k := range list {
-		all[k] = list[k].run
+		if c := &list[k]; !c.brought {
+			late = append(late, c.run)
+		}
 	}
-	return w.versionDependencies(nil, i, v, all)
+	return w.versionDependencies(nil, i, v, late)
 }
 
-// outOfOrder reports whether a member would never run if every version waited for what it needs of the others.
+// outOfOrder reports whether a member would never run if every version waited for what it needs of the others. It notes in members who would.
 func (w *work) outOfOrder(members []coming, deployment int32) bool {
 	awaits := func(d int32) bool {
 		return slices.ContainsFunc(members, func(c coming) bool { return w.targets[c.run.target].deployment == d && !c.brought })
 	}
-	var brought []pendingRun
 	free := func(c *coming) bool {
 		if c.running {
 			return true
@@ -54,7 +55,7 @@ func (w *work) outOfOrder(members []coming, deployment int32) bool {
 			if !known || !awaits(d) {
 				return false // on somebody else it waits as it would without the execution
 			}
-			_, met := w.versionDependency(c.run.target, on, brought)
+			_, met := w.versionDependency(c.run.target, on, nil)
 			return !met
 		})
 	}
@@ -63,7 +64,6 @@ func (w *work) outOfOrder(members []coming, deployment int32) bool {
 		for k := range members {
 			if c := &members[k]; !c.brought && free(c) {
 				c.brought, more = true, true
-				brought = append(brought, c.run)
 			}
 		}
 	}

@@ -355,10 +355,16 @@ func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
 	order := func(first, then string) string {
 		return `,{"deploymentDependency":{"dependsOn":"deployment.name == '` + first + `'","appliesTo":"deployment.name == '` + then + `'"}}`
 	}
+	besides := func(id string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			v := &s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "a" && v.ID == "v2" })]
+			v.Dependencies = append(slices.Clip(v.Dependencies), rollout.VersionDependency{Deployment: id, VersionSelector: "version.tag == 'v2'"})
+		}
+	}
 	for _, row := range []struct {
 		why    string
 		rules  string
-		needs  map[string]string // what the version v2 of each deployment needs at v2
+		needs  map[string]string // which deployments, each at v2, the version v2 of each needs
 		edit   func(*rollout.Snapshot)
 		rounds []string
 	}{
@@ -371,10 +377,13 @@ func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
 		{why: "in a circle by way of a rule", rules: order("a", "b"), needs: map[string]string{"a": "c", "c": "b"}, rounds: []string{"drain", "a c", "b", "back"}},
 		{why: "what is needed comes after a member that waits for nobody", rules: order("c", "b"), needs: map[string]string{"a": "b"}, rounds: []string{"drain", "c", "b", "a", "back"}},
 		{why: "the hook that comes last", needs: map[string]string{"a": "back"}, rounds: []string{"drain", "a b c", "back"}},
-		{why: "in a circle, and it needs besides who is no member", needs: map[string]string{"a": "b", "b": "a"}, edit: func(s *rollout.Snapshot) {
-			v := &s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "a" && v.ID == "v2" })]
-			v.Dependencies = append(v.Dependencies, rollout.VersionDependency{Deployment: "base", VersionSelector: "version.tag == 'v2'"})
-		}, rounds: []string{"drain", "b c"}},
+		{why: "in a circle, and it needs besides who is no member", needs: map[string]string{"a": "b", "b": "a"}, edit: besides("base"), rounds: []string{"drain", "b c"}},
+		{why: "in a circle, and it needs besides who comes first", needs: map[string]string{"a": "b c", "b": "a"}, rounds: []string{"drain", "b c", "a", "back"}},
+		{why: "what it needs waits for who is no member", needs: map[string]string{"b": "a"}, edit: besides("base"), rounds: []string{"drain", "c"}},
+		{why: "what it needs waits for what does not exist", needs: map[string]string{"b": "a"}, edit: besides("aa"), rounds: []string{"drain", "c"}},
+		{why: "in a circle, and the version of another is deleted meanwhile", needs: map[string]string{"a": "b", "b": "a"}, edit: func(s *rollout.Snapshot) {
+			s.Versions = slices.DeleteFunc(slices.Clone(s.Versions), func(v rollout.Version) bool { return v.Deployment == "c" && v.ID == "v2" })
+		}, rounds: []string{"drain", "a b c", "back"}},
 	} {
 		for _, drained := range []bool{true, false} {
 			if !drained {
@@ -388,7 +397,9 @@ func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
 			for i := range s.Versions {
 				v := &s.Versions[i]
 				if need := row.needs[v.Deployment]; v.ID == "v2" && need != "" {
-					v.Dependencies = []rollout.VersionDependency{{Deployment: need, VersionSelector: "version.tag == 'v2'"}}
+					for _, id := range strings.Fields(need) {
+						v.Dependencies = append(v.Dependencies, rollout.VersionDependency{Deployment: id, VersionSelector: "version.tag == 'v2'"})
+					}
 				}
 			}
 			for i := range s.Targets {
@@ -426,6 +437,42 @@ func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
 				t.Errorf("%s, drained %v: %q, want %q: waits %q", row.why, drained, rounds, row.rounds, blockers(mustPlan(t, set, s, t0.Add(time.Hour))))
 			}
 		}
+	}
+}
+
+// TestFirstVersionsThatNeedOneAnother: on a new resource the first versions there are need one another, and come together.
+func TestFirstVersionsThatNeedOneAnother(t *testing.T) {
+	s := fleet(1, "", map[string][]string{"a": {"v2"}, "b": {"v2"}})
+	for i := range s.Versions {
+		v := &s.Versions[i]
+		v.Dependencies = []rollout.VersionDependency{{Deployment: map[string]string{"a": "b", "b": "a"}[v.Deployment], VersionSelector: "version.tag == 'v2'"}}
+	}
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	plan := mustPlan(t, set, s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2", "r1/b@v2"}) {
+		t.Errorf("starts %q, waits %q", got, blockers(plan))
+	}
+}
+
+// TestVersionWaitsForWhoRuns: of two that need one another the host has started one. The other waits until that has ended, and does not run beside it.
+func TestVersionWaitsForWhoRuns(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	for i := range s.Versions {
+		if v := &s.Versions[i]; v.ID == "v2" {
+			v.Dependencies = []rollout.VersionDependency{{Deployment: map[string]string{"a": "b", "b": "a"}[v.Deployment], VersionSelector: "version.tag == 'v2'"}}
+		}
+	}
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	plan := mustPlan(t, set, s, t0)
+	plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return start.Deployment == "b" })
+	carryOut(t, &s, plan, t0, rollout.JobInProgress)
+	if plan = mustPlan(t, set, s, minute(1)); len(plan.Start) > 0 || !slices.Equal(blockers(plan), []string{"r1/b@v2: version_dependency_unmet"}) {
+		t.Fatalf("starts %q, waits %q", started(plan), blockers(plan))
+	}
+	x := &s.Targets[0]
+	x.Jobs[0].Status, x.Jobs[0].CompletedAt, x.Current = rollout.JobSuccessful, minute(2), "v2"
+	if plan = mustPlan(t, set, s, minute(2)); !slices.Equal(started(plan), []string{"r1/b@v2"}) {
+		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 	}
 }
 

@@ -273,41 +273,82 @@ func TestPlannerConflicts(t *testing.T) {
 	}
 }
 
-// TestPlannerPassesEventsOn: somebody else saves a record first when a planner has saved what is before it. It plans again and finds its own groups closed and its
-// own executions ended; the plan that it returns tells of them nevertheless, once, whatever record was the one.
+// ticking is a clock that goes on a second whenever it is looked at.
+type ticking struct{ now *clock.Fake }
+
+func (c ticking) Now() time.Time {
+	c.now.Set(c.now.Now().Add(time.Second))
+	return c.now.Now()
+}
+
+// TestPlannerPassesEventsOn: somebody else saves a record first when a planner has saved what is before it. It plans again, a little later, and finds its own groups
+// closed and its own executions ended; the plan that it returns tells of them nevertheless, once, whatever record was the one.
 func TestPlannerPassesEventsOn(t *testing.T) {
-	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
-	for conflict, saves := 0, 1; conflict <= saves; conflict++ { // the first round is without
-		memory, now := &bracket.MemoryStore{}, clock.NewFake(t0)
-		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
-		planner := rollout.Planner{Policies: set, Store: memory, Clock: now}
-		plan, err := planner.Plan(t.Context(), s)
-		if err != nil || len(plan.Start) != 1 {
-			t.Fatal(started(plan), err)
-		}
-		add(&s, plan.Start[0], job(plan.Start[0], t0, rollout.JobSuccessful))
-		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: t0})
-		now.Set(minute(1))
-		count := 0
-		planner.Store = brackettest.NewFaultStore(memory, func(c brackettest.Call) brackettest.Fault {
-			if c.Method == "Save" {
-				if count++; count == conflict {
-					return brackettest.Conflict
-				}
+	const pool = `,{"resourceConcurrency":{"groupSelector":"true","limit":1}}`
+	members := func(more string) string {
+		return `{"id":"b","deploymentBracket":{"deploymentSelector":"true","memberRoles":{},` + more + `}}`
+	}
+	publish := func(s *rollout.Snapshot, at time.Time) {
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: at})
+	}
+	for _, row := range []struct {
+		why, rules string
+		resources  int
+		then       func(planner *rollout.Planner, s *rollout.Snapshot, plan rollout.Plan) // between two plans
+		want       []string
+	}{
+		{"an execution ends, and a group follows", members(`"readinessMode":"immediate"`) + pool, 1, func(_ *rollout.Planner, s *rollout.Snapshot, plan rollout.Plan) {
+			add(s, plan.Start[0], job(plan.Start[0], t0, rollout.JobSuccessful))
+			publish(s, t0)
+		}, []string{"execution_ended b/prod/1", "group_closed b/prod/2", "group_opened b/prod/2", "group_superseded b/prod/1"}},
+		{"an execution ends, and its group goes on", members(`"readinessMode":"immediate"`) + pool, 2, func(_ *rollout.Planner, s *rollout.Snapshot, plan rollout.Plan) {
+			add(s, plan.Start[0], job(plan.Start[0], t0, rollout.JobSuccessful))
+		}, []string{"execution_ended b/prod/1"}},
+		{"the only version of a group is withdrawn", members(`"readinessWindowSeconds":3600`), 1, func(_ *rollout.Planner, s *rollout.Snapshot, _ rollout.Plan) {
+			s.Versions = s.Versions[:1]
+		}, []string{"group_cancelled b/prod/1"}},
+		{"an execution ends, and the next one is found at work: the state is older than the jobs", members(`"readinessMode":"immediate"`) + pool, 1, func(planner *rollout.Planner, s *rollout.Snapshot, plan rollout.Plan) {
+			add(s, plan.Start[0], job(plan.Start[0], t0, rollout.JobSuccessful))
+			publish(s, t0)
+			next, err := planner.Look(t.Context(), *s)
+			if err != nil || len(next.Start) != 1 {
+				t.Fatal(started(next), err)
 			}
-			return brackettest.None
-		})
-		plan, err = planner.Plan(t.Context(), s)
-		var got []string
-		for _, e := range plan.Events {
-			got = append(got, string(e.Kind)+" "+e.Group)
-		}
-		slices.Sort(got)
-		if want := []string{"execution_ended b/prod/1", "group_closed b/prod/2", "group_opened b/prod/2", "group_superseded b/prod/1"}; err != nil || !slices.Equal(got, want) {
-			t.Errorf("conflict at save %d: tells %q, want %q, %v", conflict, got, want, err)
-		}
-		if conflict == 0 {
-			saves = count
+			add(s, next.Start[0], job(next.Start[0], minute(1), rollout.JobInProgress))
+		}, []string{"execution_ended b/prod/1", "execution_started b/prod/2", "group_closed b/prod/2", "group_opened b/prod/2", "group_superseded b/prod/1"}},
+	} {
+		set := compile(t, policy(row.rules))
+		for conflict, saves := 0, 1; conflict <= saves; conflict++ { // the first round is without
+			memory, now := &bracket.MemoryStore{}, clock.NewFake(t0)
+			s := fleet(row.resources, "v1", map[string][]string{"api": {"v1", "v2"}})
+			planner := rollout.Planner{Policies: set, Store: memory, Clock: ticking{now}}
+			plan, err := planner.Plan(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now.Set(minute(1))
+			row.then(&planner, &s, plan)
+			count := 0
+			planner.Store = brackettest.NewFaultStore(memory, func(c brackettest.Call) brackettest.Fault {
+				if c.Method == "Save" {
+					if count++; count == conflict {
+						return brackettest.Conflict
+					}
+				}
+				return brackettest.None
+			})
+			plan, err = planner.Plan(t.Context(), s)
+			var got []string
+			for _, e := range plan.Events {
+				got = append(got, string(e.Kind)+" "+e.Group)
+			}
+			slices.Sort(got)
+			if err != nil || !slices.Equal(got, row.want) {
+				t.Errorf("%s, conflict at save %d: tells %q, want %q, %v", row.why, conflict, got, row.want, err)
+			}
+			if conflict == 0 {
+				saves = count
+			}
 		}
 	}
 }
