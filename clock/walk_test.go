@@ -3,6 +3,7 @@ package clock_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func each(first, step, limit int) string {
 	return commas(list)
 }
 
-// broken is a host's recurrence that starts every hour and, from an instant on, breaks its promise.
+// broken is a host's recurrence that starts every hour; asked for a start at or after an instant, it breaks its promise.
 type broken struct{ from time.Time }
 
 func (b broken) Next(t time.Time) time.Time {
@@ -81,6 +82,24 @@ func TestWalkIsEager(t *testing.T) {
 			seen["fault"]++
 		}
 	}, "change", "change with a host", "fault")
+}
+
+// TestFaultIsMetAtTheSameInstant: rapid found that windows of another policy decided when a host's fault was met. A freeze passes over it, and where windows
+// that recur every minute were asked instead of the freeze, the walk did not pass over it.
+func TestFaultIsMetAtTheSameInstant(t *testing.T) {
+	day, deny := at("2026-05-05T00:00:00Z"), false
+	minutely := clock.Window{RRule: "FREQ=DAILY;BYHOUR=" + each(0, 1, 24) + ";BYMINUTE=" + each(0, 1, 60), DurationMinutes: 1, AllowWindow: &deny}
+	host := calendar(t, clock.Window{Recurrence: broken{day.Add(2 * time.Hour)}, DurationMinutes: 1, AllowWindow: &deny}) // it is asked again at 01:00
+	for n := 1; n < 8; n++ {
+		for begin := 50; begin < 60; begin++ {
+			freeze := clock.Window{From: day.Add(time.Duration(begin) * time.Minute), Until: day.Add(2 * time.Hour), AllowWindow: &deny}
+			c := clock.Intersect(calendar(t, append(slices.Repeat([]clock.Window{minutely}, n), freeze)...), host)
+			got, err := clock.Stretches(c, day, day.Add(3*time.Hour))
+			if len(got) != 1 || !got[0].Until.Equal(freeze.Until) || err == nil {
+				t.Errorf("%d windows a minute long and a freeze from minute %d on: %v, %v, want the fault at the end of the freeze", n, begin, got, err)
+			}
+		}
+	}
 }
 
 // manyDeny are calendars that are closed throughout by as many windows as are wanted, minute by minute.
