@@ -273,6 +273,70 @@ func TestPlannerConflicts(t *testing.T) {
 	}
 }
 
+// TestPlannerFirstList: leases of a family were given when nobody kept a list of those that are confirmed. The first plan that starts there saves a list of them
+// before it claims anything: were it to stop in between, what it claims and never confirms would pass for one of those. From then on there is a list, and no
+// plan that starts nothing writes it.
+func TestPlannerFirstList(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":2}}`))
+	for _, listed := range []bool{false, true} { // a record of the family, without a list
+		inner, now := &bracket.MemoryStore{}, clock.NewFake(t0)
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+		for k := range s.Resources {
+			s.Resources[k].Metadata = map[string]string{"zone": s.Resources[k].ID}
+		}
+		save := func(record concurrency.Record) {
+			if _, err := inner.Save(t.Context(), rollout.PoolRecordKey(record.Key), []byte(text(t, record)), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		old, err := concurrency.NewRecord("P/r2").Claim(concurrency.Claim{Token: 1}, concurrency.Holder{Resource: "r2", Group: "target/prod/a"}, t0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		save(old)
+		if listed {
+			save(concurrency.NewRecord("P"))
+		}
+		s.Targets[1].Jobs = []rollout.Job{{Run: "r2/prod/a/v2/1", Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}}
+		var lists []string
+		plan := func(s rollout.Snapshot) []string {
+			lists = nil
+			store := &recordingStore{Store: inner}
+			planner := rollout.Planner{Policies: set, Clock: now, Store: brackettest.NewFaultStore(store, func(c brackettest.Call) brackettest.Fault {
+				if c.Method == "Save" && c.Key == rollout.PoolRecordKey("P/r1") {
+					lists = append(lists, text(t, storedPool(t, inner, "P").Confirmed))
+				}
+				return brackettest.None
+			})}
+			plan, err := planner.Plan(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			carryOut(t, &s, plan, now.Now(), rollout.JobInProgress)
+			return store.writes
+		}
+		idle := s
+		idle.Targets = s.Targets[1:2]
+		if writes := plan(idle); slices.Contains(writes, "save "+rollout.PoolRecordKey("P")) {
+			t.Errorf("record %v: nobody starts, and a list is saved: %q", listed, writes)
+		}
+		want := []string{rollout.PoolRecordKey("P"), rollout.PoolRecordKey("P/r1"), rollout.PoolRecordKey("P")}
+		var pools []string
+		for _, w := range plan(s) {
+			if key, saved := strings.CutPrefix(w, "save "); saved && strings.HasPrefix(key, "pool/") {
+				pools = append(pools, key)
+			}
+		}
+		if got := text(t, storedPool(t, inner, "P").Confirmed); !slices.Equal(pools, want) || !slices.Equal(lists, []string{`[{"pool":"P/r2","token":1}]`}) || got != `[{"pool":"P/r1","token":1},{"pool":"P/r2","token":1}]` {
+			t.Errorf("record %v: saves %q, with the list %q, then %s", listed, pools, lists, got)
+		}
+		now.Advance(time.Minute)
+		if writes := plan(s); slices.ContainsFunc(writes, func(w string) bool { return strings.HasPrefix(w, "save pool/") }) {
+			t.Errorf("record %v: nothing is new, and it saves %q", listed, writes)
+		}
+	}
+}
+
 // ticking is a clock that goes on a second whenever it is looked at.
 type ticking struct{ now *clock.Fake }
 

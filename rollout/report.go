@@ -430,7 +430,7 @@ func executionOn(records []*bracket.ExecutionRecord, resource string) *bracket.E
 	return records[k]
 }
 
-// halting are the members of an execution whose failure halts it: those that failed, or else went back.
+// halting are the members of an execution, in its order, whose failure halts it: those that failed, or else went back.
 func halting(x *bracket.Execution) (names []string) {
 	for _, status := range [...]bracket.MemberStatus{bracket.MemberFailed, bracket.MemberRolledBack} {
 		for k := range x.Members {
@@ -442,7 +442,6 @@ func halting(x *bracket.Execution) (names []string) {
 			break
 		}
 	}
-	slices.Sort(names)
 	return names
 }
 

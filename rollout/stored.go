@@ -236,19 +236,18 @@ func (s *stored) asRead(keys []string) ([]write, error) {
 // first is the record of a family before the first that begins, with the leases that there are by then: what is claimed from then on, and never confirmed,
 // is told from what was claimed before anybody kept the list.
 func (s *stored) first(record concurrency.Record) (first concurrency.Record, is bool) {
-	find := func(key string) (concurrency.Record, bool) {
+	find := func(key string) concurrency.Record {
 		k, known := poolAt(s.state.Pools, key)
 		if !known {
-			return concurrency.NewRecord(key), false
+			return concurrency.NewRecord(key)
 		}
-		return s.state.Pools[k], true
+		return s.state.Pools[k]
 	}
-	if first, _ = find(record.Key); first.Confirmed != nil || record.Confirmed == nil {
+	if first = find(record.Key); first.Confirmed != nil || record.Confirmed == nil {
 		return first, false
 	}
 	first.Confirmed = slices.DeleteFunc(slices.Clone(record.Confirmed), func(c concurrency.Confirmation) bool {
-		pool, _ := find(c.Pool)
-		return !slices.ContainsFunc(pool.Leases, func(l concurrency.Lease) bool { return l.Token == c.Token })
+		return !slices.ContainsFunc(find(c.Pool).Leases, func(l concurrency.Lease) bool { return l.Token == c.Token })
 	})
 	return first, true
 }
