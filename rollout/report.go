@@ -212,9 +212,8 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 			for _, verdict := range slices.Concat(p.timed, p.blockers) {
 				blockers = w.also(blockers, verdict)
 			}
-			if len(blockers) > 2 { // they were collected per member and of windows first; the bracket's own verdict stays in front
-				slices.SortStableFunc(blockers[1:], func(a, b Verdict) int { return placeInChain(w.kindOf(a)) - placeInChain(w.kindOf(b)) })
-			}
+			// They were collected per member and of windows first; the bracket's own verdict stays in front.
+			slices.SortStableFunc(blockers[1:], func(a, b Verdict) int { return placeInChain(w.kindOf(a)) - placeInChain(w.kindOf(b)) })
 			listed := w.list(blockers)
 			var open *bracket.Execution // whose end it waits for
 			if wait.Reason == bracket.ReasonQueued || wait.Reason == bracket.ReasonMergeBudget {
@@ -281,10 +280,7 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 		blockers int32 // as in wait
 	}
 	answers := map[like]int32{}
-	last := make([]said, len(w.deployments)) // neighbours mostly have the same answer
-	for d := range last {
-		last[d].deployment = none
-	}
+	last := make([]said, len(w.deployments)) // neighbours mostly have the same answer; the zero value is nobody's, since no candidate is what runs
 	newest := w.newestOf()
 	records, pending := b.state.Executions, b.pending
 	for _, i := range b.targets {

@@ -93,10 +93,7 @@ func (l WaitingList) MarshalJSON() ([]byte, error) {
 func (l *WaitingList) UnmarshalJSON(data []byte) error {
 	var list []Waiting
 	var f faults
-	if err := strictjson.Unmarshal(data, &list); err != nil {
-		f.under("", err)
-		return f.few()
-	}
+	f.under("", strictjson.Unmarshal(data, &list)) // which leaves the list empty then
 	seen := make(map[TargetID]bool, len(list))
 	for k := range list {
 		if id := list[k].TargetID; seen[id] {
