@@ -14,14 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// errOvertaken is returned for a start that was planned before another job was dispatched on its target: it must be planned again.
-var errOvertaken = errors.New("controller: another job was dispatched on the target since the plan was made")
+// errOvertaken is returned for a start that was planned before another job was dispatched on its target, or its slot was given back: it must be planned again.
+var errOvertaken = errors.New("controller: another job was dispatched on the target since the plan was made, or its slot was given back")
 
 // Labels of a NodeJob, for people; omitted where a value is no valid label.
 const (
@@ -36,10 +37,24 @@ const (
 //     job of the turn before. A controller that slept with an old plan in hand, or saw an old cache, comes too late.
 //
 // Whoever finds a record without its job creates the job: the record's writer died in between, or sleeps, and will find it done.
+//
+// The record also says which slots of the target were given back, see orphan.go. A start that claims one of these comes too late as well.
 type dispatcher struct {
 	store  *Store
 	writer client.Writer
 }
+
+// targetRecord is the record of a target: its last job, if it has had one, and the slots that were given back.
+type targetRecord struct {
+	v1alpha1.NodeJobSpec
+
+	// Released is by pool the token of the last lease that was given back of the target outside brackets. Nothing is dispatched any more under that lease, nor
+	// under an earlier one.
+	Released map[string]uint64 `json:"released,omitempty"`
+}
+
+// released reports whether a lease that the target had outside brackets was given back.
+func (t *targetRecord) released(pool string, token uint64) bool { return token <= t.Released[pool] }
 
 // targetKey is the store key of a target's record.
 func targetKey(id rollout.TargetID) string {
@@ -55,12 +70,15 @@ func (d *dispatcher) dispatch(ctx context.Context, start rollout.Start, seen int
 	case err != nil:
 		return false, err
 	case last.Run == start.Run:
-		return d.create(ctx, last)
+		return d.create(ctx, last.NodeJobSpec)
 	case last.Turn > seen:
-		if _, err := d.create(ctx, last); err != nil {
+		if _, err := d.create(ctx, last.NodeJobSpec); err != nil {
 			return false, err
 		}
 		return false, fmt.Errorf("%w: run %s, by run %s", errOvertaken, start.Run, last.Run)
+	}
+	if err := d.refuse(ctx, last, start); err != nil {
+		return false, err
 	}
 	spec := v1alpha1.NodeJobSpec{
 		Run: start.Run, Machine: start.Resource, Environment: start.Environment, Deployment: start.Deployment, Version: start.Version,
@@ -72,7 +90,7 @@ func (d *dispatcher) dispatch(ctx context.Context, start rollout.Start, seen int
 		}
 		spec.Claims = append(spec.Claims, v1alpha1.Claim{Pool: claim.Pool, Token: int64(claim.Token)})
 	}
-	record, err := json.Marshal(spec)
+	record, err := json.Marshal(targetRecord{NodeJobSpec: spec, Released: last.Released})
 	if err != nil {
 		return false, err
 	}
@@ -84,19 +102,39 @@ func (d *dispatcher) dispatch(ctx context.Context, start rollout.Start, seen int
 	return d.create(ctx, spec)
 }
 
-// last returns the last job of a target, and the revision of its record. A target that never had one has turn 0.
-func (d *dispatcher) last(ctx context.Context, key string) (spec v1alpha1.NodeJobSpec, revision int64, err error) {
+// refuse returns [errOvertaken] if a lease that the start claims was given back. It takes that lease out of its pool first, if whoever gave it back died before he
+// did: as long as the target holds it, every plan offers the start with the same token.
+func (d *dispatcher) refuse(ctx context.Context, last targetRecord, start rollout.Start) error {
+	if start.Group != groupOf(start.TargetID) {
+		return nil // the slots of a bracket are others
+	}
+	var refused error
+	for _, claim := range start.Claims {
+		if !last.released(claim.Pool, claim.Token) {
+			continue
+		}
+		refused = fmt.Errorf("%w: run %s, pool %s, token %d", errOvertaken, start.Run, claim.Pool, claim.Token)
+		holder := concurrency.Holder{Resource: start.Resource, Group: start.Group}
+		if _, err := d.free(ctx, claim.Pool, holder, claim.Token); err != nil && !errors.Is(err, bracket.ErrConflict) { // after a conflict the next plan comes here again
+			return err
+		}
+	}
+	return refused
+}
+
+// last returns the record of a target and its revision. A target that never had a job has turn 0.
+func (d *dispatcher) last(ctx context.Context, key string) (record targetRecord, revision int64, err error) {
 	value, revision, err := d.store.Load(ctx, key)
 	switch {
 	case errors.Is(err, bracket.ErrNotFound):
-		return spec, 0, nil
+		return record, 0, nil
 	case err != nil:
-		return spec, 0, err
+		return record, 0, err
 	}
-	if err := strictjson.Unmarshal(value, &spec); err != nil {
-		return spec, 0, fmt.Errorf("controller: record %s: %w", key, err)
+	if err := strictjson.Unmarshal(value, &record); err != nil {
+		return record, 0, fmt.Errorf("controller: record %s: %w", key, err)
 	}
-	return spec, revision, nil
+	return record, revision, nil
 }
 
 // create creates a job unless it exists, and reports whether it did.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -86,7 +87,8 @@ func TestDispatch(t *testing.T) {
 	}
 }
 
-// machine is a fleet without brackets under two controllers whose caches are old, each kind by itself, and whose writes are lost or arrive late.
+// machine is a fleet without brackets under two controllers whose caches are old, each kind by itself, and whose writes of jobs and records are lost, arrive late, or
+// come after a sleep, while the other one goes on.
 type machine struct {
 	*rapid.T
 	client  client.WithWatch
@@ -95,13 +97,16 @@ type machine struct {
 	delayed []func()
 	version int
 	counts  map[string]int
+
+	deployed bool // there is a deployment: without it nobody plans for what was claimed
 }
 
 // stale is one controller with its cache.
 type stale struct {
 	reconciler *Reconciler
 	cached     map[string]client.ObjectList
-	fault      string // of the next creation of a job: "", lost, late
+	fault      string // "", lost, late or slow
+	after      int    // so many writes that arrive
 }
 
 // list answers from the cache, with copies, as the cache of a manager does.
@@ -135,21 +140,10 @@ func (m *machine) newHost() *stale {
 	c := interceptor.NewClient(m.client, interceptor.Funcs{
 		List: h.list,
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			fault := h.fault
-			if _, job := object.(*v1alpha1.NodeJob); !job {
-				return c.Create(ctx, object, options...)
-			}
-			h.fault = ""
-			switch fault {
-			case "lost":
-				m.counts["lost"]++
-				return errUnknown
-			case "late":
-				m.counts["late"]++
-				m.delayed = append(m.delayed, func() { _ = c.Create(context.Background(), object, options...) })
-				return errUnknown
-			}
-			return c.Create(ctx, object, options...)
+			return m.write(h, func() error { return c.Create(ctx, object, options...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			return m.write(h, func() error { return c.Update(ctx, object, options...) })
 		},
 	})
 	h.reconciler = &Reconciler{Client: c, Server: m.client, Clock: m.clock}
@@ -157,6 +151,47 @@ func (m *machine) newHost() *stale {
 		m.refresh(h, list)
 	}
 	return h
+}
+
+// write does one, or what the fault makes of it. An update that is late meets what was written meanwhile, and fails.
+func (m *machine) write(h *stale, do func() error) error {
+	fault := h.fault
+	if fault != "" {
+		if h.after--; h.after >= 0 {
+			return do()
+		}
+		h.fault = ""
+		m.counts[fault]++
+	}
+	switch fault {
+	case "lost":
+		return errUnknown
+	case "late":
+		m.delayed = append(m.delayed, func() { _ = do() })
+		return errUnknown
+	case "slow":
+		m.meanwhile(h)
+	}
+	return do()
+}
+
+// meanwhile lets the other controller reconcile, on its own, for as long as one controller sleeps in the middle of a write.
+func (m *machine) meanwhile(h *stale) {
+	other := m.hosts[0]
+	if other == h {
+		other = m.hosts[1]
+	}
+	for range rapid.IntRange(1, 4).Draw(m.T, "meanwhile") {
+		for _, list := range kinds() {
+			m.refresh(other, list)
+		}
+		m.reconcile(other)
+		m.check()
+		if rapid.Bool().Draw(m.T, "ends") {
+			m.end(rollout.JobSuccessful)
+		}
+		m.clock.Advance(time.Duration(rapid.IntRange(0, 90).Draw(m.T, "seconds")) * time.Second)
+	}
 }
 
 func kinds() []client.ObjectList {
@@ -185,6 +220,21 @@ func (m *machine) publish() {
 	if err := m.client.Create(context.Background(), newRelease("fleet", "agent", fmt.Sprint("v", m.version), m.clock.Now())); err != nil {
 		m.Fatal(err)
 	}
+}
+
+func (m *machine) deploy(deployed bool) {
+	deployment := inNamespace(&v1alpha1.NodeDeployment{}, "fleet", "agent")
+	var err error
+	switch {
+	case deployed && !m.deployed:
+		err = m.client.Create(context.Background(), deployment)
+	case !deployed && m.deployed:
+		err = m.client.Delete(context.Background(), deployment)
+	}
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.deployed = deployed
 }
 
 func (m *machine) end(state rollout.JobStatus) {
@@ -239,12 +289,13 @@ func number(version string) (n int) {
 	return n
 }
 
-// TestTurns: two controllers that plan outside brackets, from caches of any age, with creations that are lost or arrive much later.
+// TestTurns: two controllers that plan outside brackets, from caches of any age, with writes that are lost or arrive much later.
 func TestTurns(t *testing.T) {
 	counts := map[string]int{}
 	rapid.Check(t, func(r *rapid.T) {
 		m := &machine{T: r, client: newFake(t, interceptor.Funcs{}), clock: clock.NewFake(day1), counts: counts}
-		create(t, m.client, newPolicy("fleet", "flat", readPolicy(t, "policy-flat.json")), inNamespace(&v1alpha1.NodeDeployment{}, "fleet", "agent"))
+		create(t, m.client, newPolicy("fleet", "flat", readPolicy(t, "policy-flat.json")))
+		m.deploy(true)
 		for i := range 4 {
 			create(t, m.client, inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: "prod", JoinedAt: day1.AddDate(-1, 0, 0)}}, "fleet", fmt.Sprint("m", i)))
 		}
@@ -256,10 +307,16 @@ func TestTurns(t *testing.T) {
 			"reconcile": func(r *rapid.T) { m.reconcile(host(r)) },
 			"reconcile with a fault": func(r *rapid.T) {
 				h := host(r)
-				h.fault = rapid.SampledFrom([]string{"lost", "late"}).Draw(r, "fault")
+				h.fault, h.after = rapid.SampledFrom([]string{"lost", "late", "slow"}).Draw(r, "fault"), rapid.IntRange(0, 3).Draw(r, "after")
+				m.T = r
 				m.reconcile(h)
 				h.fault = ""
 			},
+			"restart": func(r *rapid.T) {
+				i := rapid.IntRange(0, 1).Draw(r, "host")
+				m.hosts[i] = m.newHost()
+			},
+			"deploy or not": func(*rapid.T) { m.deploy(!m.deployed) },
 			"refresh": func(r *rapid.T) {
 				h := host(r)
 				list := kinds()[rapid.IntRange(0, 4).Draw(r, "kind")]
@@ -281,9 +338,12 @@ func TestTurns(t *testing.T) {
 			},
 		})
 		m.T = r
+		m.deploy(true)
+		m.unseenEnd()
 		m.finish()
+		m.countGivenBack()
 	})
-	for _, what := range []string{"dispatched", "lost", "late", "arrived", "successful", "failure", "finished"} {
+	for _, what := range []string{"dispatched", "lost", "late", "slow", "arrived", "given back", "successful", "failure", "finished"} {
 		if counts[what] == 0 {
 			t.Errorf("never %s", what)
 		}
@@ -291,10 +351,25 @@ func TestTurns(t *testing.T) {
 	t.Logf("%v", counts)
 }
 
+// unseenEnd lets jobs end of which a controller's cache shows neither the beginning nor the end. It plans them once more, and leaves orphans behind.
+func (m *machine) unseenEnd() {
+	h := m.hosts[0]
+	for _, list := range kinds() {
+		m.refresh(h, list)
+	}
+	m.reconcile(h)
+	m.end(rollout.JobSuccessful)
+	m.end(rollout.JobSuccessful)
+	m.clock.Advance(time.Second)
+	m.reconcile(h)
+	m.check()
+}
+
 // finish lets everything arrive and shows that the fleet gets where it should.
 func (m *machine) finish() {
 	for _, late := range m.delayed {
 		late()
+		m.counts["arrived"]++
 		m.check()
 	}
 	for range 200 {
@@ -323,6 +398,21 @@ func (m *machine) finish() {
 		}
 	}
 	m.Fatal("it does not end")
+}
+
+// countGivenBack counts the slots whose release the records of targets tell.
+func (m *machine) countGivenBack() {
+	entries, err := NewStore(m.client, m.client, "fleet").List(context.Background(), "target/")
+	if err != nil {
+		m.Fatal(err)
+	}
+	for _, entry := range entries {
+		var record targetRecord
+		if err := strictjson.Unmarshal(entry.Value, &record); err != nil {
+			m.Fatal(err)
+		}
+		m.counts["given back"] += len(record.Released)
+	}
 }
 
 // TestUnseenRelease: a cache that shows a failed job of a release that it does not show yet must not make the release before it look like the newest; a

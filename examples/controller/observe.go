@@ -196,9 +196,14 @@ func (o *observation) gone(ctx context.Context, server client.Reader, namespace 
 	return gone, nil
 }
 
+// find returns the index of the machine of this name, and whether it was observed.
+func (o *observation) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(o.machines, name, func(m v1alpha1.Machine, name string) int { return strings.Compare(m.Name, name) })
+}
+
 // machine returns the machine of this name; an object that says no more than the name if it was not observed.
 func (o *observation) machine(name string) *v1alpha1.Machine {
-	i, known := slices.BinarySearchFunc(o.machines, name, func(m v1alpha1.Machine, name string) int { return strings.Compare(m.Name, name) })
+	i, known := o.find(name)
 	if !known {
 		return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}

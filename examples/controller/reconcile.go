@@ -55,6 +55,8 @@ type namespace struct {
 	store   *Store // it knows what it has seen
 	mu      sync.Mutex
 	planner rollout.Planner // it decodes only what has changed
+
+	suspects map[lease]time.Time // since when every plan has called them orphans
 }
 
 func (r *Reconciler) namespace(name string) *namespace {
@@ -65,7 +67,7 @@ func (r *Reconciler) namespace(name string) *namespace {
 	return own.(*namespace)
 }
 
-// Reconcile observes the namespace, plans, saves what the plan claims, creates the jobs, and says what it found.
+// Reconcile observes the namespace, plans, saves what the plan claims, creates the jobs, gives slots back that nobody uses, and says what it found.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	report := &reporter{client: r.Client, recorder: r.Recorder, now: r.Clock.Now()}
 	found, err := r.compiler.load(ctx, r.Client, request.Namespace)
@@ -102,10 +104,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			report.event(seen.machine(start.Resource), corev1.EventTypeNormal, string(start.Reason), "Dispatch", start.Deployment+" "+start.Version)
 		}
 	}
-	if err := report.planned(ctx, found, seen, plan); err != nil {
+	given, due, err := r.giveBack(ctx, own, jobs, report, seen, plan)
+	if err := errors.Join(err, report.planned(ctx, found, seen, plan)); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: r.sleep(plan, again)}, nil
+	return ctrl.Result{RequeueAfter: r.sleep(again || given, plan.Next, due)}, nil
 }
 
 // plan observes and plans. Jobs are counted at the server by the planner itself, after it has read its records: see [NodeJobs]. If the state speaks of machines that are
@@ -133,8 +136,8 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 	return seen, plan, err
 }
 
-// sleep is how long nothing needs to be planned unless something happens.
-func (r *Reconciler) sleep(plan rollout.Plan, again bool) time.Duration {
+// sleep is how long nothing needs to be planned unless something happens, at the latest until the first of the instants. A zero one is none.
+func (r *Reconciler) sleep(again bool, until ...time.Time) time.Duration {
 	sleep := r.Resync
 	if sleep <= 0 {
 		sleep = DefaultResync
@@ -142,8 +145,10 @@ func (r *Reconciler) sleep(plan rollout.Plan, again bool) time.Duration {
 	if again {
 		sleep = min(sleep, retryDelay)
 	}
-	if !plan.Next.IsZero() {
-		sleep = min(sleep, max(plan.Next.Sub(r.Clock.Now()), time.Millisecond)) // 0 would be never
+	for _, at := range until {
+		if !at.IsZero() {
+			sleep = min(sleep, max(at.Sub(r.Clock.Now()), time.Millisecond)) // 0 would be never
+		}
 	}
 	return sleep
 }

@@ -28,6 +28,8 @@ const (
 	reasonRejected = "rejected"
 	reasonRunning  = string(rollout.ReasonStarted)
 	reasonCurrent  = string(rollout.ReasonCurrent)
+
+	reasonGivenBack = "given_back" // of an event
 )
 
 // maxMessage is what the message of a condition may hold.
@@ -103,7 +105,11 @@ func (r *reporter) planned(ctx context.Context, found policies, seen *observatio
 		message += fmt.Sprintf("%s: %s\n", d.Code, d.Detail)
 	}
 	for _, lease := range plan.Orphans {
-		message += fmt.Sprintf("orphan: %s holds a slot of %s for %s with token %d and is not at work\n", lease.Resource, lease.Pool, lease.Group, lease.Token)
+		message += fmt.Sprintf("orphan: %s holds a slot of %s for %s with token %d and is not at work", lease.Resource, lease.Pool, lease.Group, lease.Token)
+		if _, single := targetOf(lease.Holder); single {
+			message += fmt.Sprintf("; after %v of this it is given back", grace)
+		}
+		message += "\n"
 	}
 	var next *metav1.Time
 	if !plan.Next.IsZero() {

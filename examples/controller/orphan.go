@@ -1,0 +1,162 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// grace is how long every plan must have called a lease an orphan before it is given back. It spares those who are about to dispatch; no limit depends on it.
+const grace = time.Minute
+
+// lease names one lease for ever: a pool never issues a token twice.
+type lease struct {
+	pool  string
+	token uint64
+}
+
+// groupOf is the group of a target outside brackets.
+func groupOf(id rollout.TargetID) string {
+	return textkey.Join("target", id.Environment, id.Deployment)
+}
+
+// targetOf is the target outside brackets that a holder is; false if it is a machine in a bracket.
+func targetOf(holder concurrency.Holder) (rollout.TargetID, bool) {
+	parts, err := textkey.Split(holder.Group)
+	if err != nil || len(parts) != 3 || parts[0] != "target" {
+		return rollout.TargetID{}, false
+	}
+	return rollout.TargetID{Resource: holder.Resource, Environment: parts[1], Deployment: parts[2]}, true
+}
+
+// giveBack gives the orphans of targets outside brackets back that are due. It reports whether to plan again, and otherwise when the next one is due. The planner only
+// lists them, for it cannot know whether somebody is about to dispatch.
+func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatcher, report *reporter, seen *observation, plan rollout.Plan) (again bool, next time.Time, err error) {
+	due, next := own.due(plan)
+	for _, orphan := range due {
+		if _, observed := seen.find(orphan.Resource); !observed {
+			continue // it is deleted, which the planner has been told, or the cache does not show it yet, and nothing is known of it
+		}
+		id, _ := targetOf(orphan.Holder)
+		switch given, err := jobs.giveBack(ctx, id, orphan, seen.turns[id]); {
+		case errors.Is(err, bracket.ErrConflict):
+			again = true
+		case err != nil:
+			return false, next, err
+		case given:
+			again = true
+			report.event(seen.machine(orphan.Resource), corev1.EventTypeNormal, reasonGivenBack, "GiveBack",
+				fmt.Sprintf("the slot of %s in %s with token %d: nobody was at work", orphan.Group, orphan.Pool, orphan.Token))
+		}
+	}
+	return again, next, nil
+}
+
+// due returns those orphans of targets outside brackets that every plan has listed for the time of grace, and when that is true of the next one.
+func (n *namespace) due(plan rollout.Plan) (due []concurrency.Lease, next time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	suspects := map[lease]time.Time{}
+	for _, orphan := range plan.Orphans {
+		if _, single := targetOf(orphan.Holder); !single {
+			continue
+		}
+		name := lease{orphan.Pool, orphan.Token}
+		since, known := n.suspects[name]
+		if !known {
+			since = plan.Now
+		}
+		suspects[name] = since
+		if at := since.Add(grace); !at.After(plan.Now) {
+			due = append(due, orphan)
+		} else if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	n.suspects = suspects
+	return due, next
+}
+
+// giveBack gives a lease of a target back in two steps: nothing can be dispatched under it any more, then it is taken out of its pool. It reports whether this call
+// took it. seen is the last turn of which the plan saw the job. An error of [bracket.ErrConflict] says that somebody else was quicker.
+//
+// Whoever dies between the two steps leaves a lease under which every start is refused. Whoever meets that, here or in dispatch, takes the second step.
+func (d *dispatcher) giveBack(ctx context.Context, id rollout.TargetID, orphan concurrency.Lease, seen int64) (bool, error) {
+	key := targetKey(id)
+	last, revision, err := d.last(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	if !last.released(orphan.Pool, orphan.Token) {
+		if idle, err := d.idle(ctx, last, seen); err != nil || !idle {
+			return false, err
+		}
+		if last.Released == nil {
+			last.Released = map[string]uint64{}
+		}
+		last.Released[orphan.Pool] = orphan.Token
+		record, err := json.Marshal(last)
+		if err != nil {
+			return false, err
+		}
+		if _, err := d.store.Save(ctx, key, record, revision); err != nil {
+			return false, err
+		}
+	}
+	return d.free(ctx, orphan.Pool, orphan.Holder, orphan.Token)
+}
+
+// idle reports whether the last job of a target has ended, and the plan has seen it. A plan that did not see it has nothing to say about the lease. A job that does not
+// exist is created: the record's writer may only sleep. That it has ended is asked of the server, for a plan does not see the jobs of a target that is none any more.
+func (d *dispatcher) idle(ctx context.Context, last targetRecord, seen int64) (bool, error) {
+	switch {
+	case last.Run == "":
+		return true, nil
+	case last.Turn > seen:
+		_, err := d.create(ctx, last.NodeJobSpec)
+		return false, err
+	}
+	var job v1alpha1.NodeJob
+	err := d.store.reader.Get(ctx, client.ObjectKey{Namespace: d.store.namespace, Name: name(last.Run)}, &job)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("controller: has the job of run %s ended: %w", last.Run, err)
+	}
+	return err == nil && job.Status.State.Terminal(), nil
+}
+
+// free takes the lease with exactly this token out of its pool, and reports whether it did: somebody else may have done so. The target's record must say that it is
+// released. Then it does not matter whether a plan has noted a start under it since: that start is refused.
+func (d *dispatcher) free(ctx context.Context, pool string, holder concurrency.Holder, token uint64) (bool, error) {
+	key := rollout.PoolRecordKey(pool)
+	value, revision, err := d.store.Load(ctx, key)
+	switch {
+	case errors.Is(err, bracket.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	record, err := concurrency.ParseRecord(value)
+	if err != nil {
+		return false, fmt.Errorf("controller: record %s: %w", key, err)
+	}
+	if record, err = record.Release(holder, token); err != nil { // it is gone, or the target holds a new one
+		return false, nil
+	}
+	if value, err = json.Marshal(record); err != nil {
+		return false, err
+	}
+	_, err = d.store.Save(ctx, key, value, revision)
+	return err == nil, err
+}
