@@ -906,6 +906,10 @@ func TestPlannerSavesEndsBeforeSlots(t *testing.T) {
 		if _, held := record.Lease(concurrency.Holder{Resource: "r1", Group: "B/prod/1"}); open && !held {
 			t.Errorf("after %d writes it is open, and its slot is somebody else's: %+v", writes, record.Leases)
 		}
+		begun := strings.Contains(string(value), `"open":{"group":"B/staging/1"`)
+		if _, given := record.Lease(concurrency.Holder{Resource: "r2", Group: "B/prod/1"}); begun && !given {
+			t.Errorf("after %d writes the next one is open before the slots of the plan are saved: %s", writes, value)
+		}
 	}
 }
 
