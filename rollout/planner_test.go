@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -445,6 +446,38 @@ func TestPlannerCrashes(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// TestPlannerAtOnce: one planner, asked by many at once, gives nobody's place away, and its memory of what it has read is nobody's alone.
+func TestPlannerAtOnce(t *testing.T) {
+	t.Parallel()
+	store, s := &bracket.MemoryStore{}, nodeFleet(10)
+	planner := &rollout.Planner{Policies: compile(t, nodeLifecycle(t)), Store: store, Clock: clock.NewFake(day2.Add(time.Hour))}
+	var group sync.WaitGroup
+	plans := make([]rollout.Plan, 8)
+	failed := make([]error, len(plans))
+	for k := range plans {
+		group.Go(func() {
+			for range 5 {
+				if plans[k], failed[k] = planner.Plan(t.Context(), s); !errors.Is(failed[k], bracket.ErrConflict) {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	resources := map[string]bool{}
+	for k, plan := range plans {
+		if failed[k] != nil {
+			t.Fatal(failed[k])
+		}
+		for _, start := range plan.Start {
+			resources[start.Resource] = true
+		}
+	}
+	if len(resources) != 2 { // 20 % of ten
+		t.Errorf("starts on %d resources", len(resources))
 	}
 }
 
