@@ -28,9 +28,9 @@
 //
 // # What the host does, in this order
 //
-//  1. Observe: read the stored state, of it the pools first, and then the entities and the jobs. A stale read is harmless, half a read is not. (A host
-//     that saves record by record without rollout.Planner reads the state itself from no cache: no save of its own would prove that an execution is
-//     still open.)
+//  1. Observe: read the stored state, of it the pools first, and then the entities and the jobs. A stale read is harmless, half a read is not.
+//     (rollout.Planner proves that what a start rests on is still so. A host that saves record by record without it must not read the state from a
+//     cache.)
 //  2. Plan.
 //  3. Commit the starts that will be carried out, any subset of them, and save the state by compare-and-swap: as a whole, or record by record in this
 //     order: groups and rollouts, executions that ended, pools, the other executions. Of a rule with maxActiveKeys, the record under the rule's own key
