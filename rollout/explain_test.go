@@ -66,6 +66,18 @@ func TestExplanationReads(t *testing.T) {
 	}
 }
 
+// prospects are the versions of an explanation with their prospects and the reasons why they wait.
+func prospects(e rollout.Explanation) (list []string) {
+	for _, v := range e.Versions {
+		line := v.Version + " " + string(v.Prospect)
+		for _, b := range v.Blockers() {
+			line += " " + string(b.Reason)
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
 // TestExplainTellsWhoIsChosen: the newest version that every rule allows is the one that asks for a slot. Nothing blocks those below it, and they do not
 // wait for anything.
 func TestExplainTellsWhoIsChosen(t *testing.T) {
@@ -106,15 +118,7 @@ func TestExplainTellsWhoIsChosen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got []string
-		for _, v := range e.Versions {
-			line := v.Version + " " + string(v.Prospect)
-			for _, b := range v.Blockers() {
-				line += " " + string(b.Reason)
-			}
-			got = append(got, line)
-		}
-		if !slices.Equal(got, row.want) {
+		if got := prospects(e); !slices.Equal(got, row.want) {
 			t.Errorf("%s: %q, want %q", row.why, got, row.want)
 		}
 	}
@@ -314,15 +318,7 @@ func TestExplainMembers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got []string
-		for _, v := range e.Versions {
-			line := v.Version + " " + string(v.Prospect)
-			for _, b := range v.Blockers() {
-				line += " " + string(b.Reason)
-			}
-			got = append(got, line)
-		}
-		if !slices.Equal(got, row.want) {
+		if got := prospects(e); !slices.Equal(got, row.want) {
 			t.Errorf("%s: %q, want %q; starts %q, waits %q\n%s", row.why, got, row.want, started(plan), blockers(plan), e)
 		}
 		for _, v := range e.Versions {

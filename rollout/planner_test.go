@@ -643,6 +643,27 @@ func storedPool(t *testing.T, store bracket.Store, key string) concurrency.Recor
 	return record
 }
 
+// oldList is a client of a store that is answered once, as soon as old is set, with the records of a prefix as it has seen them first.
+func oldList(inner bracket.Store, prefix string) (client bracket.Store, old *bool) {
+	old = new(bool)
+	return brackettest.NewFaultStore(inner, func(c brackettest.Call) brackettest.Fault {
+		if !*old || c.Method != "List" || c.Key != prefix {
+			return brackettest.None
+		}
+		*old = false
+		return brackettest.Stale
+	}), old
+}
+
+// unpublished is a fleet of two, and the same where v2 of c is not published yet.
+func unpublished() (s, others rollout.Snapshot) {
+	s = fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
+	others = s
+	others.Versions = slices.DeleteFunc(slices.Clone(s.Versions), func(v rollout.Version) bool { return v.Deployment == "c" && v.ID == "v2" })
+	others.Targets = slices.Clone(s.Targets)
+	return s, others
+}
+
 // TestPlannerReadsPoolsFirst: while a planner that has seen r1 at work reads the state, another one gives the place of r1 to r2. Whatever it has
 // read by then, the first must not take r1 for down and begin something else there.
 func TestPlannerReadsPoolsFirst(t *testing.T) {
@@ -651,30 +672,17 @@ func TestPlannerReadsPoolsFirst(t *testing.T) {
 	for after := range 5 {
 		for _, jobs := range []rollout.JobStatus{rollout.JobInProgress, rollout.JobSuccessful} { // as the first has seen them
 			inner := &bracket.MemoryStore{}
-			now := clock.NewFake(t0)
-			turn := func(store bracket.Store, s rollout.Snapshot) rollout.Plan {
-				t.Helper()
-				plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: now}).Plan(t.Context(), s)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return plan
-			}
-			s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
-			others := s // in which v2 of c is not published yet
-			others.Versions = slices.DeleteFunc(slices.Clone(s.Versions), func(v rollout.Version) bool { return v.Deployment == "c" && v.ID == "v2" })
-			others.Targets = slices.Clone(s.Targets)
-			plan := turn(inner, others)
+			s, others := unpublished()
+			plan := planAt(t, inner, set, others, t0)
 			if got := started(plan); !slices.Equal(got, []string{"r1/a@v2"}) {
 				t.Fatalf("starts %q", got)
 			}
 			add(&others, plan.Start[0], job(plan.Start[0], t0, rollout.JobInProgress))
-			turn(inner, others) // it sees the job
+			planAt(t, inner, set, others, t0) // it sees the job
 			add(&s, plan.Start[0], job(plan.Start[0], t0, jobs))
-			now.Set(minute(1))
 			others.Targets[0].Jobs[0].Status, others.Targets[0].Jobs[0].CompletedAt = rollout.JobSuccessful, minute(1)
 			other := func() {
-				if got := started(turn(inner, others)); !slices.Equal(got, []string{"r2/a@v2"}) {
+				if got := started(planAt(t, inner, set, others, minute(1))); !slices.Equal(got, []string{"r2/a@v2"}) {
 					t.Errorf("the other one starts %q", got)
 				}
 			}
@@ -682,7 +690,7 @@ func TestPlannerReadsPoolsFirst(t *testing.T) {
 			if after == 0 {
 				other()
 			}
-			first := started(turn(store, s))
+			first := started(planAt(t, store, set, s, minute(1)))
 			record := storedPool(t, inner, "P")
 			disrupted := map[string]bool{}
 			for _, lease := range record.Leases {
@@ -702,42 +710,23 @@ func TestPlannerReadsOldExecutions(t *testing.T) {
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name == 'a'","readinessMode":"immediate","memberRoles":{}}},
 		{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
 	for _, seen := range []rollout.JobStatus{"", rollout.JobInProgress, rollout.JobSuccessful} {
-		inner, now := &bracket.MemoryStore{}, clock.NewFake(t0)
-		old := 0 // lists of executions
-		client := brackettest.NewFaultStore(inner, func(c brackettest.Call) brackettest.Fault {
-			if old == 0 || c.Method != "List" || c.Key != "bracket/execution/" {
-				return brackettest.None
-			}
-			old--
-			return brackettest.Stale
-		})
-		turn := func(store bracket.Store, s rollout.Snapshot) rollout.Plan {
-			t.Helper()
-			plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: now}).Plan(t.Context(), s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return plan
-		}
-		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
-		others := s // in which v2 of c is not published yet
-		others.Versions = slices.DeleteFunc(slices.Clone(s.Versions), func(v rollout.Version) bool { return v.Deployment == "c" && v.ID == "v2" })
-		others.Targets = slices.Clone(s.Targets)
-		plan := turn(client, others)
+		inner := &bracket.MemoryStore{}
+		client, old := oldList(inner, "bracket/execution/")
+		s, others := unpublished()
+		plan := planAt(t, client, set, others, t0)
 		add(&others, plan.Start[0], job(plan.Start[0], t0, rollout.JobInProgress))
-		turn(inner, others)
+		planAt(t, inner, set, others, t0)
 		if seen != "" {
 			add(&s, plan.Start[0], job(plan.Start[0], t0, seen))
 		}
-		now.Set(minute(1))
 		others.Targets[0].Jobs[0].Status, others.Targets[0].Jobs[0].CompletedAt = rollout.JobSuccessful, minute(1)
-		if got := started(turn(inner, others)); !slices.Equal(got, []string{"r2/a@v2"}) {
+		if got := started(planAt(t, inner, set, others, minute(1))); !slices.Equal(got, []string{"r2/a@v2"}) {
 			t.Fatalf("the other one starts %q", got)
 		}
-		old = 1
-		first := started(turn(client, s))
-		if old > 0 {
-			t.Fatalf("nothing old was read")
+		*old = true
+		first := started(planAt(t, client, set, s, minute(1)))
+		if *old {
+			t.Fatal("nothing old was read")
 		}
 		for _, lease := range storedPool(t, inner, "P").Leases {
 			if lease.Resource != "r2" {
@@ -754,39 +743,23 @@ func TestPlannerReadsAnOldPool(t *testing.T) {
 	limit := func(id string) *rollout.PolicySet {
 		return compile(t, policy(`{"id":"`+id+`","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"again","retry":{"maxRetries":3}}`))
 	}
-	inner, now := &bracket.MemoryStore{}, clock.NewFake(t0)
-	old := false
-	client := brackettest.NewFaultStore(inner, func(c brackettest.Call) brackettest.Fault {
-		if !old || c.Method != "List" {
-			return brackettest.None
-		}
-		old = false
-		return brackettest.Stale
-	})
-	turn := func(store bracket.Store, set *rollout.PolicySet, s rollout.Snapshot) rollout.Plan {
-		t.Helper()
-		plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: now}).Plan(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return plan
-	}
+	inner := &bracket.MemoryStore{}
+	client, old := oldList(inner, "pool/")
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
-	plan := turn(client, limit("P"), s)
+	plan := planAt(t, client, limit("P"), s, t0)
 	add(&s, plan.Start[0], job(plan.Start[0], t0, rollout.JobFailure))
 	others := s
 	others.Targets = slices.Clone(s.Targets)
-	again := turn(inner, limit("P"), others).Start[0]
-	now.Set(minute(1))
-	add(&others, again, job(again, now.Now(), rollout.JobSuccessful))
-	if got := started(turn(inner, limit("Q"), others)); !slices.Equal(got, []string{"r2/a@v2"}) {
+	again := planAt(t, inner, limit("P"), others, t0).Start[0]
+	add(&others, again, job(again, minute(1), rollout.JobSuccessful))
+	if got := started(planAt(t, inner, limit("Q"), others, minute(1))); !slices.Equal(got, []string{"r2/a@v2"}) {
 		t.Fatalf("the other one starts %q", got)
 	}
-	old = true
-	if got := started(turn(client, limit("Q"), s)); !slices.Equal(got, []string{"r2/a@v2"}) {
+	*old = true
+	if got := started(planAt(t, client, limit("Q"), s, minute(1))); !slices.Equal(got, []string{"r2/a@v2"}) {
 		t.Errorf("starts %q", got)
 	}
-	if old {
+	if *old {
 		t.Error("nothing old was read")
 	}
 }
