@@ -208,6 +208,38 @@ func differences() map[string]func(*testing.T, partition.Mode) string {
 				return map[int]string{0: "waits", 1: "is fixed"}[len(plan.Releases)]
 			})
 		},
+		"D25": func(t *testing.T, mode partition.Mode) string {
+			plan, err := situation{n: 200, strategy: partition.Strategy{AutoPartitionSize: partition.FromString("0%")}}.plan(t, mode)
+			return kindOr(err, func() string { return fmt.Sprint(len(plan.Partitions)) })
+		},
+		"D26": func(t *testing.T, mode partition.Mode) string {
+			plan, err := situation{n: 1, strategy: partition.Strategy{Partitions: stage("none")}}.plan(t, mode)
+			return kindOr(err, func() string { return fmt.Sprint(plan.Partitions[0].MaxUnavailable) })
+		},
+		"D27": func(t *testing.T, mode partition.Mode) string {
+			plan, err := situation{strategy: partition.Strategy{Partitions: stage("a", "b")}}.plan(t, mode)
+			return kindOr(err, func() string {
+				var names []string
+				for _, p := range plan.Partitions {
+					names = append(names, p.Name)
+				}
+				return strings.Join(names, " ")
+			})
+		},
+		"D28": func(t *testing.T, mode partition.Mode) string {
+			w := &world{fleet: fleetOf(1, partition.State{Released: oldVersion, Applied: newVersion, Ready: true})}
+			for _, when := range []string{"at once", "a step later"} {
+				plan, err := partition.Plan(partition.Strategy{}, w.fleet, partition.Options{Mode: mode})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if plan.Partitions[0].NotReady == 0 {
+					return "done " + when
+				}
+				w.apply(&plan.Step)
+			}
+			return "not done"
+		},
 	}
 }
 

@@ -84,9 +84,20 @@
 //	D22  first of a/y and b/x                            –                b/x               a/y
 //	D23  status after 4 of 4 are released                4 NotReady       0 unavailable     4 NotReady
 //	D24  unhealthy member behind a closed gate           –                waits             waits
+//	D25  partitions of 200 at autoPartitionSize "0%"     –                200               1
+//	D26  NotReady ones that an empty partition may have  –                1                 0
+//	D27  two manual partitions and no cluster            –                All               a b
+//	D28  pointed at a version that it runs already       –                done at once      done a step later
 //
 // D3: the controller starts new clusters 50 per reconcile, ready or not. D15: the document says "fewer than 10" in one scenario and "more
 // than 4 pauses" in another. D17: for the controller maxUnavailable is a budget of the partition and of all targets, here 10 clusters.
+//
+// Fleet's reference of fleet.yaml says two more things that neither its document about rollouts nor its controller does: that a partition
+// without maxUnavailable allows 10%, and that clusters in no partition are appended. Here, too, such a partition has the limit of the strategy.
+//
+// The mode FleetController follows a controller that knows autoPartitionThreshold and maxNew. Earlier ones use 200 and 50. They take an int as
+// it is written, so that a partition with a negative maxUnavailable is never ready, and a status may show a limit above the count. Still
+// earlier ones have clusters in no group in no manual partition, and compare clusterName with the name of the cluster alone.
 //
 // Not covered, because it bypasses the gate in Fleet too: dependsOn, drift correction, Helm options, namespace labels, schedules.
 package partition

@@ -331,10 +331,13 @@ func (m *matcher) ofGroup(group string) *groupIndex {
 	return index
 }
 
-// resolve asks all criteria about one group.
+// resolve asks all criteria about one group. The empty name stands for no group, which has no labels whatever the table of groups says.
 func (m *matcher) resolve(group string) *groupIndex {
 	index := &groupIndex{}
-	labels := m.groups[group]
+	var labels map[string]string
+	if group != "" {
+		labels = m.groups[group]
+	}
 	for i := range m.rules {
 		r, p := &m.rules[i], uint32(i)
 		switch {

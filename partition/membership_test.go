@@ -154,6 +154,45 @@ func TestMemberships(t *testing.T) {
 	}
 }
 
+// TestNoGroupHasNoLabels: Fleet's controller tries a cluster in no group with an empty name and no labels. A group of that name in the table is
+// not this one: no cluster group can have it.
+func TestNoGroupHasNoLabels(t *testing.T) {
+	fleet := partition.Fleet{
+		Clusters: []partition.Cluster{{Name: "a", Wanted: newVersion}, {Name: "b", Wanted: newVersion, Groups: []string{"g"}}},
+		Groups:   map[string]map[string]string{"": {"region": "eu"}, "g": {"region": "eu"}},
+	}
+	region := func(operator selector.LabelOperator) partition.Definition {
+		return partition.Definition{ClusterGroupSelector: &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "region", Operator: operator}}}}
+	}
+	strategy := partition.Strategy{Partitions: []partition.Definition{region(selector.Exists), region(selector.DoesNotExist)}}
+	for _, row := range []struct {
+		mode partition.Mode
+		want [][]string
+		why  string
+	}{
+		{partition.FleetController, [][]string{{"b"}, {"a"}}, "a has no group, so its group has no region"},
+		{partition.Default, [][]string{{"b"}, nil}, "a has no group, so no criterion about groups holds"},
+	} {
+		compiled, err := partition.Compile(strategy, fleet, partition.Options{Mode: row.mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for p, want := range row.want {
+			members, err := compiled.Members(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, id := range members {
+				got = append(got, id.Name)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, partition %d: got %v, want %v: %s", row.mode, p, got, want, row.why)
+			}
+		}
+	}
+}
+
 // TestManyPartitions: partitions that overlap completely, and more of them than fit a scan.
 func TestManyPartitions(t *testing.T) {
 	var strategy partition.Strategy

@@ -30,7 +30,8 @@ type Fleet struct {
 	// Clusters are those that the bundle is meant for, in any order. Two with the same namespace and name are an error. In the mode
 	// FleetController clusters of one name in several namespaces keep the order given, which Fleet leaves to chance.
 	Clusters []Cluster `json:"clusters"`
-	// Groups has the labels of cluster groups by name. A group that is not here has no labels.
+	// Groups has the labels of cluster groups by name. A group that is not here has no labels. Names are not empty: an entry under the empty
+	// name is not looked at.
 	Groups map[string]map[string]string `json:"groups,omitempty"`
 	// Paused stops the whole bundle.
 	Paused bool `json:"paused,omitzero"`
