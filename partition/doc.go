@@ -13,7 +13,8 @@
 // # A host's duties
 //
 //  1. Decide which clusters are ready, offline and paused.
-//  2. For each release store Released = Wanted and point the cluster at that version; any part of a plan, in any order.
+//  2. For each release store Released = Wanted and point the cluster at that version; any part of a plan, in any order. In the mode
+//     FleetController store first what [Controller] lists.
 //  3. Plan again on every event, and at once while More is true. No plan depends on time: without an event nothing changes. Delays between
 //     partitions are added from outside, see the example of Plan about soaking.
 //  4. Compile again when clusters come and go, labels change, or another version is wanted. As in Fleet, this moves the borders of

@@ -118,6 +118,28 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// TestReadyIsOfTheTurn: a later partition may release what an earlier one left waiting, so that the earlier one would be ready after the step. The
+// gate was decided before, and what the step says of the partition agrees with the gate.
+func TestReadyIsOfTheTurn(t *testing.T) {
+	one := 1
+	strategy := partition.Strategy{
+		MaxNew: &one, MaxUnavailablePartitions: partition.FromInt(1),
+		Partitions: []partition.Definition{{Name: "both", ClusterSelector: &selector.LabelSelector{}}, {Name: "second", ClusterName: "y"}},
+	}
+	fleet := partition.Fleet{Clusters: []partition.Cluster{
+		{Name: "x", Wanted: newVersion, State: healthy(oldVersion)}, {Name: "y", Wanted: newVersion, State: healthy(oldVersion)}}}
+	plan, err := partition.Plan(strategy, fleet, partition.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := plan.Partitions[0]; len(plan.Releases) != 2 || s.Waiting != 0 || s.NotReady != 2 || s.MaxUnavailable != 2 {
+		t.Fatalf("the step does not leave the first partition without waiting members and within its limit:\n%v", plan.Step)
+	}
+	if plan.Partitions[0].Ready || plan.NotReadyPartitions != 1 {
+		t.Errorf("the first partition had a waiting member at its turn:\n%v", plan.Step)
+	}
+}
+
 // TestLeftoverNames: leftovers are cut from their own number, behind the manual partitions. A single slice of them needs no range, unlike that of all
 // clusters; and where none are left, no partition is added.
 func TestLeftoverNames(t *testing.T) {

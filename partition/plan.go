@@ -117,7 +117,9 @@ type Step struct {
 }
 
 // Controller is what a reconcile of Fleet's controller does besides releasing, and its budget over all targets. Created and Staged are
-// in cluster order; a created target is staged, too, and usually released.
+// in cluster order; a created target is staged, too, and usually released. A host that follows a rollout over several steps stores both before it
+// stores the releases: for what is created an empty state but for Paused and Offline, and Staged = Wanted for what is staged. What it cannot
+// store, because the cluster has no namespace yet, is created again in every step and uses up the batch each time, as in Fleet.
 type Controller struct {
 	Created           []ID `json:"created,omitempty"` // a deployment object is made
 	Staged            []ID `json:"staged,omitempty"`  // the wanted version is prepared
@@ -175,7 +177,9 @@ type Result struct {
 	// Unready has every cluster that was released and is NotReady, or is NotReady because it is paused, in cluster order.
 	Unready   []Unready `json:"unready,omitempty"`
 	Unmatched []ID      `json:"unmatched,omitempty"` // clusters in no partition, in cluster order
-	Warnings  []Warning `json:"warnings,omitempty"`  // in a fixed order: the gate, the partitions, then what is ignored
+	// Warnings are in a fixed order: the gate, the partitions, then what is ignored. The mode FleetController has none, for Fleet's controller
+	// warns of nothing: a host that wants them asks the default mode as well.
+	Warnings []Warning `json:"warnings,omitempty"`
 	// Batch is the size of a batch, and MaxPerStep that of a step; 0 is no limit for the latter.
 	Batch      int `json:"batch"`
 	MaxPerStep int `json:"maxPerStep,omitzero"`

@@ -93,6 +93,22 @@ func TestReferenceOfFleetYAML(t *testing.T) {
 	}
 }
 
+// TestLabelsWithoutMatchLabels: what Fleet takes for the selector of every cluster gets an error that says where labels stand.
+func TestLabelsWithoutMatchLabels(t *testing.T) {
+	for _, row := range []struct{ in, want, why string }{
+		{`"clusterSelector": {"env": "prod"}`, "partitions[0].clusterSelector.env: unknown field: labels stand below matchLabels", "the usual mistake"},
+		{`"clusterGroupSelector": {"example.com/tier": "gold"}`, `partitions[0].clusterGroupSelector["example.com/tier"]: unknown field: labels stand below matchLabels`, "of groups, and with a prefix"},
+		{`"clusterSelector": {"matchLabel": {}}`, `partitions[0].clusterSelector.matchLabel: unknown field; did you mean "matchLabels"?`, "a misspelt field is no label"},
+		{`"clusterSelector": {"matchExpressions": [{"wert": "x"}]}`, "partitions[0].clusterSelector.matchExpressions[0].wert: unknown field", "deeper down there are no labels"},
+		{`"zone": {}`, "partitions[0].zone: unknown field", "nor beside the selector"},
+	} {
+		var s partition.Strategy
+		if err := json.Unmarshal([]byte(`{"partitions": [{`+row.in+`}]}`), &s); err == nil || err.Error() != row.want {
+			t.Errorf("%s: got %v, want %s: %s", row.in, err, row.want, row.why)
+		}
+	}
+}
+
 // TestWholeFleetYAML: somebody who decodes a whole fleet.yaml is told where the strategy begins.
 func TestWholeFleetYAML(t *testing.T) {
 	var s partition.Strategy
