@@ -26,6 +26,7 @@
 package main
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -73,6 +74,18 @@ func run(args []string, out io.Writer) error {
 	flags.Visit(func(f *flag.Flag) { mode = mode || f.Name == "mode" })
 	if *compare && mode {
 		return program.Wrong("-mode", "-compare shows both modes: use one of the two flags")
+	}
+	if options.Mode == partition.FleetController {
+		var ignored error
+		flags.Visit(func(f *flag.Flag) {
+			switch f.Name {
+			case "leftovers", "paused", "offline", "releases", "max-per-step":
+				ignored = cmp.Or(ignored, program.Wrong("-"+f.Name, "Fleet's controller knows no such option: leave it out, or use -compare"))
+			}
+		})
+		if ignored != nil {
+			return ignored
+		}
 	}
 	b, err := readBundle(*file)
 	if err != nil {
@@ -136,6 +149,9 @@ func readBundle(file string) (bundle, error) {
 	}
 	if fields == nil {
 		return b, program.Wrong(name, "must be an object, not null")
+	}
+	if fields["apiVersion"] != nil && fields["kind"] != nil {
+		return b, program.Wrong(name, "apiVersion and kind: a fleet.yaml has neither: of a Bundle, give what is below spec")
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		var into any

@@ -22,12 +22,12 @@ func (w *world) report(out io.Writer) {
 	for _, warning := range w.warnings {
 		fmt.Fprintf(out, "warning: %s\n", warning)
 	}
-	fmt.Fprintf(out, "%d clusters, partitions: %d, of which at most %d may be not ready\n", len(w.clusters)-len(first.Unmatched), len(first.Partitions), first.MaxNotReadyPartitions)
+	fmt.Fprintf(out, "%s, partitions: %d, of which at most %d may be not ready\n", counted(len(w.clusters)-len(first.Unmatched), "cluster"), len(first.Partitions), first.MaxNotReadyPartitions)
 	for _, p := range first.Partitions {
-		fmt.Fprintf(out, "  %d %s: %d clusters, at most %d NotReady\n", p.Index, named(p.Name), p.Count, p.MaxUnavailable)
+		fmt.Fprintf(out, "  %d %s: %s, at most %d NotReady\n", p.Index, named(p.Name), counted(p.Count, "cluster"), p.MaxUnavailable)
 	}
 	if n := len(first.Unmatched); n > 0 {
-		fmt.Fprintf(out, "  in no partition: %d, %s\n", n, span(first.Unmatched[0], first.Unmatched[n-1]))
+		fmt.Fprintf(out, "  in no partition: %d, %s\n", n, span(first.Unmatched[0], first.Unmatched[n-1], n))
 	}
 	var pause partition.Verdict
 	most, steps := 0, 0
@@ -37,7 +37,7 @@ func (w *world) report(out io.Writer) {
 			if i == 0 || b.step != m.batches[i-1].step {
 				steps++
 			}
-			fmt.Fprintf(out, "%s  partition %d releases %d: %s\n", clock(m.at), b.partition, b.count, span(b.first, b.last))
+			fmt.Fprintf(out, "%s  partition %d releases %d: %s\n", clock(m.at), b.partition, b.count, span(b.first, b.last, b.count))
 		}
 		why, now := waitsFor(&m.plan)
 		if now != pause && why != "" {
@@ -56,7 +56,7 @@ func (w *world) report(out io.Writer) {
 	default:
 		fmt.Fprintf(out, "%s  ends with %d not done (%s): ", clock(last.at), left, leftovers(&end.plan))
 	}
-	fmt.Fprintf(out, "%d steps, at most %d clusters NotReady at once\n", steps, most)
+	fmt.Fprintf(out, "%s, at most %s NotReady at once\n", counted(steps, "step"), counted(most, "cluster"))
 }
 
 // waitsFor says what keeps a rollout from going on; empty if nothing does. A pause goes on as long as the same partition causes it for
@@ -87,7 +87,7 @@ func waitsFor(plan *partition.Result) (why string, pause partition.Verdict) {
 	}
 	if at >= 0 {
 		if ids := plan.Partitions[at].Blockers; len(ids) > 0 {
-			why += ", first " + ids[0].String()
+			why += "; first NotReady member: " + ids[0].String()
 		}
 	}
 	return why, pause
@@ -123,11 +123,22 @@ func named(name string) string {
 	return name
 }
 
-func span(first, last partition.ID) string {
-	if first.Index == last.Index {
+// span names so many clusters by the first and the last of them, and says if others lie between.
+func span(first, last partition.ID, count int) string {
+	switch between := last.Index - first.Index + 1; {
+	case count == 1:
 		return first.String()
+	case count < between:
+		return first.String() + " … " + last.String() + ", with gaps"
 	}
 	return first.String() + " … " + last.String()
+}
+
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 func clock(d time.Duration) string {
