@@ -68,6 +68,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"strategy":"skip_unchanged"`, `"strategy":"skip"`, "closed[0].strategy", "enums fail closed"},
 		{`"deploymentSelector":"true"`, `"deploymentSelector":""`, "closed[0].rule", "a rule that Validate refuses"},
 		{`"readyAt":"2026-03-11T09:00:00Z"`, `"readyAt":"2026-03-11T09:00:00+01:00"`, "closed[0].readyAt", "times are UTC"},
+		{`"readyAt":"2026-03-11T09:00:00Z"`, `"readyAt":"2026-03-11T09:00:00-05:00"`, "closed[0].readyAt", "on either side of Greenwich"},
 		{`"readyAt":"2026-03-11T09:00:00Z"`, `"readyAt":"0001-01-01T00:00:00Z"`, "closed[0].readyAt", "a closed group has an instant"},
 		{`"deployment":"drain","role":"pre","needs":[],"locks"`, `"deployment":"z","role":"pre","needs":[],"locks"`, "closed[0].members[1].deployment", "members are searched in order"},
 		{`"role":"pre","needs":[],"locks"`, `"role":"hook","needs":[],"locks"`, "closed[0].members[0].role", "enums fail closed"},
@@ -121,6 +122,17 @@ func TestRecordsRefuse(t *testing.T) {
 		}
 		if !tried {
 			t.Errorf("%s is in neither record", row.old)
+		}
+	}
+}
+
+// Faults are told in one order, whatever the order of a map.
+func TestFaultsOfRecordsInOrder(t *testing.T) {
+	text := strings.Replace(groupJSON, `"marks":{`, `"marks":{"a":{"id":""},"b":{"id":""},"c":{"id":""},"d":{"id":""},`, 1)
+	want := json.Unmarshal([]byte(text), new(GroupRecord))
+	for range 20 {
+		if err := json.Unmarshal([]byte(text), new(GroupRecord)); err == nil || err.Error() != want.Error() {
+			t.Fatalf("%v\nbefore: %v", err, want)
 		}
 	}
 }

@@ -40,7 +40,11 @@ func TestDefects(t *testing.T) {
 			h.want("n1/drain@v1")
 			h.start()
 			h.state = old
+			h.order(Skip, "n1", "nobody", 126)
 			plan := h.step(127) // which makes sure that nothing changes when it is repeated
+			if len(plan.Refused) != 1 || plan.Refused[0].Deployment != "nobody" {
+				h.t.Errorf("%+v", plan.Refused)
+			}
 			if x := h.open("n1"); number(x.Group) != 2 || x.Members[1].Status != MemberRunning {
 				h.t.Errorf("%s", describe(h.state))
 			}
@@ -625,6 +629,63 @@ func TestDefects(t *testing.T) {
 				h.t.Errorf("%+v", h.state.Group.Marks)
 			}
 		}, "a host may have written it by hand"},
+		{"outdated as the window ends, seen late", func(h *host) {
+			h.targets[[2]string{"n1", "kubelet"}].OutdatedAt = at(60)
+			h.step(500)
+			if h.state.Group.Number != 1 || h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+		}, "I9, I15: the group that closes at that instant takes the target along, as one that closed in time would have"},
+		{"two groups that close in one late call, and an execution of the first", func(h *host) {
+			h.step(60)
+			h.start()
+			executions := h.state.Executions
+			h.publish("os", "v3", 70)
+			h.state = State{Group: NewState("rule", "prod").Group, Executions: executions} // the group record is older than the execution
+			h.step(130)
+			closed := h.state.Group.Closed
+			if len(closed) != 2 || closed[0].Members[3].Locks[0].ID != "v2" || closed[1].Members[3].Locks[0].ID != "v3" {
+				h.t.Error(describe(h.state))
+			}
+		}, "each keeps what it locked"},
+		{"a group that has ended is not superseded", func(h *host) {
+			h.finishAll(60)
+			h.publish("os", "v3", 100)
+			h.step(160)
+			if got := events(h.plan); got != "group_opened 2 collecting, group_closed 2 ready" {
+				h.t.Error(got)
+			}
+		}, "it has completed, and stays so"},
+		{"a rule that comes back and waits for all", func(h *host) {
+			h.due["n1"] = time.Time{}
+			h.step(60)
+			h.gone = true
+			h.step(61)
+			h.gone = false
+			h.rule.ReadinessMode = WaitForAll
+			h.step(62)
+			if g := h.state.Group.Closed[0]; g.ID != "rule/prod/2" || !g.OpenedAt.Equal(at(60)) || !g.ReadyAt.Equal(at(60)) {
+				h.t.Error(describe(h.state))
+			}
+		}, "its versions were eligible before the window opened: it closes at once, not before it opened"},
+		{"nobody is upgraded, so nothing is redeployed", func(h *host) {
+			h.rule.UnchangedMemberStrategy = RedeployCurrent
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v2")
+			}
+			h.targets[[2]string{"n2", "drain"}].Current, h.targets[[2]string{"n2", "uncordon"}].Current = "v1", "v1"
+			h.step(60)
+			h.want("n1/drain@v1")
+		}, "an execution is needed only where a main is deployed"},
+		{"a dependency on no version at all", func(h *host) {
+			h.members = h.members[1:4] // os, kubelet, containerd, without hooks
+			h.members[0].Needs, h.members[1].Needs = nil, nil
+			h.members[2].Needs, h.members[2].NeedsIf = nil, []ConditionalNeed{{"os", nil}, {"kubelet", []string{"v9"}}}
+			h.step(60)
+			h.want("n1/kubelet@v2 n1/os@v2 n1/containerd@v2")
+			h.start()
+			h.is(StatusExecuting, "containerd=running")
+		}, "with any other version than those named there is no dependency"},
 		{"nothing to redeploy", func(h *host) {
 			h.rule.UnchangedMemberStrategy = RedeployCurrent
 			h.targets[[2]string{"n1", "containerd"}].Current = ""
@@ -811,6 +872,8 @@ func TestStepRefusesContradictions(t *testing.T) {
 			c := Command{ID: "c", Kind: Skip, Group: "g", Resource: "r"}
 			o.Commands = []Command{c, c}
 		}, `duplicate observation.commands: "c"`, "one id, one decision"},
+		{"too many due", func(h *host, o *Observation) { o.Due = func(PendingGroup) []time.Time { return make([]time.Time, 2) } },
+			"out_of_range observation.due: returned 2 instants for 1 resources", "which one is not of a resource?"},
 		{"due", func(h *host, o *Observation) { o.Due = func(PendingGroup) []time.Time { return nil } }, "out_of_range observation.due: returned 0 instants for 1 resources", "instants would belong to other resources"},
 		{"records out of order", func(h *host, o *Observation) {
 			h.state.Executions = []*ExecutionRecord{{Rule: "rule", Resource: "b"}, {Rule: "rule", Resource: "a"}}

@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -247,6 +248,60 @@ func TestVerdicts(t *testing.T) {
 			delete(h.targets, [2]string{"n1", "kubelet"})
 			h.step(60)
 		}, "kubelet", "v2", ReasonNotLocked, 0, "", "nothing runs here, and nothing is going to"},
+		{"16 unknown version where the group was merged", func(h *host) {
+			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
+			prepared(h)
+			h.until(60, "n1", "kubelet")
+			h.publish("kubelet", "v3", 70)
+			h.step(130)
+		}, "kubelet", "v9", ReasonNotLocked, 0, "", "the open execution is the group's own: the group is not queued behind it"},
+		{"15 no candidate", func(h *host) {
+			h.target("n2", "os", "")
+			prepared(h)
+			h.step(30)
+		}, "os", "", ReasonNoVersion, 0, "version os", "a target that runs nothing does not run nothing as its version"},
+		{"16 older than what a skipped member runs", func(h *host) {
+			prepared(h)
+			h.publish("os", "v2", 0)
+			h.step(60)
+			h.publish("os", "v3", 61)
+			h.targets[[2]string{"n1", "os"}].Current = "v3"
+			h.step(62)
+			h.start()
+		}, "os", "v2", ReasonNotLocked, 0, "", "the execution never was to deploy it, so nothing of that has ended"},
+		{"3 on the way back", func(h *host) { failKubelet(h, RollbackAll); h.start() }, "kubelet", "v1", ReasonInProgress, 0, "member kubelet", "a run back is a run"},
+		{"6 back, and the host has not seen it yet", func(h *host) {
+			failKubelet(h, RollbackAll)
+			h.start()
+			h.end("n1", "kubelet", RunSucceeded, 64)
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v2"
+			h.step(64)
+		}, "kubelet", "v1", ReasonCurrent, 0, "", "the run that succeeded says what runs there"},
+		{"4 waits for two members", func(h *host) {
+			prepared(h)
+			h.publish("containerd", "v2", 0)
+			h.until(60, "n1", "kubelet")
+		}, "uncordon", "v1", ReasonWaitsForMembers, 0, "member containerd member kubelet", "all that it waits for, not the last one"},
+		{"13 collecting, asked when the window ends", func(h *host) { prepared(h); h.step(30); h.now = at(60) }, "kubelet", "v2", ReasonCollecting, 0, "version",
+			"an instant that has come is nothing to wait for: the host plans again"},
+		{"12 next group, of a hook that was a main", func(h *host) {
+			prepared(h)
+			h.due["n1"] = at(500)
+			h.step(60)
+			group := *h.state.Group
+			group.Marks = maps.Clone(group.Marks)
+			group.Marks["drain"] = VersionMark{"v3", at(80)}
+			h.state.Group = &group
+			h.publish("drain", "v2", 70)
+			h.step(70)
+		}, "drain", "v2", ReasonNextGroup, 0, "", "marks are for mains: a hook is locked again by every group"},
+		{"14 a hook of the group, a main by now", func(h *host) {
+			prepared(h)
+			h.due["n1"] = at(500)
+			h.step(60)
+			h.rule.MemberRoles = &MemberRoles{}
+			h.step(61)
+		}, "drain", "v9", ReasonHookWaitsForMain, 0, "group_close", "roles are copied when the group closes"},
 		{"16 older", func(h *host) {
 			prepared(h)
 			h.publish("kubelet", "v0", -100*24*60)
@@ -277,6 +332,7 @@ func TestVerdicts(t *testing.T) {
 			v := h.evaluate(resource, row.deployment, row.candidate)
 			var conditions []string
 			for _, c := range v.On {
+				checkCondition(t, c)
 				text := string(c.Kind)
 				if c.Deployment != "" && row.reason != ReasonCollecting { // there, a version of any member may help
 					text += " " + c.Deployment

@@ -407,6 +407,82 @@ func TestFailure(t *testing.T) {
 			h.fails("agent", 63)
 			h.want("n1/agent@v1! n1/os@v1!")
 		}, "and a second failure is rolled back as well"},
+		{"rollback_all takes back what waits for its retry, at once", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunFailed, 62).RetryAt = at(600)
+			h.step(62)
+			h.fails("kubelet", 63)
+			h.want("n1/containerd@v1! n1/kubelet@v1!")
+		}, "its run may have left anything behind, and the backoff was that of the upgrade"},
+		{"what does not wait has no instant of its next attempt", func(h *host) {
+			h.until(60, "n1", "drain")
+			h.end("n1", "drain", RunFailed, 61).RetryAt = at(70)
+			h.step(70)
+			h.start() // each step checks it
+			h.step(71)
+			h.succeeds("drain", 72)
+			h.start()
+			h.end("n1", "os", RunFailed, 73).RetryAt = at(600)
+			h.step(73)
+			h.order(Skip, "n1", "os", 74)
+			h.step(74)
+			h.is(StatusExecuting, "os=skipped")
+			h.start()
+			h.end("n1", "kubelet", RunFailed, 75).RetryAt = at(600)
+			h.step(75)
+			delete(h.targets, [2]string{"n1", "kubelet"})
+			h.step(76)
+			h.is(StatusExecuting, "kubelet=cancelled")
+		}, "started, skipped and without its target: a record says nothing of a past that is no plan any more"},
+		{"a post that is not idempotent fails at once", func(h *host) {
+			h.rule.HooksIdempotent = ptr(false)
+			h.until(60, "n1", "uncordon")
+			h.end("n1", "uncordon", RunFailed, 61).RetryAt = at(62)
+			h.step(62)
+			h.want("")
+			h.is(StatusFailed, "uncordon=failed")
+		}, "the setting concerns both hooks, and runs that failed as well as those that were lost"},
+		{"a main failed, and a post was observed that nobody had committed", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			run := Run{Group: h.open("n1").Group, Resource: "n1", Deployment: "uncordon", Generation: 1, Attempt: 1, Purpose: Deploy}
+			h.runs[run] = &RunFact{Run: run, Status: RunSucceeded, StartedAt: at(62), EndedAt: at(63)}
+			h.step(64)
+			h.is(StatusFailed, "kubelet=failed uncordon=succeeded")
+			if w := h.plan.Wait; len(w) != 1 || len(w[0].On) != 1 || w[0].On[0].Kind != OnOperator {
+				h.t.Errorf("%+v", w)
+			}
+		}, "nothing is merged after a post, so no newer group ends this halt"},
+		{"a halt after the last merge", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.succeeds("os", 161)
+			h.start()
+			h.fails("os", 162)
+			if w := h.plan.Wait[0]; w.Reason != ReasonFailedHolding || len(w.On) != 1 || w.On[0].Kind != OnOperator {
+				h.t.Errorf("%+v", w)
+			}
+		}, "maxMerges is used up: no newer group ends this halt"},
+		{"a rule that is deleted is not checked", func(h *host) {
+			h.finishAll(60)
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1") // which joins the group that has completed
+			}
+			h.gone = true
+			h.rule = Rule{}
+			h.members = append(h.members, Member{Deployment: "cni", Needs: []string{"nobody"}})
+			h.step(100)
+			h.want("")
+			if v := h.evaluate("n2", "cni", "v2"); v.Reason != ReasonNotApplicable {
+				h.t.Errorf("%+v", v)
+			}
+		}, "nobody can mend what is gone: its fields and members are not looked at, and nothing of it begins any more, not even where a resource joins"},
 		{"a hook that is not idempotent fails at once", func(h *host) {
 			h.rule.HooksIdempotent = ptr(false)
 			h.until(60, "n1", "drain")
@@ -741,14 +817,17 @@ func TestFailure(t *testing.T) {
 			nobody.Deployment = "nobody"
 			later := known
 			later.Attempt = 2
-			for _, r := range []Run{stranger, other, nobody, later} {
+			back := known
+			back.Purpose = Rollback
+			for _, r := range []Run{stranger, other, nobody, later, back} {
 				h.runs[r] = &RunFact{Run: r, Status: RunRunning, StartedAt: at(59)}
 			}
-			if plan := h.step(61); len(plan.Unknown) != 4 || h.record("n1") != nil ||
+			if plan := h.step(61); len(plan.Unknown) != 5 || h.record("n1") != nil ||
 				!slices.IsSortedFunc(plan.Unknown, func(a, b Run) int { return strings.Compare(a.String(), b.String()) }) {
 				h.t.Errorf("%v", plan.Unknown)
 			}
 			delete(h.runs, later)
+			delete(h.runs, back)
 			h.start()
 			if plan := h.step(62); len(plan.Unknown) != 3 {
 				h.t.Errorf("%v", plan.Unknown)
@@ -1022,6 +1101,7 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 		t.Errorf("what is committed at 62 starts at %v", late.Executions[0].Open.StartedAt)
 	}
 	check("another environment", first, NewState("rule", "staging"), runs[:1], at(60), true)
+	check("nothing, in another environment", first, NewState("rule", "staging"), nil, at(60), true)
 	// hosts sort and cut what they were offered
 	mixed := first
 	mixed.Start = []Start{first.Start[1], {}, first.Start[0]}
@@ -1044,6 +1124,14 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 	h.order(Resolve, "n1", "", 61)
 	h.step(61)
 	check("ended meanwhile", first, h.state, runs[:1], at(61), true)
+	// a clock behind the one that planned
+	behind := newHost(t, "n1")
+	behind.publish("kubelet", "v2", 0)
+	behind.until(60, "n1", "drain")
+	behind.end("n1", "drain", RunFailed, 61).RetryAt = at(70)
+	again := behind.step(70)
+	check("before its retry", again, behind.state, []Run{again.Start[0].Run}, at(70).Add(-1), true)
+	check("at its retry", again, behind.state, []Run{again.Start[0].Run}, at(70), false)
 	// a newer group has closed meanwhile
 	late := newHost(t, "n1")
 	late.publish("kubelet", "v2", 0)

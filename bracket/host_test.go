@@ -138,7 +138,84 @@ func (h *host) stepAt(now time.Time) Plan {
 		h.t.Fatalf("I6: a repeated step replaces records that do not differ: %v %v", group, executions)
 	}
 	h.state, h.plan = next, plan
+	h.checkPlan(o.Due == nil)
 	return plan
+}
+
+// checkPlan fails unless the last plan and the state hold what their fields say of themselves.
+func (h *host) checkPlan(dueAtClose bool) {
+	h.t.Helper()
+	for _, s := range h.plan.Start {
+		due := time.Time{}
+		switch record := h.record(s.Run.Resource); {
+		case !s.First:
+			due = record.Open.StartedAt
+		case dueAtClose:
+			due = h.state.Group.latest().ReadyAt
+		default:
+			continue
+		}
+		if !s.DueAt.Equal(due) {
+			h.t.Errorf("%s is due at %v, want %v", s.Run, s.DueAt, due)
+		}
+	}
+	waits := fmt.Sprint(h.plan.Wait)
+	for _, w := range h.plan.Wait {
+		_ = append(w.On, Condition{})
+	}
+	if got := fmt.Sprint(h.plan.Wait); got != waits {
+		h.t.Errorf("what is appended to some conditions gets into others:\n%s\n%s", waits, got)
+	}
+	for _, w := range h.plan.Wait {
+		for _, c := range w.On {
+			checkCondition(h.t, c)
+		}
+		if r := h.record(w.Resource); w.Reason == ReasonQueued && r.Open.includes(h.env, w.Group) {
+			h.t.Errorf("%s waits for the execution that it is part of", w.Group)
+		}
+	}
+	for _, g := range h.state.Group.Closed {
+		for _, m := range g.Members {
+			for need := range needsOf(m.Needs, m.NeedsIf) {
+				if _, member := slices.BinarySearchFunc(g.Members, need, byDeployment); !member {
+					h.t.Errorf("%s: %s needs %s, which is not in the group", g.ID, m.Deployment, need)
+				}
+			}
+		}
+	}
+	for _, r := range h.state.Executions {
+		if r.Open == nil {
+			continue
+		}
+		for _, m := range r.Open.Members {
+			if m.Status != MemberWaiting && !m.RetryAt.IsZero() {
+				h.t.Errorf("%s: %s is %s, and its next attempt is at %v", r.Resource, m.Deployment, m.Status, m.RetryAt)
+			}
+			for _, need := range m.Needs {
+				if r.Open.member(need) < 0 {
+					h.t.Errorf("%s: %s needs %s, which is not in the execution", r.Resource, m.Deployment, need)
+				}
+			}
+		}
+	}
+}
+
+// checkCondition fails unless exactly the fields are set that its kind names.
+func checkCondition(t failer, c Condition) {
+	t.Helper()
+	set := []bool{c.Rule != "", c.Environment != "", c.Group != "", c.Resource != "", c.Deployment != ""}
+	want, known := map[ConditionKind][]bool{
+		OnMember:       {false, false, true, true, true},
+		OnExecutionEnd: {true, false, false, true, false},
+		OnGroupClose:   {true, true, false, false, false},
+		OnVersion:      {false, false, false, false, true},
+		OnConfig:       {true, false, false, false, false},
+		OnOperator:     {false, false, true, true, false},
+	}[c.Kind]
+	ended := c == Condition{Kind: OnOperator} // the operator has no execution to decide about any more
+	if !known || !ended && !slices.Equal(set, want) {
+		t.Errorf("%+v: rule, environment, group, resource and deployment are set: %v, want %v", c, set, want)
+	}
 }
 
 // branch lets two planners go on from one state, as it comes from a store: what the second one does changes nothing for the first, nor for the state.

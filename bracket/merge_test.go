@@ -96,6 +96,9 @@ func TestMerge(t *testing.T) {
 			h.succeeds("os", 160)
 			h.merged(true)
 			h.want("n1/containerd@v3 n1/kubelet@v2")
+			if x := h.open("n1"); x.Members[0].Action != ActionDeploy {
+				h.t.Errorf("%+v", x.Members[0])
+			}
 		}, "it was unchanged in the first group only"},
 		{"failed: gets another version and goes on", func(h *host) {
 			merging(h)
@@ -107,6 +110,64 @@ func TestMerge(t *testing.T) {
 			h.want("n1/os@v3")
 			h.is(StatusExecuting, "os=waiting")
 		}, "a fix reaches the node that needs it, under the lease it holds"},
+		{"failed, and the newer group does not have the member: queued", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			h.members = slices.Delete(slices.Clone(h.members), 2, 3) // kubelet
+			h.members[3].Needs = []string{"containerd"}
+			h.next("os@v3")
+			h.step(160)
+			h.merged(false)
+			h.want("")
+		}, "a merge would leave it failed"},
+		{"a pre that waits: queued", func(h *host) {
+			merging(h)
+			h.rule.MemberRoles = &MemberRoles{Pre: "deployment.name != 'os'"}
+			h.members = []Member{{Deployment: "os"}, {Deployment: "drain", Role: Pre}, {Deployment: "evict", Role: Pre, Needs: []string{"drain"}}}
+			h.publish("evict", "v1", -90*24*60)
+			h.target("n1", "evict", "v1")
+			h.until(60, "n1", "drain")
+			h.next("os@v3")
+			h.succeeds("drain", 160)
+			h.merged(false)
+			h.want("n1/evict@v1")
+		}, "every pre is done first, not only those that have begun"},
+		{"a main that only the newer group has, and a post that only the older one has", func(h *host) {
+			merging(h)
+			h.rule.MemberRoles = &MemberRoles{Post: "deployment.name == 'a'"}
+			h.members = []Member{{Deployment: "os"}, {Deployment: "a", Role: Post}}
+			h.publish("a", "v1", -90*24*60)
+			h.target("n1", "a", "v1")
+			h.until(60, "n1", "os")
+			h.members = []Member{{Deployment: "os"}, {Deployment: "x"}}
+			h.target("n1", "x", "v1")
+			h.next("os@v3", "x@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/os@v3 n1/x@v3")
+			h.start()
+			h.succeeds("os", 161)
+			h.want("")
+			h.succeeds("x", 162)
+			h.want("n1/a@v1")
+		}, "I3: no post before every main, whichever group they come from"},
+		{"a run that a merge outdated, skipped, and merged again", func(h *host) {
+			merging(h)
+			h.rule.MaxMerges = ptr(2)
+			h.until(60, "n1", "os")
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.order(Skip, "n1", "os", 161)
+			h.step(161)
+			h.is(StatusExecuting, "os=skipped")
+			h.publish("os", "v4", 170)
+			h.step(230)
+			h.merged2()
+			h.want("n1/os@v4")
+		}, "I1: what ran before the first merge is not what runs now"},
 		{"members that the newer group does not know keep their order", func(h *host) {
 			posts(h)
 			h.until(60, "n1", "os")
@@ -609,6 +670,18 @@ func TestMerge(t *testing.T) {
 			h.merged(true)
 			h.want("n1/os@v1")
 		}, "nobody knows what the run of v2 has left behind, so v1 runs again"},
+		{"back to the version that the target ran, and that fails, too", func(h *host) {
+			merging(h)
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "os")
+			h.end("n1", "os", RunFailed, 61).RetryAt = at(500)
+			h.version("os", "v2").EligibleAt = time.Time{}
+			h.next("kubelet@v3")
+			h.step(160)
+			h.start()
+			h.fails("os", 161)
+			h.want("n1/os@v1!")
+		}, "a run of another version has touched the target, however many follow"},
 		{"a target that waits and became outdated", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")

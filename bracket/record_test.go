@@ -27,4 +27,8 @@ func TestChanged(t *testing.T) {
 			t.Errorf("%s: %v, %v", row.why, group, got)
 		}
 	}
+	g := &GroupRecord{}
+	if group, _ := (State{Group: g}).Changed(State{}); group != g {
+		t.Error("a group record that was not there before is not to be saved")
+	}
 }

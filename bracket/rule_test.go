@@ -27,6 +27,7 @@ func TestRuleValidate(t *testing.T) {
 		{"immediate", func(r *Rule) { r.ReadinessMode, r.ReadinessWindowSeconds = Immediate, nil }, "", "no window needed"},
 		{"immediate, window 0", func(r *Rule) { r.ReadinessMode, *r.ReadinessWindowSeconds = Immediate, 0 }, "", "0 says the same"},
 		{"immediate, window", func(r *Rule) { r.ReadinessMode = Immediate }, "conflict readinessWindowSeconds", "the window would be ignored in silence"},
+		{"immediate, a second", func(r *Rule) { r.ReadinessMode, *r.ReadinessWindowSeconds = Immediate, 1 }, "conflict readinessWindowSeconds", "the shortest window is one"},
 		{"immediate, require_all", func(r *Rule) {
 			r.ReadinessMode, r.ReadinessWindowSeconds, r.UnchangedMemberStrategy = Immediate, nil, RequireAll
 		}, "conflict unchangedMemberStrategy", "nothing waits, and everything is required"},
@@ -99,6 +100,9 @@ func TestRuleDefaults(t *testing.T) {
 	if *d.MaxMerges != 1 || *d.ReadinessWindowSeconds != 0 || *d.HooksIdempotent || d.MemberRoles == r.MemberRoles || d.MemberRoles.Pre != "p" || d.HooksIdempotent == r.HooksIdempotent {
 		t.Errorf("%+v shares with the original, or has other defaults", d)
 	}
+	if r := (Rule{}); !r.hooksIdempotent() || r.maxMerges() != 1 {
+		t.Error("a rule without its defaults, as in a record that was put together by hand, has others than those that are written out")
+	}
 	for alias, want := range map[RollbackStrategy]OnMemberFailure{HaltAndNotify: Hold, Individual: RollbackMember, AllMembers: RollbackAll} {
 		r := windowRule(1)
 		r.RollbackStrategy = alias
@@ -115,6 +119,10 @@ func TestRuleJSON(t *testing.T) {
 	var r Rule
 	if err := json.Unmarshal([]byte(text), &r); err != nil || r.Validate() != nil || *r.ReadinessWindowSeconds != 86400 {
 		t.Fatalf("%+v, %v", r, err)
+	}
+	again := Rule{AllowMixedPost: true, StuckAfterSeconds: 1}
+	if err := json.Unmarshal([]byte(text), &again); err != nil || !reflect.DeepEqual(again, r) {
+		t.Errorf("what is left out of the text keeps what it was before: %+v, %v", again, err)
 	}
 	full := r.WithDefaults()
 	full.MemberRoles = &MemberRoles{}
