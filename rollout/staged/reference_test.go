@@ -196,7 +196,7 @@ func (r *reference) elapseWait() {
 }
 
 func (r *reference) frozen() bool {
-	return r.desired == staged.StateStop && r.options.WaitDuringStop == staged.Freeze && r.phase != staged.PhaseFailing && r.phase != staged.PhaseFailed
+	return r.desired == staged.StateStop && r.options.WaitDuringStop == staged.Freeze
 }
 
 func (r *reference) over() bool {

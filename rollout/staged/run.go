@@ -284,9 +284,9 @@ func (r *Run) home(name string) (place, bool) {
 	return r.find(name)
 }
 
-// frozen reports whether waits stand still. Those of a run that is cancelled during a stop do so for ever; one that failed was going on.
+// frozen reports whether waits stand still. Those of a run that ends while it is told to stop do so for ever.
 func (r *Run) frozen() bool {
-	return r.desired == StateStop && r.plan.options.WaitDuringStop == Freeze && r.phase != PhaseFailed
+	return r.desired == StateStop && r.plan.options.WaitDuringStop == Freeze
 }
 
 // limitOf is how many of n members of a stage may be in progress.
