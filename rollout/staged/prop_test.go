@@ -220,6 +220,43 @@ func TestI4Deterministic(t *testing.T) {
 	}, "repeated actions")
 }
 
+// TestChanged: a host that stores a run only if it changed gets the same runs, actions and events as one that stores every run; and a run that
+// changed is another one.
+func TestChanged(t *testing.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		var stored *staged.Run
+		drive(t, func(m *moment) {
+			if stored == nil {
+				stored = m.before
+			}
+			now := m.run.Time()
+			if m.before.Phase().Terminal() {
+				now = m.now
+			}
+			run, result, err := staged.Step(stored, m.input, now)
+			if err != nil || !reflect.DeepEqual(pictureOf(run), pictureOf(m.run)) || !reflect.DeepEqual(result, m.result) {
+				t.Fatalf("%v: %+v, want %+v\n%s\nwant\n%s", err, result, m.result, run, m.run)
+			}
+			first := stored.Time().IsZero()
+			if same := !first && reflect.DeepEqual(pictureOf(stored), pictureOf(run)); same == result.Changed {
+				t.Fatalf("changed is %t\n%s\n%s", result.Changed, stored, run)
+			}
+			if !result.Changed {
+				seen["unchanged"]++
+				return
+			}
+			if len(result.Events) == 0 && !first {
+				seen["changed without an event"]++
+			}
+			stored = new(staged.Run)
+			if err := json.Unmarshal(encode(t, run), stored); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}, "unchanged", "changed without an event")
+}
+
 // TestI5OrderOfObservations: the order of observations of different targets does not matter, nor that of facts about the fleet.
 func TestI5OrderOfObservations(t *testing.T) {
 	seen := testseed.Tally{}
@@ -275,7 +312,7 @@ func TestI6NothingBeforeNext(t *testing.T) {
 			between := last.Add(time.Duration(rapid.Int64Range(0, int64(until.Sub(last))-1).Draw(t, "between")))
 			run, result, err := staged.Step(m.run, staged.Input{}, between)
 			if err != nil || !reflect.DeepEqual(pictureOf(run), pictureOf(m.run)) || !reflect.DeepEqual(result.Actions, m.result.Actions) ||
-				!result.Next.Equal(m.result.Next) || len(result.Events) > 0 {
+				!result.Next.Equal(m.result.Next) || len(result.Events) > 0 || result.Changed {
 				t.Fatalf("something happens %v before next: %v %v\n%s\n%s", until.Sub(between), result, err, m.run, run)
 			}
 			if m.result.Next.IsZero() {

@@ -29,6 +29,9 @@ type Result struct {
 	Events []Event `json:"events,omitempty"`
 	// Next is when to step again if nothing happens: before it, only an input can change anything. Zero: no instant can.
 	Next time.Time `json:"next,omitzero"`
+	// Changed reports whether the new run differs from the one before in more than the time of its last step. One that does not need not be
+	// stored: its actions are those that the stored run repeats.
+	Changed bool `json:"changed,omitempty"`
 }
 
 // Step returns the run after an input at a time. A step goes as far as it can. The argument is unchanged, and so is the run if there is
@@ -72,7 +75,7 @@ func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
 	if e.run.phase != run.phase {
 		e.event(Event{Kind: EventRun, Stage: -1, To: string(e.run.phase)})
 	}
-	return e.run, Result{Actions: e.actions(), Events: e.events, Next: e.next()}, nil
+	return e.run, Result{Actions: e.actions(), Events: e.events, Next: e.next(), Changed: e.changed(run)}, nil
 }
 
 // check finds what no run can make sense of.
@@ -130,6 +133,11 @@ func newEdit(run *Run, now int64, input *Input) *edit {
 		e.events = make([]Event, 0, 2*n+2)
 	}
 	return e
+}
+
+// changed compares with the run before. No stage is written but to change it, and what is not in the stages follows from them or is compared.
+func (e *edit) changed(was *Run) bool {
+	return !e.shared || !was.begun || e.run.desired != was.desired || e.run.phase != was.phase
 }
 
 func (e *edit) event(event Event) { e.events = append(e.events, event) }
