@@ -36,6 +36,11 @@ func TestTwoRunsOfOnePlacement(t *testing.T) {
 		t.Errorf("%+v %v", status, result.Events)
 	}
 	b, _ = step(t, b, staged.Input{Observations: acknowledge(taken.Actions, staged.HealthReady)}, benchStart)
+	// Nor does it show the takeover to the run that lost the target: a host that keeps one token beside a target, of whichever run, hides it.
+	a, result = step(t, a, staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthReady, Token: taken.Actions[0].Token}}}, benchStart)
+	if status, _ := a.Target("c1"); status.State != staged.Starting || result.Events[0].Reason != staged.ReasonStaleToken {
+		t.Errorf("%+v %v", status, result.Events)
+	}
 	a, _ = step(t, a, staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthReady, Token: started.Actions[0].Token}}}, benchStart)
 	if status, _ := a.Target("c1"); status.Reason != staged.ReasonSuperseded || a.Phase() != staged.PhaseHeld {
 		t.Errorf("%+v\n%s", status, a)

@@ -427,6 +427,33 @@ func TestComingFromKubeFleet(t *testing.T) {
 			}
 		}
 	})
+	t.Run("K30 a run that fails waits for targets in progress", func(t *testing.T) {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 2)}}, staged.Options{}, []string{"c1", "c2", "c3"})
+		s.see(staged.HealthFailed, "c1").want(staged.PhaseFailing, "c1 failed (reported_failed), c2 starting, c3").left(5 * time.Minute)
+		s.see(staged.HealthReady, "c2").want(staged.PhaseFailed, "c1 failed (reported_failed), c2 done, c3")
+	})
+	t.Run("K31 a target is not to be updated and to be removed", func(t *testing.T) {
+		fleet := staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c1"}}, Leaving: []string{"c1"}}
+		if _, err := staged.Compile(one, benchSpec(), fleet, staged.Options{}); !slices.Equal(rules(err), []staged.Code{staged.CodeTargetDuplicate}) {
+			t.Error(err)
+		}
+	})
+	t.Run("K32 Stop of a run that nobody saw running is left out, and all else is heard", func(t *testing.T) {
+		spec := benchSpec()
+		spec.State = staged.StateInitialize
+		run, err := staged.Compile(one, spec, staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c1"}, {Name: "c2"}}}, staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone := staged.Input{State: staged.StateStop, Removed: []string{"c1"}}
+		_, _, err = staged.Step(run, gone, benchStart)
+		if !slices.Equal(rules(err), []staged.Code{staged.CodeTransition}) || !strings.Contains(err.Error(), "leave it out") {
+			t.Error(err)
+		}
+		gone.State = ""
+		s := (&scene{t: t, run: run, now: benchStart, tokens: map[string]staged.Token{}}).step(gone).want(staged.PhaseInitialized, "c1 removed, c2")
+		s.step(staged.Input{State: staged.StateRun}).want(staged.PhaseProgressing, "c1 removed, c2 starting")
+	})
 	t.Run("K22 the intent is in the run before its action", func(t *testing.T) {
 		before, err := staged.Compile(one, benchSpec(), staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c1"}}}, staged.Options{})
 		if err != nil {

@@ -14,14 +14,15 @@
 // # A host's duties
 //
 //  1. Decide which targets are ready, and tell which version they point at.
-//  2. Store the run that a step returned, with compare-and-swap, before carrying out its actions. A run that could not be stored is
-//     forgotten, actions and all: the same step gives the same tokens again. Keep its input for that step: commands and changes of the
-//     fleet are heard once.
+//  2. Store the run that a step returned, with compare-and-swap, before carrying out its actions, unless it has not Changed. A run that
+//     could not be stored is forgotten, actions and all: the same step gives the same tokens again. Keep its input for that step: commands
+//     and changes of the fleet are heard once.
 //  3. Carry out the actions, in any order. They are repeated until they are acknowledged by an observation with their token, or at their
 //     version, so that each token must take effect at most once: point a target with a compare-and-swap, or keep the token beside it. A
 //     removal is done when the target is observed to be gone, or listed as removed.
-//  4. Attach the token of the last action on a target to what is observed after it. Without tokens, an observation from a stale cache can
-//     be taken for another run's version.
+//  4. Attach the token of this run's last action on a target to what is observed after it, whoever acted on the target since: with the
+//     token of another run an observation is stale, and a takeover goes unnoticed. Leave out what was observed before that action: without
+//     a token, an observation from a stale cache can be taken for another run's version.
 //  5. Step again on every observation, command and change of the fleet, and no later than Next. There is no polling.
 //  6. Give every run an id of its own, such as the uid of its object, and ask [Conflicts] before a second run of one placement starts.
 //
@@ -89,8 +90,15 @@
 //	K27  waitTime 01h; sortingLabelKey that is no key  accepted                         rejected
 //	K28  a leaving target that is gone before its turn recorded in its turn             done at once
 //	K29  a run's name of 64 characters, or with a dot  accepted, up to 127              rejected
+//	K30  a run fails while targets are in progress     Failed at once                   Failing until they settle, are stuck or ready
+//	K31  a target that is listed as leaving, too       updated, then removed            rejected
+//	K32  Run and Stop before anybody looked            Stopped                          an error: leave the state out
 //
 // Where KubeFleet's document and its code differ, the document holds: see K14 and K17.
+//
+// On every pass KubeFleet also looks at the placement, its apply strategy and its policy snapshot, and fails the run if they changed. Here
+// that is up to the host, which has [CommandCancel]. A binding is at the version of a run only if its overrides and its apply strategy are
+// those of the run: observe it as at another version otherwise.
 //
 // The strategies of KubeFleet's next API, rollout.kubefleet.dev/v1alpha1, are read as they are: it refuses what K1, K2 and the first half
 // of K27 are about, too, and gives a target of two stages to the first, as Options.Overlap can. Its runs are not, and the errors say what
@@ -110,7 +118,8 @@
 //     out of both.
 //   - A regressed target that goes away for good is not ready again: it keeps blocking until it is skipped, since whoever deletes what the
 //     new version broke should say so.
-//   - A change to a state that cannot follow the present one is an error of the whole step.
+//   - A change to a state that cannot follow the present one is an error of the whole step. A host that sees only the newest spec, and there
+//     Stop of a run that is Initialized, has missed a Run: it leaves the state out, because nothing has started.
 //   - What happens to targets in a run that failed or was cancelled while they were soaking or stuck is not followed: they stay in progress.
 //
 // # Cost

@@ -9,8 +9,8 @@ type Observation struct {
 	Version string `json:"version,omitempty"` // what it points at now
 	Health  Health `json:"health,omitempty"`  // at that version
 	Gone    bool   `json:"gone,omitempty"`    // it is not there any more
-	// Token is that of the action after which this was observed. An observation with another token than the current one of the target is
-	// stale and ignored; without one it is taken as it is.
+	// Token is that of this run's last action on the target, after which this was observed. An observation with another token than the
+	// current one of the target, that of another run included, is stale and ignored; without one it is taken as it is.
 	Token Token `json:"token,omitzero"`
 }
 
