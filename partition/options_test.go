@@ -93,6 +93,7 @@ func TestOptions(t *testing.T) {
 		{why: "clusterName is the name", states: "oo", strategy: partition.Strategy{Partitions: named("c000001")}, want: "unmatched R"},
 		{why: "or the display name", states: "oo", strategy: partition.Strategy{Partitions: named("shown")}, want: "R unmatched"},
 		{why: "unless there is no such label", states: "oo", strategy: partition.Strategy{Partitions: named("shown")}, options: partition.Options{DisplayNameLabel: &none}, want: "unmatched unmatched"},
+		{why: "even if a cluster has a label with an empty key", states: "oo", strategy: partition.Strategy{Partitions: named("nameless")}, options: partition.Options{DisplayNameLabel: &none}, want: "unmatched unmatched"},
 		{why: "or another one", states: "oo", strategy: partition.Strategy{Partitions: named("prod")}, options: partition.Options{DisplayNameLabel: &env}, want: "R unmatched"},
 		{why: "and all criteria hold, a group as well", states: "oo", strategy: partition.Strategy{Partitions: []partition.Definition{{ClusterName: "shown", ClusterGroup: "g", ClusterSelector: &selector.LabelSelector{}}}}, want: "R unmatched"},
 		{why: "not another group", states: "oo", strategy: partition.Strategy{Partitions: []partition.Definition{{ClusterName: "shown", ClusterGroup: "h"}}}, want: "unmatched unmatched"},
@@ -102,7 +103,7 @@ func TestOptions(t *testing.T) {
 		for i, letter := range row.states {
 			fleet.Clusters[i].State = letters()[letter]
 		}
-		fleet.Clusters[0].Labels = map[string]string{partition.DisplayNameLabel: "shown", "env": "prod"}
+		fleet.Clusters[0].Labels = map[string]string{partition.DisplayNameLabel: "shown", "env": "prod", "": "nameless"}
 		fleet.Clusters[0].Groups = []string{"f", "g"}
 		compiled, err := partition.Compile(row.strategy, fleet, row.options)
 		if err != nil {
@@ -137,6 +138,28 @@ func TestReadyIsOfTheTurn(t *testing.T) {
 	}
 	if plan.Partitions[0].Ready || plan.NotReadyPartitions != 1 {
 		t.Errorf("the first partition had a waiting member at its turn:\n%v", plan.Step)
+	}
+}
+
+// TestThresholdIsOfTheTurn: the verdict has the numbers that were compared. What a later partition releases of the members makes more of
+// them NotReady, and was not known then.
+func TestThresholdIsOfTheTurn(t *testing.T) {
+	strategy := partition.Strategy{
+		MaxUnavailable: partition.FromInt(0), MaxUnavailablePartitions: partition.FromInt(1),
+		Partitions: []partition.Definition{{Name: "all", ClusterSelector: &selector.LabelSelector{}}, {Name: "second", ClusterName: "y"}},
+	}
+	fleet := partition.Fleet{Clusters: []partition.Cluster{
+		{Name: "x", Wanted: newVersion, State: partition.State{Released: newVersion}},
+		{Name: "y", Wanted: newVersion, State: healthy(oldVersion)}, {Name: "z", Wanted: newVersion, State: healthy(oldVersion)}}}
+	plan, err := partition.Plan(strategy, fleet, partition.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Releases) != 1 || plan.Releases[0].Name != "y" || plan.Partitions[0].NotReady != 2 || plan.Partitions[0].Unavailable != 1 {
+		t.Fatalf("the second partition does not release y:\n%v", plan.Step)
+	}
+	if got, want := fmt.Sprint(plan.Waiting), "[z: partition 0 waits: 1 member is NotReady, at most 0 may be]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

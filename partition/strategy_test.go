@@ -358,6 +358,12 @@ func TestBadClusters(t *testing.T) {
 		!strings.Contains(err.Error(), `clusters[6]: "b/x": is given as clusters[0] already`) {
 		t.Errorf("got %v", err)
 	}
+	// By name alone, as Fleet orders clusters, those of another namespace may stand before the first.
+	fleet.Clusters = []partition.Cluster{{Namespace: "a", Name: "x", Wanted: "v"}, {Namespace: "b", Name: "x", Wanted: "v"}, {Namespace: "b", Name: "x", Wanted: "v"}}
+	if _, err = partition.Compile(partition.Strategy{}, fleet, partition.Options{Mode: partition.FleetController}); err == nil ||
+		err.Error() != `clusters[2]: "b/x": is given as clusters[1] already` {
+		t.Errorf("got %v", err)
+	}
 }
 
 // TestDecodeFleet: a fleet is read as strictly as a strategy, with the clusters in it.
