@@ -122,7 +122,7 @@ func (s *step) derivePending(at int32, due time.Time, resource string) {
 	targets := v.span(at)
 	if hook := g.idleHook(v, targets); hook != nil {
 		wait.Reason = ReasonHookWithoutVersion
-		wait.On = s.on(Condition{Kind: OnVersion, Deployment: v.deploymentOf(hook)})
+		wait.On = g.onHook(v, hook, s.list)
 		s.plan.Wait = append(s.plan.Wait, wait)
 		return
 	}

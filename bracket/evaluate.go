@@ -65,7 +65,7 @@ func (q *question) answer() Verdict {
 	}
 	ready, due := q.ready()
 	hook := q.hook()
-	if ready && hook == "" && !due.IsZero() && !due.After(q.now) && q.member >= 0 {
+	if ready && hook == nil && !due.IsZero() && !due.After(q.now) && q.member >= 0 {
 		w := &work{Execution: q.freeze(q.latest, q.resource, utc(q.now), nil), resource: q.resource, rule: &q.latest.Rule}
 		if k := w.member(q.deployment); k >= 0 {
 			if verdict, decided := q.run(w, k); decided {
@@ -93,8 +93,8 @@ func (q *question) answer() Verdict {
 			verdict.On = q.onConfig
 		}
 		return verdict
-	case locked && ready && hook != "":
-		return Verdict{Reason: ReasonHookWithoutVersion, Group: q.latest.ID, On: []Condition{{Kind: OnVersion, Deployment: hook}}}
+	case locked && ready && hook != nil:
+		return Verdict{Reason: ReasonHookWithoutVersion, Group: q.latest.ID, On: q.latest.onHook(q.view, hook, func(n int) []Condition { return make([]Condition, n) })}
 	case locked && ended:
 		return Verdict{Reason: ReasonEnded, Group: q.latest.ID, On: []Condition{{Kind: OnOperator}, {Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
 	case ready && q.member >= 0 && rank > lockRank && q.nextMayLock(q.target.deployment, rank):
@@ -226,15 +226,12 @@ func (q *question) ready() (bool, time.Time) {
 	return true, due
 }
 
-// hook returns a hook of the latest group that has no version to run on the resource, or nothing.
-func (q *question) hook() string {
+// hook returns the target of a hook of the latest group that has no version to run on the resource, or nil.
+func (q *question) hook() *target {
 	if q.latest == nil || q.resource < 0 {
-		return ""
+		return nil
 	}
-	if t := q.latest.idleHook(q.view, q.span(q.resource)); t != nil {
-		return q.deploymentOf(t)
-	}
-	return ""
+	return q.latest.idleHook(q.view, q.span(q.resource))
 }
 
 // nextMayLock reports whether a later group may deploy the candidate: not one of a main that is no newer than what a group has locked already, such as where

@@ -104,7 +104,25 @@ func TestVerdicts(t *testing.T) {
 			h.targets[[2]string{"n1", "drain"}].Current = ""
 			h.version("drain", "v1").EligibleAt = time.Time{}
 			h.step(60)
-		}, "kubelet", "v2", ReasonHookWithoutVersion, 0, "version drain", "nothing is upgraded without its drain"},
+		}, "kubelet", "v2", ReasonHookWithoutVersion, 0, "version drain group_close", "nothing is upgraded without its drain, and what comes now is for the next group"},
+		{"10 hook whose version came after the close", func(h *host) {
+			prepared(h)
+			h.targets[[2]string{"n1", "drain"}].Current = ""
+			h.version("drain", "v1").EligibleAt = time.Time{}
+			h.step(60)
+			h.publish("drain", "v2", 61)
+			h.step(62)
+		}, "kubelet", "v2", ReasonHookWithoutVersion, 0, "group_close", "the hook has a version, so that a further one helps nobody: the group locks nothing more"},
+		{"10 hook whose locked version was withdrawn", func(h *host) {
+			prepared(h)
+			h.targets[[2]string{"n1", "drain"}].Current = ""
+			h.due["n1"] = at(500)
+			h.step(60)
+			h.version("drain", "v1").EligibleAt = time.Time{}
+			h.publish("drain", "v2", 61)
+			h.due["n1"] = at(62)
+			h.step(62)
+		}, "kubelet", "v2", ReasonHookWithoutVersion, 0, "version drain group_close", "what the group has locked may become eligible again"},
 		{"11 ended", func(h *host) {
 			failKubelet(h, RunPost)
 			h.start()

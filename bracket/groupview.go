@@ -184,6 +184,36 @@ func (g *groupView) idleHook(v *view, targets []target) *target {
 	return nil
 }
 
+// onHook is what gives a hook without a version one to run, in a list that the caller makes: a version that it may run, and the next group, for this one locks
+// nothing more. Where such a version is there already, and came too late for this group, it is the next group alone.
+func (g *groupView) onHook(v *view, hook *target, list func(n int) []Condition) []Condition {
+	next := Condition{Kind: OnGroupClose, Rule: v.id, Environment: v.environment}
+	if g.cameLate(v, hook) {
+		on := list(1)
+		on[0] = next
+		return on
+	}
+	on := list(2)
+	on[0], on[1] = Condition{Kind: OnVersion, Deployment: v.deploymentOf(hook)}, next
+	return on
+}
+
+// cameLate reports whether a hook that runs nothing has a version that it may run, and none that the group has locked and that may become eligible again.
+func (g *groupView) cameLate(v *view, hook *target) bool {
+	d := &v.deployments[hook.deployment]
+	for _, l := range g.Members[g.memberOf(hook)].Locks {
+		if r := d.rankOf(l.ID); r >= 0 && v.inScope(hook, r) {
+			return false
+		}
+	}
+	for r := len(d.versions) - 1; r >= 0; r-- {
+		if d.versions[r].eligible(v.now) && v.inScope(hook, int32(r)) {
+			return true
+		}
+	}
+	return false
+}
+
 // startsFirst reports whether nothing that runs on the resource must run before the i-th member.
 func (g *groupView) startsFirst(v *view, i int32, targets []target) bool {
 	for _, n := range g.needs[i] {

@@ -119,7 +119,7 @@ const (
 	ReasonQueued             Reason = "bracket_queued"               // pending: another execution is open on the resource
 	ReasonMergeBudget        Reason = "bracket_merge_budget"         // pending: the same, and only maxMerges prevents a merge
 	ReasonNotDue             Reason = "bracket_not_due"              // pending: the turn of the resource has not come
-	ReasonHookWithoutVersion Reason = "bracket_hook_without_version" // pending: a hook has no version that it could run
+	ReasonHookWithoutVersion Reason = "bracket_hook_without_version" // pending: a hook had no version when the group was closed, and runs none; a later version is for the next group
 	ReasonEnded              Reason = "bracket_ended"                // denied: the execution of the group ended here, or goes on without the version
 	ReasonNextGroup          Reason = "bracket_next_group"           // denied: newer than what is locked; it is for the next group
 	ReasonCollecting         Reason = "bracket_collecting"           // pending: the window is open

@@ -90,7 +90,7 @@ type OnMemberFailure string
 const (
 	Hold           OnMemberFailure = "hold"            // nothing starts; the lease is held until an operator decides, by a [Command]
 	RunPost        OnMemberFailure = "run_post"        // the post members run, then the execution ends failed
-	RollbackMember OnMemberFailure = "rollback_member" // the failed main returns to the version it had
+	RollbackMember OnMemberFailure = "rollback_member" // the failed main returns to the version it had; then as under hold, unless AllowMixedPost
 	RollbackAll    OnMemberFailure = "rollback_all"    // every main returns to the version it had, then the post members run
 )
 

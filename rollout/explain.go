@@ -308,12 +308,16 @@ func (v Verdict) Actors() []Actor {
 		switch on.Kind {
 		case OnApproval:
 			add(ActorApprover)
-		case OnVersion:
+		case OnVersion, OnGroupClose: // new versions are what opens groups
 			add(ActorPublish)
 		case OnConfig:
 			add(ActorPolicy)
 		case OnOperator, OnOrphan:
 			add(ActorOperator)
+		case OnExecutionEnd:
+			if add(ActorFleet); v.Data != nil && len(v.Data.Names) > 0 { // members of it have failed: it may be held until somebody gives a command
+				add(ActorOperator)
+			}
 		default:
 			add(ActorFleet)
 		}
@@ -361,6 +365,11 @@ func (p *Pool) describe() string {
 	text := fmt.Sprintf("%s: %d of %d active", poolName(p.Key), p.Active, p.Max)
 	if len(names) == 0 {
 		return text
+	}
+	for k, name := range names {
+		if slices.ContainsFunc(p.Quarantined, func(h concurrency.Holder) bool { return h.Resource == name }) {
+			names[k] += " (quarantined)"
+		}
 	}
 	const most = 10
 	more := ""

@@ -311,7 +311,7 @@ func TestExplanationInFull(t *testing.T) {
   policies  p
   bracket   B
   without version: waits
-    └─ ~ deploymentBracket      bracket_hook_without_version, waits for a version of drain  [B]  <- the release
+    └─ ~ deploymentBracket      bracket_hook_without_version, waits for a version of drain and the next group in prod  [B]  <- the release
 `},
 		{why: "a policy cannot be asked", of: "api", world: world("v1"), policies: `{"name":"p","selector":"int(resource.id) > 1","rules":[{"id":"R","retry":{"maxRetries":0}}]}`, want: `r1 / prod / api at 2025-01-01T00:05:00Z
   runs      v1

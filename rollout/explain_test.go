@@ -372,6 +372,8 @@ func TestExplanationNamesTheHolders(t *testing.T) {
 		{"nobody", pool(nil), "P/east: 2 of 2 active"},
 		{"who is down and who holds a slot, in one order", pool([]string{"r2", "r4"}, "r1", "r3"), "P/east: 2 of 2 active: r1, r2, r3, r4"},
 		{"who is down and holds one, and who holds two", pool([]string{"r1"}, "r1", "r2", "r2"), "P/east: 2 of 2 active: r1, r2"},
+		{"who was given up holds it until somebody gives it back", rollout.Pool{Key: "P/east", Active: 1, Max: 1, Holders: []concurrency.Holder{{Resource: "r1", Group: "g"}},
+			Quarantined: []concurrency.Holder{{Resource: "r1", Group: "g"}}}, "P/east: 1 of 1 active: r1 (quarantined)"},
 		{"ten", pool(nil, names[:10]...), "P/east: 2 of 2 active: r01, r02, r03, r04, r05, r06, r07, r08, r09, r10"},
 		{"twelve", pool(nil, names...), "P/east: 2 of 2 active: r01, r02, r03, r04, r05, r06, r07, r08, r09, r10 and 2 more"},
 	} {
@@ -459,6 +461,9 @@ func TestActors(t *testing.T) {
 			[]rollout.Actor{rollout.ActorTime, rollout.ActorApprover, rollout.ActorPublish, rollout.ActorPolicy, rollout.ActorOperator}},
 		{"all that runs is the fleet, said once", verdict(rollout.Denied, time.Time{}, rollout.OnJob, rollout.OnDependency, rollout.OnMember, rollout.OnExecutionEnd, rollout.OnSlot),
 			[]rollout.Actor{rollout.ActorFleet}},
+		{"no job that ends opens the next group: a version does", verdict(rollout.Pending, time.Time{}, rollout.OnGroupClose), []rollout.Actor{rollout.ActorPublish}},
+		{"an execution that has failed may not end by itself", rollout.Verdict{Status: rollout.Pending, Reason: "bracket_queued", On: []rollout.Condition{{Kind: rollout.OnExecutionEnd}},
+			Data: &rollout.Data{Names: []string{"kubelet"}}}, []rollout.Actor{rollout.ActorFleet, rollout.ActorOperator}},
 		{"nothing is known to help", verdict(rollout.Denied, time.Time{}), nil},
 	} {
 		if got := row.in.Actors(); !slices.Equal(got, row.want) {

@@ -167,7 +167,8 @@ const (
 	LintBracketNoMain LintCode = "bracket_no_main"
 	// LintBracketHookWithoutVersion, an error: a hook runs nothing and has no version that may be deployed, so no execution starts on its
 	// resource. One that may be deployed counts, although it comes too late for a group that was closed before, or is passed over by a group
-	// that locks a newer one which is not for this resource. Publish one.
+	// that locks a newer one which is not for this resource. Publish one, before the first version of a main: one that comes after the close of a group is for
+	// the next group, which takes another version of a main, or a [Target.OutdatedAt].
 	LintBracketHookWithoutVersion LintCode = "bracket_hook_without_version"
 	// LintBracketOverlapping, an error: two brackets claim one target. Nothing at all is planned while they do. Narrow one of them.
 	LintBracketOverlapping LintCode = "bracket_overlapping"

@@ -213,7 +213,7 @@ func (l *lint) lookAtHooks(f *frame) {
 	if blocked.some() {
 		l.add(at(f.rule, ""), LintBracketHookWithoutVersion, SeverityError, blocked,
 			fmt.Sprintf("hooks without a version that may be deployed keep every execution on their resources from starting: %s", strings.Join(slices.Sorted(maps.Keys(lacking)), ", ")),
-			"publish a version of them that is ready, in scope and selected")
+			"publish a version of them that is ready, in scope and selected; if a group is closed already, the next one will lock it")
 	}
 }
 

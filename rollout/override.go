@@ -14,6 +14,9 @@ import (
 //
 // What it does depends on the rule:
 //
+//   - An execution of a bracket starts only when every member may run, its hooks included, and each has a version of its own. So an override of a window, a
+//     cooldown or a gradual rollout is needed for the version of every member that the rule holds: [Plan.Waiting] tells which version each of them, hooks
+//     too, waits with. One of a concurrency rule is enough, for any of them.
 //   - A deployment window that allows counts as open, so other allowing windows of the policy are not in the way either.
 //   - A concurrency rule lets the target start although the pool is full; its lease counts all the same. Once its job is seen, its resource is down,
 //     and other targets may start on that resource without a further place. With maxActiveKeys its value is active, so that others with this value may

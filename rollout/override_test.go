@@ -272,6 +272,38 @@ func TestOverrideOfAWindow(t *testing.T) {
 	}
 }
 
+// TestOverrideOfAWindowInABracket: an execution starts only when every member may run, and hooks have versions of their own. Whoever lets past the window what
+// is upgraded, and nothing else, is told whom it still holds.
+func TestOverrideOfAWindowInABracket(t *testing.T) {
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",
+			"memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}},
+		{"id":"freeze","deploymentWindow":{"from":"2024-12-01T00:00:00Z","until":"2025-02-01T00:00:00Z","allowWindow":false}}`))
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "api": {"v1", "v2"}, "uncordon": {"v1"}})
+	for _, row := range []struct {
+		why  string
+		over []rollout.Override
+		want []string // blockers of the window, or starts
+	}{
+		{"all are held alike", nil, []string{"window_closed until 2025-02-01T00:00:00Z"}},
+		{"the upgrade is let past, and its hooks are not", []rollout.Override{override("freeze")}, []string{"window_closed for drain, uncordon until 2025-02-01T00:00:00Z"}},
+		{"and so are the hooks", []rollout.Override{override("freeze"), override("freeze", func(o *rollout.Override) { o.ID, o.Version = "hooks", "v1" })}, []string{"r1/drain@v1"}},
+	} {
+		s.Overrides = row.over
+		plan := mustPlan(t, set, s, t0)
+		got := started(plan)
+		if wait, waits := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}); waits && len(got) == 0 {
+			for _, b := range wait.Blockers {
+				if b.Rule == "freeze" {
+					got = append(got, b.String())
+				}
+			}
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
 // TestOverrideOfAWindowInACurve: the turns of whom it holds for count the time in which the window is shut, and those of the others do not.
 func TestOverrideOfAWindowInACurve(t *testing.T) {
 	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})

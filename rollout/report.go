@@ -388,9 +388,18 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 	if p != nil && p.n > 0 {
 		verdict.Data = w.datum(Data{Position: int(p.position), Population: int(p.n)})
 	}
-	if v.Reason == bracket.ReasonFailedHolding { // asked first: a search for every verdict would cost more than the verdict
+	switch v.Reason { // asked first: a search for every verdict would cost more than the verdict
+	case bracket.ReasonFailedHolding:
 		verdict.Data = w.datum(Data{Names: halting(b.open(resource))})
 		w.mergeOpens(b, resource, &verdict)
+	case bracket.ReasonQueued, bracket.ReasonMergeBudget: // who waits for the end of an execution that has failed is told so: it may never end by itself
+		if open := b.open(resource); open != nil && open.Status == bracket.StatusFailed {
+			failed := Data{Names: halting(open)}
+			if verdict.Data != nil {
+				failed.Position, failed.Population = verdict.Data.Position, verdict.Data.Population
+			}
+			verdict.Data = w.datum(failed)
+		}
 	}
 	return verdict
 }

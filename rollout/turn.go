@@ -173,7 +173,7 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 		if h := w.hoursOf(run.target, run.version); h != nil && !slices.Contains(all, h) {
 			all = append(all, h)
 			for _, verdict := range w.hoursNow(h).blockers {
-				pending.timed = w.once(pending.timed, verdict)
+				pending.timed = w.once(pending.timed, w.unlessLetPast(verdict, runs))
 			}
 		}
 	}
@@ -190,6 +190,31 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 		})
 	}
 	return at
+}
+
+// unlessLetPast names the members that a window holds if an override lets others of the same execution past it: whoever gave that override sees whose is missing.
+func (w *work) unlessLetPast(shut Verdict, runs []pendingRun) Verdict {
+	if len(w.overrides) == 0 {
+		return shut
+	}
+	var held []string
+	past := false
+	for _, run := range runs {
+		switch h := w.hoursOf(run.target, run.version); {
+		case w.overriddenAt(shut.Rule, run.target, run.version) != nil:
+			past = true
+		case h != nil && slices.ContainsFunc(w.hoursNow(h).blockers, func(v Verdict) bool { return v.Rule == shut.Rule }):
+			held = append(held, w.targets[run.target].Deployment)
+		}
+	}
+	if past {
+		data := Data{Names: held}
+		if shut.Data != nil {
+			data.Detail = shut.Data.Detail
+		}
+		shut.Data = w.datum(data)
+	}
+	return shut
 }
 
 // meeting is what is known about calendars that have to be open together.

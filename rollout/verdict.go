@@ -180,12 +180,13 @@ func (v Verdict) String() string {
 	if !v.Until.IsZero() {
 		fmt.Fprintf(&b, " until %s", v.Until.UTC().Format(time.RFC3339))
 	}
-	if v.Reason == ReasonProgressionWaiting && !v.Until.IsZero() {
-		return b.String() // it only soaks: the jobs that could still change it are not what it waits for
+	if (v.Reason == ReasonProgressionWaiting || v.Reason == Reason(bracket.ReasonCollecting)) && !v.Until.IsZero() {
+		return b.String() // it only soaks or collects: the jobs and versions that could still change it are not what it waits for
 	}
 	or := " or "
-	if v.Reason == ReasonRolloutNotStarted {
-		or = " and " // its gates must all open
+	switch v.Reason {
+	case ReasonRolloutNotStarted, Reason(bracket.ReasonWaitsForMembers), Reason(bracket.ReasonHookWithoutVersion):
+		or = " and " // its gates must all open, all these members must end, and the version comes before the group that takes it along
 	}
 	if len(v.On) > 0 {
 		b.WriteString(", waits for ")
@@ -245,9 +246,13 @@ func (d *Data) about(reason Reason) string {
 		text, names = " after "+names, ""
 	case ReasonOverridden:
 		text, names = " by "+names, ""
+	case ReasonWindowClosed, ReasonWindowTooShort:
+		if names != "" {
+			text, names = " for "+names, ""
+		}
 	case Reason(concurrency.SlotKeysFull):
 		text, names = " in "+poolName(names), "" // which may well be empty
-	case Reason(bracket.ReasonFailedHolding):
+	case Reason(bracket.ReasonFailedHolding), Reason(bracket.ReasonQueued), Reason(bracket.ReasonMergeBudget):
 		if names != "" {
 			text, names = fmt.Sprintf(" (%s failed)", names), ""
 		}

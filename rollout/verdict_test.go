@@ -44,6 +44,24 @@ func TestVerdictReads(t *testing.T) {
 		{"a rollout starts when all its gates are open, not one of them", rollout.Verdict{
 			Reason: rollout.ReasonRolloutNotStarted, On: []rollout.Condition{approval, staging},
 		}, "rollout_not_started, waits for an approval of v2 in prod and successes of web v2 in staging"},
+		{"a member waits for all that are listed, not for one of them", rollout.Verdict{
+			Reason: "bracket_waits_for_members", On: []rollout.Condition{{Kind: rollout.OnMember, Deployment: "kubelet", Resource: "r1"}, {Kind: rollout.OnMember, Deployment: "os", Resource: "r1"}},
+		}, "bracket_waits_for_members, waits for kubelet on r1 and os on r1"},
+		{"a group that collects closes by itself, and a version that comes meanwhile only joins it", rollout.Verdict{
+			Reason: "bracket_collecting", Until: noon, On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "os"}},
+		}, "bracket_collecting until 2026-03-10T12:00:00Z"},
+		{"one that has nothing to lock waits for a version", rollout.Verdict{
+			Reason: "bracket_collecting", On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "os"}},
+		}, "bracket_collecting, waits for a version of os"},
+		{"a version of the hook alone helps nobody: the next group has to lock it", rollout.Verdict{
+			Reason: "bracket_hook_without_version", On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "drain"}, {Kind: rollout.OnGroupClose, Environment: "prod"}},
+		}, "bracket_hook_without_version, waits for a version of drain and the next group in prod"},
+		{"what it is queued behind has failed, and may never end by itself", rollout.Verdict{
+			Reason: "bracket_queued", On: []rollout.Condition{{Kind: rollout.OnExecutionEnd, Resource: "r1"}}, Data: &rollout.Data{Names: []string{"kubelet"}},
+		}, "bracket_queued (kubelet failed), waits for the end of the bracket on r1"},
+		{"of the members of a bracket, those that an override has not let past", rollout.Verdict{
+			Reason: rollout.ReasonWindowClosed, Until: noon, Data: &rollout.Data{Names: []string{"drain", "uncordon"}},
+		}, "window_closed for drain, uncordon until 2026-03-10T12:00:00Z"},
 		{"after which version", rollout.Verdict{
 			Reason: rollout.ReasonCooldown, Until: noon, Data: &rollout.Data{Names: []string{"v1"}},
 		}, "cooldown after v1 until 2026-03-10T12:00:00Z"},
@@ -165,7 +183,7 @@ func forms() map[rollout.Reason]string {
 		"bracket_waits_for_members":    "pending - member|pending ! |pending ! member",
 		"bracket_queued":               "pending - execution_end",
 		"bracket_merge_budget":         "pending - execution_end",
-		"bracket_hook_without_version": "pending - version",
+		"bracket_hook_without_version": "pending - group_close|pending - group_close,version",
 		"bracket_ended":                "denied - group_close,operator",
 		"bracket_hook_waits_for_main":  "pending - group_close",
 		"bracket_no_version":           "denied - version",
