@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/selector"
@@ -98,8 +97,8 @@ func (d *Definition) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// explained says what to write instead of the two forms of clusterGroupSelector in Fleet's reference of fleet.yaml that are no selectors,
-// and of labels that stand where matchLabels belongs: Fleet cannot read the first, and takes the others for the empty selector.
+// explained says what to write instead of the two forms of clusterGroupSelector in Fleet's reference of fleet.yaml that are no selectors:
+// Fleet cannot read the first, and takes the other for the empty selector.
 func explained(err error) error {
 	var all []error
 	for _, fault := range strictjson.Faults(err) {
@@ -107,23 +106,11 @@ func explained(err error) error {
 		case fault.Path == "clusterGroupSelector":
 			fault.Hint += ": write the name of a group as clusterGroup, and its labels as matchLabels below this field"
 		case fault.Path == "clusterGroupSelector.clusterSelector":
-			fault.Hint += ": move what is below it one level up"
-		case fault.Code == strictjson.CodeUnknownField && fault.Hint == "unknown field" && inSelector(fault.Path):
-			fault.Hint += ": labels stand below matchLabels"
+			fault.Hint = "unknown field: move what is below it one level up"
 		}
 		all = append(all, &fault)
 	}
 	return errors.Join(all...)
-}
-
-// inSelector reports whether a path is that of a field of a selector itself.
-func inSelector(path string) bool {
-	for _, name := range []string{"clusterSelector", "clusterGroupSelector"} {
-		if field, ok := strings.CutPrefix(path, name); ok {
-			return !strings.HasPrefix(field, ".matchExpressions")
-		}
-	}
-	return false
 }
 
 // Validate reports every fault by the rules of the default mode, joined, each a *[FieldError], whatever clusters there are: limits that

@@ -41,10 +41,22 @@ func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 	type plain LabelSelector
 	var decoded plain
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return below("", err)
+		return explained(err)
 	}
 	*l = LabelSelector(decoded)
 	return nil
+}
+
+// explained says what to write instead of labels that stand where matchLabels belongs. Deeper down there are no labels.
+func explained(err error) error {
+	var f faults
+	for _, fault := range strictjson.Faults(err) {
+		if fault.Code == strictjson.CodeUnknownField && fault.Hint == "unknown field" && !strings.HasPrefix(fault.Path, "matchExpressions") {
+			fault.Hint += ": labels stand below matchLabels"
+		}
+		f = append(f, &fault)
+	}
+	return below("", f.err())
 }
 
 // Validate reports every fault, joined, each a *[FieldError], by the rules of Kubernetes: an unknown operator, values where there must be none

@@ -252,6 +252,21 @@ func TestLabelsJSON(t *testing.T) {
 	}
 }
 
+// TestLabelsWithoutMatchLabels: labels written as the selector itself are the usual mistake, and the message says where they belong. A misspelt
+// field is no label, nor is anything in an expression.
+func TestLabelsWithoutMatchLabels(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"env":"prod"}`:              "env: unknown field: labels stand below matchLabels",
+		`{"example.com/tier":"gold"}`: `["example.com/tier"]: unknown field: labels stand below matchLabels`,
+		`{"matchLabel":{}}`:           `matchLabel: unknown field; did you mean "matchLabels"?`,
+		`{"matchExpressions":[{"key":"a","operator":"Exists","env":"prod"}]}`: "matchExpressions[0].env: unknown field",
+	} {
+		if err := json.Unmarshal([]byte(text), new(selector.LabelSelector)); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
 // TestLabelsDecodedTwice: a selector that is decoded into a used one does not keep conditions of that, and after a fault it is the one that it was.
 func TestLabelsDecodedTwice(t *testing.T) {
 	used := func() selector.LabelSelector {
