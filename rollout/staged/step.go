@@ -6,7 +6,7 @@ import (
 
 // Input is what happened since the last step. Every part may be empty.
 type Input struct {
-	// State is what the user wants now; empty if nothing was said.
+	// State is what the user wants now; empty if nothing was said. Repeating it changes nothing.
 	State State `json:"state,omitempty"`
 	// Commands are carried out in this order.
 	Commands []Command `json:"commands,omitempty"`
