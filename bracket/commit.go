@@ -87,9 +87,6 @@ func (v *view) openFor(state State, run Run, now time.Time) (w *work, record *Ex
 	}
 	resource := v.locate(run.Resource)
 	if record.Open != nil {
-		if record.Open.Group != run.Group {
-			return nil, nil, false
-		}
 		return &work{Execution: record.Open, resource: resource, rule: v.ruleOf(record.Open)}, record, false
 	}
 	latest := state.Group.latest()

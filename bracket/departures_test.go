@@ -377,6 +377,7 @@ func TestDefects(t *testing.T) {
 		}, "hooks run exactly where a main is deployed"},
 		{"a member without a target here", func(h *host) {
 			delete(h.targets, [2]string{"n1", "os"})
+			h.target("n2", "os", "v1")
 			h.until(60, "n1", "drain")
 			h.succeeds("drain", 61)
 			h.want("n1/containerd@v2 n1/kubelet@v2")
@@ -540,6 +541,101 @@ func TestDefects(t *testing.T) {
 				h.t.Error("what is locked is not new, though nobody runs it:", describe(h.state))
 			}
 		}, "I15"},
+		{"the same, and nobody looks until that is over", func(h *host) {
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.version("kubelet", "v2").EligibleAt = at(200)
+			h.publish("kubelet", "v3", 1)
+			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
+			h.due["n1"], h.due["n2"] = time.Time{}, time.Time{}
+			h.step(300)
+			if g := h.state.Group; g.Number != 2 || !g.latest().OpenedAt.Equal(at(200)) || !g.latest().ReadyAt.Equal(at(260)) {
+				h.t.Error(describe(h.state))
+			}
+		}, "I9: after each close it is found out anew for whom the locks are not"},
+		{"a version that is approved after a newer one was locked, and is for none of the others", func(h *host) {
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.publish("kubelet", "v3", 1)
+			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v2", "v3"}
+			h.due["n1"], h.due["n2"] = time.Time{}, time.Time{}
+			h.step(60)
+			h.version("kubelet", "v2").EligibleAt = at(200)
+			if h.step(200); h.state.Group.Number != 1 || h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+		}, "I15: whom it is for gets the newer one"},
+		{"a version that the planner missed, and a newer one that is for everybody by now", func(h *host) {
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.publish("kubelet", "v3", 1)
+			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
+			all := h.versions
+			h.versions = slices.DeleteFunc(slices.Clone(all), func(v Version) bool { return v.Deployment == "kubelet" && v.ID == "v2" })
+			h.due["n1"], h.due["n2"] = time.Time{}, time.Time{}
+			h.step(61)
+			h.versions = all
+			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = nil
+			if h.step(62); h.state.Group.Number != 1 || h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+		}, "I15: a group that closed with all that is known now would not have locked it"},
+		{"a rule that comes back after an older version was locked", func(h *host) {
+			h.publish("os", "v3", 1)
+			h.due["n1"] = time.Time{}
+			h.step(61) // locks v3
+			h.version("os", "v3").EligibleAt = time.Time{}
+			h.publish("kubelet", "v3", 70)
+			h.step(130) // locks v2
+			h.gone = true
+			h.step(131)
+			h.gone = false
+			h.targets[[2]string{"n1", "kubelet"}].Current, h.targets[[2]string{"n1", "containerd"}].Current = "v3", "v2" // by hand
+			h.step(132)
+			if c := h.state.Group.Collecting; c == nil {
+				h.t.Error(describe(h.state))
+			}
+			h.due = map[string]time.Time{}
+			h.finishAll(200)
+			if got := h.targets[[2]string{"n1", "os"}].Current; got != "v2" {
+				h.t.Errorf("os is at %s\n%s", got, describe(h.state))
+			}
+		}, "what the cancelled group had locked is new again, also below the greatest version that ever was locked"},
+		{"a rule that comes back, and a target that was outdated", func(h *host) {
+			h.versions = h.versions[:5] // all are at v1, and nothing is new
+			h.targets[[2]string{"n1", "kubelet"}].OutdatedAt = at(30)
+			h.due["n1"] = time.Time{}
+			h.step(91)
+			h.gone = true
+			h.step(92)
+			h.gone = false
+			h.step(93)
+			if c := h.state.Group.Collecting; c == nil || c.ID != "rule/prod/2" || !c.OpenedAt.Equal(at(90)) {
+				h.t.Error(describe(h.state))
+			}
+		}, "the group that was to take care of it was cancelled"},
+		{"commands before groups", func(h *host) {
+			h.until(60, "n1", "drain")
+			h.publish("os", "v3", 70)
+			h.order(Resolve, "n1", "", 70)
+			h.step(130)
+			if got := events(h.plan); got != "execution_ended n1 1 completed, group_opened 2 collecting, group_closed 2 ready, group_superseded 1 superseded" {
+				h.t.Error(got)
+			}
+		}, "a step folds commands and facts, then closes and opens groups, and its events say so"},
+		{"the next of several instants", func(h *host) {
+			for _, m := range h.members {
+				h.target("n2", m.Deployment, "v1")
+			}
+			h.due["n1"], h.due["n2"] = at(500), at(400)
+			if plan := h.step(60); !plan.Next.Equal(at(400)) {
+				h.t.Errorf("%v", plan.Next)
+			}
+		}, "the earliest, not the first in order"},
 		{"a locked version that is not for somebody any more", func(h *host) {
 			for _, m := range h.members {
 				h.target("n2", m.Deployment, "v1")
@@ -630,11 +726,13 @@ func TestDefects(t *testing.T) {
 			}
 		}, "a host may have written it by hand"},
 		{"outdated as the window ends, seen late", func(h *host) {
-			h.targets[[2]string{"n1", "kubelet"}].OutdatedAt = at(60)
-			h.step(500)
+			h.targets[[2]string{"n1", "containerd"}].Current = "v2" // the version that is locked
+			h.targets[[2]string{"n1", "containerd"}].OutdatedAt = at(60)
+			h.until(500, "n1", "kubelet")
 			if h.state.Group.Number != 1 || h.state.Group.Collecting != nil {
 				h.t.Error(describe(h.state))
 			}
+			h.is(StatusExecuting, "containerd=running")
 		}, "I9, I15: the group that closes at that instant takes the target along, as one that closed in time would have"},
 		{"two groups that close in one late call, and an execution of the first", func(h *host) {
 			h.step(60)
@@ -674,13 +772,15 @@ func TestDefects(t *testing.T) {
 				h.target("n2", m.Deployment, "v2")
 			}
 			h.targets[[2]string{"n2", "drain"}].Current, h.targets[[2]string{"n2", "uncordon"}].Current = "v1", "v1"
+			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v9"} // no short cut for it
 			h.step(60)
 			h.want("n1/drain@v1")
 		}, "an execution is needed only where a main is deployed"},
 		{"a dependency on no version at all", func(h *host) {
 			h.members = h.members[1:4] // os, kubelet, containerd, without hooks
 			h.members[0].Needs, h.members[1].Needs = nil, nil
-			h.members[2].Needs, h.members[2].NeedsIf = nil, []ConditionalNeed{{"os", nil}, {"kubelet", []string{"v9"}}}
+			h.members[2].Needs, h.members[2].NeedsIf = nil, []ConditionalNeed{{"os", nil}, {"kubelet", []string{"v9"}}, {"cni", []string{"v1"}}}
+			h.member("cni") // which has no target anywhere
 			h.step(60)
 			h.want("n1/kubelet@v2 n1/os@v2 n1/containerd@v2")
 			h.start()
@@ -767,6 +867,18 @@ func TestDefects(t *testing.T) {
 	})
 }
 
+// printed shows all instants of a state as they are in memory.
+func printed(s State) string {
+	text := fmt.Sprintf("%+v %+v", *s.Group, s.Group.Collecting)
+	for _, g := range s.Group.Closed {
+		text += fmt.Sprintf("%+v", *g)
+	}
+	for _, r := range s.Executions {
+		text += fmt.Sprintf("%+v %+v", *r, r.Open)
+	}
+	return text
+}
+
 // A host's instants have zones and monotonic readings; what is stored has neither, so that it can be read again.
 func TestInstantsAreStoredInUTC(t *testing.T) {
 	now := time.Now() // once: the two clocks of another reading may differ by nanoseconds from those of this one
@@ -797,6 +909,9 @@ func TestInstantsAreStoredInUTC(t *testing.T) {
 		h.commands[0].At = in(at(63))
 		h.stepAt(in(at(64)))
 		h.endsAs(StatusCancelled, 63)
+		if text := printed(h.state); strings.Contains(text, " m=") {
+			t.Errorf("%s: a monotonic reading is kept: %s", name, text)
+		}
 		if stored(t, h.state); h.state.Group.Collecting == nil {
 			t.Errorf("%s: %s", name, describe(h.state))
 		}

@@ -220,7 +220,7 @@ func (q *question) dueHere() (at time.Time, needed bool) {
 // ready reports whether the latest group has a ready execution on the resource: needed, not started, nothing else open.
 func (q *question) ready() (bool, time.Time) {
 	due, needed := q.dueHere()
-	if !needed || q.record != nil && (q.record.Open != nil || q.record.Last[q.environment].includes(q.latest.ID)) {
+	if !needed || q.record != nil && q.record.Open != nil {
 		return false, time.Time{}
 	}
 	return true, due

@@ -848,8 +848,8 @@ func TestFailure(t *testing.T) {
 			h.members = []Member{{Deployment: "containerd"}, {Deployment: "os"}}
 			h.step(60)
 			h.want("n1/containerd@v2 n1/os@v2")
-			for _, s := range h.plan.Start {
-				h.runs[s.Run] = &RunFact{Run: s.Run, Status: RunRunning, StartedAt: at(60)}
+			for i, s := range h.plan.Start {
+				h.runs[s.Run] = &RunFact{Run: s.Run, Status: RunRunning, StartedAt: at(60 + i)}
 			}
 			again := h.plan.Start[1].Run
 			h.runs[again].Status, h.runs[again].EndedAt, h.runs[again].RetryAt = RunFailed, at(61), at(61)
@@ -861,6 +861,9 @@ func TestFailure(t *testing.T) {
 			h.runs[stranger] = &RunFact{Run: stranger, Status: RunRunning, StartedAt: at(61)}
 			plan := h.step(62)
 			h.is(StatusExecuting, "containerd=running os=running")
+			if started := h.open("n1").StartedAt; !started.Equal(at(60)) {
+				h.t.Errorf("started at %v, want the start of the first run", started)
+			}
 			if len(h.state.Executions) != 1 || len(plan.Unknown) != 1 || plan.Unknown[0] != stranger {
 				h.t.Errorf("%v\n%s", plan.Unknown, describe(h.state))
 			}

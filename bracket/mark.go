@@ -59,7 +59,7 @@ func (d *deployment) unlocked(s *served, r int32) bool {
 		return true
 	case s.latest == nil:
 		return false
-	case s.cancelled && last >= 0 && s.locked[0] == s.mark:
+	case s.cancelled && last >= 0 && n.mark().compare(s.locked[0]) <= 0: // not the mark: an earlier group may have locked a newer one, withdrawn since
 		return true
 	case n.awaited:
 	case last >= 0 && n.mark().compare(s.locked[last]) <= 0:

@@ -100,6 +100,19 @@ func TestMerge(t *testing.T) {
 				h.t.Errorf("%+v", x.Members[0])
 			}
 		}, "it was unchanged in the first group only"},
+		{"skipped, since the target runs something newer: stays", func(h *host) {
+			merging(h)
+			h.publish("os", "v4", 101)
+			h.version("os", "v4").EligibleAt = time.Time{}
+			h.targets[[2]string{"n1", "os"}].Current = "v4" // by hand
+			h.until(60, "n1", "drain")
+			h.is(StatusExecuting, "os=skipped")
+			h.next("os@v3", "kubelet@v3")
+			h.succeeds("drain", 160)
+			h.merged(true)
+			h.want("n1/containerd@v2 n1/kubelet@v3")
+			h.is(StatusExecuting, "os=skipped")
+		}, "a merge takes no target back, either"},
 		{"failed: gets another version and goes on", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")
