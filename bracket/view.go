@@ -241,7 +241,7 @@ func (v *view) dueAt(i int) time.Time {
 }
 
 // utc is the form in which instants are stored: UTC, without a monotonic reading.
-func utc(t time.Time) time.Time { return t.UTC().Round(0) }
+func utc(t time.Time) time.Time { return t.UTC() }
 
 // earlier lowers *t to at; a zero *t is unset.
 func earlier(t *time.Time, at time.Time) {

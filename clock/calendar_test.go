@@ -530,6 +530,18 @@ func TestAnswersAreInUTC(t *testing.T) {
 	const length = 2 * time.Hour
 	east, host := time.FixedZone("east", 3600), time.Now()
 	for name, from := range map[string]time.Time{"a zone": at("2025-01-06T12:00:00Z").In(east), "a clock of the host": host} {
+		second := from.Add(90 * time.Minute) // begins in the first occurrence, and ends last
+		overlapping := calendar(t, clock.Window{DurationMinutes: 120, Recurrence: next(func(t time.Time) time.Time {
+			for _, start := range []time.Time{from, second} {
+				if t.Before(start) {
+					return start
+				}
+			}
+			return time.Time{}
+		})})
+		if got, want := overlapping.NextClose(second.Add(time.Minute)), second.Add(length).Round(0).UTC(); got != want {
+			t.Errorf("%s, occurrences that overlap: closed at %v, want %v", name, got, want)
+		}
 		once := clock.Window{From: from, Until: from.Add(length)}
 		hosted := clock.Window{DurationMinutes: 120, Recurrence: next(func(t time.Time) time.Time {
 			if t.Before(from) {

@@ -61,6 +61,11 @@ func TestHostRecurrence(t *testing.T) {
 	if u, err := last.NextFit(at("9999-12-31T00:00:00Z"), 2*time.Hour); !errors.Is(err, clock.ErrNeverFits) {
 		t.Errorf("two hours in the last one: %v, %v", u, err)
 	}
+	// Beside another allow window it closes nothing: allow windows are united.
+	united := calendar(t, parse(t, daily("09:00", "17:00")), clock.Window{Recurrence: next(firstOfMonth), DurationMinutes: 60})
+	if !united.Open(at("2026-03-15T12:00:00Z")) || !united.Open(at("2026-04-01T00:30:00Z")) || united.Open(at("2026-03-15T18:00:00Z")) {
+		t.Error("a calendar with a window of the host is not open where another window is")
+	}
 	// One that has come to its end.
 	end := at("2026-05-01T00:00:00Z")
 	twice := calendar(t, clock.Window{DurationMinutes: 60, Recurrence: next(func(t time.Time) time.Time {
@@ -216,12 +221,14 @@ func TestHostRecurrenceAtFault(t *testing.T) {
 				if got := c.NextClose(later); !got.Equal(later) {
 					t.Errorf("NextClose(%v) = %v", later, got)
 				}
-				end := now
-				for _, e := range c.Intervals(now, now.Add(1000*time.Hour)) {
-					end = e
-				}
-				if end.After(later) {
-					t.Errorf("intervals go on until %v", end)
+				for _, c := range []clock.Calendar{c, calendar(t, of(20), always, of(50)), calendar(t, of(20), of(50), always)} {
+					end := now
+					for _, e := range c.Intervals(now, now.Add(1000*time.Hour)) {
+						end = e
+					}
+					if end.After(later) {
+						t.Errorf("intervals go on until %v", end)
+					}
 				}
 			}
 		})

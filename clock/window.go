@@ -163,7 +163,7 @@ func ParseWindow(data []byte) (Window, error) {
 // decoding turns the faults of a document into those of a window.
 func (f *faults) decoding(err error) {
 	for _, fault := range strictjson.Faults(err) {
-		f.list = append(f.list, &FieldError{Path: f.prefix + fault.Path, Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
+		f.list = append(f.list, &FieldError{Path: fault.Path, Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
 	}
 }
 

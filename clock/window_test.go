@@ -117,6 +117,7 @@ func TestFaultsOfWindows(t *testing.T) {
 		{"and of a part", rule("FREQ=DAILY;ıNTERVAL=1;BYHOUR=1"), []string{"rrule recurrence_unsupported"}, "nor is the i without its dot an i"},
 		{"unknown days", rule("FREQ=WEEKLY;BYDAY=MO,XX,OT,,xMO,MONDAY;BYHOUR=1"), []string{"rrule day_invalid", "rrule day_invalid", "rrule day_invalid", "rrule day_invalid", "rrule day_invalid"}, "seven names"},
 		{"week start", rule("FREQ=DAILY;BYHOUR=1;WKST=SU"), []string{"rrule recurrence_unsupported"}, "weeks begin on Monday"},
+		{"week start, the day after", rule("FREQ=DAILY;BYHOUR=1;WKST=TU"), []string{"rrule recurrence_unsupported"}, "weeks begin on Monday and on no other day"},
 		{"no week start", rule("FREQ=DAILY;BYHOUR=1;WKST=1"), []string{"rrule recurrence_invalid"}, "no day"},
 		{"interval 0", rule("FREQ=DAILY;BYHOUR=1;INTERVAL=0"), []string{"rrule recurrence_invalid"}, "would stand still"},
 		{"interval too big", rule("FREQ=DAILY;BYHOUR=1;INTERVAL=1000001"), []string{"rrule recurrence_invalid"}, "bounded"},

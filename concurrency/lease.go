@@ -301,7 +301,7 @@ func (r Record) edit(h Holder, token uint64, change func(*Lease)) (Record, error
 }
 
 // utc is the form in which instants are stored: UTC, without a monotonic reading.
-func utc(t time.Time) time.Time { return t.UTC().Round(0) }
+func utc(t time.Time) time.Time { return t.UTC() }
 
 // Orphans returns the leases whose holder is not among live, the holders that have an open execution or an active job. They
 // are listed for the host, which releases them by their token once it knows that the group has ended; no plan ever does.

@@ -36,6 +36,7 @@ func TestLimitOf(t *testing.T) {
 		{Percent(100), math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, "largest total is exact"},
 		{Percent(1000), math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, "overflow saturates"},
 		{Percent(101), math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, "overflow below the carry saturates"},
+		{Percent(101), (100*(math.MaxInt+1) - 1) / 101, math.MaxInt, math.MaxInt, math.MaxInt, "only rounding up would overflow, and saturates"},
 		{Percent(99), math.MaxInt / 100 * 100, math.MaxInt / 100 * 99, math.MaxInt / 100 * 99, math.MaxInt / 100 * 99, "no overflow in the product"},
 	} {
 		for _, r := range []struct {
@@ -153,6 +154,9 @@ func TestLimitJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(c.json), &l); !isLimitError(err) || l != Count(7) {
 			t.Errorf("%s = %v, %v, want a FieldError and the old value: %s", c.json, l, err, c.why)
 		}
+	}
+	if l := Count(7); json.Unmarshal([]byte("null"), &l) != nil || l != Count(7) {
+		t.Errorf("null, which counts as absent, leaves %v", l)
 	}
 	if err := new(Limit).UnmarshalJSON([]byte(`"5"`)); !strings.HasSuffix(err.Error(), "write 5") {
 		t.Errorf("a count in quotes: %v", err) // YAML and Kubernetes take both

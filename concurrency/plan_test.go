@@ -295,6 +295,39 @@ func TestPlanRows(t *testing.T) {
 			return s.lease("b", "b1", "g", 2*time.Hour).running("b1", "g").lease("a", "a1", "g", 0)
 		}().ask("b1", "fix", "b"),
 			[]string{"b1 b:slot_keys_full"}, "a zone whose only lease is forgiven is quiet; the fix would make it the second one that is active"},
+		{"stuck, hold, allowance", newScene(stuck(1, Hold)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).running("n1", "g").ask("n3", "g", "nodes"),
+			[]string{"n3 nodes:slot_full"}, "the allowance is for quarantined leases; hold quarantines none"},
+		{"stuck, hold, quarantined by its operator", newScene(stuck(1, Hold)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).running("n1", "g").quarantined("nodes", "n1").ask("n3", "g", "nodes"),
+			[]string{"n3 slot_free"}, "hold takes no lease out of quarantine, either"},
+		{"not stuck after progress", func() *scene {
+			s := newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).running("n1", "g")
+			lease, _ := s.Pools[0].Record.Lease(Holder{"n1", "g"})
+			r, err := s.Pools[0].Record.Renew(lease.Holder, lease.Token, epoch.Add(-30*time.Minute))
+			if err != nil {
+				panic(err)
+			}
+			s.Pools[0].Record = r
+			return s
+		}().ask("n3", "g", "nodes"),
+			[]string{"n3 nodes:slot_full"}, "it is the progress that counts, not how long the lease is held"},
+		{"departed and quarantined", func() *scene {
+			s := newScene(stuck(1, Hold)).lease("nodes", "n1", "g", 3*time.Hour).lease("nodes", "n2", "g", 2*time.Hour).quarantined("nodes", "n1", "n2")
+			s.Pools[0].Limit, s.Pools[0].Departed = Count(1), []string{"n1"}
+			return s
+		}().ask("n3", "g", "nodes"),
+			[]string{"n3 slot_free"}, "the allowance is not spent on a lease that does not count anyway"},
+		{"departed and down", func() *scene {
+			s := newScene(ten(Count(1))).lease("nodes", "n1", "g", 0).unavailable("nodes", "n1")
+			s.Pools[0].Departed = []string{"n1"}
+			return s
+		}().ask("n1", "fix", "nodes").ask("n2", "g", "nodes"),
+			[]string{"n1 slot_already_down", "n2 nodes:slot_full"}, "what is listed as unavailable is down and counts, whatever else is said of it"},
+		{"zones, one lease forgiven and one claimed", func() *scene {
+			s := zones(1)
+			s.Pools[1].QuarantineAllowance, s.Pools[1].Keyless = Count(1), []Holder{{"b1", "h"}}
+			return s.lease("b", "b1", "g", 2*time.Hour).lease("b", "b1", "h", 0).quarantined("b", "b1")
+		}().ask("a1", "g", "a"),
+			[]string{"a1 slot_free"}, "neither lease makes the zone active, and so both do not"},
 		{"not stuck without a run", newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).ask("n3", "g", "nodes"),
 			[]string{"n3 nodes:slot_full"}, "waiting for a window or an approval is not stuck"},
 		{"empty", newScene(), nil, "nothing asked, nothing said"},
@@ -526,10 +559,17 @@ func TestMax(t *testing.T) {
 		{"more than all of them", Percent(1000), 3, 3},
 		{"a pool without members", Count(5), 0, 0},
 		{"a pool that is paused", Count(0), 3, 0},
+		{"rounded up, unless said otherwise", Percent(50), 3, 2},
 	} {
 		s := newScene(Pool{Key: "nodes", Limit: row.limit, Total: row.total})
 		if got := s.plan(t).Pools[0].Max; got != row.want {
 			t.Errorf("%s: %v of %d is %d, want %d", row.why, row.limit, row.total, got, row.want)
+		}
+	}
+	for rounding, want := range map[Rounding]int{"": 1, Ceil: 1, Floor: 0, FloorMin1: 1} {
+		s := newScene(Pool{Key: "nodes", Limit: Percent(20), Rounding: rounding, Total: 3})
+		if got := s.plan(t).Pools[0].Max; got != want {
+			t.Errorf("20 %% of 3, rounding %q, is %d, want %d", rounding, got, want)
 		}
 	}
 }
@@ -622,6 +662,7 @@ func TestPlanInputFaults(t *testing.T) {
 		{"family without keys", []Pool{edit(func(p *Pool) { p.Family = "f" })}, nil, []string{"conflict pools[0].maxActiveKeys"}},
 		{"keys without family", []Pool{edit(func(p *Pool) { p.MaxActiveKeys = 1 })}, nil, []string{"conflict pools[0].maxActiveKeys"}},
 		{"negative keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", -1 })}, nil, []string{"conflict pools[0].maxActiveKeys: -1"}},
+		{"fewer keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", 2 }), {Key: "q", Limit: Count(1), Family: "f", MaxActiveKeys: 1}}, nil, []string{"conflict pools[1].maxActiveKeys: 1: must be 2 as in pools[0]"}},
 		{"different keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", 1 }), {Key: "q", Limit: Count(1), Family: "f", MaxActiveKeys: 2}}, nil, []string{"conflict pools[1].maxActiveKeys: 2: must be 1 as in pools[0]"}},
 		{"record of another pool", []Pool{edit(func(p *Pool) { p.Record = NewRecord("q") })}, nil, []string{`conflict pools[0].record.key: "q"`}},
 		{"bad record", []Pool{edit(func(p *Pool) { p.Record = record })}, nil, []string{"out_of_range pools[0].record.nextToken: 0"}},
