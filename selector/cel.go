@@ -335,7 +335,7 @@ func (c *converter) expr(e ast.Expr) *expr {
 		}
 	case ast.ComprehensionKind:
 		comprehension := e.AsComprehension()
-		n.kind, n.name, n.second = kindComprehend, comprehension.IterVar(), comprehension.IterVar2()
+		n.kind, n.name = kindComprehend, comprehension.IterVar() // of two variables only macros of cel-go/ext know
 		add(comprehension.IterRange(), comprehension.AccuInit(), comprehension.LoopCondition(), comprehension.LoopStep(), comprehension.Result())
 	}
 	return n

@@ -47,15 +47,13 @@ func (e *Env) namesIn(n *expr, local []string) *fault {
 	case kindOther:
 		return &fault{at: n, msg: "this is not supported"}
 	case kindComprehend:
-		for _, name := range []string{n.name, n.second} {
-			if name != "" && e.layout.hidden(name) {
-				return &fault{at: n, msg: "the loop variable " + name + " hides a declared variable", hint: "give it another name"}
-			}
+		if e.layout.hidden(n.name) {
+			return &fault{at: n, msg: "the loop variable " + n.name + " hides a declared variable", hint: "give it another name"}
 		}
 		if f := e.namesIn(n.args[0], local); f != nil {
 			return f
 		}
-		local = append(local, n.name, n.second)
+		local = append(local, n.name)
 		for _, arg := range n.args[1:] {
 			if f := e.namesIn(arg, local); f != nil {
 				return f

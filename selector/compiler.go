@@ -42,9 +42,10 @@ func (c *compiler) conjunction(terms []*expr) conjunction {
 	return tests
 }
 
-// guards reports whether t is the test that u's key is there.
+// guards reports whether t is the test that u's key is there. Where u is another test for the key that is right as well: without the key the
+// conjunction is no, and with it u decides.
 func (t *test) guards(u *test) bool {
-	return t.op == testHas && !t.negated && u.op != testHas && t.slot == u.slot && t.key == u.key
+	return t.op == testHas && !t.negated && t.slot == u.slot && t.key == u.key
 }
 
 // variable recognises a variable of the type.

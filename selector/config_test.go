@@ -205,11 +205,26 @@ func TestValues(t *testing.T) {
 	if _, ok := v.Lookup("resource.knd"); ok {
 		t.Error("an undeclared variable has a value")
 	}
-	v.Clear()
-	for name := range good {
-		if value, ok := v.Lookup(name); ok {
-			t.Errorf("%s is %v after Clear", name, value)
+	for _, variable := range env.Schema() {
+		if value, ok := good[variable.Name]; !ok && variable.Type == selector.String {
+			if err := v.Set(variable.Name, "set"); err != nil {
+				t.Errorf("%v: %v", value, err)
+			}
 		}
+	}
+	v.Clear()
+	for _, variable := range env.Schema() {
+		if value, ok := v.Lookup(variable.Name); ok {
+			t.Errorf("%s is %v after Clear", variable.Name, value)
+		}
+	}
+}
+
+// TestSchemaIsTheCallers: an environment sorts a schema of its own.
+func TestSchemaIsTheCallers(t *testing.T) {
+	schema := selector.Schema{{"z", selector.String}, {"a", selector.Int}}
+	if _, err := selector.NewEnv(schema, selector.Limits{}); err != nil || schema[0].Name != "z" {
+		t.Errorf("%v, %v", schema, err)
 	}
 }
 
@@ -278,6 +293,19 @@ func TestNoValueIsNoneWhateverComesWithIt(t *testing.T) {
 			var fault *selector.EvalError
 			if ok || !errors.As(err, &fault) || fault.Variable != row.variable || fault.Msg != row.variable+" has no value" {
 				t.Errorf("%s: %v, %v: %s", row.expr, ok, err, row.why)
+			}
+		}
+	}
+	for expr, variable := range map[string]string{
+		"resource.kind == ''": "resource.kind", "resource.kind == resource.name": "resource.kind", "resource.metadata['a'] == 'b'": "resource.metadata",
+		"resource.metadata['a'] == resource.kind": "resource.metadata", "'a' in resource.metadata": "resource.metadata", "flag": "flag", "flag == false": "flag",
+		"weight == 0": "weight", "weight in [0, 1]": "weight",
+	} {
+		for _, compile := range []func(string) (*selector.Selector, error){env.Compile, env.CompileCEL} {
+			ok, err := must(compile(expr)).Match(env.NewValues())
+			var fault *selector.EvalError
+			if ok || !errors.As(err, &fault) || fault.Variable != variable || fault.Msg != variable+" has no value" {
+				t.Errorf("%s, where nothing is set: %v, %v", expr, ok, err)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -162,6 +163,23 @@ func TestDefectWrongGoTypeIsSilent(t *testing.T) {
 		var fault *selector.EvalError
 		if ok || !errors.As(err, &fault) || fault.Variable != "resource.kind" || fault.Msg != "resource.kind must be string, not int" {
 			t.Fatal(ok, err)
+		}
+		// nor is a value right that another variable may have
+		values := map[string]any{"string": "a", "int64": int64(1), "bool": true, "time.Time": time.Time{}, "[]string": []string{"a"}, "map[string]string": map[string]string{"a": "b"}}
+		for expr, variable := range map[string]string{
+			"string resource.kind != 'Node'": "resource.kind", "int64 weight != 2": "weight", "bool flag": "flag", "[]string 'a' in tags": "tags",
+			"time.Time version.createdAt != timestamp('2026-01-31T09:00:00Z')": "version.createdAt", "map[string]string 'a' in resource.metadata": "resource.metadata",
+		} {
+			declared, expr, _ := strings.Cut(expr, " ")
+			s, err := compile(expr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for goType, value := range values {
+				if ok, err := s.Match(hostVars{variable: value}); goType == declared != (err == nil) || goType != declared && (ok || !errors.As(err, &fault) || fault.Variable != variable) {
+					t.Errorf("%s with a %s: %v, %v", expr, goType, ok, err)
+				}
+			}
 		}
 	}
 }

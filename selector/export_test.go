@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/google/cel-go/cel"
@@ -31,6 +32,18 @@ func (s *Selector) ActualCost(e *Env, vars Vars) (uint64, error) {
 	}
 	_, details, err := p.Eval(&activation{selector: s, in: input{vars: vars}})
 	return *details.ActualCost(), err
+}
+
+// WithoutLibrary is an environment in which the CEL library cannot be called.
+func WithoutLibrary() *Env { return &Env{layout: newLayout(DefaultSchema()), limits: defaultLimits()} }
+
+// Kept says what an activation that was used before holds; empty: nothing.
+func (s *Selector) Kept() string {
+	a := s.plain.activations.Get().(*activation)
+	if a.selector != nil || a.in != (input{}) || a.used != 0 || a.large || a.refused != nil || a.maps[0].labels != nil || a.maps[0].activation != nil {
+		return fmt.Sprintf("%+v", *a)
+	}
+	return ""
 }
 
 // Postings is how many postings the index keeps, those in use and those to be used again.

@@ -182,6 +182,19 @@ func TestIndexOfSeveralVariables(t *testing.T) {
 	}
 }
 
+// TestCandidatesOfOwnTerms: a host may write terms itself, and need not write them as Terms does.
+func TestCandidatesOfOwnTerms(t *testing.T) {
+	index := selector.NewIndex("resource.kind")
+	for i, kind := range []string{"a", "b", "a"} {
+		if err := index.Put(i, hostVars{"resource.kind": kind}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := slices.Collect(index.Candidates([]selector.Term{{Variable: "resource.kind", Values: []string{"a", "a"}}})); !slices.Equal(found, []int{0, 2}) {
+		t.Errorf("a value given twice: %v", found)
+	}
+}
+
 func TestIndexRefuses(t *testing.T) {
 	index := selector.NewIndex("resource.metadata")
 	if err := index.Put(2, hostVars{"resource.metadata": map[string]string{"a": "b"}}); err != nil {

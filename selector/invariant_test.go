@@ -83,6 +83,41 @@ func FuzzI1Compile(f *testing.F) {
 }
 
 // I2: what is expensive is refused, before evaluation or during it, whatever the data.
+// TestI1PanicOfTheLibrary: if the CEL library panics where nobody knows of it, the host is told like of any other fault.
+func TestI1PanicOfTheLibrary(t *testing.T) {
+	s, err := selector.WithoutLibrary().Compile("resource.kind == 'Node'")
+	var fault *selector.CompileError
+	if s != nil || !errors.As(err, &fault) || !strings.Contains(fault.Msg, "the CEL compiler failed") {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// TestLongTextsCompile: the limit on the length of a text is ours, not the one that the CEL library has by default.
+func TestLongTextsCompile(t *testing.T) {
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{TextBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.Compile("resource.kind == '" + strings.Repeat("a", 300_000) + "'"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNothingOfTheHostIsKept: what is reused from one evaluation to the next holds nothing of the first.
+func TestNothingOfTheHostIsKept(t *testing.T) {
+	env := newEnv(t, selector.Limits{})
+	s, err := env.CompileCEL("resource.metadata['a'] == 'b' && resource.kind == 'Node'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := s.Match(hostVars{"resource.kind": "Node", "resource.metadata": map[string]string{"a": "b"}}); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if kept := s.Kept(); kept != "" {
+		t.Error(kept)
+	}
+}
+
 func TestI2CostIsBounded(t *testing.T) {
 	long := strings.Repeat("a", 60_000)
 	longList := make([]string, 9_000)

@@ -50,6 +50,7 @@ func TestMatch(t *testing.T) {
 		{"resource.metadata.team == 'x'", missing + "resource.metadata['team']", "both spellings of a key are the same"},
 		{`resource.metadata['it\'s'] == 'x'`, missing + `resource.metadata['it\'s']`, "the key is named as an expression would"},
 		{`resource.metadata['\x1b[2J\t'] == 'x'`, missing + `resource.metadata['\u001b[2J\t']`, "and is no command to the terminal that shows it"},
+		{`resource.metadata['a\\b'] == 'x'`, missing + `resource.metadata['a\\b']`, "a backslash in a key is written twice"},
 		{"environment.metadata['k'] == 'x'", missing + "environment.metadata['k']", "a nil map is an empty map"},
 		{"'team' in resource.metadata", "no", "a test for a key is two-valued"},
 		{"has(resource.metadata.team)", "no", "a test for a key is two-valued"},
@@ -230,6 +231,8 @@ func TestCompileErrors(t *testing.T) {
 		{"resource.kind === 'a'", 1, 15, "===", "==", "JavaScript"},
 		{"resource.kind !== 'a'", 1, 15, "!==", "!=", "JavaScript"},
 		{"resource.kind <> 'a'", 1, 15, "<>", "!=", "SQL"},
+		{"size(.resource.metadata) == 1", 1, 7, "only be asked for keys", "", "a map written absolutely is the same map"},
+		{"version.createdAt.getHours('+24:00') == 1", 1, 28, "time zone", "", "there is no such offset"},
 		{"weight => 1", 1, 8, "=>", ">=", "reversed"},
 		{"weight =< 1", 1, 8, "=<", "<=", "reversed"},
 		{"flag & flag", 1, 6, "&", "&&", "one is missing"},
@@ -577,6 +580,10 @@ func TestTerms(t *testing.T) {
 		{"weight == 1", "", "not a string"},
 		{"resource.metadata.a == 'x' && deployment.metadata.a == 'y' && resource.metadata.b == 'z'",
 			"deployment.metadata['a'] in ['y'] resource.metadata['a'] in ['x'] resource.metadata['b'] in ['z']", "sorted by variable and key"},
+		{"resource.metadata.f == 'x' && resource.metadata.e == 'x' && resource.metadata.d == 'x' && resource.metadata.c == 'x' && resource.metadata.b == 'x' && resource.metadata.a == 'x'",
+			"resource.metadata['a'] in ['x'] resource.metadata['b'] in ['x'] resource.metadata['c'] in ['x'] resource.metadata['d'] in ['x'] resource.metadata['e'] in ['x'] resource.metadata['f'] in ['x']", "sorted by key, whatever the order of a map"},
+		{"resource.name in resource.metadata", "", "the key is not constant, and no key is empty"},
+		{".resource.kind == 'a'", "resource.kind in ['a']", "a name may be written absolutely"},
 		{"false", "", "constants say nothing"},
 	} {
 		s, err := env.Compile(row.expr)

@@ -13,8 +13,7 @@ type expr struct {
 	kind      kind
 	id        int64   // the library's number for it
 	line, col int     // 1-based
-	name      string  // variable; field of a selection; function of a call; first loop variable of a comprehension
-	second    string  // second loop variable of a comprehension
+	name      string  // variable; field of a selection; function of a call; loop variable of a comprehension
 	value     any     // of a literal, and of nothing else: string, int64, bool, nil for null, or anything else that this package does not look into
 	args      []*expr // operands; a method's receiver is the first
 	member    bool    // call written as receiver.function(…)
