@@ -196,7 +196,7 @@ func (l *ledger) takeDown(claims []Claim, who int32, c *Candidate) (_ []Claim, o
 	for _, pool := range l.ordered(c.Needs) {
 		claim := Claim{Pool: pool}
 		at := l.placeIn(who, pool)
-		if at == none || !l.places[at].keyed || l.places[at].departed {
+		if at == none || !l.places[at].keyed {
 			return claims[:before], false, false
 		}
 		if h := l.heldBy(at, c.Group); h != none {

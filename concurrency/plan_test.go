@@ -483,6 +483,8 @@ func TestApplyRefuses(t *testing.T) {
 	held := newScene(ten(Count(9))).lease("nodes", "n1", "g", 0)
 	full := newScene(ten(Count(9)))
 	full.Pools[0].Record.NextToken = math.MaxUint64
+	moved := newScene(ten(Count(9)))
+	moved.Pools[0].Record.Revision = 3
 	for _, c := range []struct {
 		name     string
 		snapshot Snapshot
@@ -497,6 +499,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"no token", s.Snapshot, start(Claim{}), ErrFenced, "tokens begin at 1"},
 		{"another token", held.Snapshot, start(Claim{Token: 2}), ErrFenced, "the holder has a lease: a second one would make a record that nobody can read"},
 		{"revision", s.Snapshot, start(Claim{Revision: 3, Token: 1}), ErrConflict, "the record changed"},
+		{"older revision", moved.Snapshot, start(Claim{Revision: 2, Token: 1}), ErrConflict, "the record has changed since the plan: the place may be somebody else's"},
 		{"token", later.Snapshot, start(Claim{Token: 1}), ErrFenced, "the token was issued to somebody else"},
 		{"last token", full.Snapshot, start(Claim{Token: math.MaxUint64}), nil, "no token can follow"},
 	} {

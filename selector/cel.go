@@ -209,7 +209,7 @@ func (m *meter) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
 		return &checker.SizeEstimate{Min: 1, Max: 1}
 	}
 	path := n.Path()
-	if len(path) == 0 || !m.declared[strings.TrimPrefix(path[0], ".")] {
+	if len(path) == 0 || !m.declared[path[0]] {
 		return nil
 	}
 	switch n.Type().Kind() {

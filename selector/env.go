@@ -166,7 +166,7 @@ func (l *layout) read(tree *expr) []variable {
 	seen := map[int]bool{}
 	tree.walk(func(n *expr) {
 		if n.kind == kindName {
-			if slot, ok := l.slots[strings.TrimPrefix(n.name, ".")]; ok {
+			if slot, ok := l.slots[n.name]; ok {
 				seen[slot] = true
 			}
 		}

@@ -43,6 +43,7 @@ func TestMatch(t *testing.T) {
 		{"  true\n", "yes", "white space around an expression means nothing"},
 		{"resource.kind == 'Node'", "yes", "a variable"},
 		{".resource.kind == 'Node'", "yes", "a name may be written absolutely"},
+		{".tags.exists(t, t == 'b')", "yes", "and has the sizes that are promised for it"},
 		{"'Node' == resource.kind", "yes", "either order"},
 		{"resource.metadata['team'] == 'x'", missing + "resource.metadata['team']", "an absent key is no value"},
 		{"resource.metadata['team'] != 'x'", missing + "resource.metadata['team']", "and not unequal to anything either"},

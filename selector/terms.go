@@ -130,14 +130,13 @@ func (l *layout) field(e *expr) (field, bool) {
 	return field{variable: name, key: key, keyed: true}, ok
 }
 
-// variable recognises a declared variable of the type.
+// variable recognises a declared variable of the type, in a checked tree: there .resource.kind is resource.kind.
 func (l *layout) variable(e *expr, want Type) (string, bool) {
 	if e.kind != kindName {
 		return "", false
 	}
-	name := strings.TrimPrefix(e.name, ".")
-	slot, ok := l.slots[name]
-	return name, ok && l.variables[slot].Type == want
+	slot, ok := l.slots[e.name]
+	return e.name, ok && l.variables[slot].Type == want
 }
 
 // sorted returns the values in order, each once; never nil.
