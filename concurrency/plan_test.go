@@ -671,6 +671,7 @@ func TestPlanInputFaults(t *testing.T) {
 		{"bad record", []Pool{edit(func(p *Pool) { p.Record = record })}, nil, []string{"out_of_range pools[0].record.nextToken: 0"}},
 		{"index", []Pool{good()}, []Candidate{{Resource: "n", Needs: []int32{1}}, {Resource: "n", Needs: []int32{-1}}}, []string{"out_of_range candidates[0].needs[0]: 1", "out_of_range candidates[1].needs[0]: -1"}},
 		{"twice", []Pool{good(), {Key: "q", Limit: Count(1)}}, []Candidate{{Resource: "n", Needs: []int32{0, 1, 0}}, {Resource: "n", Needs: []int32{1, 0}}}, []string{"duplicate candidates[0].needs[2]: 0: is listed twice"}},
+		{"pools and candidates", []Pool{edit(func(p *Pool) { p.Key = "" })}, []Candidate{{}}, []string{"required pools[0].key", "required candidates[0].resource"}},
 		{"resource", []Pool{good()}, []Candidate{{}}, []string{"required candidates[0].resource"}},
 	} {
 		r, err := Plan(Snapshot{Pools: c.pools}, c.candidates, epoch)

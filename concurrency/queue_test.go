@@ -398,6 +398,39 @@ func TestQueueAllowanceTakesAKey(t *testing.T) {
 	})
 }
 
+// TestQueueGetsAKeyBack: the lease ends under which somebody was at work, and a claim on the same resource stays: no place becomes free, but the key does.
+func TestQueueGetsAKeyBack(t *testing.T) {
+	s := zones(1).lease("a", "a1", "g", 0).lease("a", "a1", "h", 0)
+	s.Pools[0].Keyless = []Holder{{"a1", "h"}}
+	runQueue(t, s, []queueStep{
+		{add: []Candidate{{"b1", "g", 1, []int32{1}, false}}, why: "the first zone is active"},
+		{release: []string{"a a1"}, want: []string{"b1"}, why: "it is not, any more"},
+	})
+}
+
+// TestQueueOfManyPools: who waits for one pool holds up nobody who waits for another, whatever their numbers have in common.
+func TestQueueOfManyPools(t *testing.T) {
+	for shift := 8; shift <= 16; shift += 8 {
+		s := Snapshot{Pools: make([]Pool, 1<<shift+1)}
+		for i := range s.Pools {
+			s.Pools[i] = Pool{Key: fmt.Sprintf("%06d", i), Limit: Count(1), Total: 9}
+		}
+		s.Pools[0].Unavailable = []string{"n9"}
+		q, err := NewQueue(s, epoch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range []Candidate{{"n1", "g", 1, []int32{0}, false}, {"n2", "g", 2, []int32{1 << shift}, false}} {
+			if id, err := q.Add(c); err != nil || int(id) != i {
+				t.Fatal(id, err)
+			}
+		}
+		if got := q.Admit(); len(got) != 1 || got[0].Candidate != 1 {
+			t.Errorf("pools 0 and %d: starts %+v", 1<<shift, got)
+		}
+	}
+}
+
 // TestQueueForgetsLines: when nobody waits any more, by admission or removal, no line is left.
 func TestQueueForgetsLines(t *testing.T) {
 	s := newScene(ten(Count(1)), Pool{Key: "zone", Limit: Count(1), Total: 3, Strict: true})
