@@ -163,6 +163,17 @@ func TestStatusText(t *testing.T) {
 			t.Errorf("got %s, want %s", got, row.want)
 		}
 	}
+	for _, row := range []struct {
+		step partition.Step
+		want string
+	}{
+		{partition.Step{NotReadyPartitions: 1, MaxNotReadyPartitions: 1, ClosedBy: -1}, "gate: open, 1 of at most 1 partitions not ready"},
+		{partition.Step{NotReadyPartitions: 1}, "gate: closed by partition 0, 1 of at most 0 partitions not ready"},
+	} {
+		if got := row.step.String(); got != row.want {
+			t.Errorf("got %s, want %s", got, row.want)
+		}
+	}
 }
 
 // TestManyMembers fills more than one word of every level, so that no border of the sets is missed.
