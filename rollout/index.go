@@ -18,7 +18,7 @@ type index struct {
 	dependent    []bool        // per deployment number: one of its versions has dependencies
 	unavailable  []string      // by id, distinct
 	strange      bool          // a job has a status that nobody knows
-	unversioned  bool          // a job has no version
+	incomplete   bool          // a job has no version, or no instant
 
 	reordered []Target // slab: copies of those of which the jobs are not listed with the newest first
 	jobs      []Job    // slab: of these
@@ -74,12 +74,19 @@ func newIndex(s *Snapshot) (*index, error) {
 	x.versions = x.indexVersions(&f, s.Versions)
 	x.indexTargets(&f, targets)
 	f.place(targets, func(t *Target) bool { return gone[t.Resource] }, s.Targets)
-	if x.unversioned {
-		// A success of no version would make its target one that runs nothing yet: windows let those through.
+	if x.incomplete {
+		// A success of no version would make its target one that runs nothing yet: windows let those through. Jobs without an instant have no order, and a
+		// success without one counts for no progression.
 		for i, t := range s.Targets {
+			if gone[t.Resource] {
+				continue
+			}
 			for k := range t.Jobs {
-				if t.Jobs[k].Version == "" && !gone[t.Resource] {
+				if t.Jobs[k].Version == "" {
 					f.add(fmt.Sprintf("targets[%d].jobs[%d].version", i, k), CodeRequired, nil, "is required: the version that the job deploys")
+				}
+				if t.Jobs[k].CreatedAt.IsZero() {
+					f.add(fmt.Sprintf("targets[%d].jobs[%d].createdAt", i, k), CodeRequired, nil, "is required: jobs are ordered by it, and attempts and successes count from it")
 				}
 			}
 		}
@@ -171,7 +178,7 @@ func (x *index) observe(t *target) {
 		if n := versions.number(t.Jobs[i].Version); n > t.current {
 			t.started = max(t.started, n)
 		}
-		x.unversioned = x.unversioned || t.Jobs[i].Version == ""
+		x.incomplete = x.incomplete || t.Jobs[i].Version == "" || t.Jobs[i].CreatedAt.IsZero()
 		if status := t.Jobs[i].Status; !status.Terminal() {
 			t.busy = true
 			x.strange = x.strange || !status.active()

@@ -919,6 +919,21 @@ func TestPlannerSavesEndsBeforeSlots(t *testing.T) {
 	}
 }
 
+// TestNoNow: at the zero time no version exists yet, so a clock that nobody set would start nobody and let nobody wait, without a word.
+func TestNoNow(t *testing.T) {
+	t.Parallel()
+	s, set := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), compile(t, `[]`)
+	_, direct := set.Plan(s, time.Time{})
+	_, looked := (&rollout.Planner{Policies: set, Store: new(bracket.MemoryStore), Clock: new(clock.Fake)}).Look(t.Context(), s)
+	_, linted := set.Lint(s, time.Time{}, time.Hour, rollout.LintOptions{})
+	for what, err := range map[string]error{"Plan": direct, "Look": looked, "Lint": linted} {
+		var fault *rollout.FieldError
+		if !errors.As(err, &fault) || fault.Path != "now" || fault.Code != rollout.CodeRequired {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // TestNoPolicies: a policy set that nobody compiled plans nothing, where an empty list of policies lets everybody start.
 func TestNoPolicies(t *testing.T) {
 	t.Parallel()

@@ -155,7 +155,7 @@ type Job struct {
 	Version string    `json:"version"` // id, required
 	Status  JobStatus `json:"status"`
 
-	// CreatedAt must not lie before the now of the plan that offered the start.
+	// CreatedAt is required: jobs are ordered by it. It must not lie before the now of the plan that offered the start.
 	CreatedAt   time.Time `json:"createdAt"`
 	CompletedAt time.Time `json:"completedAt,omitzero"` // zero while active; an ended job without it is taken to have ended when it was created
 

@@ -50,6 +50,9 @@ func TestSnapshotFaults(t *testing.T) {
 		{"a success of no version would hide what the target runs, and windows would let it through as one that runs nothing", func(s *rollout.Snapshot) {
 			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0}, {Status: rollout.JobSuccessful, CreatedAt: t0}}
 		}, 1, "required targets[1].jobs[1].version: is required: the version that the job deploys"},
+		{"jobs without an instant have no order, and a progression would wait for their success for ever", func(s *rollout.Snapshot) {
+			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful}}
+		}, 1, "required targets[1].jobs[0].createdAt: is required: jobs are ordered by it, and attempts and successes count from it"},
 		{"an approval of no deployment would approve nothing, and nobody would know why", func(s *rollout.Snapshot) {
 			s.Approvals = []rollout.Approval{{Version: "v1", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0}}
 		}, 1, "required approvals[0].deployment: is required: the deployment that the version belongs to"},

@@ -31,6 +31,10 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 	if s == nil || s.compiler == nil { // an empty one would govern nobody, and let everybody start
 		return nil, ErrNoPolicies
 	}
+	if now.IsZero() { // a clock that nobody set: no version would exist yet, so that nobody started, nobody waited and nobody knew why
+		var f faults
+		return nil, f.add("now", CodeRequired, nil, "must be set to the present instant").err()
+	}
 	x, err := newIndex(snapshot)
 	if err != nil {
 		return nil, err
