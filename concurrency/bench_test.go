@@ -191,18 +191,32 @@ func BenchmarkQueueEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkQueueOneResource lets many groups wait for one resource, as many deployments do for one cluster: once one starts, all may.
-func BenchmarkQueueOneResource(b *testing.B) {
-	for _, n := range []int{10, 100, 1_000} {
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
-			snapshot := Snapshot{Pools: []Pool{{Key: "p", Limit: Count(1), Total: 1}}}
+// BenchmarkOneResource lets many groups ask for one resource, as many deployments do for one cluster: once one starts, all may.
+func BenchmarkOneResource(b *testing.B) {
+	for _, n := range []int{10, 100, 1_000, 10_000} {
+		snapshot := Snapshot{Pools: []Pool{{Key: "p", Limit: Count(1), Total: 1}}}
+		candidates := make([]Candidate, n)
+		for i := range candidates {
+			candidates[i] = Candidate{Resource: "n", Group: strconv.Itoa(i), Needs: []int32{0}}
+		}
+		b.Run(fmt.Sprintf("plan/n=%d", n), func(b *testing.B) {
+			perCandidate(b, n, func() {
+				if result, err := Plan(snapshot, candidates, epoch); err != nil || len(result.Admitted) != n {
+					b.Fatal(len(result.Admitted), err)
+				}
+			})
+		})
+		if n > 1_000 {
+			continue // each event looks at all that wait on its resource
+		}
+		b.Run(fmt.Sprintf("queue/n=%d", n), func(b *testing.B) {
 			perCandidate(b, n, func() {
 				q, err := NewQueue(snapshot, epoch)
 				if err != nil {
 					b.Fatal(err)
 				}
-				for i := range n {
-					if _, err := q.Add(Candidate{Resource: "n", Group: strconv.Itoa(i), Needs: []int32{0}}); err != nil {
+				for _, c := range candidates {
+					if _, err := q.Add(c); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -19,8 +19,9 @@ type ledger struct {
 	down      registry // resources with a place
 	places    []place
 	holds     []hold
-	strict    bool  // some pool is
-	unused    int32 // first of the holds that were given up
+	crowds    map[placeGroup]int32 // holds of crowded places
+	strict    bool                 // some pool is
+	unused    int32                // first of the holds that were given up
 
 	reservations []int32 // places with a reservation, or once with one
 	added        []int32 // holds that the batch added
@@ -71,6 +72,7 @@ type place struct {
 	counting    bool // it is in the pool's active
 	keyed       bool // it counts, by more than leases of holders who are keyless
 	reserved    bool // it is in the pool's reserved
+	crowded     bool // its leases are in ledger.crowds
 }
 
 // hold is a lease, or an active job without one.
@@ -350,6 +352,7 @@ func (l *ledger) placeIn(who, pool int32) int32 {
 	return at
 }
 
+// hold enters a lease of a group that has none in the place.
 func (l *ledger) hold(at int32, group string, token uint64) int32 {
 	h := l.unused
 	if h == none {
@@ -360,15 +363,45 @@ func (l *ledger) hold(at int32, group string, token uint64) int32 {
 	}
 	l.holds[h] = hold{next: l.places[at].holds, group: group, token: token}
 	l.places[at].holds = h
+	if l.places[at].crowded {
+		l.crowds[placeGroup{at, group}] = h
+	}
 	return h
 }
 
+// heldBy finds the lease of a group in a place, or none. Mostly there is one, of a node that is being upgraded; but a cluster has as many as deployments.
 func (l *ledger) heldBy(at int32, group string) int32 {
+	const few = 16
 	h := l.places[at].holds
-	for h != none && l.holds[h].group != group {
+	for n := 0; h != none && l.holds[h].group != group; n++ {
+		if n == few {
+			return l.inCrowd(at, group)
+		}
 		h = l.holds[h].next
 	}
 	return h
+}
+
+type placeGroup struct {
+	place int32
+	group string
+}
+
+// inCrowd is heldBy for a place with many leases.
+func (l *ledger) inCrowd(at int32, group string) int32 {
+	if !l.places[at].crowded {
+		l.places[at].crowded = true
+		if l.crowds == nil {
+			l.crowds = make(map[placeGroup]int32)
+		}
+		for h := l.places[at].holds; h != none; h = l.holds[h].next {
+			l.crowds[placeGroup{at, l.holds[h].group}] = h
+		}
+	}
+	if h, held := l.crowds[placeGroup{at, group}]; held {
+		return h
+	}
+	return none
 }
 
 // release ends the lease of a holder, and reports whether there was one.
@@ -386,6 +419,9 @@ func (l *ledger) release(pool int32, holder Holder) bool {
 		link = &l.holds[*link].next
 	}
 	*link = l.holds[h].next
+	if l.places[at].crowded {
+		delete(l.crowds, placeGroup{at, holder.Group})
+	}
 	l.holds[h] = hold{next: l.unused}
 	l.unused = h
 	l.recount(at)

@@ -3,6 +3,7 @@ package concurrency
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -80,7 +81,7 @@ func drawSnapshot(t *rapid.T, now time.Time) Snapshot {
 }
 
 func drawCandidates(t *rapid.T, s Snapshot) []Candidate {
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Candidate {
+	candidates := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Candidate {
 		c := Candidate{
 			Resource: rapid.SampledFrom([]string{"n0", "n1", "n2", "n3", "n4"}).Draw(t, "resource"),
 			Group:    rapid.SampledFrom([]string{"a", "b"}).Draw(t, "group"),
@@ -95,6 +96,14 @@ func drawCandidates(t *rapid.T, s Snapshot) []Candidate {
 		}
 		return c
 	}), 0, 9).Draw(t, "candidates")
+	if len(candidates) > 0 && rapid.IntRange(0, 7).Draw(t, "crowd") == 7 { // as many deployments of one cluster
+		for k := range 20 {
+			c := candidates[0]
+			c.Group = strconv.Itoa(k)
+			candidates = append(candidates, c)
+		}
+	}
+	return candidates
 }
 
 func mustPlan(t *rapid.T, s Snapshot, candidates []Candidate) Result {

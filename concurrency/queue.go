@@ -16,9 +16,9 @@ import (
 // come and go by the million, make a new one now and then, too. A Queue is for one goroutine.
 //
 // Candidates that need the same places wait in one line, and a line that cannot move waits at the pool that refuses it.
-// An event looks only at the lines of the pools in which a place became free, and at the head of each. Lines with a
-// strict pool are the exception: their reservations are made anew each time, which costs a step per place that is left or
-// reserved.
+// An event looks only at the candidates that wait for its own resource, at the lines of the pools in which a place became free, and
+// at the head of each. Lines with a strict pool are the exception: their reservations are made anew each time, which costs a step
+// per place that is left or reserved.
 type Queue struct {
 	ledger  *ledger
 	keys    []string  // of the pools

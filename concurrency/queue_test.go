@@ -82,6 +82,9 @@ func (m *queueModel) release(t *rapid.T) {
 		t.Fatal(err)
 	}
 	m.tally["released"]++
+	if len(p.Record.Leases) > 16 {
+		m.tally["released in a crowd"]++
+	}
 }
 
 func (m *queueModel) admit(t *rapid.T) {
@@ -160,7 +163,7 @@ func propQueue(tally testseed.Tally) func(*rapid.T) {
 func TestQueueIsPlan(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, propQueue(seen), string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotPaused),
-		string(SlotKeysFull), string(SlotReserved), string(PoolUnknown), "removed", "released")
+		string(SlotKeysFull), string(SlotReserved), string(PoolUnknown), "removed", "released", "released in a crowd")
 }
 
 // TestQueueAllowanceMoves: when a forgiven lease ends the allowance goes to the next one, whose place becomes free.
