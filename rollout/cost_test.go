@@ -53,11 +53,21 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 		}
 		return s
 	}
+	limit := `{"resourceConcurrency":{"groupSelector":"true","limit":1}}`
 	for _, row := range []struct {
 		why   string
 		rules string
 		fleet func(n int) rollout.Snapshot
 	}{
+		{"deployments of one resource that have slots", limit, func(n int) rollout.Snapshot {
+			s := deployments(4 * n) // few would cost less than the rest of the plan, even squared
+			plan := mustPlan(t, compile(t, policy(limit)), s, t0)
+			var err error
+			if s.State, err = plan.Commit(plan.Start, t0); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}},
 		{"targets under a curve", curve, resources},
 		{"deployments that depend on one of them", `{"deploymentDependency":{"dependsOn":"deployment.name == 'd0'","appliesTo":"deployment.name != 'd0'"}}`, deployments},
 		{"members of a bracket that depend on one of them", members + `{"deploymentDependency":{"dependsOn":"deployment.name == 'd0'","appliesTo":"deployment.name != 'd0'"}}`, deployments},

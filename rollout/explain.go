@@ -216,8 +216,13 @@ func (w *work) target(id TargetID) int32 {
 	if !known || !listed || !deployed {
 		return none
 	}
-	from, to := w.siblingsIn(e, r)
-	return w.among(from, to, d)
+	k, there := slices.BinarySearchFunc(w.targets, target{environment: e, resource: r, deployment: d}, func(a, b target) int {
+		return cmp.Or(int(a.environment-b.environment), int(a.resource-b.resource), int(a.deployment-b.deployment))
+	})
+	if !there {
+		return none
+	}
+	return int32(k)
 }
 
 // bracketAt is the bracket of which a target is a member, or nil.

@@ -98,30 +98,25 @@ func (w *work) inPool(resource, pool int32) bool {
 	return false
 }
 
-// carry counts the holder of a lease whose pool does not have its resource any more: a target outside brackets between two jobs, or an execution
-// that was given up. One that is open is counted already.
+// carry counts the holder of a lease whose pool does not have its resource any more, in the pools of what it is at work on: a target outside brackets
+// between two jobs, or an execution that was given up. One that is open is counted already.
 func (w *work) carry(lease concurrency.Lease) {
-	if key, single := strings.CutPrefix(lease.Group, reservedID+"/"); single {
-		if parts, _ := textkey.Split(key); len(parts) == 2 {
-			w.incumbent(lease, parts[0], func(i int32) bool { return w.targets[i].Deployment == parts[1] })
-		}
-	} else if _, environment, _, _ := groupNumber(lease.Group); lease.State == concurrency.Quarantined {
-		w.incumbent(lease, environment, func(i int32) bool { return w.members[i] })
-	}
-}
-
-// incumbent counts the holder of a lease in the pools of those targets on its resource that it is at work on.
-func (w *work) incumbent(lease concurrency.Lease, environment string, on func(i int32) bool) {
-	r, known := w.resource(lease.Resource)
-	e, there := w.environment(environment)
-	if !known || !there {
-		return
-	}
 	var needs []int32
-	from, to := w.siblingsIn(e, r)
-	for i := from; i < to; i++ {
-		if on(i) {
-			needs = w.needs(needs, 0, i)
+	switch i, outside := w.single(lease.Holder); {
+	case i != none:
+		needs = w.needs(nil, 0, i)
+	case !outside && lease.State == concurrency.Quarantined:
+		_, environment, _, _ := groupNumber(lease.Group)
+		r, known := w.resource(lease.Resource)
+		e, there := w.environment(environment)
+		if !known || !there {
+			return
+		}
+		from, to := w.siblingsIn(e, r)
+		for i := from; i < to; i++ {
+			if w.members[i] {
+				needs = w.needs(needs, 0, i)
+			}
 		}
 	}
 	w.restOn(PoolRecordKey(lease.Pool), w.hold(lease.Holder, needs))

@@ -131,7 +131,7 @@ func (w *work) listOrphans() {
 		}
 	}
 	for _, lease := range w.idle {
-		if holder := lease.Holder; !starts[holder] && !w.repeats(holder.Resource, holder.Group) {
+		if holder := lease.Holder; !starts[holder] && !w.repeats(holder) {
 			w.plan.Orphans = append(w.plan.Orphans, lease.Lease)
 		}
 	}
@@ -184,20 +184,22 @@ func withOrphans(on []Condition, pools ...string) []Condition {
 
 // repeats reports whether a target outside brackets still has a job to repeat, such as one that backs off. One that waits for a slot of another pool has
 // to let go of what it holds if the host gives that back: two of them could wait for one another.
-func (w *work) repeats(resource, group string) bool {
-	r, known := w.resource(resource)
-	if !known {
-		return false
+func (w *work) repeats(h concurrency.Holder) bool {
+	i, _ := w.single(h)
+	return i != none && w.targets[i].current != missing && !w.finished(i) && !w.slotless[i]
+}
+
+// single is the target that holds slots of its own, outside brackets; none if the snapshot does not have it. outside says that the holder is such a
+// target.
+func (w *work) single(h concurrency.Holder) (i int32, outside bool) {
+	if !strings.HasPrefix(h.Group, reservedID+"/") {
+		return none, false
 	}
-	for e := range w.environments {
-		from, to := w.siblingsIn(int32(e), r)
-		for i := from; i < to; i++ {
-			if t := &w.targets[i]; textkey.Join(reservedID, t.Environment, t.Deployment) == group {
-				return t.current != missing && !w.finished(i) && !w.slotless[i]
-			}
-		}
+	parts, _ := textkey.Split(h.Group)
+	if len(parts) != 3 {
+		return none, true
 	}
-	return false
+	return w.target(TargetID{Resource: h.Resource, Environment: parts[1], Deployment: parts[2]}), true
 }
 
 func compareHolders(a, b concurrency.Holder) int {
@@ -273,43 +275,45 @@ func groupNumber(id string) (rule, environment string, number int, ok bool) {
 // start under the lease.
 func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, running, used bool) {
 	progress = lease.ProgressAt
+	read := func(t *target, prefix string) { // of the runs of the holder; empty: all are
+		for k := range t.Jobs {
+			job := &t.Jobs[k]
+			if !strings.HasPrefix(job.Run, prefix) {
+				continue
+			}
+			running = running || !job.Status.Terminal() // also by a clock that is behind that of whoever took the lease
+			if job.CreatedAt.Before(lease.Since) {
+				continue
+			}
+			used = used || proves(t.Jobs, k, lease.ProgressAt)
+			for _, at := range [...]time.Time{job.CreatedAt, job.CompletedAt} {
+				if at.After(w.now) {
+					w.wake(at)
+				} else if at.After(progress) {
+					progress = at.UTC()
+				}
+			}
+		}
+	}
+	i, outside := w.single(lease.Holder)
+	if i != none {
+		read(&w.targets[i], "")
+		if used && !w.targets[i].busy && w.finished(i) {
+			own = release
+		}
+	}
+	if outside {
+		return own, progress, running, used
+	}
 	resource, known := w.resource(lease.Resource)
 	if !known { // its number is that of another one
 		return own, progress, running, used
 	}
-	group, single := strings.CutPrefix(lease.Group, reservedID+"/")
+	prefix := textkey.Join(lease.Group) + "/"
 	for e := range w.environments {
 		from, to := w.siblingsIn(int32(e), resource)
 		for i := from; i < to; i++ {
-			t := &w.targets[i]
-			if single && group != textkey.Join(t.Environment, t.Deployment) {
-				continue
-			}
-			prefix := textkey.Join(lease.Group) + "/"
-			for k := range t.Jobs {
-				job := &t.Jobs[k]
-				if !single && !strings.HasPrefix(job.Run, prefix) {
-					continue
-				}
-				running = running || !job.Status.Terminal() // also by a clock that is behind that of whoever took the lease
-				if job.CreatedAt.Before(lease.Since) {
-					continue
-				}
-				used = used || proves(t.Jobs, k, lease.ProgressAt)
-				for _, at := range [...]time.Time{job.CreatedAt, job.CompletedAt} {
-					if at.After(w.now) {
-						w.wake(at)
-					} else if at.After(progress) {
-						progress = at.UTC()
-					}
-				}
-			}
-			if single {
-				if used && !t.busy && w.finished(i) {
-					own = release
-				}
-				return own, progress, running, used
-			}
+			read(&w.targets[i], prefix)
 		}
 	}
 	return own, progress, running, used
