@@ -21,8 +21,8 @@
 //     version, so that each token must take effect at most once: point a target with a compare-and-swap, or keep the token beside it. A
 //     removal is done when the target is observed to be gone, or listed as removed.
 //  4. Attach the token of this run's last action on a target to what is observed after it, whoever acted on the target since: with the
-//     token of another run an observation is stale, and a takeover goes unnoticed. Leave out what was observed before that action: without
-//     a token, an observation from a stale cache can be taken for another run's version.
+//     token of another run an observation is stale, and a takeover goes unnoticed. Leave out what was observed before that action, which is
+//     whatever shows no token of this run although the target has a Start: from a stale cache, it is taken for another run's version.
 //  5. Step again on every observation, command and change of the fleet, and no later than Next. There is no polling. After a restart step
 //     at once: the actions are repeated, and Next is not stored.
 //  6. Give every run an id of its own, such as the uid of its object, and ask [Conflicts] before a second run of one placement starts.
