@@ -48,6 +48,9 @@ func mutations() []mutation {
 		{"a small percentage is 0", limit, "int(max(1, min(q, uint64(count))))", "int(min(q, uint64(count)))", cases},
 		{"a cluster in no group is tried in the default mode", "membership.go", "if mode == FleetController {", "if mode != \"\" || mode == \"\" {", cases},
 		{"a cluster in no group is never tried", "membership.go", "if mode == FleetController {", "if mode == \"never\" {", cases},
+		{"a group with an empty name has labels", "membership.go", `if group != "" {`, "if true {", "TestNoGroupHasNoLabels"},
+		{"readiness is looked at after the step", step, "if !s.Reached {\n\t\ts.Ready = p.ready()", "if true {\n\t\ts.Ready = p.ready()", "TestReadyIsOfTheTurn"},
+		{"a threshold is explained by the count after the step", "reason.go", "v.Count, v.Limit = s.Unavailable, s.MaxUnavailable", "v.Count, v.Limit = s.NotReady, s.MaxUnavailable", "TestThresholdIsOfTheTurn"},
 		{"offline clusters are available", "class.go", "case !f.has(appliedReleased|isReady) || f.has(isOffline):", "case !f.has(appliedReleased | isReady):", differences},
 	}
 }

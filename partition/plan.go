@@ -31,7 +31,8 @@ type Fleet struct {
 	// FleetController clusters of one name in several namespaces keep the order given, which Fleet leaves to chance.
 	Clusters []Cluster `json:"clusters"`
 	// Groups has the labels of cluster groups by name. A group that is not here has no labels. Names are not empty: an entry under the empty
-	// name is not looked at.
+	// name is not looked at. In Fleet a group belongs to a namespace. Where a bundle reaches several, and two groups of one name have
+	// different labels, this table has room for those of one only.
 	Groups map[string]map[string]string `json:"groups,omitempty"`
 	// Paused stops the whole bundle.
 	Paused bool `json:"paused,omitzero"`
