@@ -381,6 +381,8 @@ func TestOpen(t *testing.T) {
 		{"union, between", []string{daily("09:00", "12:00"), daily("14:00", "17:00")}, "2025-01-06T13:00:00Z", false, "inside none"},
 		{"first pass of a start that means the second", []string{`{"weekly":{"days":["sat"],"start":"23:30"},"durationMinutes":60,"overlap":"last","timezone":"America/Sao_Paulo"}`}, "2018-02-18T01:45:00Z", false, "23:45 on Saturday, but not the one that is meant; in UTC the change is on Sunday"},
 		{"half a second early", []string{daily("09:00", "17:00")}, "2025-01-06T08:59:59.5Z", false, "a window does not open early"},
+		{"start", []string{daily("09:00", "17:00")}, "2025-01-06T09:00:00Z", true, "the exact start is open"},
+		{"start of a denial", []string{dailyDeny("09:00", "17:00")}, "2025-01-06T09:00:00Z", false, "the exact start is closed"},
 		{"last instant", []string{daily("09:00", "17:00")}, "2025-01-06T16:59:59.999999999Z", true, "open until just before the end"},
 		{"week 1", []string{biweekly}, "2025-01-06T09:30:00Z", true, "the anchor's week"},
 		{"week 2", []string{biweekly}, "2025-01-13T09:30:00Z", false, "out of phase"},

@@ -520,6 +520,18 @@ func TestOCM(t *testing.T) {
 		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}).want(staged.PhaseProgressing, "c1 skipped, c2 starting stuck, c3 done")
 		s.after(5*time.Minute).step(staged.Input{}).want(staged.PhaseProgressing, "c1 skipped, c2 timedOut, c3 done, d1 starting")
 	})
+	t.Run("a group that has timed out in part does not end while one progresses", func(t *testing.T) {
+		group := func(ring string, most int) staged.Stage {
+			st := all(ring, most)
+			st.LabelSelector.MatchLabels = map[string]string{"ring": ring}
+			st.ProgressDeadline, st.MaxFailures = staged.For(10*time.Minute), concurrency.Count(1)
+			return st
+		}
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{group("c", 2), group("d", 1)}}, staged.Options{}, []string{"c1", "c2", "c3", "d1"})
+		s.after(5*time.Minute).see(staged.HealthReady, "c2").want(staged.PhaseProgressing, "c1 starting stuck, c2 done, c3 starting")
+		s.after(5*time.Minute).step(staged.Input{}).want(staged.PhaseProgressing, "c1 timedOut, c2 done, c3 starting stuck")
+		s.see(staged.HealthReady, "c3").want(staged.PhaseProgressing, "c1 timedOut, c2 done, c3 done, d1 starting")
+	})
 	t.Run("a gap in group indexes loses nothing", func(t *testing.T) {
 		stages, _, err := staged.FromOCM(staged.OCMStrategy{}, []staged.DecisionGroup{{Index: 0, Clusters: []string{"b"}}, {Index: 7, Clusters: []string{"a"}}})
 		if err != nil || !slices.Equal(stages.Stages[0].Targets, []string{"a", "b"}) {
