@@ -94,6 +94,8 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":2`, "open.members[1]", "a run of a generation to come"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":1`, "open.members[1]", "the present generation is written as none"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"purpose":"deploy"`, "open.members[1].purpose", "only a rollback is written"},
+		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"startedAt":"2026-03-11T09:05:00+02:00"`, "open.members[1].startedAt", "times are UTC"},
+		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"endedAt":"2026-03-11T09:05:00+02:00"`, "open.members[1].endedAt", "times are UTC"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"retryAt":"2026-03-11T09:05:00+02:00"`, "open.members[1].retryAt", "times are UTC"},
 		{`"deployment":"drain","role":"pre","action"`, `"deployment":"z","role":"pre","action"`, "open.members[1].deployment", "members are searched in order"},
 		{`"deployment":"drain","role":"pre","action"`, `"deployment":"kubelet","role":"pre","action"`, "open.members[1].deployment", "which of the two is meant?"},
@@ -123,6 +125,14 @@ func TestRecordsRefuse(t *testing.T) {
 		if !tried {
 			t.Errorf("%s is in neither record", row.old)
 		}
+	}
+}
+
+// A number below zero is a fault of its own, also where no group could contradict it.
+func TestNegativeNumber(t *testing.T) {
+	err := json.Unmarshal([]byte(`{"schema":1,"rule":"r","environment":"prod","number":-1,"marks":{},"closed":[]}`), new(GroupRecord))
+	if got := faultsOf(t, err); got != "out_of_range number" {
+		t.Errorf("faults of %q: %v", got, err)
 	}
 }
 

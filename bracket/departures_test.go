@@ -548,6 +548,7 @@ func TestDefects(t *testing.T) {
 			h.version("kubelet", "v2").EligibleAt = at(200)
 			h.publish("kubelet", "v3", 1)
 			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
+			h.target("n3", "kubelet", "v1").OutOfScope = []string{"v2", "v3"} // for which no version is new
 			h.due["n1"], h.due["n2"] = time.Time{}, time.Time{}
 			h.step(300)
 			if g := h.state.Group; g.Number != 2 || !g.latest().OpenedAt.Equal(at(200)) || !g.latest().ReadyAt.Equal(at(260)) {
@@ -632,8 +633,13 @@ func TestDefects(t *testing.T) {
 				h.target("n2", m.Deployment, "v1")
 			}
 			h.due["n1"], h.due["n2"] = at(500), at(400)
-			if plan := h.step(60); !plan.Next.Equal(at(400)) {
-				h.t.Errorf("%v", plan.Next)
+			plan := h.step(60)
+			if w := plan.Wait; !plan.Next.Equal(at(400)) || len(w) != 2 || w[0].Reason != ReasonNotDue || !w[0].Until.Equal(at(500)) || w[1].Reason != ReasonNotDue || !w[1].Until.Equal(at(400)) {
+				h.t.Errorf("%v, %+v", plan.Next, w)
+			}
+			h.due["n1"] = time.Time{}
+			if w := h.step(60).Wait; len(w) != 2 || w[0].Reason != ReasonNotDue || !w[0].Until.IsZero() || len(w[0].On) != 1 || w[0].On[0].Kind != OnConfig {
+				h.t.Errorf("%+v", w)
 			}
 		}, "the earliest, not the first in order"},
 		{"a locked version that is not for somebody any more", func(h *host) {

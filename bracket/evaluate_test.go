@@ -247,6 +247,17 @@ func TestVerdicts(t *testing.T) {
 			h.publish("drain", "v2", 70)
 			h.step(70)
 		}, "drain", "v2", ReasonNotLocked, 0, "", "it has its main, and another version is locked"},
+		{"16 a newer version of a hook that runs, the first of the members", func(h *host) {
+			h.rule.MemberRoles = &MemberRoles{Pre: "deployment.name == 'a'"}
+			h.members = []Member{{Deployment: "os"}, {Deployment: "a", Role: Pre}}
+			h.publish("a", "v1", -90*24*60)
+			h.target("n1", "a", "v1")
+			h.publish("os", "v2", 0)
+			h.step(60)
+			h.start()
+			h.publish("a", "v2", 70)
+			h.step(70)
+		}, "a", "v2", ReasonNotLocked, 0, "", "in the order of ids it is like any other"},
 		{"16 the lock is older than what runs", func(h *host) {
 			prepared(h)
 			h.publish("os", "v2", 0)
@@ -421,6 +432,11 @@ func TestReasonStatus(t *testing.T) {
 	}
 	if v := (Plan{}).Evaluate(State{}, "n", "d", "v", day0); v.Reason != ReasonNotApplicable {
 		t.Errorf("a plan of nothing answers %+v", v)
+	}
+	h := newHost(t, "n1")
+	h.step(60)
+	if v := h.plan.Evaluate(State{}, "n1", "kubelet", "v1", h.now); v.Reason != ReasonNotApplicable {
+		t.Errorf("a plan answers %+v of a state that was forgotten", v)
 	}
 }
 

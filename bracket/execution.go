@@ -172,9 +172,6 @@ func (s *step) fold(w *work, commands []Command, facts []RunFact) {
 			changed = true
 		}
 		for i := range facts {
-			if w.ended {
-				break
-			}
 			if k := w.member(facts[i].Run.Deployment); k >= 0 && w.fact(k, &facts[i], s.view.now) {
 				changed = true
 			}

@@ -39,7 +39,7 @@ func (s *step) settle(w *work) {
 			}
 			s.finish(w, final)
 		}
-	case !w.holds() && w.recovered() && w.postsDone():
+	case w.recovered() && w.postsDone():
 		s.finish(w, StatusFailed)
 	}
 }
@@ -49,14 +49,12 @@ func (s *step) finish(w *work, status Status) {
 	s.end(w, status, w.lastEnd(), false)
 }
 
-// broken reports whether a member failed or left the forward path and was not skipped since.
+// broken reports whether a member left the forward path, or all did, and was not skipped since.
 func (w *work) broken() bool {
 	if w.Recovery != "" && w.rule.OnMemberFailure != RollbackMember {
 		return true
 	}
-	return slices.ContainsFunc(w.Members, func(m ExecutionMember) bool {
-		return m.Status == MemberFailed || m.Purpose == Rollback
-	})
+	return slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.Purpose == Rollback })
 }
 
 // holds reports whether only an operator, a merge or the end of the resource helps: under hold, and wherever going on by itself could

@@ -456,6 +456,25 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("%+v", w)
 			}
 		}, "nothing is merged after a post, so no newer group ends this halt"},
+		{"a run that began before it was committed", func(h *host) {
+			h.rule.StuckAfterSeconds = 600
+			h.step(60)
+			h.start()
+			for _, f := range h.runs {
+				f.StartedAt = at(59)
+			}
+			if plan := h.step(61); !plan.Next.Equal(at(69)) || !h.open("n1").Members[1].StartedAt.Equal(at(59)) {
+				h.t.Errorf("next %v, %+v", plan.Next, h.open("n1").Members[1])
+			}
+		}, "its start is what is observed of it"},
+		{"a halt of a pre that failed", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "drain")
+			h.fails("drain", 61)
+			if w := h.plan.Wait[0]; w.Reason != ReasonFailedHolding || len(w.On) != 1 || w.On[0].Kind != OnOperator {
+				h.t.Errorf("%+v", w)
+			}
+		}, "a merge gives failed mains another version, and never hooks: no newer group ends this halt"},
 		{"a halt after the last merge", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")
@@ -851,10 +870,13 @@ func TestFailure(t *testing.T) {
 			for i, s := range h.plan.Start {
 				h.runs[s.Run] = &RunFact{Run: s.Run, Status: RunRunning, StartedAt: at(60 + i)}
 			}
-			again := h.plan.Start[1].Run
-			h.runs[again].Status, h.runs[again].EndedAt, h.runs[again].RetryAt = RunFailed, at(61), at(61)
-			again.Attempt = 2
-			h.runs[again] = &RunFact{Run: again, Status: RunRunning, StartedAt: at(61)}
+			var again Run
+			for _, s := range h.plan.Start {
+				again = s.Run
+				h.runs[again].Status, h.runs[again].EndedAt, h.runs[again].RetryAt = RunFailed, at(61), at(61)
+				again.Attempt = 2
+				h.runs[again] = &RunFact{Run: again, Status: RunRunning, StartedAt: at(61)}
+			}
 			stranger := again
 			stranger.Resource = "n2"
 			h.target("n2", "os", "v1")
@@ -883,7 +905,7 @@ func TestFailure(t *testing.T) {
 			h.step(160)
 			h.runs[run] = &RunFact{Run: run, Status: RunRunning, StartedAt: at(160)}
 			h.step(161)
-			h.is(StatusExecuting, "drain=running os=waiting")
+			h.is(StatusExecuting, "drain=running os=waiting kubelet=skipped containerd=skipped")
 			if last := h.record("n1").Last["prod"]; number(last.Group) != 1 || last.Status != StatusCompleted {
 				h.t.Errorf("what ended before is forgotten: %+v", last)
 			}
@@ -1127,6 +1149,16 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 	h.order(Resolve, "n1", "", 61)
 	h.step(61)
 	check("ended meanwhile", first, h.state, runs[:1], at(61), true)
+	// the records of the group and then of the execution were lost
+	lost := newHost(t, "n1")
+	lost.publish("kubelet", "v2", 0)
+	lost.until(60, "n1", "drain")
+	lost.end("n1", "drain", RunSucceeded, 61)
+	lost.state.Group = NewState("rule", "prod").Group
+	next := lost.step(61)
+	lost.want("n1/kubelet@v2")
+	lost.state.Executions = nil
+	check("lost meanwhile", next, lost.state, []Run{next.Start[0].Run}, at(61), true)
 	// a clock behind the one that planned
 	behind := newHost(t, "n1")
 	behind.publish("kubelet", "v2", 0)

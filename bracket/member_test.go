@@ -39,6 +39,7 @@ func TestCheck(t *testing.T) {
 		{"pre needs main", declared, []Member{pre("a", "b"), main("b")}, `pre member "a" needs main member "b"`, "the drain would wait for what waits for it"},
 		{"main needs post", declared, []Member{main("a", "b"), post("b")}, `main member "a" needs post member "b"`, "the same at the other end"},
 		{"roles that agree", declared, []Member{pre("a"), main("b", "a"), post("c", "b", "a"), pre("d", "a")}, "", "needs within and between phases, forwards"},
+		{"unknown role, roles derived", derived, []Member{{Deployment: "a", Role: "hook"}}, "", "roles that are derived are not read"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

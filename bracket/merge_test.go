@@ -632,6 +632,18 @@ func TestMerge(t *testing.T) {
 			h.succeeds("os", 161)
 			h.want("n1/containerd@v2 n1/kubelet@v3")
 		}, "current greater than the lock counts as unchanged"},
+		{"a revoked version is not downgraded once it has run", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.version("os", "v2").EligibleAt = time.Time{}
+			h.end("n1", "os", RunSucceeded, 160)
+			h.targets[[2]string{"n1", "os"}].Current = "v1" // the host has not seen it yet
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(true)
+			h.want("n1/containerd@v2 n1/kubelet@v3")
+			h.is(StatusExecuting, "os=succeeded")
+		}, "the run that succeeded says what the target runs"},
 		{"a revoked version that waits is not started", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")
