@@ -33,6 +33,17 @@ func TestWorldsWithWindowsEnd(t *testing.T) {
 		{why: "attempts are used up", rules: daily + `,{"retry":{"maxRetries":1,"backoffSeconds":86400}}`,
 			edit:   func(w *rollouttest.World) { w.Job = fails },
 			starts: []string{"r1 v2 at 2026-03-10 09:00", "r2 v2 at 2026-03-10 09:00", "r1 v2 at 2026-03-11 09:01", "r2 v2 at 2026-03-11 09:01"}, most: 14},
+		{why: "a target that fails for ever starves nobody, once its attempts are used up", most: 30,
+			rules: `{"resourceConcurrency":{"limitType":"count","limitValue":1,"groupSelector":"true"}},{"retry":{"maxRetries":1,"backoffSeconds":60}}`,
+			edit: func(w *rollouttest.World) {
+				w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+					if start.Resource == "r1" {
+						return fails(start, 0)
+					}
+					return rollouttest.Outcome{After: time.Minute, Status: rollout.JobSuccessful}
+				}
+			},
+			starts: []string{"r1 v2 at 2026-03-10 00:00", "r1 v2 at 2026-03-10 00:02", "r2 v2 at 2026-03-10 00:03"}},
 		{why: "a deployment that is not there", rules: daily + `,{"deploymentDependency":{"dependsOn":"deployment.name == 'web'"}}`, most: 1},
 		{why: "a cooldown is told to its end, although an approval is missing as well", most: 20,
 			rules: daily + `,{"anyApproval":{"minApprovals":1}},{"versionCooldown":{"intervalSeconds":2592000}}`},
