@@ -68,6 +68,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"strategy":"skip_unchanged"`, `"strategy":"skip"`, "closed[0].strategy", "enums fail closed"},
 		{`"deploymentSelector":"true"`, `"deploymentSelector":""`, "closed[0].rule", "a rule that Validate refuses"},
 		{`"readyAt":"2026-03-11T09:00:00Z"`, `"readyAt":"2026-03-11T09:00:00+01:00"`, "closed[0].readyAt", "times are UTC"},
+		{`"openedAt":"2026-03-10T09:00:00Z"`, `"openedAt":"2026-03-10T09:00:00+01:00"`, "closed[0].openedAt", "times are UTC"},
 		{`"readyAt":"2026-03-11T09:00:00Z"`, `"readyAt":"2026-03-11T09:00:00-05:00"`, "closed[0].readyAt", "on either side of Greenwich"},
 		{`"readyAt":"2026-03-11T09:00:00Z"`, `"readyAt":"0001-01-01T00:00:00Z"`, "closed[0].readyAt", "a closed group has an instant"},
 		{`"deployment":"drain","role":"pre","needs":[],"locks"`, `"deployment":"z","role":"pre","needs":[],"locks"`, "closed[0].members[1].deployment", "members are searched in order"},

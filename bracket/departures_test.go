@@ -1053,6 +1053,19 @@ func TestPendingRuns(t *testing.T) {
 	if strings.Join(got, " ") != want || calls != 1 {
 		t.Errorf("%v, %d calls\nwant %s", got, calls, want)
 	}
+	h.version("uncordon", "v1").EligibleAt = at(0)
+	h.step(60)
+	h.start("n1/drain")
+	o = h.observation()
+	o.Due = func(p PendingGroup) []time.Time {
+		if !slices.Equal(p.Resources, []string{"n2"}) {
+			t.Errorf("%v are pending, and n1 has begun", p.Resources)
+		}
+		return make([]time.Time, len(p.Resources))
+	}
+	if _, _, err := Step(h.rule, h.state, o, at(61)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // lazy is a list of targets that is in no order and not in memory.
