@@ -336,7 +336,7 @@ func timeOfDay(text string) (int64, bool) {
 			return 0, false
 		}
 		tens, ones := int64(text[i])-'0', int64(text[i+1])-'0'
-		if tens < 0 || tens > 9 || ones < 0 || ones > 9 || tens*10+ones > limit {
+		if tens < 0 || ones < 0 || ones > 9 || tens*10+ones > limit {
 			return 0, false
 		}
 		seconds += (tens*10 + ones) * unit
