@@ -146,7 +146,8 @@ type Command struct {
 	// Group and Resource name the execution. Both are required.
 	Group    string `json:"group"`
 	Resource string `json:"resource"`
-	// Deployment names the member for retry and skip; empty: every failed member. It must be empty for resolve and abandon.
+	// Deployment names the member for retry and skip; empty: every failed member, but none that went back to the version before, which takes its name. It must
+	// be empty for resolve and abandon.
 	Deployment string    `json:"deployment,omitempty"`
 	By         string    `json:"by,omitempty"`     // who decided; not interpreted
 	At         time.Time `json:"at,omitzero"`      // when resolve and abandon take effect, and the order of commands; zero: the now of the Step

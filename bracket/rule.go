@@ -24,13 +24,17 @@ type Rule struct {
 	TriggerOn TriggerOn `json:"triggerOn,omitzero"`
 	// RequireAllTimeoutSeconds is how long require_all may hold a collection window open after its end, 0 to 10 years. Default 0.
 	RequireAllTimeoutSeconds int64 `json:"requireAllTimeoutSeconds,omitzero"`
-	// MemberRoles declares which members are hooks. Absent: roles are derived from the dependencies; empty: every member is main.
+	// MemberRoles declares which members are hooks. Empty: every member is main. Absent: roles are derived from the dependencies. There are hooks then only if
+	// one member, the pre, needs nothing and all others need it, directly or through others, and one, the post, needs all others so and nobody needs it. A
+	// single further member without dependencies makes all of them mains: a drain that has no new version is then skipped, and nodes are upgraded without
+	// it. So write the roles down.
 	MemberRoles *MemberRoles `json:"memberRoles,omitempty"`
 	// OnMemberFailure says what happens once a member has no attempt left. Default hold.
 	OnMemberFailure OnMemberFailure `json:"onMemberFailure,omitzero"`
 	// RollbackStrategy is the RFC's name for OnMemberFailure; only one of them may be given. WithDefaults moves it there.
 	RollbackStrategy RollbackStrategy `json:"rollbackStrategy,omitzero"`
-	// AllowMixedPost lets the post members run on a mixed set of versions after rollback_member. Default false.
+	// AllowMixedPost lets the post members run on a mixed set of versions after rollback_member. Default false: the execution is held, until a [Command] skips
+	// the member that went back, so that the others go on, or ends the execution.
 	AllowMixedPost bool `json:"allowMixedPost,omitzero"`
 	// StuckAfterSeconds is how long a run may be without outcome before its execution is listed as stuck. Default 0: never.
 	StuckAfterSeconds int64 `json:"stuckAfterSeconds,omitzero"`

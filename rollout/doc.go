@@ -76,8 +76,9 @@
 //   - A version that becomes deployable after a newer one was locked opens no group, except for targets that are approved later than others. A target that
 //     an edit makes need a version after its execution has ended waits for the next group. No command begins an ended execution again: a
 //     [Target.OutdatedAt] opens the next group, and so does a [Target.JoinedAt] after the end, for a node that was made again under its name.
-//   - A [Target.OutdatedAt] opens a group at once. Wherever the group before it has not begun, the new one takes its place, with a curve that begins at its
-//     own close: outdating one target in the middle of a long curve delays everybody who is behind it.
+//   - A group that closes takes the place of the one before it wherever that has not begun, in the whole environment, with a curve that begins at its own
+//     close. So every new version delays everybody whose turn has not come, even a hotfix whose targetSelector names one node; and so does a
+//     [Target.OutdatedAt], which opens a group at once. See [LintOrderStarves].
 //
 // Slots and curves:
 //

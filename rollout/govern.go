@@ -204,7 +204,7 @@ const (
 	DiagnosticVersionCycle          DiagnosticCode = "version_cycle"           // versions that wait for one another and never start
 	DiagnosticScopeInvalid          DiagnosticCode = "scope_invalid"           // the targetSelector of a version fails
 	DiagnosticScopeMissingKey       DiagnosticCode = "scope_missing_key"       // the targetSelector of a version reads a key that is not there
-	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, or of what the snapshot does not hold
+	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, or of what the snapshot does not hold; Detail says which
 	DiagnosticUnknownRun            DiagnosticCode = "unknown_run"             // a job carries the run id of a group that the state does not know
 
 	// DiagnosticCommandWithoutEffect: a command, which Detail names by its id, concerns an execution that has not begun or does not exist; or it was heard by this
@@ -226,7 +226,7 @@ const (
 type Diagnostic struct {
 	Code    DiagnosticCode `json:"code"`
 	Rule    string         `json:"rule,omitempty"`
-	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, the id of the override or command
+	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, or the id of the override or command and why it has no effect
 	Count   int            `json:"count"`            // how many targets, resources or jobs
 	Example TargetID       `json:"example,omitzero"` // the first of them
 }
@@ -238,6 +238,14 @@ func (d Diagnostic) String() string {
 		text += " [" + d.Rule + "]"
 	}
 	text += ": " + d.Detail
+	switch d.Code { // of these the detail is a bare name, which programs look for
+	case DiagnosticExecutionUnseen:
+		text += " is open where the snapshot holds nothing, and keeps its slots"
+	case DiagnosticJobStatusUnknown:
+		text += " is no known status, so such a job counts as active"
+	case DiagnosticUnknownRun:
+		text += " is of a group that the state does not know"
+	}
 	where := d.Example.String()
 	switch {
 	case d.Count > 1 && where != "":

@@ -98,10 +98,12 @@ func (w *work) override(list []Override) error {
 	released := map[string]bool{}
 	for i := range list {
 		o := &list[i]
-		switch rule := w.set.rule(o.Rule); {
-		case !o.ExpiresAt.IsZero() && !w.now.Before(o.ExpiresAt):
-		case rule == nil && w.set.custom(o.Rule) == nil || rule != nil && rule.bracket != nil || !w.concerns(o, released):
-			w.diagnose(DiagnosticOverrideWithoutEffect, o.Rule, o.ID, TargetID{Resource: o.Resource, Environment: o.Environment})
+		if !o.ExpiresAt.IsZero() && !w.now.Before(o.ExpiresAt) {
+			continue
+		}
+		switch why := w.without(o, released); {
+		case why != "":
+			w.diagnose(DiagnosticOverrideWithoutEffect, o.Rule, o.ID+": "+why, TargetID{Resource: o.Resource, Environment: o.Environment})
 			w.wake(o.ExpiresAt) // then it is told no more
 		case w.now.Before(o.CreatedAt):
 			w.wake(o.CreatedAt)
@@ -124,7 +126,7 @@ func (w *work) override(list []Override) error {
 			if w.singled == nil {
 				w.singled = map[int32]bool{}
 			}
-			r, _ := w.resource(o.Resource) // it is known, see concerns
+			r, _ := w.resource(o.Resource) // it is known, see without
 			w.singled[r] = true
 		}
 	}
@@ -137,13 +139,20 @@ func (w *work) override(list []Override) error {
 	return nil
 }
 
-// concerns reports whether there is anything that an override names: a version of some deployment, an environment, a resource. released remembers the
-// versions that were looked for.
-func (w *work) concerns(o *Override, released map[string]bool) bool {
-	_, resource := w.resource(o.Resource)
-	_, environment := w.environment(o.Environment)
-	if !resource && o.Resource != "" || !environment && o.Environment != "" {
-		return false
+// without says why an override has no effect: its rule knows none, or there is nothing that it names. Empty: it has one. released remembers the versions that were
+// looked for.
+func (w *work) without(o *Override, released map[string]bool) string {
+	switch rule := w.set.rule(o.Rule); {
+	case rule == nil && w.set.custom(o.Rule) == nil:
+		return "no enabled policy has this rule"
+	case rule != nil && rule.bracket != nil:
+		return "no version is let out of its bracket"
+	}
+	if _, known := w.resource(o.Resource); !known && o.Resource != "" {
+		return "there is no such resource"
+	}
+	if _, known := w.environment(o.Environment); !known && o.Environment != "" {
+		return "there is no such environment"
 	}
 	is, asked := released[o.Version]
 	if !asked {
@@ -153,7 +162,10 @@ func (w *work) concerns(o *Override, released map[string]bool) bool {
 		})
 		released[o.Version] = is
 	}
-	return is
+	if !is {
+		return fmt.Sprintf("no deployment has a version %q", o.Version)
+	}
+	return ""
 }
 
 // overridden is the first active override of a rule for a version on a target; nil if there is none. An empty resource asks for overrides that

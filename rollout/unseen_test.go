@@ -81,7 +81,7 @@ func TestUnseen(t *testing.T) {
 		row.take(&s)
 		unseen := func(p rollout.Plan) bool {
 			return slices.ContainsFunc(p.Diagnostics, func(d rollout.Diagnostic) bool {
-				return d.Code == rollout.DiagnosticExecutionUnseen && d.Rule == "B" && d.Detail == "B/prod/1" && d.Count == 1 && d.Example == (rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
+				return d.Code == rollout.DiagnosticExecutionUnseen && d.Rule == "B" && d.Detail == "B/prod/1" && strings.Contains(d.String(), "B/prod/1 is open where the snapshot holds nothing, and keeps its slots (r1 / prod / a)") && d.Count == 1 && d.Example == (rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
 			})
 		}
 		plan := mustPlan(t, set, s, minute(1))
