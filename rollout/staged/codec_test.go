@@ -523,6 +523,24 @@ func TestStoppedFromTheStart(t *testing.T) {
 	}
 }
 
+// TestSinceOfEndedRuns: a run that failed or was cancelled is stored with the instant at which that began, and is not read without it.
+func TestSinceOfEndedRuns(t *testing.T) {
+	for phase, last := range map[staged.Phase]staged.Input{
+		staged.PhaseFailed:    {Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthFailed}}},
+		staged.PhaseCancelled: {Commands: []staged.Command{{Kind: staged.CommandCancel}, {Kind: staged.CommandSkip, Target: "c1"}}},
+	} {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{}, []string{"c1", "c2"}).after(time.Minute).step(last)
+		const since = `"since":"2026-03-10T08:01:00Z",`
+		text := string(encode(t, s.run))
+		if s.run.Phase() != phase || !strings.Contains(text, since) {
+			t.Errorf("%s, want %s since 08:01: %s", s.run.Phase(), phase, text)
+		}
+		if err := json.Unmarshal([]byte(strings.Replace(text, since, "", 1)), new(staged.Run)); err == nil {
+			t.Errorf("%s since nobody knows when is accepted", phase)
+		}
+	}
+}
+
 // TestRunAsAField: a host's record may hold a run itself, not only a pointer to it.
 func TestRunAsAField(t *testing.T) {
 	type record struct {

@@ -1,6 +1,7 @@
 package staged_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -69,6 +70,26 @@ func TestRegressionsBlock(t *testing.T) {
 		if s.see(staged.HealthReady, "a1"); s.run.Phase() != staged.PhaseSucceeded {
 			t.Errorf("it is ready again: %s", s.run)
 		}
+	}
+}
+
+// TestRegressionsBlockAfterARestart: a regressed target of an earlier stage is counted when the run is read back, and still keeps every stage from closing.
+func TestRegressionsBlockAfterARestart(t *testing.T) {
+	var stages []staged.Stage
+	for _, ring := range []string{"a", "b"} {
+		stage := all(ring, 1)
+		stage.LabelSelector.MatchLabels = map[string]string{"ring": ring}
+		stages = append(stages, stage)
+	}
+	s := newScene(t, staged.Strategy{Stages: stages}, staged.Options{VerifyDone: staged.Always}, []string{"a1", "b1"}).see(staged.HealthReady, "a1").see(staged.HealthFailing, "a1")
+	back := new(staged.Run)
+	if err := json.Unmarshal(encode(t, s.run), back); err != nil {
+		t.Fatal(err)
+	}
+	s.run = back
+	s.see(staged.HealthReady, "b1").want(staged.PhaseWaiting, "a1 done regressed (unhealthy), b1 done")
+	if s.see(staged.HealthReady, "a1"); s.run.Phase() != staged.PhaseSucceeded {
+		t.Errorf("it is ready again: %s", s.run)
 	}
 }
 

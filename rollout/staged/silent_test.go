@@ -81,6 +81,14 @@ func TestSilentDesigns(t *testing.T) {
 			t.Error(s.run)
 		}
 	})
+	t.Run("a wait that starts again after a retry is not longer for the stop before", func(t *testing.T) {
+		st := all("st", 1)
+		st.MaxFailures = concurrency.Count(1)
+		s := newScene(t, waiting(time.Hour, st), staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"}).see(staged.HealthFailed, "c1").left(time.Hour)
+		s.after(10 * time.Minute).step(staged.Input{State: staged.StateStop}).after(20 * time.Minute).step(staged.Input{State: staged.StateRun}).left(50 * time.Minute)
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1}}}).want(staged.PhaseProgressing, "c1 starting attempt 2")
+		s.after(time.Minute).see(staged.HealthReady, "c1").want(staged.PhaseWaiting, "c1 done attempt 2").left(time.Hour)
+	})
 	t.Run("a target that was removed and comes back does not join again", func(t *testing.T) {
 		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, staged.Options{Added: staged.Append}, []string{"c1", "c2"})
 		s.step(staged.Input{Removed: []string{"c2"}}).step(staged.Input{Added: []staged.Target{{Name: "c2"}}}).want(staged.PhaseProgressing, "c1 starting, c2 removed")
