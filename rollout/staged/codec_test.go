@@ -523,6 +523,18 @@ func TestStoppedFromTheStart(t *testing.T) {
 	}
 }
 
+// TestWishOfAFailingRun: a stop has no effect on a run that is failing, and is stored all the same: it is what the user wants.
+func TestWishOfAFailingRun(t *testing.T) {
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 2)}}, staged.Options{}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1")
+	s.step(staged.Input{State: staged.StateStop}).want(staged.PhaseFailing, "c1 failed (reported_failed), c2 starting")
+	if !s.result.Changed || s.run.State() != staged.StateStop || !strings.Contains(string(encode(t, s.run)), `"state":"Stop"`) {
+		t.Errorf("changed is %t: %s", s.result.Changed, encode(t, s.run))
+	}
+	if s.step(staged.Input{State: staged.StateStop}); s.result.Changed {
+		t.Error("it was said before")
+	}
+}
+
 // TestSinceOfEndedRuns: a run that failed or was cancelled is stored with the instant at which that began, and is not read without it.
 func TestSinceOfEndedRuns(t *testing.T) {
 	for phase, last := range map[staged.Phase]staged.Input{
