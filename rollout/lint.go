@@ -189,7 +189,8 @@ const (
 	// LintRollbackBeforeRetry, a warning: a rollback rule takes the first failure for a final one, so that a retry rule has nothing to try again. Leave the
 	// status out of onJobStatuses or out of retryOnStatuses.
 	LintRollbackBeforeRetry LintCode = "rollback_before_retry"
-	// LintBracketRolesDerived: hooks are what the dependencies happen to make them: a warning, or information if they make none. Write memberRoles.
+	// LintBracketRolesDerived: hooks are what the dependencies happen to make them: a warning, also if they make none because of a member without any, or
+	// information if they make none anyway. Write memberRoles.
 	LintBracketRolesDerived LintCode = "bracket_roles_derived"
 	// LintMergeBudgetUnused, information: collection windows are so much longer than a rollout that groups never meet and nothing is ever
 	// merged. It is looked for only where all durations are known and nothing else delays a start. Use queue, or shorter windows.

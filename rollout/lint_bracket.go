@@ -16,8 +16,9 @@ import (
 // frame is a bracket rule in an environment where it has members.
 type frame struct {
 	*bracketWork
-	group []bracket.GroupMember // with roles and needs, as a group that closed now would have them; nil if there can be none
-	roles map[int32]bracket.Role
+	members []bracket.Member      // of that group
+	group   []bracket.GroupMember // with roles and needs, as a group that closed now would have them; nil if there can be none
+	roles   map[int32]bracket.Role
 }
 
 // frame finds the members of every bracket, and what a group of them would look like.
@@ -63,14 +64,35 @@ func (l *lint) frame() error {
 	return nil
 }
 
-// close lets package bracket close a group of the members on an imaginary resource that has all of them, and reads from it the roles and
-// needs that count, so that there is one derivation of roles and not two.
+// close finds the roles and needs that count.
 func (l *lint) close(f *frame) error {
 	members := l.w.edgesOf(f.bracketWork)
 	if f.unclear != nil {
 		l.failed(at(f.rule, "memberRoles"), SeverityError, f.reach(), f.unclear.Data.Detail, "no group collects as long as it does")
 		return nil
 	}
+	closed, err := closedOn(f, members)
+	if err != nil {
+		return l.unclosed(f, err)
+	}
+	if closed == nil {
+		field := "memberRoles"
+		l.add(at(f.rule, field), LintBracketNoMain, SeverityError, f.reach(),
+			"all members are hooks, and hooks never open a group: nothing ever starts",
+			"narrow memberRoles, or widen deploymentSelector to what is to be upgraded")
+		return nil
+	}
+	f.members, f.group, f.roles = members, closed, map[int32]bracket.Role{}
+	for _, m := range f.group {
+		d, _ := l.w.deployment(m.Deployment)
+		f.roles[d] = m.Role
+	}
+	return nil
+}
+
+// closedOn lets package bracket close a group of members on an imaginary resource that has all of them, so that there is one derivation of roles and needs and
+// not two. Nil: no group opens.
+func closedOn(f *frame, members []bracket.Member) ([]bracket.GroupMember, error) {
 	rule := bracket.Rule{DeploymentSelector: f.rule.bracket.DeploymentSelector, ReadinessMode: bracket.Immediate, MemberRoles: f.rule.bracket.MemberRoles}
 	published := time.Unix(0, 0).UTC()
 	observation := bracket.Observation{Members: members}
@@ -81,23 +103,10 @@ func (l *lint) close(f *frame) error {
 	}
 	observation.Targets = targets
 	state, _, err := bracket.Step(rule, bracket.NewState(f.id, "e"), observation, published)
-	if err != nil {
-		return l.unclosed(f, err)
+	if err != nil || len(state.Group.Closed) == 0 {
+		return nil, err
 	}
-	closed := state.Group.Closed
-	if len(closed) == 0 {
-		field := "memberRoles"
-		l.add(at(f.rule, field), LintBracketNoMain, SeverityError, f.reach(),
-			"all members are hooks, and hooks never open a group: nothing ever starts",
-			"narrow memberRoles, or widen deploymentSelector to what is to be upgraded")
-		return nil
-	}
-	f.group, f.roles = closed[0].Members, map[int32]bracket.Role{}
-	for _, m := range f.group {
-		d, _ := l.w.deployment(m.Deployment)
-		f.roles[d] = m.Role
-	}
-	return nil
+	return state.Group.Closed[0].Members, nil
 }
 
 // unclosed says why members cannot be ordered.
@@ -164,18 +173,54 @@ func (l *lint) lookAtRoles(f *frame) {
 	}
 	pre, post := rolesOf(f.group, bracket.Pre), rolesOf(f.group, bracket.Post)
 	environment := l.w.environments[f.environment].ID
+	quoted := func(ids []string) string {
+		return fmt.Sprintf("deployment.id == '%s'", strings.Join(ids, "' || deployment.id == '"))
+	}
+	if alone, pre, post := apart(f); len(pre)+len(post) > 0 {
+		l.add(at(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityWarning, reach{},
+			fmt.Sprintf("in %s no member is a hook, and but for %s, without any dependency, %s would be pre and %s post: as it is, they run only for new versions of their own, and everything else runs without them",
+				environment, strings.Join(alone, ", "), strings.Join(pre, ", "), strings.Join(post, ", ")),
+			fmt.Sprintf(`write "memberRoles": {"pre": "%s", "post": "%s"}, or {} if no hook is meant`, quoted(pre), quoted(post)))
+		return
+	}
 	if len(pre)+len(post) == 0 {
 		l.add(at(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityInfo, reach{},
 			fmt.Sprintf("in %s the dependencies make no member a hook; a further member or dependency may", environment),
 			`write "memberRoles": {} if that is meant`)
 		return
 	}
-	quoted := func(ids []string) string {
-		return fmt.Sprintf("deployment.id == '%s'", strings.Join(ids, "' || deployment.id == '"))
-	}
 	l.add(at(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityWarning, reach{},
 		fmt.Sprintf("in %s the dependencies make %s pre and %s post; a further member may change that", environment, strings.Join(pre, ", "), strings.Join(post, ", ")),
 		fmt.Sprintf(`write "memberRoles": {"pre": "%s", "post": "%s"}`, quoted(pre), quoted(post)))
+}
+
+// apart are the members that need nobody and that nobody needs, and the hooks that the dependencies would make of the others without them.
+func apart(f *frame) (alone, pre, post []string) {
+	ordered := map[string]bool{}
+	for _, m := range f.members {
+		for _, need := range m.Needs {
+			ordered[m.Deployment], ordered[need] = true, true
+		}
+		for _, need := range m.NeedsIf {
+			ordered[m.Deployment], ordered[need.Deployment] = true, true
+		}
+	}
+	var others []bracket.Member
+	for _, m := range f.members {
+		if ordered[m.Deployment] {
+			others = append(others, m)
+		} else {
+			alone = append(alone, m.Deployment)
+		}
+	}
+	if len(alone) == 0 || len(others) == 0 {
+		return nil, nil, nil
+	}
+	group, err := closedOn(f, others)
+	if err != nil {
+		return nil, nil, nil // what contradicts itself is told of all members
+	}
+	return alone, rolesOf(group, bracket.Pre), rolesOf(group, bracket.Post)
 }
 
 // onResources yields the targets of a frame, resource by resource.

@@ -819,6 +819,15 @@ func lintRows() []lintRow {
 		{code: rollout.LintBracketRolesDerived, why: "a chain of three has hooks at both ends", want: "warning rules[0].deploymentBracket.memberRoles 0",
 			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'cache'"}}`},
 		{code: rollout.LintBracketRolesDerived, why: "without an order there are none, today", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}}`, want: "info rules[0].deploymentBracket.memberRoles 0"},
+		{code: rollout.LintBracketRolesDerived, why: "one more member without dependencies, and nothing is drained", want: "warning rules[0].deploymentBracket.memberRoles 0", says: "but for gpu,",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'cache'"}}`,
+			fleet: func(s *rollout.Snapshot) {
+				s.Deployments = append(s.Deployments, rollout.Deployment{ID: "gpu", Name: "gpu"})
+				s.Versions = append(s.Versions, rollout.Version{ID: "v1", Deployment: "gpu", Status: rollout.VersionReady, CreatedAt: t0})
+				s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "gpu"}, Current: "v1"})
+			}},
+		{code: rollout.LintBracketRolesDerived, why: "two of three in an order make no hooks, whoever is beside them", want: "info rules[0].deploymentBracket.memberRoles 0",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`)},
 		{code: rollout.LintBracketRolesDerived, why: "they are written down", rules: lintImmediate},
 		{code: rollout.LintMergeBudgetUnused, why: "an hour between groups, six minutes each, two at once", rules: merging("3600"), options: all(2 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
 		{code: rollout.LintMergeBudgetUnused, why: "one after the other it takes as long as the window", rules: merging("720") + "," + lintLimited(`"limit":1`), options: all(2 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
