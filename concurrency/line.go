@@ -164,8 +164,7 @@ func (q *Queue) thin(l *line) {
 // sweep removes the lines that stayed empty.
 func (q *Queue) sweep() {
 	for _, l := range q.empty {
-		if len(l.ids) == 0 && q.lines[l.key] == l {
-			q.unpark(l)
+		if len(l.ids) == 0 && q.lines[l.key] == l { // and it waits at no pool: see touch
 			delete(q.live, l)
 			delete(q.lines, l.key)
 		}
