@@ -67,6 +67,14 @@ func TestVerdicts(t *testing.T) {
 		{"5 the failed member", func(h *host) { failKubelet(h, Hold) }, "kubelet", "v2", ReasonFailedHolding, 0, "operator", "its own version is not retried"},
 		{"6 current while collecting", func(h *host) { prepared(h); h.step(30) }, "kubelet", "v1", ReasonCurrent, 0, "", "in every phase"},
 		{"6 current while open", func(h *host) { prepared(h); h.step(60); h.start() }, "os", "v1", ReasonCurrent, 0, "", "a skipped member"},
+		{"4 waits for who is about to go back", func(h *host) { failKubelet(h, RollbackMember) }, "uncordon", "v1", ReasonWaitsForMembers, 0, "member kubelet",
+			"nobody has to decide before kubelet is back: it goes by itself"},
+		{"5 halted once it is back", func(h *host) {
+			failKubelet(h, RollbackMember)
+			h.start()
+			h.end("n1", "kubelet", RunSucceeded, 66)
+			h.step(66)
+		}, "uncordon", "v1", ReasonFailedHolding, 0, "operator", "the versions are mixed, and only an operator says that this will do"},
 		{"6 succeeded here", func(h *host) {
 			prepared(h)
 			h.until(60, "n1", "drain")

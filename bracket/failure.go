@@ -205,9 +205,9 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 		}
 		return into, true
 	case h == recovering && (m.Role != Post || w.Recovery == "" || mixed):
-		// halted until the reaction begins, or for good; runs in progress end first
+		// halted until the reaction begins, or for good; runs in progress end first, and whoever is to go back goes before anybody has to decide
 		for i := range w.Members {
-			if w.Members[i].running() {
+			if w.Members[i].running() || mixed && w.Members[i].returning() {
 				into = append(into, i)
 			}
 		}
