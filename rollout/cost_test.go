@@ -78,6 +78,13 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 			}
 			return inEnvironments(resources(2), more...)
 		}},
+		{"environments that wait for one of them", `{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'prod'"}}`, func(n int) rollout.Snapshot {
+			var more []string
+			for k := range n {
+				more = append(more, fmt.Sprintf("e%d", k))
+			}
+			return inEnvironments(resources(2), more...)
+		}},
 		{"resources that a pool cannot judge", `{"resourceConcurrency":{"groupSelector":"int(resource.metadata['cluster']) == 1","limit":1}}`, resources},
 		{"overrides of an approval", `{"id":"rule","anyApproval":{"minApprovals":1}},` + curve, overridden},
 		{"overrides of a limit", `{"id":"rule","resourceConcurrency":{"groupSelector":"true","limit":1}}`, overridden},

@@ -27,6 +27,12 @@ type gate struct {
 type gating struct {
 	approvals map[approvalKey][]Approval // those that count by now
 	passed    map[dependencyKey]asked    // by progression rules, whatever else governs
+	sources   map[dependencyKey][]source // of progression rules, by deployment
+	successes map[dependencyKey]asked    // of them, by the environment that they look at
+}
+
+func newGating() gating {
+	return gating{passed: map[dependencyKey]asked{}, sources: map[dependencyKey][]source{}, successes: map[dependencyKey]asked{}}
 }
 
 // asked is what one rule said: since when it is satisfied, or why it is not.

@@ -227,7 +227,7 @@ type Diagnostic struct {
 	Code    DiagnosticCode `json:"code"`
 	Rule    string         `json:"rule,omitempty"`
 	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, or the id of the override or command and why it has no effect
-	Count   int            `json:"count"`            // how many targets, resources or jobs
+	Count   int            `json:"count"`            // how many targets, resources, environments or jobs
 	Example TargetID       `json:"example,omitzero"` // the first of them
 }
 

@@ -91,6 +91,38 @@ func (p *EnvironmentProgression) success(job *Job) bool {
 	return !p.RequireVerificationPassed || job.Verification == VerificationPassed
 }
 
+// source is an environment that a progression rule looks at, or cannot judge. There may be as many environments as there are branches: each is asked once,
+// and not once more for every other one.
+type source struct {
+	environment int32
+	matches     bool
+	missing     string // a key, if the expression does not match for want of it
+	told        bool   // that it is missing
+	err         error  // why the expression has no answer
+}
+
+// sourcesOf lists the sources of a progression rule for one deployment, in order.
+func (w *work) sourcesOf(rule *compiledRule, deployment int32) []source {
+	key := dependencyKey{rule: rule, environment: none, deployment: deployment, version: none}
+	sources, known := w.sources[key]
+	if known {
+		return sources
+	}
+	for e := range w.environments {
+		b := w.boundIn(int32(e), deployment)
+		ok, err := rule.selector.Match(&b)
+		lacks, missing := missingKey(err)
+		if missing {
+			err = nil
+		}
+		if ok || missing || err != nil {
+			sources = append(sources, source{environment: int32(e), matches: ok, missing: lacks, err: err})
+		}
+	}
+	w.sources[key] = sources
+	return sources
+}
+
 // progression says since when a rule lets version n of the deployment of t start in the environment of t; zero and why not if it does not.
 func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, Verdict) {
 	v := w.versions[t.deployment].list[n]
@@ -99,24 +131,24 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 	var tooOld *Verdict
 	var since time.Time
 	matched := false
-	for e := range w.environments {
-		if int32(e) == t.environment {
+	sources := w.sourcesOf(rule, t.deployment)
+	for k := range sources {
+		s := &sources[k]
+		switch {
+		case s.environment == t.environment:
 			continue
-		}
-		b := w.boundIn(int32(e), t.deployment)
-		ok, err := rule.selector.Match(&b)
-		if key, missing := missingKey(err); missing {
-			w.diagnose(DiagnosticMissingKey, rule.id, key, TargetID{Environment: w.environments[e].ID, Deployment: t.Deployment})
-			continue
-		}
-		if err != nil {
-			return time.Time{}, failing(rule.id, err)
-		}
-		if !ok {
+		case s.err != nil:
+			return time.Time{}, failing(rule.id, s.err)
+		case !s.matches:
+			if !s.told {
+				s.told = true
+				w.diagnose(DiagnosticMissingKey, rule.id, s.missing, TargetID{Environment: w.environments[s.environment].ID, Deployment: t.Deployment})
+			}
 			continue
 		}
 		matched = true
-		at, verdict := w.progressed(rule, v, n, w.targetsIn(int32(e), t.deployment))
+		at, verdict := w.succeeded(s.environment, rule, t.deployment, n)
+		environment := w.environments[s.environment].ID
 		switch {
 		case !at.IsZero():
 			since = sooner(since, at)
@@ -126,7 +158,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			if !verdict.Until.IsZero() {
 				waits.Until = sooner(waits.Until, verdict.Until)
 			}
-			waits.Data.Names = append(waits.Data.Names, w.environments[e].ID)
+			waits.Data.Names = append(waits.Data.Names, environment)
 			if len(waits.On) == 0 {
 				waits.Data.Detail = verdict.Data.Detail
 			} else if verdict.Data.Detail == "" { // there it can still be reached
@@ -135,7 +167,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			if waits.Data.Allowed == 0 || verdict.Data.Allowed-verdict.Data.Attempt < waits.Data.Allowed-waits.Data.Attempt {
 				waits.Data.Attempt, waits.Data.Allowed = verdict.Data.Attempt, verdict.Data.Allowed
 			}
-			waits.On = append(waits.On, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: w.environments[e].ID, Version: v.ID})
+			waits.On = append(waits.On, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: environment, Version: v.ID})
 		}
 	}
 	switch {
@@ -148,6 +180,17 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 	}
 	tooOld.On = []Condition{{Kind: OnConfig, Rule: rule.id}, {Kind: OnJob, Deployment: t.Deployment, Version: v.ID}}
 	return time.Time{}, *tooOld
+}
+
+// succeeded is what a progression rule finds out about a version in one environment: since when that suffices, or why it does not.
+func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n int32) (time.Time, Verdict) {
+	key := dependencyKey{rule, environment, deployment, n}
+	found, known := w.successes[key]
+	if !known {
+		found.since, found.verdict = w.progressed(rule, w.versions[deployment].list[n], n, w.targetsIn(environment, deployment))
+		w.successes[key] = found
+	}
+	return found.since, found.verdict
 }
 
 // progressed judges one environment. First successes count, so a redeployment never moves the instant; a version that no target there is

@@ -293,3 +293,34 @@ func TestProgressionThreeStages(t *testing.T) {
 		t.Errorf("order %q, want %q", order, want)
 	}
 }
+
+// TestProgressionWithoutKey: an environment that lacks a key is told once, however many others ask, and not at all if nobody but itself would.
+func TestProgressionWithoutKey(t *testing.T) {
+	set := compile(t, policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.metadata['tier'] == '1'"}}`))
+	for _, row := range []struct {
+		why   string
+		tiers map[string]string // of environments; empty: no such key
+		want  []string
+	}{
+		{"two ask one without", map[string]string{"prod": "2", "dev": "", "staging": "1"}, []string{"missing_key [p/environmentProgression/0]: environment.metadata['tier'] (dev / api)"}},
+		{"each of two without asks the other", map[string]string{"prod": "", "dev": "", "staging": "1"}, []string{"missing_key [p/environmentProgression/0]: environment.metadata['tier'] (2 times, such as prod / api)"}},
+		{"it is alone", map[string]string{"prod": ""}, nil},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+		if len(row.tiers) > 1 {
+			s = inEnvironments(s, "dev", "staging")
+		}
+		for i := range s.Environments {
+			if tier := row.tiers[s.Environments[i].ID]; tier != "" {
+				s.Environments[i].Metadata = map[string]string{"tier": tier}
+			}
+		}
+		var got []string
+		for _, d := range mustPlan(t, set, s, t0).Diagnostics {
+			got = append(got, d.String())
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+	}
+}

@@ -42,7 +42,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 	w := &work{
 		index: x, set: s, now: now, plan: Plan{Now: now.UTC()},
 		governing:  governing{held: map[int32][]Verdict{}, diagnostics: map[diagnosticKey]*Diagnostic{}},
-		gating:     gating{passed: map[dependencyKey]asked{}},
+		gating:     newGating(),
 		timing:     timing{hours: map[overriddenHours]*hours{}},
 		depending:  newDepending(),
 		rolling:    newRolling(snapshot.State.Rollouts),
