@@ -43,6 +43,18 @@
 // [PolicySet.Lint] what can never finish. A [Recording] is a plan with all that it was made from, for a log of decisions; [PolicySet.Replay] makes it
 // again, by a later version of this package or under other policies.
 //
+// # What is checked when
+//
+//	a document is read      ParsePolicies            its form: unknown fields, wrong types
+//	a policy is edited      Policy.Validate          what can be seen without compiling expressions
+//	                        Load, Compile            all of that, the expressions, and what several policies say together
+//	                        PolicySet.Check          whether they fit the fleet: circles, overlaps, members that no order fits
+//	                        PolicySet.Lint           what can never finish, or surely surprises; nothing that it finds stops a plan
+//	a version is published  PolicySet.CheckVersion   the expressions that it carries
+//	                        PolicySet.Check          whether versions wait for one another
+//	a command is given      bracket.Command.Validate
+//	always                  PolicySet.Plan           the snapshot
+//
 // # Positions
 //
 // A position is a rank by hash, computed once per rollout, so it never depends on the order of the input, and close version ids give

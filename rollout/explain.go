@@ -359,40 +359,9 @@ func (e Explanation) String() string {
 		v.draw(&b)
 	}
 	for k := range e.Pools {
-		line("pool", e.Pools[k].describe())
+		line("pool", e.Pools[k].String())
 	}
 	return b.String()
-}
-
-// describe says how full the pool is, and who is in it.
-func (p *Pool) describe() string {
-	names := p.resources()
-	text := fmt.Sprintf("%s: %d of %d active", poolName(p.Key), p.Active, p.Max)
-	if len(names) == 0 {
-		return text
-	}
-	for k, name := range names {
-		if slices.ContainsFunc(p.Quarantined, func(h concurrency.Holder) bool { return h.Resource == name }) {
-			names[k] += " (quarantined)"
-		}
-	}
-	const most = 10
-	more := ""
-	if len(names) > most {
-		more = fmt.Sprintf(" and %d more", len(names)-most)
-		names = names[:most]
-	}
-	return text + ": " + strings.Join(names, ", ") + more
-}
-
-// resources are who holds a slot of the pool, or is down.
-func (p *Pool) resources() []string {
-	names := slices.Clone(p.Unavailable)
-	for _, h := range p.Holders {
-		names = append(names, h.Resource)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // explaining is what explanations of one plan share.

@@ -3,6 +3,8 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -117,6 +119,37 @@ type Pool struct {
 	Unavailable []string             `json:"unavailable,omitempty"`
 }
 
+// String says it on one line, with the first ten resources that hold a slot or are down.
+func (p Pool) String() string {
+	names := p.resources()
+	text := fmt.Sprintf("%s: %d of %d active", poolName(p.Key), p.Active, p.Max)
+	if len(names) == 0 {
+		return text
+	}
+	const most = 10
+	more := ""
+	if len(names) > most {
+		more = fmt.Sprintf(" and %d more", len(names)-most)
+		names = names[:most]
+	}
+	for k, name := range names {
+		if slices.ContainsFunc(p.Quarantined, func(h concurrency.Holder) bool { return h.Resource == name }) {
+			names[k] += " (quarantined)"
+		}
+	}
+	return text + ": " + strings.Join(names, ", ") + more
+}
+
+// resources are who holds a slot of the pool, or is down.
+func (p *Pool) resources() []string {
+	names := slices.Clone(p.Unavailable)
+	for _, h := range p.Holders {
+		names = append(names, h.Resource)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Stuck is a run or a lease without progress for longer than its rule allows. It keeps its slot.
 type Stuck struct {
 	Resource string    `json:"resource"`
@@ -124,6 +157,15 @@ type Stuck struct {
 	Run      string    `json:"run,omitempty"`  // the run, for a bracket's stuckAfterSeconds
 	Pool     string    `json:"pool,omitempty"` // the pool, for that of a concurrency rule
 	Since    time.Time `json:"since"`          // since when it counts as stuck
+}
+
+// String says it on one line.
+func (s Stuck) String() string {
+	what := s.Run
+	if what == "" {
+		what = fmt.Sprintf("the slot of %s in %s", s.Group, poolName(s.Pool))
+	}
+	return fmt.Sprintf("%s: %s is stuck since %s", s.Resource, what, s.Since.UTC().Format(time.RFC3339))
 }
 
 // Event is a change in a bracket.
@@ -136,6 +178,18 @@ type Event struct {
 	At          time.Time         `json:"at"`                 // when it took effect, which may be before Now
 	Status      bracket.Status    `json:"status"`             // of the group or execution afterwards
 	Into        string            `json:"into,omitempty"`     // the group whose execution took this one over
+}
+
+// String says it on one line.
+func (e Event) String() string {
+	text := fmt.Sprintf("%s: %s", e.Kind, e.Group)
+	if e.Resource != "" {
+		text += " on " + e.Resource
+	}
+	if e.Into != "" {
+		text += " into " + e.Into
+	}
+	return fmt.Sprintf("%s, %s at %s", text, e.Status, e.At.UTC().Format(time.RFC3339))
 }
 
 // Plan decides who may start now and why everybody else waits. It changes nothing: what it would store is in the result.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -256,6 +257,37 @@ func TestReasonsAreGiven(t *testing.T) {
 		}
 		if !name.MatchString(asked) && !code.MatchString(asked) {
 			t.Errorf("no test asks for %s, %s", reason[1], reason[2])
+		}
+	}
+}
+
+// TestPartsOfAPlanTellThemselves: on one line each, so that a log says what happened.
+func TestPartsOfAPlanTellThemselves(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 11, 9, 0, 0, 0, time.FixedZone("", 3600))
+	holders := func(resources ...string) (list []concurrency.Holder) {
+		for _, r := range resources {
+			list = append(list, concurrency.Holder{Resource: r, Group: "g"})
+		}
+		return list
+	}
+	var many []string
+	for k := range 12 {
+		many = append(many, fmt.Sprintf("n%02d", k))
+	}
+	for want, part := range map[string]fmt.Stringer{
+		"P%/zone/a: 0 of 2 active":                                                        rollout.Pool{Key: "P%25/zone/a", Max: 2, Total: 9},
+		"P: 3 of 3 active: n1, n2 (quarantined), n3":                                      rollout.Pool{Key: "P", Active: 3, Max: 3, Holders: holders("n3", "n2", "n3"), Quarantined: holders("n2"), Unavailable: []string{"n1", "n3"}},
+		"P: 12 of 12 active: n00, n01, n02, n03, n04, n05, n06, n07, n08, n09 and 2 more": rollout.Pool{Key: "P", Active: 12, Max: 12, Unavailable: many},
+		"n1: B/prod/1/n1/os/1 is stuck since 2026-03-11T08:00:00Z":                        rollout.Stuck{Resource: "n1", Group: "B/prod/1", Run: "B/prod/1/n1/os/1", Since: at},
+		"n1: the slot of B/prod/1 in P/zone/a is stuck since 2026-03-11T08:00:00Z":        rollout.Stuck{Resource: "n1", Group: "B/prod/1", Pool: "P/zone/a", Since: at},
+		"group_closed: B/prod/1, ready at 2026-03-11T08:00:00Z":                           rollout.Event{Kind: bracket.GroupClosed, Group: "B/prod/1", Status: bracket.StatusReady, At: at},
+		"group_merged: B/prod/2 on n1 into B/prod/1, executing at 2026-03-11T08:00:00Z": rollout.Event{
+			Kind: bracket.GroupMerged, Group: "B/prod/2", Resource: "n1", Into: "B/prod/1", Status: bracket.StatusExecuting, At: at,
+		},
+	} {
+		if got := part.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
