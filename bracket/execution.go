@@ -273,8 +273,9 @@ func (w *work) retryable(m *ExecutionMember) bool {
 	return m.Status == MemberFailed && (w.Recovery == "" || m.Role == Post || m.Purpose == Rollback)
 }
 
-// vanish cancels waiting members whose target is gone. A pre that has not succeeded fails instead: no upgrade without its drain.
-func (s *step) vanish(w *work) {
+// followTargets cancels waiting members whose target is gone; a pre that has not succeeded fails instead: no upgrade without its drain. Of the others it looks whether
+// they were overtaken.
+func (s *step) followTargets(w *work) {
 	var targets []target
 	if w.resource >= 0 {
 		targets = s.view.span(w.resource)
@@ -284,7 +285,11 @@ func (s *step) vanish(w *work) {
 		for len(targets) > 0 && s.view.deploymentOf(&targets[0]) < m.Deployment {
 			targets = targets[1:]
 		}
-		if m.Status != MemberWaiting || len(targets) > 0 && s.view.deploymentOf(&targets[0]) == m.Deployment {
+		if m.Status != MemberWaiting {
+			continue
+		}
+		if len(targets) > 0 && s.view.deploymentOf(&targets[0]) == m.Deployment {
+			s.overtake(w, k, &targets[0])
 			continue
 		}
 		w.change()
@@ -293,6 +298,24 @@ func (s *step) vanish(w *work) {
 		if m.Role == Pre {
 			m.Status = MemberFailed
 		}
+	}
+}
+
+// overtake sees to it that no member goes back to an older version if somebody took its target, which waits, to a newer one meanwhile: a main has nothing to
+// do any more, and a hook runs what it has.
+func (s *step) overtake(w *work, k int, t *target) {
+	v, m := s.view, &w.Members[k]
+	if m.From == v.currentOf(t) || m.Purpose == Rollback || t.current < 0 {
+		return
+	}
+	if r := v.deployments[t.deployment].rankOf(m.Version); r < 0 || t.current <= r {
+		return
+	}
+	w.change()
+	m = &w.Members[k]
+	m.Version = v.currentOf(t)
+	if m.Role == Main {
+		m.Status, m.Action, m.Attempt, m.RetryAt = MemberSkipped, ActionSkip, 0, time.Time{}
 	}
 }
 

@@ -16,7 +16,7 @@ func (s *step) settle(w *work) {
 		unfinished = unfinished || !m.satisfied() && m.Status != MemberRolledBack
 	}
 	if failed && !running && !w.holds() && w.react() {
-		s.vanish(w) // nothing returns to its version where the target is gone
+		s.followTargets(w) // nothing returns to its version where the target is gone
 		s.settle(w)
 		return
 	}

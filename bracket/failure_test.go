@@ -734,6 +734,38 @@ func TestFailure(t *testing.T) {
 			h.is(StatusFailed, "kubelet=waiting os=waiting containerd=cancelled")
 			h.want("n1/kubelet@v1!")
 		}, "who returns after it does not wait for it"},
+		{"a target that somebody takes to a newer version", func(h *host) {
+			h.until(60, "n1", "os")
+			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)}, Version{Deployment: "uncordon", ID: "v9", CreatedAt: at(61)})
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
+			h.targets[[2]string{"n1", "uncordon"}].Current = "v9"
+			h.step(61)
+			h.is(StatusExecuting, "os=running kubelet=skipped")
+			h.end("n1", "os", RunSucceeded, 63)
+			h.step(63)
+			h.want("n1/containerd@v2")
+			h.start("n1/containerd")
+			h.end("n1", "containerd", RunSucceeded, 66)
+			h.step(66)
+			h.want("n1/uncordon@v9")
+		}, "a main that waits has nothing to do any more, a hook runs what it has, and nobody goes back"},
+		{"a target that somebody takes to the version that it waits for", func(h *host) {
+			h.until(60, "n1", "os")
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v2"
+			h.end("n1", "os", RunSucceeded, 63)
+			h.step(63)
+			h.want("n1/containerd@v2 n1/kubelet@v2")
+		}, "it runs as it was frozen: that is no way back, and nobody says that the node was restarted"},
+		{"a target that goes back and was taken to a newer version", func(h *host) {
+			h.rule.OnMemberFailure = RollbackMember
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)})
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
+			h.step(64)
+			h.want("n1/kubelet@v1!")
+		}, "what OnMemberFailure asks for is another way"},
 		{"a resource that is gone", func(h *host) {
 			h.until(60, "n1", "os")
 			h.deleted = []string{"n1"}

@@ -85,6 +85,31 @@ func (h *host) version(deployment, id string) *Version {
 	return nil
 }
 
+// goesBack says which start of a plan, but for a rollback, is of an older version than the target has.
+func (h *host) goesBack(plan Plan) string {
+	for _, s := range plan.Start {
+		t := h.targets[[2]string{s.Run.Resource, s.Run.Deployment}]
+		if t == nil || s.Run.Purpose == Rollback {
+			continue
+		}
+		next, known := h.mark(s.Run.Deployment, s.Version)
+		if has, runs := h.mark(s.Run.Deployment, t.Current); known && runs && next.compare(has) < 0 {
+			return fmt.Sprintf("%s starts %s, and the target has %s", s.Run, s.Version, t.Current)
+		}
+	}
+	return ""
+}
+
+// mark returns the mark of a version that is known.
+func (h *host) mark(deployment, id string) (VersionMark, bool) {
+	for _, v := range h.versions {
+		if v.Deployment == deployment && v.ID == id {
+			return VersionMark{v.ID, v.CreatedAt}, true
+		}
+	}
+	return VersionMark{}, false
+}
+
 func (h *host) observation() Observation {
 	o := Observation{Members: h.members, Versions: h.versions, Commands: h.commands, DeletedResources: h.deleted, RuleDeleted: h.gone}
 	var targets TargetList
@@ -158,6 +183,9 @@ func (h *host) checkPlan(dueAtClose bool) {
 		if !s.DueAt.Equal(due) {
 			h.t.Errorf("%s is due at %v, want %v", s.Run, s.DueAt, due)
 		}
+	}
+	if back := h.goesBack(h.plan); back != "" {
+		h.t.Error(back)
 	}
 	waits := fmt.Sprint(h.plan.Wait)
 	for _, w := range h.plan.Wait {

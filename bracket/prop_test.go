@@ -168,6 +168,9 @@ func (m *machine) plans() {
 		m.Helper()
 		m.Fatalf("%s\n%sstarts %s\nwaits %+v\nnext %v", fmt.Sprintf(format, args...), describe(next), describeStarts(plan), plan.Wait, plan.Next)
 	}
+	if back := m.goesBack(plan); back != "" {
+		fail("I1: %s", back)
+	}
 	again, second, err := Step(m.rule, next, m.observation(), m.now) // the host lists maps: another order each time
 	if group, executions := again.Changed(next); err != nil || group != nil || executions != nil {
 		fail("I6: a repeated step changes %v %v, %v", group, executions, err)
@@ -442,6 +445,20 @@ func propMachine(out testseed.Tally) func(*rapid.T) {
 					out["appeared"]++
 				}
 			},
+			"by hand": func(t *rapid.T) {
+				v := rapid.SampledFrom(m.versions).Draw(t, "version")
+				key := [2]string{rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "resource"), v.Deployment}
+				target := m.targets[key]
+				if target == nil || rapid.IntRange(0, 3).Draw(t, "seldom") > 0 {
+					return
+				}
+				if has, runs := m.mark(v.Deployment, target.Current); runs && has.compare(VersionMark{v.ID, v.CreatedAt}) >= 0 {
+					return
+				}
+				target.Current = v.ID
+				m.disturbed = true
+				out["by hand"]++
+			},
 			"outdate": func(t *rapid.T) {
 				if target := m.targets[m.anywhere(t)]; target != nil && rapid.IntRange(0, 3).Draw(t, "seldom") == 0 {
 					target.OutdatedAt = m.now
@@ -678,7 +695,7 @@ func (m *machine) dispatch(s Start) {
 
 func TestMachine(t *testing.T) {
 	out := testseed.Tally{}
-	out.Check(t, propMachine(out), "started", "redispatched", "adopted", "vanished", "appeared", "outdated", "scoped", "deleted", "edited", "saved by another", "conflict", "up to date", "rest", "stuck", "group_merged superseded", "execution_ended completed", "execution_ended failed",
+	out.Check(t, propMachine(out), "started", "redispatched", "adopted", "vanished", "appeared", "outdated", "by hand", "scoped", "deleted", "edited", "saved by another", "conflict", "up to date", "rest", "stuck", "group_merged superseded", "execution_ended completed", "execution_ended failed",
 		"group_superseded superseded",
 		string(ReasonRun), string(ReasonInProgress), string(ReasonWaitsForMembers), string(ReasonFailedHolding), string(ReasonCurrent), string(ReasonQueued),
 		string(ReasonNotDue), string(ReasonEnded), string(ReasonNextGroup), string(ReasonCollecting), string(ReasonHookWaitsForMain), string(ReasonNotLocked))

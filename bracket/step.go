@@ -226,7 +226,7 @@ func (s *step) foldAll() {
 			s.end(w, StatusCancelled, utc(v.now), false)
 			continue
 		}
-		s.vanish(w)
+		s.followTargets(w)
 	}
 	for _, c := range commands {
 		s.refuse(c)

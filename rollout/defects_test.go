@@ -557,3 +557,23 @@ func TestDefectGroupLostWithItsRule(t *testing.T) {
 		t.Errorf("resolved without its environment: %+v", plan.State)
 	}
 }
+
+// TestDefectBackToTheLocked: an execution used to take a target back to the version that it had locked, where somebody had brought a newer one there while the
+// node was being drained.
+func TestDefectBackToTheLocked(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}}`))
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "os": {"v1", "v2"}, "uncordon": {"v1"}})
+	plan := mustPlan(t, set, s, t0)
+	carryOut(t, &s, plan, t0, rollout.JobSuccessful)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "os", Status: rollout.VersionPaused, CreatedAt: minute(1)})
+	for i := range s.Targets {
+		if target := &s.Targets[i]; target.Deployment == "os" {
+			target.Current = "v3"
+			target.Jobs = []rollout.Job{{Version: "v3", Status: rollout.JobSuccessful, CreatedAt: minute(1), CompletedAt: minute(2)}}
+		}
+	}
+	plan = mustPlan(t, set, s, minute(3))
+	if got := started(plan); !slices.Equal(got, []string{"r1/uncordon@v1"}) {
+		t.Errorf("starts %q: os has v3, so that only the uncordon is left", got)
+	}
+}
