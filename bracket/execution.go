@@ -273,8 +273,8 @@ func (w *work) retryable(m *ExecutionMember) bool {
 	return m.Status == MemberFailed && (w.Recovery == "" || m.Role == Post || m.Purpose == Rollback)
 }
 
-// followTargets cancels waiting members whose target is gone; a pre that has not succeeded fails instead: no upgrade without its drain. Of the others it looks whether
-// they were overtaken.
+// followTargets cancels waiting members whose target is gone; a pre that has not succeeded fails instead: no upgrade without its drain. Of the others it finds
+// those that were overtaken.
 func (s *step) followTargets(w *work) {
 	var targets []target
 	if w.resource >= 0 {

@@ -577,3 +577,21 @@ func TestDefectBackToTheLocked(t *testing.T) {
 		t.Errorf("starts %q: os has v3, so that only the uncordon is left", got)
 	}
 }
+
+// TestDefectFailedElsewhere: who waited for an execution of another environment used to be told that it had failed by the second plan after the failure only,
+// if its own environment was decided before.
+func TestDefectFailedElsewhere(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}), "staging")
+	s.Versions[1].TargetSelector = "environment.id == 'staging'"
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobFailure)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	for k := range 2 {
+		plan := mustPlan(t, set, s, minute(2))
+		wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
+		if got, want := fmt.Sprint(wait.Blockers), "[bracket_queued (a failed), waits for the end of the bracket on r1]"; got != want {
+			t.Errorf("plan %d: %s, want %s", k, got, want)
+		}
+		s.State = plan.State
+	}
+}

@@ -393,8 +393,9 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 		verdict.Data = w.datum(Data{Names: halting(b.open(resource))})
 		w.mergeOpens(b, resource, &verdict)
 	case bracket.ReasonQueued, bracket.ReasonMergeBudget: // who waits for the end of an execution that has failed is told so: it may never end by itself
-		if open := b.open(resource); open != nil && open.Status == bracket.StatusFailed {
-			failed := Data{Names: halting(open)}
+		// It may be of another environment, whose bracket decides later in the plan: so it is asked for in the state that results.
+		if record := w.execution(b.id, resource); record != nil && record.Open != nil && record.Open.Status == bracket.StatusFailed {
+			failed := Data{Names: halting(record.Open)}
 			if verdict.Data != nil {
 				failed.Position, failed.Population = verdict.Data.Position, verdict.Data.Population
 			}
