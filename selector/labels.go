@@ -47,11 +47,12 @@ func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// explained says what to write instead of labels that stand where matchLabels belongs. Deeper down there are no labels.
+// explained says what to write instead of labels that stand where matchLabels belongs: unknown fields of which nothing says what else they may have been meant
+// to be. Deeper down there are no labels.
 func explained(err error) error {
 	var f faults
 	for _, fault := range strictjson.Faults(err) {
-		if fault.Code == strictjson.CodeUnknownField && fault.Hint == "unknown field" && !strings.HasPrefix(fault.Path, "matchExpressions") {
+		if fault.Code == strictjson.CodeUnknownField && len(fault.Fields) == 1 && !strings.HasPrefix(fault.Path, "matchExpressions") {
 			fault.Hint += ": labels stand below matchLabels"
 		}
 		f = append(f, &fault)
