@@ -215,6 +215,42 @@ func (u *upheaval) stateEdits() (list []drawnEdit) {
 		u.note("%s is %s after all", job.Run, job.Status)
 		return true
 	})
+	add("host deploys by hand", func() bool { // preferably where a node is being drained, and something newer than what is locked
+		var idle, waiting []int
+		for k, t := range u.s.Targets {
+			if slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return !j.Status.Terminal() }) {
+				continue
+			}
+			idle = append(idle, k)
+			if slices.ContainsFunc(u.s.State.Executions, func(r *bracket.ExecutionRecord) bool { return r.Resource == t.Resource && r.Open != nil }) {
+				waiting = append(waiting, k)
+			}
+		}
+		if len(waiting) > 0 {
+			idle = waiting
+		}
+		if len(idle) == 0 {
+			return false
+		}
+		u.s.Targets = slices.Clone(u.s.Targets)
+		t := &u.s.Targets[rapid.SampledFrom(idle).Draw(u.T, "target")]
+		if u.chance(60) {
+			u.ids++
+			v := version(t.Deployment, fmt.Sprintf("%s9%d", t.Deployment, u.ids), u.now)
+			v.Status = rollout.VersionPaused
+			u.s.Versions = append(slices.Clip(u.s.Versions), v)
+			t.Current = v.ID
+		} else {
+			own := slices.DeleteFunc(slices.Clone(u.s.Versions), func(v rollout.Version) bool { return v.Deployment != t.Deployment })
+			if len(own) == 0 {
+				return false
+			}
+			t.Current = rapid.SampledFrom(own).Draw(u.T, "version").ID // an older one as well
+		}
+		t.Jobs = append(slices.Clip(t.Jobs), rollout.Job{Version: t.Current, Status: rollout.JobSuccessful, CreatedAt: u.now, CompletedAt: u.now})
+		u.note("%v has %s by hand", t.TargetID, t.Current)
+		return true
+	})
 	add("clock back", func() bool {
 		d := time.Duration(u.number(1, 60, 600, 3600)) * time.Second
 		u.now = u.now.Add(-d)
