@@ -366,9 +366,7 @@ func TestOverlapCases(t *testing.T) {
 			h.want("n1/drain@v1") // the end of the first execution and the start of the second in one step
 		},
 		"bracket-overlap-queue-other-node": func(t *testing.T, h *host) {
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			open(h, Queue)
 			for range 6 {
 				for _, f := range h.runs {

@@ -275,9 +275,7 @@ func TestDefects(t *testing.T) {
 		}, "the group ends cancelled; its number is not used again"},
 		{"a lock that is revoked", func(h *host) {
 			h.targets[[2]string{"n1", "os"}].OutOfScope = []string{"v2"}
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.step(60)
 			if locks := h.state.Group.Closed[0].Members[3].Locks; len(locks) != 2 || locks[0].ID != "v2" || locks[1].ID != "v1" {
 				h.t.Errorf("%v", locks)
@@ -353,9 +351,7 @@ func TestDefects(t *testing.T) {
 			if h.state.Group.Closed[0].Status != StatusCompleted {
 				h.t.Errorf("%s", describe(h.state))
 			}
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.step(200)
 			h.want("n2/drain@v1")
 			if h.state.Group.Number != 1 {
@@ -385,9 +381,7 @@ func TestDefects(t *testing.T) {
 		{"a dependency on a version", func(h *host) {
 			h.members[3].Needs = []string{"drain"}
 			h.members[3].NeedsIf = []ConditionalNeed{{"os", []string{"v2"}}, {"kubelet", []string{"v9"}}}
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.targets[[2]string{"n2", "os"}].OutOfScope = []string{"v2"}
 			h.step(60)
 			h.start()
@@ -452,9 +446,7 @@ func TestDefects(t *testing.T) {
 			}
 		}, "the versions of that member are locked once more"},
 		{"a group closed by a planner that has read a version for some, and not the one before it", func(h *host) {
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.publish("kubelet", "v3", 1)
 			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
 			all := h.versions
@@ -477,9 +469,7 @@ func TestDefects(t *testing.T) {
 		{"a resource for which the locked version is not, and that joins after the close", func(h *host) {
 			h.publish("kubelet", "v3", 1)
 			h.finishAll(61)
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
 			end := h.finishAll(200)
 			if h.state.Group.Number != 2 || h.targets[[2]string{"n2", "os"}].Current != "v2" || h.targets[[2]string{"n2", "kubelet"}].Current != "v2" {
@@ -502,9 +492,7 @@ func TestDefects(t *testing.T) {
 			}
 		}, "it gets the one that is, as one that joins gets every other"},
 		{"a version for everybody that is approved after a newer one for some was locked", func(h *host) {
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.version("kubelet", "v2").EligibleAt = time.Time{}
 			h.publish("kubelet", "v3", 1)
 			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
@@ -529,9 +517,7 @@ func TestDefects(t *testing.T) {
 			}
 		}, "it is new for the others, who would wait for the next release"},
 		{"the same while the newer one has not begun", func(h *host) {
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.version("kubelet", "v2").EligibleAt = time.Time{}
 			h.publish("kubelet", "v3", 1)
 			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
@@ -542,9 +528,7 @@ func TestDefects(t *testing.T) {
 			}
 		}, "I15"},
 		{"the same, and nobody looks until that is over", func(h *host) {
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.version("kubelet", "v2").EligibleAt = at(200)
 			h.publish("kubelet", "v3", 1)
 			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
@@ -556,9 +540,7 @@ func TestDefects(t *testing.T) {
 			}
 		}, "I9: after each close it is found out anew for whom the locks are not"},
 		{"a version that is approved after a newer one was locked, and is for none of the others", func(h *host) {
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.version("kubelet", "v2").EligibleAt = time.Time{}
 			h.publish("kubelet", "v3", 1)
 			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v2", "v3"}
@@ -570,9 +552,7 @@ func TestDefects(t *testing.T) {
 			}
 		}, "I15: whom it is for gets the newer one"},
 		{"a version that the planner missed, and a newer one that is for everybody by now", func(h *host) {
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.publish("kubelet", "v3", 1)
 			h.targets[[2]string{"n2", "kubelet"}].OutOfScope = []string{"v3"}
 			all := h.versions
@@ -629,9 +609,7 @@ func TestDefects(t *testing.T) {
 			}
 		}, "a step folds commands and facts, then closes and opens groups, and its events say so"},
 		{"the next of several instants", func(h *host) {
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.due["n1"], h.due["n2"] = at(500), at(400)
 			plan := h.step(60)
 			if w := plan.Wait; !plan.Next.Equal(at(400)) || len(w) != 2 || w[0].Reason != ReasonNotDue || !w[0].Until.Equal(at(500)) || w[1].Reason != ReasonNotDue || !w[1].Until.Equal(at(400)) {
@@ -643,9 +621,7 @@ func TestDefects(t *testing.T) {
 			}
 		}, "the earliest, not the first in order"},
 		{"a locked version that is not for somebody any more", func(h *host) {
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.publish("kubelet", "v3", 1)
 			h.due["n2"] = time.Time{}
 			h.finishAll(60)

@@ -490,9 +490,7 @@ func TestFailure(t *testing.T) {
 		}, "maxMerges is used up: no newer group ends this halt"},
 		{"a rule that is deleted is not checked", func(h *host) {
 			h.finishAll(60)
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1") // which joins the group that has completed
-			}
+			h.node("n2") // which joins the group that has completed
 			h.gone = true
 			h.rule = Rule{}
 			h.members = append(h.members, Member{Deployment: "cni", Needs: []string{"nobody"}})
@@ -792,9 +790,7 @@ func TestFailure(t *testing.T) {
 			h.endsAs(StatusCompleted, 65)
 		}, "the run in progress was the last"},
 		{"the rule is deleted", func(h *host) {
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.step(60)
 			h.start("n1/drain")
 			h.publish("os", "v3", 61)
@@ -1038,9 +1034,7 @@ func TestFailure(t *testing.T) {
 			}
 		}, "what was ordered first applies; what was done already is refused"},
 		{"one resource ends while the group has not begun on another", func(h *host) {
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.due["n2"] = at(500)
 			h.finishAll(60)
 			if h.ended("n1") != StatusCompleted || h.state.Group.Closed[0].Status != StatusExecuting {

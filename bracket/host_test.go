@@ -51,9 +51,7 @@ func newHost(t failer, resources ...string) *host {
 	h.member("containerd", "drain", "os")
 	h.member("uncordon", "kubelet", "containerd")
 	for _, r := range resources {
-		for _, m := range h.members {
-			h.target(r, m.Deployment, "v1")
-		}
+		h.node(r)
 	}
 	return h
 }
@@ -67,6 +65,13 @@ func (h *host) target(resource, deployment, current string) *Target {
 	t := &Target{Resource: resource, Deployment: deployment, Current: current}
 	h.targets[[2]string{resource, deployment}] = t
 	return t
+}
+
+// node adds a resource with a target for each member, all of the first version.
+func (h *host) node(resource string) {
+	for _, m := range h.members {
+		h.target(resource, m.Deployment, "v1")
+	}
 }
 
 // publish adds a version that is eligible at once.

@@ -429,9 +429,7 @@ func TestMerge(t *testing.T) {
 		}, "unknown is not now"},
 		{"nothing different: queued", func(h *host) {
 			merging(h)
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{"v3"}
 			h.until(60, "n1", "os")
 			h.next("kubelet@v3")
@@ -739,9 +737,7 @@ func TestMerge(t *testing.T) {
 		}, "as often as the rule allows, and no more"},
 		{"the merged group goes on elsewhere and ends", func(h *host) {
 			merging(h)
-			for _, m := range h.members {
-				h.target("n2", m.Deployment, "v1")
-			}
+			h.node("n2")
 			h.step(60)
 			h.start("n1/drain")
 			h.end("n1", "drain", RunSucceeded, 61)
