@@ -189,17 +189,26 @@ func (w *work) repeats(h concurrency.Holder) bool {
 	return i != none && w.targets[i].current != missing && !w.finished(i) && !w.slotless[i]
 }
 
-// single is the target that holds slots of its own, outside brackets; none if the snapshot does not have it. outside says that the holder is such a
-// target.
+// TargetOf returns the target outside brackets that holds slots under this name; false if the holder is an execution of a bracket. A host asks it of
+// [Plan.Orphans], to know whose jobs to look for before it gives one back.
+func TargetOf(holder concurrency.Holder) (target TargetID, outside bool) {
+	parts, err := textkey.Split(holder.Group)
+	if err != nil || len(parts) != 3 || parts[0] != reservedID {
+		return TargetID{}, false
+	}
+	return TargetID{Resource: holder.Resource, Environment: parts[1], Deployment: parts[2]}, true
+}
+
+// single is the number of the target that [TargetOf] finds; none if the snapshot does not have it.
 func (w *work) single(h concurrency.Holder) (i int32, outside bool) {
-	if !strings.HasPrefix(h.Group, reservedID+"/") {
+	if !strings.HasPrefix(h.Group, reservedID+"/") { // most are of brackets
 		return none, false
 	}
-	parts, _ := textkey.Split(h.Group)
-	if len(parts) != 3 {
-		return none, true
+	id, outside := TargetOf(h)
+	if !outside {
+		return none, false
 	}
-	return w.target(TargetID{Resource: h.Resource, Environment: parts[1], Deployment: parts[2]}), true
+	return w.target(id), true
 }
 
 func compareHolders(a, b concurrency.Holder) int {

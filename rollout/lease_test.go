@@ -643,3 +643,19 @@ func TestPools(t *testing.T) {
 		}
 	}
 }
+
+// TestTargetOf: the holders that plans name are found again, whatever is in the ids, and no others.
+func TestTargetOf(t *testing.T) {
+	t.Parallel()
+	s := fleet(1, "v1", map[string][]string{"a/b%": {"v1", "v2"}})
+	plan := mustPlan(t, compile(t, policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, t0)
+	start := plan.Start[0]
+	if id, outside := rollout.TargetOf(concurrency.Holder{Resource: start.Resource, Group: start.Group}); !outside || id != start.TargetID {
+		t.Errorf("%+v, %t, want %+v", id, outside, start.TargetID)
+	}
+	for _, group := range []string{"", "target", "target/prod", "target/prod/a/b", "target/prod/%zz", "B/prod/1"} {
+		if id, outside := rollout.TargetOf(concurrency.Holder{Resource: "r1", Group: group}); outside || id != (rollout.TargetID{}) {
+			t.Errorf("%s: %+v, %t", group, id, outside)
+		}
+	}
+}

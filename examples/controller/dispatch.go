@@ -105,7 +105,8 @@ func (d *dispatcher) dispatch(ctx context.Context, start rollout.Start, seen int
 // refuse returns [errOvertaken] if a lease that the start claims was given back. It takes that lease out of its pool first, if whoever gave it back died before he
 // did: as long as the target holds it, every plan offers the start with the same token.
 func (d *dispatcher) refuse(ctx context.Context, last targetRecord, start rollout.Start) error {
-	if start.Group != groupOf(start.TargetID) {
+	holder := concurrency.Holder{Resource: start.Resource, Group: start.Group}
+	if _, outside := rollout.TargetOf(holder); !outside {
 		return nil // the slots of a bracket are others
 	}
 	var refused error
@@ -114,7 +115,6 @@ func (d *dispatcher) refuse(ctx context.Context, last targetRecord, start rollou
 			continue
 		}
 		refused = fmt.Errorf("%w: run %s, pool %s, token %d", errOvertaken, start.Run, claim.Pool, claim.Token)
-		holder := concurrency.Holder{Resource: start.Resource, Group: start.Group}
 		if _, err := d.free(ctx, claim.Pool, holder, claim.Token); err != nil && !errors.Is(err, bracket.ErrConflict) { // after a conflict the next plan comes here again
 			return err
 		}

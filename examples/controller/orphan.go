@@ -14,7 +14,6 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
-	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -27,20 +26,6 @@ type lease struct {
 	token uint64
 }
 
-// groupOf is the group of a target outside brackets.
-func groupOf(id rollout.TargetID) string {
-	return textkey.Join("target", id.Environment, id.Deployment)
-}
-
-// targetOf is the target outside brackets that a holder is; false if it is a machine in a bracket.
-func targetOf(holder concurrency.Holder) (rollout.TargetID, bool) {
-	parts, err := textkey.Split(holder.Group)
-	if err != nil || len(parts) != 3 || parts[0] != "target" {
-		return rollout.TargetID{}, false
-	}
-	return rollout.TargetID{Resource: holder.Resource, Environment: parts[1], Deployment: parts[2]}, true
-}
-
 // giveBack gives the orphans of targets outside brackets back that are due. It reports whether to plan again, and otherwise when the next one is due. The planner only
 // lists them, for it cannot know whether somebody is about to dispatch.
 func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatcher, report *reporter, seen *observation, plan rollout.Plan) (again bool, next time.Time, err error) {
@@ -49,7 +34,7 @@ func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatc
 		if _, observed := seen.find(orphan.Resource); !observed {
 			continue // it is deleted, which the planner has been told, or the cache does not show it yet, and nothing is known of it
 		}
-		id, _ := targetOf(orphan.Holder)
+		id, _ := rollout.TargetOf(orphan.Holder)
 		switch given, err := jobs.giveBack(ctx, id, orphan, seen.turns[id]); {
 		case errors.Is(err, bracket.ErrConflict):
 			again = true
@@ -70,7 +55,7 @@ func (n *namespace) due(plan rollout.Plan) (due []concurrency.Lease, next time.T
 	defer n.mu.Unlock()
 	suspects := map[lease]time.Time{}
 	for _, orphan := range plan.Orphans {
-		if _, single := targetOf(orphan.Holder); !single {
+		if _, single := rollout.TargetOf(orphan.Holder); !single {
 			continue
 		}
 		name := lease{orphan.Pool, orphan.Token}

@@ -106,7 +106,7 @@ func (r *reporter) planned(ctx context.Context, found policies, seen *observatio
 	}
 	for _, lease := range plan.Orphans {
 		message += fmt.Sprintf("orphan: %s holds a slot of %s for %s with token %d and is not at work", lease.Resource, lease.Pool, lease.Group, lease.Token)
-		if _, single := targetOf(lease.Holder); single {
+		if _, single := rollout.TargetOf(lease.Holder); single {
 			message += fmt.Sprintf("; after %v of this it is given back", grace)
 		}
 		message += "\n"
