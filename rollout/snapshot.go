@@ -15,7 +15,8 @@ import (
 type Snapshot struct {
 	// Ids are unique within each of these lists, those of versions within their deployment, and there is one entry per release target. The resources,
 	// environments and deployments that targets and versions name must be listed. A version that a target runs should be: while it is not, nothing can be
-	// called newer, and the target waits with [ReasonVersionUnknown].
+	// called newer, and the target waits with [ReasonVersionUnknown]. So should a version that a closed group of the State has locked, until the group is over:
+	// its executions wait for one that is missing. A host that lists only its newest versions adds these.
 	Resources    []Resource    `json:"resources"`
 	Environments []Environment `json:"environments"`
 	Deployments  []Deployment  `json:"deployments"`
