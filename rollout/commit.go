@@ -12,10 +12,13 @@ import (
 
 // Commit returns the state that follows when some of the plan's starts are carried out at now, all of them or any subset in any order:
 // bracket runs are marked as started and slots are claimed. The host saves it, under the condition that what it read has not
-// changed, and dispatches only then. The plan's own state is not touched; with no starts it is returned as it is.
+// changed, and dispatches only then.
 //
-// The plan must be the one that [PolicySet.Plan] returned: of a decoded copy nothing can be committed, which is [ErrDecodedPlan]. A start that it does not hold
-// is [bracket.ErrStale].
+// Each call begins with the plan's own state, which it does not touch: hand all starts that are carried out to one call. Without starts that state is
+// returned as it is.
+//
+// The plan must be the one that [PolicySet.Plan] returned: starts of a decoded copy cannot be committed, which is [ErrDecodedPlan]. Starts are known by their
+// run ids; one that the plan does not hold is [bracket.ErrStale]. A zero now is a *[FieldError].
 func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	next := p.State
 	if len(starts) == 0 {
@@ -23,6 +26,9 @@ func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	}
 	if p.work == nil {
 		return State{}, ErrDecodedPlan
+	}
+	if now.IsZero() { // a lease since then would be the oldest of all
+		return State{}, noNow()
 	}
 	offered := make(map[string]*Start, len(p.Start))
 	for i := range p.Start {

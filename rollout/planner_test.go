@@ -919,14 +919,17 @@ func TestPlannerSavesEndsBeforeSlots(t *testing.T) {
 	}
 }
 
-// TestNoNow: at the zero time no version exists yet, so a clock that nobody set would start nobody and let nobody wait, without a word.
+// TestNoNow: at the zero time no version exists yet, so a clock that nobody set would start nobody and let nobody wait, without a word. A slot that was
+// claimed then would be older than everything else: stuck at once, and proved to be given back by every job that ever ended.
 func TestNoNow(t *testing.T) {
 	t.Parallel()
 	s, set := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), compile(t, `[]`)
 	_, direct := set.Plan(s, time.Time{})
 	_, looked := (&rollout.Planner{Policies: set, Store: new(bracket.MemoryStore), Clock: new(clock.Fake)}).Look(t.Context(), s)
 	_, linted := set.Lint(s, time.Time{}, time.Hour, rollout.LintOptions{})
-	for what, err := range map[string]error{"Plan": direct, "Look": looked, "Lint": linted} {
+	plan := mustPlan(t, compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, t0)
+	_, committed := plan.Commit(plan.Start, time.Time{})
+	for what, err := range map[string]error{"Plan": direct, "Look": looked, "Lint": linted, "Commit": committed} {
 		var fault *rollout.FieldError
 		if !errors.As(err, &fault) || fault.Path != "now" || fault.Code != rollout.CodeRequired {
 			t.Errorf("%s: %v", what, err)
@@ -944,7 +947,8 @@ func TestNoPolicies(t *testing.T) {
 			t.Errorf("%s: %d starts, %v", name, len(plan.Start), err)
 		}
 		_, lint := set.Lint(s, t0, time.Hour, rollout.LintOptions{})
-		for _, err := range []error{set.Check(s), set.CheckVersion(s.Versions[0]), lint} {
+		_, keys := set.PoolKeys(s.Resources)
+		for _, err := range []error{set.Check(s), set.CheckVersion(s.Versions[0]), lint, keys} {
 			if !errors.Is(err, rollout.ErrNoPolicies) {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -26,14 +26,19 @@ type work struct {
 	slabs
 }
 
+// noNow is the fault of a zero instant.
+func noNow() error {
+	var f faults
+	return f.add("now", CodeRequired, nil, "must be set to the present instant").err()
+}
+
 // begin indexes a snapshot and finds who is governed by what.
 func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 	if s == nil || s.compiler == nil { // an empty one would govern nobody, and let everybody start
 		return nil, ErrNoPolicies
 	}
 	if now.IsZero() { // a clock that nobody set: no version would exist yet, so that nobody started, nobody waited and nobody knew why
-		var f faults
-		return nil, f.add("now", CodeRequired, nil, "must be set to the present instant").err()
+		return nil, noNow()
 	}
 	x, err := newIndex(snapshot)
 	if err != nil {
