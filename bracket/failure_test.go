@@ -1033,6 +1033,18 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("%+v", h.plan.Refused)
 			}
 		}, "what was ordered first applies; what was done already is refused"},
+		{"a command without an instant is one of now", func(h *host) {
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			x := h.open("n1")
+			h.commands = []Command{{ID: "a", Kind: Skip, Group: x.Group, Resource: "n1", Deployment: "os"},
+				{ID: "b", Kind: Retry, Group: x.Group, Resource: "n1", Deployment: "os", At: at(62)}}
+			h.step(65)
+			now := h.open("n1")
+			if os := now.Members[now.member("os")].Status; len(h.plan.Refused) > 0 || os != MemberSkipped {
+				h.t.Errorf("%+v, os %s", h.plan.Refused, os)
+			}
+		}, "the retry was ordered before it, and does not come too late"},
 		{"one resource ends while the group has not begun on another", func(h *host) {
 			h.node("n2")
 			h.due["n2"] = at(500)

@@ -139,19 +139,21 @@ const (
 )
 
 // Command is an operator's decision about one open execution. It is applied at most once, by its ID, by the first Step that sees both
-// the command and the execution; if it does not apply then, it never will, and the plan lists it as refused.
+// the command and the open execution. If it does not apply then, it never will: see Refused in [Plan].
 type Command struct {
 	ID   string      `json:"id"`
 	Kind CommandKind `json:"kind"`
 	// Group and Resource name the execution. Both are required.
 	Group    string `json:"group"`
 	Resource string `json:"resource"`
-	// Deployment names the member for retry and skip; empty: every failed member, but none that went back to the version before, which takes its name. It must
-	// be empty for resolve and abandon.
-	Deployment string    `json:"deployment,omitempty"`
-	By         string    `json:"by,omitempty"`     // who decided; not interpreted
-	At         time.Time `json:"at,omitzero"`      // when resolve and abandon take effect, and the order of commands; zero: the now of the Step
-	Reason     string    `json:"reason,omitempty"` // not interpreted
+	// Deployment names the member for retry and skip. Empty: every member that has failed; a member that went back to the version before has to be named. It
+	// must be empty for resolve and abandon.
+	Deployment string `json:"deployment,omitempty"`
+	By         string `json:"by,omitempty"` // who decided; not interpreted
+	// At is when the command was given: commands apply in this order, and resolve and abandon take effect then. Zero stands for the now of the Step. Nothing
+	// takes effect later than that, nor before the execution began.
+	At     time.Time `json:"at,omitzero"`
+	Reason string    `json:"reason,omitempty"` // not interpreted
 }
 
 // Validate reports every fault of the command, joined, each a *[FieldError]. It does not know whether there is such an execution.
@@ -180,7 +182,7 @@ type CommandKind string
 
 const (
 	Retry   CommandKind = "retry"   // repeat the failed run, with its purpose; beside another member that has failed it waits until that is decided, too
-	Skip    CommandKind = "skip"    // count the member as done
+	Skip    CommandKind = "skip"    // count the member as done; the outcome of a run in progress does not matter any more
 	Resolve CommandKind = "resolve" // end the execution as completed, its lease is released
 	Abandon CommandKind = "abandon" // end the execution as cancelled, its lease is quarantined
 )

@@ -21,7 +21,8 @@ type Plan struct {
 	Events []Event
 	// Unknown are observed runs that belong to no group or execution of the state, in the order of Run.String. They were ignored.
 	Unknown []Run
-	// Refused are commands that do not apply to the state of their execution, by resource and id. They will never be applied.
+	// Refused are commands that this step could not apply, by resource and id. Where the execution is open, its state did not fit, and they never will be
+	// applied. Where it is not open yet, or never was, they are for the Step that finds it open. Of an execution that has ended none is listed.
 	Refused []Command
 	// Next is the earliest instant after now at which the plan can change without a new observation; zero: never.
 	Next time.Time

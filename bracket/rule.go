@@ -24,7 +24,7 @@ type Rule struct {
 	TriggerOn TriggerOn `json:"triggerOn,omitzero"`
 	// RequireAllTimeoutSeconds is how long require_all may hold a collection window open after its end, 0 to 10 years. Default 0.
 	RequireAllTimeoutSeconds int64 `json:"requireAllTimeoutSeconds,omitzero"`
-	// MemberRoles declares which members are hooks. Empty: every member is main. Absent: roles are derived from the dependencies. There are hooks then only if
+	// MemberRoles declares which members are hooks. Without expressions in it every member is main. Nil: roles are derived from the dependencies. There are hooks then only if
 	// one member, the pre, needs nothing and all others need it, directly or through others, and one, the post, needs all others so and nobody needs it. A
 	// single further member without dependencies makes all of them mains: a drain that has no new version is then skipped, and nodes are upgraded without
 	// it. So write the roles down.
@@ -36,7 +36,7 @@ type Rule struct {
 	// AllowMixedPost lets the post members run on a mixed set of versions after rollback_member. Default false: the execution is held, until a [Command] skips
 	// the member that went back, so that the others go on, or ends the execution.
 	AllowMixedPost bool `json:"allowMixedPost,omitzero"`
-	// StuckAfterSeconds is how long a run may be without outcome before its execution is listed as stuck. Default 0: never.
+	// StuckAfterSeconds is how long a run may be without outcome before [Plan.Stuck] lists it, at most 10 years. Default 0: never.
 	StuckAfterSeconds int64 `json:"stuckAfterSeconds,omitzero"`
 	// PreparedStatePersists declares that what the pre members prepare outlives a group. Required for merge. Default false.
 	PreparedStatePersists bool `json:"preparedStatePersists,omitzero"`
@@ -87,8 +87,8 @@ const (
 )
 
 // OnMemberFailure says what happens once a member has no attempt left. Where going on could make things worse it is [Hold] whatever is set: after the failure of a
-// post member, of a rollback, or of what has no version to return to, and under [RollbackMember] also of a pre member. Under the other two a failed pre leads
-// straight to the post members.
+// post member or of a rollback. Under [RollbackMember] and [RollbackAll] it is Hold as well if a member that would have to go back has no version to return to,
+// and under RollbackMember if a pre member fails. Under [RunPost] and RollbackAll a failed pre leads straight to the post members.
 type OnMemberFailure string
 
 const (

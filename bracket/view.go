@@ -226,8 +226,14 @@ func (v *view) addCommands(commands []Command) error {
 	if sorted, twice := sortedCopy(ids, strings.Compare); twice >= 0 {
 		return fault("observation.commands", CodeDuplicate, sorted[twice], "is the id of two commands")
 	}
+	at := func(c *Command) time.Time {
+		if c.At.IsZero() {
+			return v.now
+		}
+		return c.At
+	}
 	v.commands, _ = sortedCopy(commands, func(a, b Command) int {
-		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group), a.At.Compare(b.At), strings.Compare(a.ID, b.ID))
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group), at(&a).Compare(at(&b)), strings.Compare(a.ID, b.ID))
 	})
 	return nil
 }
