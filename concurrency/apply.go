@@ -16,6 +16,9 @@ import (
 // host that is cut off in between has claimed too much, never too little: the next plan finds the holders, or
 // [Record.Orphans] lists them. Where pools overlap, use a transaction, or set Begins in the next plan's [Candidate]: whoever got the lease of one pool
 // is a holder, and would otherwise be admitted to the other pools even if their places have gone to somebody else meanwhile.
+//
+// Nothing is returned with an error: [ErrConflict] or [ErrFenced] if the snapshot's records are not those of the plan, a *[FieldError] for a name that is
+// not UTF-8, and another error if the starts belong to other candidates or pools.
 func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now time.Time) ([]Record, error) {
 	added := make([][]Lease, len(snapshot.Pools))
 	for _, s := range starts {

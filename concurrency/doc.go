@@ -14,8 +14,8 @@
 //
 //	plan, err := concurrency.Plan(snapshot, candidates, now)
 //	records, err := concurrency.Apply(snapshot, candidates, plan.Admitted, now)
-//	for _, r := range records { save(r.Key, r, r.Revision) }   // compare and swap, all or, by key, as far as it goes
-//	dispatch(plan.Admitted)                                    // each job carries its claims' tokens
+//	for _, r := range records { save(r.Key, r, r.Revision) }   // compare-and-swap: in one transaction, or in this order, see Apply
+//	dispatch(plan.Admitted)                                    // each job carries the tokens of its claims
 //
 // Between plans a host need not go through its fleet for every event: a [Queue] keeps the leases and who waits, and when a lease ends or a
 // candidate comes it admits whom Plan would admit, at a cost that depends on who may start now and not on how many wait.
@@ -35,8 +35,8 @@
 //	I7   With one pool per candidate a higher limit refuses nobody who was admitted. A pool nobody needs changes nothing.
 //	I8   Quarantine adds no more holders than its allowance.
 //	I9   The tokens of a pool strictly increase; a holder has at most one that is valid, and every other is refused.
-//	I10  Under any interleaving of planners, claims, crashes and stale snapshots more than max count only if max has shrunk
-//	     since, or by holders.
+//	I10  Under any interleaving of planners, claims, crashes and stale snapshots active exceeds max only because max has shrunk
+//	     since, or because of holders.
 //	I11  Every refusal names a pool and an event that can end it.
 //	I12  If every holder ends and limits are at least 1, every candidate is admitted in the end; with strict, in order
 //	     among those that need the same pools.

@@ -45,7 +45,7 @@ type MemoryJobs struct {
 	jobs  map[string]Job
 }
 
-// SetPool replaces the members of a pool.
+// SetPool replaces the members of a pool. It copies resources.
 func (m *MemoryJobs) SetPool(ctx context.Context, pool string, resources []string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (m *MemoryJobs) SetPool(ctx context.Context, pool string, resources []strin
 	return nil
 }
 
-// PutJob creates or replaces the job with this ID.
+// PutJob creates or replaces the job with this ID. A job without ID or Resource is an error.
 func (m *MemoryJobs) PutJob(ctx context.Context, job Job) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -43,7 +43,8 @@ type Lease struct {
 	Since time.Time `json:"since"`
 	// ProgressAt is the newest observed event (start, heartbeat, end) of the holder's runs.
 	ProgressAt time.Time `json:"progressAt"`
-	// Reason says why the lease is quarantined. While it is active it is empty, or says why it was given although the pool was full.
+	// Reason says why the lease is quarantined. In an active lease it is empty or, until the next [Record.Renew], says why the lease was given
+	// although the pool was full.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -58,8 +59,8 @@ const (
 // schema is the version of the stored form of a record.
 const schema = 1
 
-// Record is what a store keeps of one pool: its leases. It is a value: every method returns a new record and leaves the old
-// one as it is, so that the host can write the new one under the condition that the stored one has not changed.
+// Record is what a store keeps of one pool: its leases. It is a value: a method that changes something returns a new record and
+// leaves the old one as it is, so that the host can write the new one under the condition that the stored one has not changed.
 //
 // The methods do not touch Revision. It is the stored revision that the record was read at; the store gives the next one
 // when it accepts a write, and refuses a write from an older one with [ErrConflict].
@@ -181,7 +182,7 @@ func (r Record) find(h Holder) (int, bool) {
 	return slices.BinarySearchFunc(r.Leases, h, func(l Lease, h Holder) int { return l.Holder.compare(h) })
 }
 
-// with returns the record with other leases, which it takes over. No leases are written as [], which can be read again, not as null.
+// with returns the record with other leases, which it takes over. No leases are written as [] and not as null.
 func (r Record) with(leases []Lease) Record {
 	if leases == nil {
 		leases = []Lease{}
@@ -285,7 +286,7 @@ func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 }
 
 // Quarantine returns the record with the holder's lease quarantined, with a reason for people to read: it is stuck and the rule says so, or
-// its execution was abandoned. The lease goes on counting. A token that is not the lease's, or a lease that is gone, is [ErrFenced].
+// its execution was abandoned. The lease goes on counting, unless the pool's allowance covers it. A token that is not the lease's, or a lease that is gone, is [ErrFenced].
 func (r Record) Quarantine(h Holder, token uint64, reason string) (Record, error) {
 	return r.edit(h, token, func(l *Lease) { l.State, l.Reason = Quarantined, reason })
 }

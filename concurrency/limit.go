@@ -22,8 +22,8 @@ const (
 // a limit: no sign, space, fraction, exponent or leading zero, and no number inside a JSON string. A JSON null counts
 // as absent.
 //
-// The zero value is unset. Unset differs from [Count](0): 0 has to be written and means "nothing may start"; no value
-// means "unlimited", which is the absence of a rule. Limits are comparable with ==.
+// The zero value is unset, which differs from [Count](0): 0 has to be written, and as a limit on starts it means "nothing
+// may start". What unset means, a default or an error, is said at each field. Limits are comparable with ==.
 type Limit struct {
 	value int32
 	kind  limitKind

@@ -67,8 +67,8 @@ type Refusal struct {
 //
 // Only who held before the batch is a holder. A start is therefore safe to carry out without any other start of the plan.
 //
-// A refusal is not an error. The error reports what is contradictory in the input, all of it but for the candidates, of which the first ten
-// faults or so are enough: then nothing is decided. The input is neither modified nor kept.
+// A refusal is not an error. The error joins one *[FieldError] per contradiction in the input, of the candidates only the first ten or so; then
+// nothing is decided. The input is neither modified nor kept.
 //
 // The cost is linear in candidates × needed pools plus the leases and unavailable resources, with a number of allocations that
 // depends on the pools and on how many different answers there are, not on the number of candidates.

@@ -28,7 +28,8 @@ type Pool struct {
 	// QuarantineAllowance is how many quarantined leases do not count, rounded down; unset is 0.
 	QuarantineAllowance Limit
 
-	// Unknown: the host found no record of the pool. Nobody but a holder starts in it; all fields but Key are ignored.
+	// Unknown: the host knows only the key of the pool, for example because no rule makes it any more. Nobody but a holder starts in it; all
+	// fields but Key are ignored.
 	Unknown bool
 	// Record is the stored record. The zero value stands for a pool that nobody ever used.
 	Record Record

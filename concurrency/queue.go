@@ -35,7 +35,8 @@ type Queue struct {
 	count   int
 }
 
-// NewQueue returns a queue without candidates, on the snapshot's leases. The snapshot is neither modified nor kept.
+// NewQueue returns a queue without candidates, on the snapshot's leases. The snapshot is neither modified nor kept. The error joins one
+// *[FieldError] per contradiction in it, as that of [Plan] does.
 func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 	if err := snapshot.validate(); err != nil {
 		return nil, err

@@ -15,9 +15,9 @@ const (
 const (
 	SlotFull     Reason = "slot_full"      // as many members are active as may be
 	SlotPaused   Reason = "slot_paused"    // the pool's limit is 0, or comes to 0 of its members
-	SlotKeysFull Reason = "slot_keys_full" // maxActiveKeys values of groupBy are active already, and that of this pool is none of them
+	SlotKeysFull Reason = "slot_keys_full" // MaxActiveKeys pools of the Family are active already, and this one is not among them
 	SlotReserved Reason = "slot_reserved"  // the places left are reserved for earlier candidates (strict)
-	PoolUnknown  Reason = "pool_unknown"   // the snapshot has no record of the pool
+	PoolUnknown  Reason = "pool_unknown"   // the snapshot says that the pool is Unknown
 )
 
 // ConditionKind says what kind of event can end the waiting of a refused candidate.

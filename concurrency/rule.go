@@ -154,9 +154,9 @@ func (r Rule) Max() Limit {
 	return Count(int(*r.LimitValue))
 }
 
-// ValidateShared reports every setting in which r differs from first, the first rule with the same SharedPool, joined, each a
-// *[FieldError]: a pool has one limit and one way to treat its leases, whoever refers to it. Rules that do not share a pool
-// have nothing to agree on: nil.
+// ValidateShared reports every setting but the GroupSelector in which r differs from first, the first rule with the same SharedPool,
+// joined, each a *[FieldError]: a pool has one limit and one way to treat its leases, whoever refers to it. Both rules must be valid. Rules
+// that do not share a pool have nothing to agree on: nil.
 func (r Rule) ValidateShared(first Rule) error {
 	if r.SharedPool == "" || r.SharedPool != first.SharedPool {
 		return nil
@@ -199,7 +199,7 @@ func (r Rule) PoolKey(id, value string) string {
 }
 
 // Pool returns the rule's pool for a value of GroupBy (ignored without GroupBy), with total members and an empty record.
-// The caller adds what it observed: Record, Jobs, Unavailable, Departed. r must be valid.
+// The caller adds what it observed: Record, Keyless, Jobs, Unavailable, Departed. r must be valid.
 func (r Rule) Pool(id, value string, total int) Pool {
 	p := Pool{
 		Key:                 r.PoolKey(id, value),

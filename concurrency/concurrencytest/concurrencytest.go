@@ -50,7 +50,8 @@ var statuses = []struct {
 	{"", false}, {"Successful", false}, {"some-future-status", false},
 }
 
-// Run runs the conformance cases. newBackend is called once per case and must return an empty backend.
+// Run runs the conformance cases. newBackend must return an empty backend. It is called once per case, and the last case calls it for each
+// of its random histories: 100 of them, or as many as -rapid.checks says.
 func Run(t *testing.T, newBackend func(*testing.T) Backend) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
