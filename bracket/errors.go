@@ -18,12 +18,12 @@ var (
 	ErrStale = errors.New("bracket: run is not offered by this plan and state")
 )
 
-// FieldError is one fault of a rule, a stored record, or what is given to [Check] or [Step]. Where all faults are reported they are
-// joined: errors.As finds the first.
+// FieldError is one fault of a rule, a stored record, or what is given to [Check] or [Step]. Where all faults are reported they are joined as by [errors.Join]:
+// errors.As finds the first.
 type FieldError struct {
-	Path  string `json:"path"`            // the field, such as readinessWindowSeconds; empty if it is the value itself
+	Path  string `json:"path"`            // the field, such as readinessWindowSeconds; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
-	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the place itself is the fault
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, or if it does not matter
 	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
 }
 

@@ -32,9 +32,9 @@ type group struct {
 // DefaultHorizon is five years, leap days included.
 const DefaultHorizon = (5*365 + 2) * 24 * time.Hour
 
-// NewCalendar compiles windows. Zones are loaded by load, each that exists once, and only here, so a calendar keeps its answers when the zone data of
-// the machine change; pass [time.LoadLocation] to read them there. UTC is known without it, so load may be nil if there is no other zone.
-// Of the windows, only their Recurrences are retained.
+// NewCalendar compiles windows. It calls load for each time zone that they name; pass [time.LoadLocation] to read the zone data of the machine. load
+// may be nil if UTC is the only zone. Zones are loaded only here, so a calendar keeps its answers when the data change. Of the windows, only
+// their Recurrences are retained.
 //
 // The error joins every fault of every window, each a *[FieldError] whose path begins with windows[i].
 func NewCalendar(windows []Window, load func(name string) (*time.Location, error)) (Calendar, error) {
@@ -135,7 +135,7 @@ func (c Calendar) limit(t time.Time) time.Time { return earlier(t.UTC().Add(c.se
 func (c Calendar) pass(t time.Time) pass { return pass{start: t.UTC(), limit: c.limit(t)} }
 
 // Open tells whether the calendar is open at t. It is open at exactly the start of an allow window and closed at exactly its end; for a
-// deny window it is the other way round.
+// deny window it is the other way round. Where a host's recurrence is at fault the calendar is closed.
 func (c Calendar) Open(t time.Time) bool {
 	if !inRange(t) {
 		return false
@@ -169,8 +169,8 @@ func (s *set) open(t time.Time) (bool, error) {
 	return open, nil
 }
 
-// NextOpen returns t if the calendar is open then, else the first open instant after it, in UTC; [ErrNeverOpen] if there is none within
-// the horizon.
+// NextOpen returns t if the calendar is open then, else the first open instant after it, in UTC. The error is [ErrNeverOpen] if there is none
+// within the horizon, or a *[FieldError] if a host's recurrence is at fault.
 func (c Calendar) NextOpen(t time.Time) (time.Time, error) { return c.AddOpen(t, 0) }
 
 // NextClose returns t if the calendar is closed then, else the first closed instant after it, in UTC; the zero time if there is none within

@@ -11,19 +11,19 @@ import (
 
 // Errors that callers branch on. Each is wrapped in one that says what was asked.
 var (
-	// ErrNeverOpen is returned by [Calendar.NextOpen] and [Calendar.AddOpen]: there is no such instant within the horizon. The calendar may
-	// be open before it, but not for as long as AddOpen was asked for.
+	// ErrNeverOpen is returned by [Calendar.NextOpen] if the calendar is closed up to the horizon, and by [Calendar.AddOpen] if it is open for
+	// less than was asked for until then.
 	ErrNeverOpen = errors.New("the calendar has no such open instant")
 	// ErrNeverFits is returned by [Calendar.NextFit]: no open stretch that begins within the horizon is long enough.
 	ErrNeverFits = errors.New("the calendar is never open for that long")
 )
 
-// FieldError is one fault of a window, of a question, or of a host's [Recurrence]. Where all faults are reported they are joined:
+// FieldError is one fault of a window, of a question, or of a host's [Recurrence]. Where all faults are reported they are joined as by [errors.Join]:
 // errors.As finds the first.
 type FieldError struct {
-	Path  string `json:"path"`            // the field, such as windows[1].weekly.start; empty if it is the value itself
+	Path  string `json:"path"`            // the field, such as windows[1].weekly.start; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
-	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the place itself is the fault
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, or if it does not matter
 	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
 }
 
@@ -35,12 +35,12 @@ func (e *FieldError) Error() string {
 // Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
 type Code string
 
-// The kinds of faults. The first four are those of a document that is not read as JSON should be, and the same in every package.
+// The kinds of faults. The first four are about the JSON document itself, and the same in every package.
 const (
 	CodeSyntax                Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField          Code = strictjson.CodeUnknownField // there is no such field
 	CodeDuplicate             Code = strictjson.CodeDuplicate    // a field is given twice
-	CodeType                  Code = strictjson.CodeType         // the value has another type, where none of the codes below is about the field
+	CodeType                  Code = strictjson.CodeType         // the value has another type, and no code below is about its field
 	CodeTimezoneUnknown       Code = "timezone_unknown"          // there is no such zone, or the host could not load it
 	CodeTimeInvalid           Code = "time_invalid"              // a time of day, a date or an instant cannot be read or lies outside the years 1 to 9999
 	CodeDayInvalid            Code = "day_invalid"               // there is no such day of the week

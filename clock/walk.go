@@ -6,7 +6,7 @@ import (
 )
 
 // Walk answers [Calendar.AddOpen] for many durations from one start. Ascending durations cost one pass over the calendar altogether, so a
-// million due times come from one walk; a duration below the one before begins a new pass. It must not be shared or copied.
+// million due times come from one walk; a duration below the one before may begin a new pass. It is not safe for concurrent use and must not be copied.
 type Walk struct {
 	cursor cursor
 	pass   pass

@@ -168,7 +168,7 @@ func (f *faults) decoding(err error) {
 }
 
 // Validate reports every fault of the window that can be seen without zone data, joined, each a *[FieldError] whose path begins at the
-// window. [NewCalendar] finds the others: a zone that does not exist, and days that no phase reaches if the anchor is given as an instant.
+// window. [NewCalendar] finds the others: a zone that does not exist, and, where the anchor is an instant, days that the rule never reaches.
 func (w Window) Validate() error {
 	var f faults
 	if s := w.schedule(&f); len(f.list) == 0 && s.readings && !s.anchor.absolute {

@@ -8,12 +8,12 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// FieldError is one fault of a policy, a version, a snapshot or a recording. Nothing is planned on any of them while there is one. Where all
-// faults are reported they are joined: errors.As finds the first.
+// FieldError is one fault of a policy, a version, a snapshot or a recording. Nothing is planned on any of them while there is one.
+// Where all faults are reported they are joined as by [errors.Join]: errors.As finds the first.
 type FieldError struct {
-	Path  string `json:"path"`            // the field, such as rules[2].resourceConcurrency.limitValue, with several policies [1].rules[2] and so on, or targets[17].resource; empty if it is the value itself
+	Path  string `json:"path"`            // the field, such as rules[2].resourceConcurrency.limitValue, with several policies [1].rules[2] and so on, or targets[17].resource; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
-	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the place itself is the fault, or an expression
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, if it does not matter, or if an expression is at fault
 	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
 	Err   error  `json:"-"`               // the cause, such as the compiler's error with its position, or the error of package bracket, concurrency or clock; nil if there is none
 }

@@ -15,9 +15,9 @@
 // # Language
 //
 // CEL with its standard functions and macros. Variables are flat: resource.kind is one variable, not a field of another, and a name that
-// is not declared does not compile. There are no values of unknown type, no extension functions, and no messages; a map can be asked for
-// a key (m['k'], m.k), whether it has one ('k' in m, has(m.k)), and nothing else; a regular expression is a literal; a time zone is 'UTC'
-// or an offset. The result is a bool.
+// is not declared does not compile. There are no values of unknown type (dyn), no extension functions, and no messages. A map variable can be
+// asked for a key (m['k'], m.k) and whether it has one ('k' in m, has(m.k)), and for nothing else. A regular expression is a literal; a time
+// zone is 'UTC' or an offset. The result is a bool.
 //
 // A key that is missing is neither a match nor a mismatch: resource.metadata['team'] != 'x' does not hold for a resource without team,
 // and says why ([ErrMissingKey]). The operators || and && need only one side to decide.

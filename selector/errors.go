@@ -10,7 +10,7 @@ import (
 
 // Sentinels, for errors.Is.
 var (
-	// ErrMissingKey means that a key which a map variable does not have decided the result: the expression neither holds nor fails. The error
+	// ErrMissingKey means that the result hangs on a key which a map variable does not have: the expression neither holds nor fails. The error
 	// names the key, and implements interface{ MissingKey() string } so that callers can tell it apart without importing this package.
 	// [Selector.Match] returns it.
 	ErrMissingKey = errors.New("selector: missing key")
@@ -20,12 +20,12 @@ var (
 	ErrLimit = errors.New("selector: limit exceeded")
 )
 
-// FieldError is one fault of a schema, of limits or of a label selector. Where all faults are reported they are joined: errors.As finds the
-// first.
+// FieldError is one fault of a schema, of limits or of a label selector. Where all faults are reported they are joined as by [errors.Join]:
+// errors.As finds the first.
 type FieldError struct {
-	Path  string `json:"path"`            // the field, such as matchExpressions[1].operator; empty if it is the value itself
+	Path  string `json:"path"`            // the field, such as matchExpressions[1].operator; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
-	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the place itself is the fault
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, or if it does not matter
 	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
 }
 
@@ -67,7 +67,7 @@ func below(path string, err error) error {
 	return f.err()
 }
 
-// CompileError says why an expression is no selector. [Env.Compile] returns it, always as the first fault found.
+// CompileError says why an expression is no selector. [Env.Compile] returns it, for the first fault that it finds.
 type CompileError struct {
 	Expr string // the text that was compiled, cut after 200 bytes
 	Line int    // 1-based; 0 if the fault has no place, as with a text that is too long
@@ -78,7 +78,7 @@ type CompileError struct {
 	limit bool
 }
 
-// Error returns "selector: line:column: what is wrong (what to write instead)".
+// Error returns "selector: line:column: what is wrong (what to write instead)", without the parts that are missing.
 func (e *CompileError) Error() string {
 	var text strings.Builder
 	text.WriteString("selector: ")
@@ -96,8 +96,8 @@ func (e *CompileError) Error() string {
 func (e *CompileError) Is(target error) bool { return e.limit && target == ErrLimit }
 
 // EvalError says why an expression has no result for some data: a conversion that failed, a variable without a value or with a value of
-// another type than declared, or data beyond the limits. A key that a variable lacks is not among them, see [ErrMissingKey]; one that a map
-// written in the expression lacks is, as in {'a': 1}['b'] == 1.
+// another type than declared, or data beyond the limits. A key that a map variable lacks is [ErrMissingKey] instead; a key that a map written
+// in the expression lacks is an EvalError, as in {'a': 1}['b'] == 1.
 type EvalError struct {
 	Expr     string // canonical text of the selector
 	Variable string // the variable at fault; empty if no single one is

@@ -9,12 +9,12 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// FieldError is one fault of a configuration or an observation. Where all faults are reported they are joined: errors.As
-// finds the first.
+// FieldError is one fault of a configuration or an observation. Where all faults are reported they are joined as by [errors.Join]:
+// errors.As finds the first.
 type FieldError struct {
-	Path  string `json:"path"`            // the field, such as components[1].updateStrategy.maxSurge; empty if it is the value itself
+	Path  string `json:"path"`            // the field, such as components[1].updateStrategy.maxSurge; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
-	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the place itself is the fault
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, or if it does not matter
 	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
 }
 

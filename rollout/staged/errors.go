@@ -10,12 +10,12 @@ import (
 // ErrNoRun means that a [Run] was neither returned by [Compile] or [Step] nor decoded.
 var ErrNoRun = errors.New("staged: the run is empty: take it from Compile, or decode a stored one")
 
-// FieldError is one fault of a strategy, a run's spec, the options, the fleet or an input. Where all faults are reported they are joined,
-// in the order of the fields; errors.As finds the first.
+// FieldError is one fault of a strategy, a run's spec, the options, the fleet or an input. Where all faults are reported they are joined as
+// by [errors.Join], in the order of the fields: errors.As finds the first.
 type FieldError struct {
-	Path  string `json:"path"`            // the field, such as stages[2].maxConcurrency; empty if it is the value itself
+	Path  string `json:"path"`            // the field, such as stages[2].maxConcurrency; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
-	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the place itself is the fault
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, or if it does not matter
 	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
 }
 
