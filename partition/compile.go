@@ -19,7 +19,7 @@ func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error)
 		byBudget:   options.Releases == ByBudget,
 		skipPaused: options.Paused != BlockPaused,
 		paused:     fleet.Paused,
-		maxPerStep: options.MaxPerStep,
+		maxPerStep: options.perStep(),
 	}
 	if c.mode == FleetController && len(fleet.Clusters) == 0 {
 		strategy = Strategy{} // without a target Fleet does not look at it

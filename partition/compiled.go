@@ -66,7 +66,7 @@ type change struct {
 // Len is the number of clusters.
 func (c *Compiled) Len() int { return len(c.names) }
 
-// ID returns the name of a cluster by its place in cluster order, from 0 to Len()-1.
+// ID returns the name of a cluster by its place in cluster order, from 0 to Len()-1. Every other place is an error.
 func (c *Compiled) ID(cluster int) (ID, error) {
 	if err := c.check(cluster); err != nil {
 		return ID{}, err
@@ -108,7 +108,7 @@ func (c *Compiled) order(a, b name) int {
 	return cmp.Compare(a.name, b.name)
 }
 
-// Members returns the clusters of a partition in cluster order. The slice is the caller's.
+// Members returns the clusters of a partition in cluster order. The slice is the caller's. An index that is no partition's is an error.
 func (c *Compiled) Members(partition int) ([]ID, error) {
 	if partition < 0 || partition >= len(c.partitions) {
 		return nil, fmt.Errorf("partition: partition %d: the plan has %s, numbered from 0", partition, counted(len(c.partitions), "partition", "partitions"))
@@ -122,7 +122,7 @@ func (c *Compiled) Members(partition int) ([]ID, error) {
 }
 
 // Update replaces the state of a cluster, given by its place in cluster order, and reports whether that can change a plan: after false, nobody has to
-// plan again.
+// plan again. A place that is no cluster's is an error.
 func (c *Compiled) Update(cluster int, state State) (changed bool, err error) {
 	if err := c.check(cluster); err != nil {
 		return false, err
@@ -130,8 +130,8 @@ func (c *Compiled) Update(cluster int, state State) (changed bool, err error) {
 	return c.set(uint32(cluster), observe(&state, c.wanted(uint32(cluster)))), nil
 }
 
-// UpdateAll replaces the states of all clusters, in cluster order: what follows a complete list instead of an event. It costs much less
-// than an Update of each.
+// UpdateAll replaces the states of all clusters, in cluster order, for a host that gets a complete list instead of events. It costs much less
+// than an Update of each. A list of another length than Len is an error, and changes nothing.
 func (c *Compiled) UpdateAll(states []State) error {
 	if len(states) != len(c.names) {
 		return fmt.Errorf("partition: %d states for %d clusters: one is needed for each, in cluster order", len(states), len(c.names))

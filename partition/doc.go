@@ -5,7 +5,7 @@
 // It performs no I/O, starts no goroutine, reads no clock and remembers nothing between calls.
 //
 // The strategy is that of Rancher Fleet, as it is. Clusters are grouped into partitions, cut automatically or selected by
-// name, labels and groups; partitions are released in order, each in batches; members that are NotReady count against
+// name, labels and groups. Partitions are released in order, each in batches. Members that are NotReady count against
 // maxUnavailable, and partitions that are not ready against maxUnavailablePartitions. There are two modes. [Default] does what Fleet
 // documents. [FleetController] decides as the controller of Fleet does, oddities included, so that somebody who has a
 // fleet.yaml can see today what Fleet will do with it, and what its document promises instead.
@@ -24,17 +24,24 @@
 //
 // # One step of the default mode
 //
-// A cluster is done (the wanted version is released and applied, it is ready and not offline), held (paused or offline, and by the options
-// out of the count), updating (released and not done), blocked (paused, and by the options in the count), broken (not applied, not
-// ready or offline on another version), pending (never released; even if it is offline) or out of sync (healthy on another version): the
-// first that fits. Updating, blocked and broken ones are NotReady; broken, pending and out-of-sync ones wait.
+// A cluster is in the first of these classes that fits:
+//
+//	done         the wanted version is released and applied, and the cluster is ready and not offline
+//	held         paused or offline, and by the options out of the count
+//	updating     the wanted version is released, and the cluster is not done
+//	blocked      paused, and by the options in the count
+//	broken       another version is released, and it is not applied, or the cluster is not ready or offline
+//	pending      never released, be it offline or not
+//	out of sync  healthy on another version
+//
+// Updating, blocked and broken ones are NotReady; broken, pending and out-of-sync ones wait.
 //
 //  1. Partitions have their turn in order. Each releases at most maxNew waiting members in cluster order. Pending and out-of-sync ones
 //     only if at most maxUnavailable members are NotReady before the turn: more pauses, equal proceeds. The batch itself is not
 //     limited by maxUnavailable, unless [ByBudget] is chosen. Broken ones get their fix in any case.
 //  2. A partition is ready once no member waits and at most maxUnavailable are NotReady.
-//  3. As soon as more than maxUnavailablePartitions partitions that had their turn are not ready, the gate closes: those after it are not
-//     reached, not even for a fix, because a version that the first partition has not proved must not get into the last one.
+//  3. As soon as more than maxUnavailablePartitions partitions that had their turn are not ready, the gate closes. Those after it are not
+//     reached, not even for a fix: a version that the first partition has not proved must not get into the last one.
 //  4. A cluster in several partitions is released once and counted in all of them at once.
 //
 // # What a plan keeps

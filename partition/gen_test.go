@@ -149,7 +149,7 @@ func genOptions(t *rapid.T, mode partition.Mode) partition.Options {
 		Releases:  rapid.SampledFrom([]partition.Releases{"", partition.ByBatch, partition.ByBudget}).Draw(t, "releases"),
 	}
 	if rapid.Bool().Draw(t, "perStep") {
-		o.MaxPerStep = rapid.IntRange(1, 6).Draw(t, "maxPerStep")
+		o.MaxPerStep = count(rapid.IntRange(1, 6).Draw(t, "maxPerStep"))
 	}
 	if rapid.Bool().Draw(t, "display") {
 		label := rapid.SampledFrom([]string{"", "env"}).Draw(t, "displayNameLabel")

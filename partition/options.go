@@ -18,8 +18,8 @@ type Options struct {
 	Paused    Paused    `json:"paused,omitzero"`    // what a paused cluster counts as
 	Offline   Offline   `json:"offline,omitzero"`   // what an offline cluster counts as
 	Releases  Releases  `json:"releases,omitzero"`  // what limits the update of healthy clusters
-	// MaxPerStep is the greatest number of releases in one step, over all partitions; 0 means no such limit. It must not be negative.
-	MaxPerStep int `json:"maxPerStep,omitzero"`
+	// MaxPerStep is the greatest number of releases in one step, over all partitions; at least 1. Nil means no such limit.
+	MaxPerStep *int `json:"maxPerStep,omitempty"`
 	// DisplayNameLabel is the label whose value a partition's clusterName is compared with, besides the name of the cluster. Nil means
 	// the constant [DisplayNameLabel], the empty string none.
 	DisplayNameLabel *string `json:"displayNameLabel,omitempty"`
@@ -100,9 +100,9 @@ func (o Options) Validate() error {
 	oneOf("paused", string(o.Paused), string(SkipPaused), string(BlockPaused))
 	oneOf("offline", string(o.Offline), string(CountOffline), string(ExcludeOffline))
 	oneOf("releases", string(o.Releases), string(ByBatch), string(ByBudget))
-	if o.MaxPerStep < 0 {
-		faults = append(faults, &FieldError{Code: CodeValue, Path: "maxPerStep", Value: strconv.Itoa(o.MaxPerStep),
-			Hint: "must be at least 1, or 0 for no limit"})
+	if o.MaxPerStep != nil && *o.MaxPerStep < 1 {
+		faults = append(faults, &FieldError{Code: CodeValue, Path: "maxPerStep", Value: strconv.Itoa(*o.MaxPerStep),
+			Hint: "must be at least 1; leave it out for no limit"})
 	}
 	return errors.Join(faults...)
 }
@@ -120,4 +120,12 @@ func (o Options) displayName() string {
 		return DisplayNameLabel
 	}
 	return *o.DisplayNameLabel
+}
+
+// perStep returns MaxPerStep, 0 for no limit.
+func (o Options) perStep() int {
+	if o.MaxPerStep == nil {
+		return 0
+	}
+	return *o.MaxPerStep
 }

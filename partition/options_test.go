@@ -75,10 +75,10 @@ func TestOptions(t *testing.T) {
 		{why: "a closed partition has its batch for fixes", states: "pb", strategy: partition.Strategy{MaxUnavailable: limit(0), MaxNew: count(1)}, want: "threshold R"},
 		{why: "an open one goes in cluster order, so that a larger limit may let a fix wait for the next batch", states: "pb", strategy: partition.Strategy{MaxUnavailable: limit(1), MaxNew: count(1)}, want: "R batch"},
 		{why: "a batch that is full", states: "oopp", strategy: partition.Strategy{MaxNew: count(3)}, want: "R R R batch"},
-		{why: "a cap per step", states: "oopp", options: partition.Options{MaxPerStep: 3}, want: "R R R step_limit"},
-		{why: "the cap is named before the batch", states: "oopp", strategy: partition.Strategy{MaxNew: count(3)}, options: partition.Options{MaxPerStep: 3}, want: "R R R step_limit"},
-		{why: "the budget is named before the cap", states: "oo", strategy: partition.Strategy{MaxUnavailable: limit(1)}, options: partition.Options{MaxPerStep: 1, Releases: partition.ByBudget}, want: "R budget"},
-		{why: "the cap counts over all partitions", states: "oooo", strategy: partition.Strategy{MaxUnavailablePartitions: limit(9), AutoPartitionSize: limit(1), AutoPartitionThreshold: count(1)}, options: partition.Options{MaxPerStep: 3}, want: "R R R step_limit"},
+		{why: "a cap per step", states: "oopp", options: partition.Options{MaxPerStep: count(3)}, want: "R R R step_limit"},
+		{why: "the cap is named before the batch", states: "oopp", strategy: partition.Strategy{MaxNew: count(3)}, options: partition.Options{MaxPerStep: count(3)}, want: "R R R step_limit"},
+		{why: "the budget is named before the cap", states: "oo", strategy: partition.Strategy{MaxUnavailable: limit(1)}, options: partition.Options{MaxPerStep: count(1), Releases: partition.ByBudget}, want: "R budget"},
+		{why: "the cap counts over all partitions", states: "oooo", strategy: partition.Strategy{MaxUnavailablePartitions: limit(9), AutoPartitionSize: limit(1), AutoPartitionThreshold: count(1)}, options: partition.Options{MaxPerStep: count(3)}, want: "R R R step_limit"},
 		{why: "a paused cluster is held and does not count", states: "zo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, want: "paused R"},
 		{why: "or counts as NotReady", states: "zo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, options: partition.Options{Paused: partition.BlockPaused}, want: "!paused threshold"},
 		{why: "a paused cluster that is up to date is done", states: "Po", strategy: partition.Strategy{MaxUnavailable: limit(0)}, options: partition.Options{Paused: partition.BlockPaused}, want: "= R"},
@@ -234,7 +234,7 @@ func TestControllerReasons(t *testing.T) {
 		for i, letter := range row.states {
 			fleet.Clusters[i].State = letters()[letter]
 		}
-		compiled, err := partition.Compile(row.strategy, fleet, partition.Options{Mode: partition.FleetController, MaxPerStep: 1, Offline: partition.ExcludeOffline, Leftovers: partition.AppendLeftovers})
+		compiled, err := partition.Compile(row.strategy, fleet, partition.Options{Mode: partition.FleetController, MaxPerStep: count(1), Offline: partition.ExcludeOffline, Leftovers: partition.AppendLeftovers})
 		if err != nil {
 			t.Fatalf("%s: %v", row.why, err)
 		}

@@ -119,8 +119,8 @@ type Step struct {
 
 // Controller is what a reconcile of Fleet's controller does besides releasing, and its budget over all targets. Created and Staged are
 // in cluster order; a created target is staged, too, and usually released. A host that follows a rollout over several steps stores both before it
-// stores the releases: for what is created an empty state but for Paused and Offline, and Staged = Wanted for what is staged. What it cannot
-// store, because the cluster has no namespace yet, is created again in every step and uses up the batch each time, as in Fleet.
+// stores the releases. For what is created it stores an empty state but for Paused and Offline, and for what is staged Staged = Wanted. What it
+// cannot store, because the cluster has no namespace yet, is created again in every step and uses up the batch each time, as in Fleet.
 type Controller struct {
 	Created           []ID `json:"created,omitempty"` // a deployment object is made
 	Staged            []ID `json:"staged,omitempty"`  // the wanted version is prepared
@@ -139,9 +139,8 @@ type Status struct {
 	// NotReady is the number of NotReady members after the step. In the mode FleetController these are all that are not up to date and
 	// ready, those not started yet included.
 	NotReady int `json:"notReady"`
-	// Unavailable is the number that the releases were decided by: in the default mode NotReady before the partition's turn, in the mode
-	// FleetController the members that had not applied what they were pointed at, or were not ready, before the step. Fleet writes
-	// the latter to its status.
+	// Unavailable is the number that the releases were decided by. In the default mode it is NotReady before the partition's turn. In the mode
+	// FleetController it is the members that, before the step, had not applied what they were pointed at or were not ready, as in Fleet's status.
 	Unavailable int  `json:"unavailable"`
 	Waiting     int  `json:"waiting"`          // members with another version than the wanted one, or none, after the step; not the held ones
 	Held        int  `json:"held"`             // those that are paused, or excluded while offline

@@ -178,8 +178,8 @@ func TestI1I2I3ReleasesAreDue(t *testing.T) {
 		if notReady > p.MaxNotReadyPartitions {
 			t.Fatalf("I3: %d partitions are not ready of %d:\n%s", notReady, p.MaxNotReadyPartitions, p.Step)
 		}
-		if options.MaxPerStep > 0 && len(p.Releases) > options.MaxPerStep {
-			t.Fatalf("I2: %d releases of %d", len(p.Releases), options.MaxPerStep)
+		if options.MaxPerStep != nil && len(p.Releases) > *options.MaxPerStep {
+			t.Fatalf("I2: %d releases of %d", len(p.Releases), *options.MaxPerStep)
 		}
 	}, "broken", "full batch", "gate")
 }
@@ -217,7 +217,7 @@ func TestI4NoDeadlock(t *testing.T) {
 			s.Paused, s.Offline = false, false
 		}
 		options := genOptions(t, partition.Default)
-		options.Releases, options.MaxPerStep = "", 0
+		options.Releases, options.MaxPerStep = "", nil
 		p := plan(t, strategy, fleet, options)
 		batch := refMaxNew(strategy)
 		bound := 2
@@ -435,13 +435,13 @@ func TestI7Monotone(t *testing.T) {
 			low, high := low+1, high+1
 			strategy.MaxNew, larger.MaxNew = &low, &high
 		case "maxPerStep":
-			options.MaxPerStep, loose.MaxPerStep = low+1, high+1
+			options.MaxPerStep, loose.MaxPerStep = count(low+1), count(high+1)
 		}
 		few, many := plan(t, strategy, fleet, options), plan(t, larger, fleet, loose)
 		if len(few.Releases) > len(many.Releases) {
 			t.Fatalf("I7: %s: %d releases become %d:\n%s\n%s", which, len(few.Releases), len(many.Releases), few.Step, many.Step)
 		}
-		if options.Releases != partition.ByBudget && options.MaxPerStep == 0 {
+		if options.Releases != partition.ByBudget && options.MaxPerStep == nil {
 			for _, r := range few.Releases {
 				full := many.Partitions[r.Partition].Released == many.Batch // in cluster order, a fix may fall behind others
 				if !full && !slices.ContainsFunc(many.Releases, func(other partition.Release) bool { return other.ID == r.ID }) {

@@ -87,7 +87,7 @@ const (
 	Denied  VerdictStatus = "denied"  // only a change of the configuration helps
 )
 
-// Status returns the status that belongs to the code.
+// Status returns the status that belongs to the code: Denied for Unmatched, and Pending for everything else.
 func (r Reason) Status() VerdictStatus {
 	if r == Unmatched {
 		return Denied

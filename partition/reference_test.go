@@ -404,7 +404,10 @@ func refDefault(s partition.Strategy, fleet partition.Fleet, o partition.Options
 	}
 	notReady := func(p refPart) int { return count(p, "updating", "blocked", "broken") }
 	waiting := func(p refPart) int { return count(p, "broken", "pending", "outOfSync") }
-	perStep, maxNew := o.MaxPerStep, refMaxNew(s)
+	perStep, maxNew := 0, refMaxNew(s)
+	if o.MaxPerStep != nil {
+		perStep = *o.MaxPerStep
+	}
 	type release struct {
 		i    int
 		text string

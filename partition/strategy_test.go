@@ -415,16 +415,17 @@ func TestDecodeOptions(t *testing.T) {
 		faults  []string
 	}{
 		{`{"mode": "fleet_controller", "leftovers": "append", "paused": "block", "offline": "exclude", "releases": "budget", "maxPerStep": 7, "displayNameLabel": ""}`, "every field",
-			partition.Options{Mode: partition.FleetController, Leftovers: partition.AppendLeftovers, Paused: partition.BlockPaused, Offline: partition.ExcludeOffline, Releases: partition.ByBudget, MaxPerStep: 7, DisplayNameLabel: &label}, nil},
+			partition.Options{Mode: partition.FleetController, Leftovers: partition.AppendLeftovers, Paused: partition.BlockPaused, Offline: partition.ExcludeOffline, Releases: partition.ByBudget, MaxPerStep: count(7), DisplayNameLabel: &label}, nil},
 		{`{}`, "the default of every field", partition.Options{}, nil},
-		{`null`, "null leaves what is there", partition.Options{MaxPerStep: 9}, nil},
-		{`{"displayNameLabel": null}`, "the constant", partition.Options{}, nil},
+		{`null`, "null leaves what is there", partition.Options{MaxPerStep: count(9)}, nil},
+		{`{"displayNameLabel": null, "maxPerStep": null}`, "the constant, and no limit", partition.Options{}, nil},
+		{`{"maxPerStep": 0}`, "decoded as it is, for Validate to refuse: a limit of 0 must not become no limit", partition.Options{MaxPerStep: count(0)}, nil},
 		{`{"mode": "fleet"}`, "what a value means shows in Validate", partition.Options{Mode: "fleet"}, nil},
-		{`{"maxperstep": 7}`, "a misspelt limit must not become no limit", partition.Options{MaxPerStep: 9}, []string{"unknown_field maxperstep"}},
-		{`{"maxPerStep": "7", "offlin": "exclude", "paused": 1}`, "all faults are reported", partition.Options{MaxPerStep: 9}, []string{"type maxPerStep", "unknown_field offlin", "type paused"}},
-		{`{"maxPerStep": 7, "maxPerStep": 8}`, "a field given twice", partition.Options{MaxPerStep: 9}, []string{"duplicate maxPerStep"}},
+		{`{"maxperstep": 7}`, "a misspelt limit must not become no limit", partition.Options{MaxPerStep: count(9)}, []string{"unknown_field maxperstep"}},
+		{`{"maxPerStep": "7", "offlin": "exclude", "paused": 1}`, "all faults are reported", partition.Options{MaxPerStep: count(9)}, []string{"type maxPerStep", "unknown_field offlin", "type paused"}},
+		{`{"maxPerStep": 7, "maxPerStep": 8}`, "a field given twice", partition.Options{MaxPerStep: count(9)}, []string{"duplicate maxPerStep"}},
 	} {
-		got := partition.Options{MaxPerStep: 9}
+		got := partition.Options{MaxPerStep: count(9)}
 		if err := json.Unmarshal([]byte(row.in), &got); !slices.Equal(faultsOf(err), row.faults) || !reflect.DeepEqual(got, row.want) {
 			t.Errorf("%s: %s is %+v, %v", row.why, row.in, got, err)
 		}
@@ -432,7 +433,7 @@ func TestDecodeOptions(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
-	bad := partition.Options{Mode: "fleet", Leftovers: "keep", Paused: "no", Offline: "no", Releases: "all", MaxPerStep: -1}
+	bad := partition.Options{Mode: "fleet", Leftovers: "keep", Paused: "no", Offline: "no", Releases: "all", MaxPerStep: count(0)}
 	want := []string{"value mode", "value leftovers", "value paused", "value offline", "value releases", "value maxPerStep"}
 	if _, err := partition.Compile(partition.Strategy{}, partition.Fleet{}, bad); !slices.Equal(faultsOf(err), want) {
 		t.Errorf("got %q, want %q", faultsOf(err), want)
@@ -440,12 +441,12 @@ func TestBadOptions(t *testing.T) {
 	// They hide nothing of what else is wrong, but for a strategy that only Fleet's controller would look at.
 	nameless := partition.Fleet{Clusters: []partition.Cluster{{Wanted: "v"}}}
 	for mode, more := range map[partition.Mode][]string{partition.Default: {"value maxPerStep", "value maxNew", "value clusters[0].name"}, partition.FleetController: {"value maxPerStep", "value clusters[0].name"}} {
-		_, err := partition.Plan(partition.Strategy{MaxNew: count(0), MaxUnavailable: partition.IntOrString{}}, nameless, partition.Options{Mode: mode, MaxPerStep: -1})
+		_, err := partition.Plan(partition.Strategy{MaxNew: count(0), MaxUnavailable: partition.IntOrString{}}, nameless, partition.Options{Mode: mode, MaxPerStep: count(-1)})
 		if got := faultsOf(err); !slices.Equal(got, more) {
 			t.Errorf("%s: got %q, want %q", mode, got, more)
 		}
 	}
-	all := partition.Options{Mode: partition.Default, Leftovers: partition.ExcludeLeftovers, Paused: partition.SkipPaused, Offline: partition.CountOffline, Releases: partition.ByBatch, MaxPerStep: 1}
+	all := partition.Options{Mode: partition.Default, Leftovers: partition.ExcludeLeftovers, Paused: partition.SkipPaused, Offline: partition.CountOffline, Releases: partition.ByBatch, MaxPerStep: count(1)}
 	if err := all.Validate(); err != nil {
 		t.Error(err)
 	}

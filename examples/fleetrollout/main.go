@@ -59,7 +59,7 @@ func run(args []string, out io.Writer) error {
 	flags.StringVar((*string)(&options.Paused), "paused", string(partition.SkipPaused), "what becomes of paused clusters: `skip|block`")
 	flags.StringVar((*string)(&options.Offline), "offline", string(partition.CountOffline), "what becomes of offline clusters: `count|exclude`")
 	flags.StringVar((*string)(&options.Releases), "releases", string(partition.ByBatch), "what limits updates: `batch|budget`")
-	flags.IntVar(&options.MaxPerStep, "max-per-step", 0, "greatest `number` of releases in one step over all partitions; 0 is no limit")
+	perStep := flags.Int("max-per-step", 0, "greatest `number` of releases in one step over all partitions (default: no limit)")
 	if err := program.Parse(flags, args, out, "fleetrollout plays a rollout of Rancher Fleet on a virtual clock: which partition releases which batch when, and what it pauses for.",
 		"files are named with -f and -clusters"); err != nil {
 		return err
@@ -67,11 +67,18 @@ func run(args []string, out io.Writer) error {
 	if *ready <= 0 {
 		return program.Wrong("-ready", "%v: use a duration greater than 0, such as 2m", *ready)
 	}
+	var mode bool
+	flags.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "mode":
+			mode = true
+		case "max-per-step":
+			options.MaxPerStep = perStep
+		}
+	})
 	if err := options.Validate(); err != nil {
 		return &program.InputError{Source: "fleetrollout", Err: err}
 	}
-	var mode bool
-	flags.Visit(func(f *flag.Flag) { mode = mode || f.Name == "mode" })
 	if *compare && mode {
 		return program.Wrong("-mode", "-compare shows both modes: use one of the two flags")
 	}

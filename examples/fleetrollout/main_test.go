@@ -69,6 +69,7 @@ func TestRefusals(t *testing.T) {
 		{Why: "an option that would change nothing", Args: []string{"-mode", "fleet_controller", "-max-per-step", "3"}, Faults: []string{`^-max-per-step: Fleet's controller knows no such option`}},
 		{Why: "all of them", Args: []string{"-mode", "fleet_controller", "-releases", "budget", "-paused", "block"}, Faults: []string{`^-paused: `}},
 		{Why: "a negative number", Args: []string{"-max-per-step", "-1"}, Faults: []string{`maxPerStep: -1`}},
+		{Why: "no releases at all are not all of them", Args: []string{"-max-per-step", "0"}, Faults: []string{`maxPerStep: 0: must be at least 1`}},
 		{Why: "what only the controller takes", Args: []string{"-f", "fleet-controller-only.yaml"}, Faults: []string{`^fleet-controller-only\.yaml: .*maxUnavailable`}},
 		{Why: "a list is no fleet.yaml", Args: strategy("[]\n"), Faults: []string{`^\S*file\.yaml: must be an object, not a list$`}},
 		{Why: "nothing at all is no fleet.yaml either", Args: strategy("null\n"), Faults: []string{`^\S*file\.yaml: must be an object, not null$`}},
