@@ -24,8 +24,8 @@ type Step struct {
 	Dispatched map[string]rollout.Start
 
 	// Lagging says that the observation may be older than the state. Then a job that the snapshot shows in progress may have ended, and the state is
-	// believed. Another planner may also have been stopped between saving the end of an execution in the group's record and in its own: then the group may
-	// be gone, and what it had locked is not checked.
+	// believed. Another planner may also have stopped after it saved the end of an execution in the group's record, and before it saved that in the
+	// execution's own. Then the group may be gone, and what it had locked is not checked.
 	Lagging bool
 
 	targets map[rollout.TargetID]int // in Snapshot.Targets; nil: look for them

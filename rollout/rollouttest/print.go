@@ -314,8 +314,8 @@ func groupName(id string) string {
 	return fmt.Sprintf("group %s in %s", parts[2], parts[1])
 }
 
-// Chart draws one row per resource, in the order of their first jobs, and one column per step of time; a letter stands for the job
-// that ran then, # for several at once, and - for a slot that is held between jobs. A step of zero is chosen so that the chart fits a page.
+// Chart draws one row per resource, in the order of their first jobs, and one column per step of time. A letter stands for the job that ran
+// then, # for several at once, and - for a slot that is held between jobs. With a step of zero, Chart chooses one that fits a page.
 func (t Timeline) Chart(step time.Duration) string {
 	spans := t.spans()
 	if len(spans) == 0 {

@@ -21,12 +21,11 @@ type World struct {
 	// Policies decide who may start. Required.
 	Policies *rollout.PolicySet
 
-	// Fleet is what exists, and what will: a version and an override are unknown to the planner before their CreatedAt, an approval and a command
-	// before their At, a target before its JoinedAt, and so is a resource of which all targets have still to join. Its State and Active must be empty.
-	// A job that is in progress in it stays so, unless a change ends it: nobody knows for how long.
+	// Fleet is what exists, and what will. The planner does not know a version or an override before its CreatedAt, an approval or a command before its
+	// At, a target before its JoinedAt, nor a resource of which all targets have still to join. State and Active must be empty. A job that is in progress in it stays so, unless a change ends it: nobody knows for how long.
 	Fleet rollout.Snapshot
 
-	// Start is the instant of the first plan. Zero: when the oldest version was created.
+	// Start is the instant of the first plan. Zero: when the oldest version was created. Required if the fleet has no version.
 	Start time.Time
 
 	// End is the instant after which nothing is done any more. Zero: the world goes on until nothing can happen in it. Windows go on opening and closing for
@@ -107,9 +106,9 @@ func defaultJob(rollout.Start, int) Outcome { return Outcome{After: time.Minute}
 // maxSteps bounds the number of plans, so that a planner that never comes to rest is an error and not a test that never ends.
 const maxSteps = 1_000_000
 
-// Run lets the world take its course: it plans, dispatches what the plan starts, and moves the clock to the next instant at which anything
-// happens, which is [rollout.Plan.Next], the end of a job, or something that arrives. It never looks at any other time, so a
-// plan that forgets to name an instant makes the world stop short.
+// Run lets the world take its course. It plans, dispatches what the plan starts, and moves the clock to the next instant at which anything
+// happens: [rollout.Plan.Next], the end of a job, or something that arrives. It never looks at any other time, so a plan that
+// forgets to name an instant makes the world stop short.
 //
 // Unless the world trusts its planner every plan is checked against [Invariants], and at every instant it is made sure that planning again
 // starts nothing and that nothing changes before the next wake-up. The error is a [*Violation] then; otherwise it is one of the planner,
@@ -159,6 +158,9 @@ func (w World) begin() (*running, error) {
 				w.Start = v.CreatedAt
 			}
 		}
+	}
+	if w.Start.IsZero() {
+		return nil, errors.New("World.Start is required: the fleet has no version whose creation could be the start")
 	}
 	w.Start = w.Start.UTC()
 	if !w.End.IsZero() && w.End.Before(w.Start) {

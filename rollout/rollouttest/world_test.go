@@ -447,6 +447,9 @@ func TestForecast(t *testing.T) {
 	if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "World.End, ") {
 		t.Errorf("a world that ends before it starts: %v", err)
 	}
+	if timeline, err := (rollouttest.World{Policies: w.Policies}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "World.Start is required") || timeline.Done {
+		t.Errorf("a world that nobody says when to begin: done %v, %v", timeline.Done, err)
+	}
 }
 
 // TestTraceTellsLikeWaitsTogether: who begins to wait at one instant for the same reasons shares a line, whoever is listed between them, and
