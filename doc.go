@@ -32,12 +32,12 @@
 //     (rollout.Planner proves that what a start rests on is still so. A host that saves record by record without it must not read the state from a
 //     cache.)
 //  2. Plan.
-//  3. Commit the starts that will be carried out, any subset of them, and save the state by compare-and-swap: as a whole, or record by record in this
+//  3. Commit the starts that will be carried out, any subset of them, and save the state by compare-and-swap. Save it as a whole, or record by record in this
 //     order: groups and rollouts, executions that ended, pools, the other executions. Of a rule with maxActiveKeys, the record under the rule's own key
 //     comes after its pools. If a save conflicts, begin again at 1.
 //  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries the same id. One that comes late may be of an older
-//     version than what others have deployed meanwhile, so a host with several planners creates the job only if no job has come to the target
-//     that Observe did not see, and else begins again at 1.
+//     version than what others have deployed meanwhile. So a host with several planners creates the job only if no job has come to the target
+//     that Observe did not see; else it begins again at 1.
 //  5. Sleep until Next, or until something happens: a job ends, a version is published, somebody approves.
 //
 // A crash between any two of these steps is repaired by the next plan. Nothing but waiting is lost. A slot that nobody is seen to use is listed
@@ -45,17 +45,17 @@
 //
 // # What holds
 //
-//   - A limit holds, whatever the interleaving of planners, crashes and retries: a slot is a lease that belongs to a resource and a group,
-//     is taken by compare-and-swap before anything is dispatched, and ends with the group. It is never derived from a count of jobs.
+//   - A limit holds, whatever the interleaving of planners, crashes and retries. A slot is a lease that belongs to a resource and a group. It is taken by
+//     compare-and-swap before anything is dispatched, and ends with the group. It is never derived from a count of jobs.
 //   - What has begun is finished: a target is never taken back to an older version because of a wait, and a drained node is upgraded and
 //     uncordoned before another policy change reaches it.
 //   - Every wait says why: a stable code, the rule, the instant at which looking again can help and the events that can. All blockers
 //     are reported, not the first.
 //   - Next is exact: between now and Next nothing changes by itself, so a host that sleeps until then misses nothing.
 //   - Nothing is guessed: unknown fields, expressions that do not compile and limits that make no sense are errors, all of them reported at
-//     once. In every package each is a FieldError with the path of the field, a stable code, the value and what to write instead. The codes of
-//     documents are the same everywhere: syntax, unknown_field, duplicate and type. The others follow the design of the package. Zero never
-//     means unlimited.
+//     once. Every package reports each fault of a document as its FieldError, with the path of the field, a stable code, the value and what to write
+//     instead. The codes of documents are the same everywhere: syntax, unknown_field, duplicate and type. The others follow the design of the
+//     package. A limit of zero never means unlimited.
 //
 // Tests of the packages hold these against exhaustive explorations of small worlds, state machines with crashes and stale reads, and plain
 // reference implementations.
