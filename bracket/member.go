@@ -17,9 +17,9 @@ type Bracket struct {
 	Targets []Target // of the members; only Resource and Deployment are read; nil: overlaps are not checked
 }
 
-// Check reports what [Rule.Validate] cannot see: a bracket without a main member, a need that is not a member, a dependency against the
-// roles ([*RoleError]), a dependency cycle ([*CycleError]), and a target in two brackets ([*OverlapError]). All faults are joined. Nothing
-// is modified.
+// Check reports what [Rule.Validate] cannot see. A dependency against the roles is a [*RoleError], a dependency cycle a [*CycleError], and a
+// target in two brackets an [*OverlapError]. A bracket without a main member and a need that is not a member are each a *[FieldError]. All
+// faults are joined. Nothing is modified.
 func Check(brackets ...Bracket) error {
 	var faults []error
 	for _, b := range brackets {

@@ -142,8 +142,8 @@ type ExecutionMember struct {
 	RetryAt   time.Time `json:"retryAt,omitzero"`   // earliest instant of the next attempt
 }
 
-// Status is the status of a group or of an execution. What has not started is not stored, and no status stands for it: that a group is queued,
-// not due or ready on a resource is said by [Plan.Wait] and [Plan.Start], and that it is done with one by [ExecutionRecord.Last].
+// Status is the status of a group or of an execution. What has not started on a resource is not stored, and has no status: [Plan.Wait] and
+// [Plan.Start] say whether a group is queued, not due or ready there, and [ExecutionRecord.Last] whether it is done.
 type Status string
 
 const (

@@ -11,11 +11,12 @@ import (
 // pools' keys. The starts are any of a plan's Admitted, in any order; candidates are those of the plan. A pool in which no
 // lease is new is left out.
 //
-// The host writes each record under the condition that the stored one is still at its Revision: all in one transaction, or in the
-// order given, releasing what was written when a later one is refused with [ErrConflict]. Only then it dispatches. A
-// host that is cut off in between has claimed too much, never too little: the next plan finds the holders, or
-// [Record.Orphans] lists them. Where pools overlap, use a transaction, or set Begins in the next plan's [Candidate]: whoever got the lease of one pool
-// is a holder, and would otherwise be admitted to the other pools even if their places have gone to somebody else meanwhile.
+// The host writes each record under the condition that the stored one is still at its Revision. It writes all in one transaction, or in the order
+// given; then it releases what was written if a later record is refused with [ErrConflict]. It dispatches only after the last write. A host
+// that is cut off in between has claimed too much, never too little: the next plan finds the holders, or [Record.Orphans] lists them.
+//
+// Where pools overlap, use a transaction, or set Begins in the next plan's [Candidate]. Without that, whoever got the lease of one pool is a holder: the
+// next plan admits it to the other pools, even if their places have gone to somebody else meanwhile.
 //
 // Nothing is returned with an error: [ErrConflict] or [ErrFenced] if the snapshot's records are not those of the plan, a *[FieldError] for a name that is
 // not UTF-8, and another error if the starts belong to other candidates or pools.

@@ -4,12 +4,12 @@
 //
 // It never decides health, never frees a slot on its own, performs no I/O, starts no goroutine and reads no clock.
 //
-// It follows the resource concurrency of the deployment bracket RFC of ctrlplane, and answers what that draft leaves open: whose
-// slot it is, what several rules on one resource mean, and what happens to a slot nobody gives back.
+// It follows the resource concurrency of the deployment bracket RFC of ctrlplane. It also answers what that draft leaves open: whose slot it
+// is, what several rules on one resource mean, and what happens to a slot that nobody gives back.
 //
-// A [Rule] covers members with one [Pool], or with one pool per value of a variable. A slot of a pool is a [Lease], held by a resource for a
-// group from the group's first start on the resource to the group's end: between two jobs, while one is repeated and during
-// a rollback it stays. [Plan] admits a batch of candidates against one [Snapshot]; [Apply] turns what the host carries out
+// A [Rule] covers members with one [Pool], or with one pool per value of a variable. A slot of a pool is a [Lease]. A resource holds it for a
+// group, from the group's first start on the resource to the group's end: it stays between two jobs, while one is repeated and during a
+// rollback. [Plan] admits a batch of candidates against one [Snapshot]; [Apply] turns what the host carries out
 // into records to be written under the condition that nobody else has written. The host dispatches after that.
 //
 //	plan, err := concurrency.Plan(snapshot, candidates, now)
@@ -17,8 +17,8 @@
 //	for _, r := range records { save(r.Key, r, r.Revision) }   // compare-and-swap: in one transaction, or in this order, see Apply
 //	dispatch(plan.Admitted)                                    // each job carries the tokens of its claims
 //
-// Between plans a host need not go through its fleet for every event: a [Queue] keeps the leases and who waits, and when a lease ends or a
-// candidate comes it admits whom Plan would admit, at a cost that depends on who may start now and not on how many wait.
+// Between plans a host need not go through its fleet for every event. A [Queue] keeps the leases and who waits. When a lease ends or a
+// candidate comes, it admits whom Plan would admit, at a cost that depends on who may start now and not on how many wait.
 //
 // What is active: active(pool) is the number of distinct members that hold a counting lease or are observed to be unavailable. A start whose
 // resource is active in a pool already consumes nothing there. At most max(pool) = min(total, limit of total) may be active.

@@ -60,7 +60,7 @@ const (
 const schema = 1
 
 // Record is what a store keeps of one pool: its leases. It is a value: a method that changes something returns a new record and
-// leaves the old one as it is, so that the host can write the new one under the condition that the stored one has not changed.
+// leaves the old one as it is. The host writes the new one under the condition that the stored one has not changed.
 //
 // The methods do not touch Revision. It is the stored revision that the record was read at; the store gives the next one
 // when it accepts a write, and refuses a write from an older one with [ErrConflict].
@@ -73,7 +73,7 @@ type Record struct {
 	// Leases are in ascending order of (resource, group), one per holder.
 	Leases []Lease `json:"leases"`
 	// Confirmed is used in the record under the key of a Family only. It lists, in ascending order, the leases of the family's pools under which something
-	// was dispatched, or is about to be: the host claims its leases in the pools, adds them here, and dispatches only then. So a lease that is not
+	// was dispatched, or is about to be. The host claims its leases in the pools, adds them here, and dispatches only then. So a lease that is not
 	// listed was claimed and never used. Nil: nobody keeps the list, and it says nothing.
 	Confirmed []Confirmation `json:"confirmed,omitzero"`
 }

@@ -58,20 +58,24 @@ type Refusal struct {
 // Plan decides in one batch which candidates may start now.
 //
 // The order is ascending (rank, resource, group), whatever the order of the input; candidates that are in order already are
-// not sorted again. First, on the leases as they were read, every candidate is admitted that consumes nothing: holders of a
-// lease in any pool, who are never refused, resources that are active or unavailable in every pool they need, and those that
-// need none. Who only begins, see [Candidate], is a holder in the pools of its leases alone. Then, in order, a candidate is admitted
-// iff every pool in which its resource is not active yet has a place left, and it counts at once: a further start of the same
-// resource consumes nothing where the first one did. Admission is all or nothing; a refused candidate takes nothing, unless a pool
-// it needs is strict: then it reserves the place it would have taken in each pool, except while one of the refusing pools is paused or unknown.
+// not sorted again.
+//
+// First, on the leases as they were read, every candidate is admitted that consumes nothing. That is a holder of a lease in any pool, who is
+// never refused, a resource that is active or unavailable in every pool it needs, and who needs none. Who only begins, see [Candidate], is a
+// holder in the pools of its leases alone.
+//
+// Then, in order, a candidate is admitted if and only if every pool in which its resource is not active yet has a place left. It counts at
+// once: a further start of the same resource consumes nothing where the first one did. Admission is all or nothing. A refused candidate takes
+// nothing, unless a pool it needs is strict. Then it reserves the place it would have taken in each pool, except while one of the refusing
+// pools is paused or unknown.
 //
 // Only who held before the batch is a holder. A start is therefore safe to carry out without any other start of the plan.
 //
 // A refusal is not an error. The error joins one *[FieldError] per contradiction in the input, of the candidates only the first ten or so; then
 // nothing is decided. The input is neither modified nor kept.
 //
-// The cost is linear in candidates × needed pools plus the leases and unavailable resources, with a number of allocations that
-// depends on the pools and on how many different answers there are, not on the number of candidates.
+// The cost is linear in candidates × needed pools plus the leases and unavailable resources. The number of allocations depends on the pools
+// and on how many different answers there are, not on the number of candidates.
 func Plan(snapshot Snapshot, candidates []Candidate, now time.Time) (Result, error) {
 	if err := snapshot.validate(); err != nil {
 		return Result{}, errors.Join(err, checkCandidates(candidates, len(snapshot.Pools)))

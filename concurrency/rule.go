@@ -155,7 +155,7 @@ func (r Rule) Max() Limit {
 }
 
 // ValidateShared reports every setting but the GroupSelector in which r differs from first, the first rule with the same SharedPool,
-// joined, each a *[FieldError]: a pool has one limit and one way to treat its leases, whoever refers to it. Both rules must be valid. Rules
+// joined, each a *[FieldError]. A pool has one limit and one way to treat its leases, whoever refers to it. Both rules must be valid. Rules
 // that do not share a pool have nothing to agree on: nil.
 func (r Rule) ValidateShared(first Rule) error {
 	if r.SharedPool == "" || r.SharedPool != first.SharedPool {

@@ -10,8 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// Commit returns the state that follows when some of the plan's starts are carried out at now, all of them or any subset in any order:
-// bracket runs are marked as started and slots are claimed. The host saves it, under the condition that what it read has not
+// Commit returns the state that follows when starts of the plan are carried out at now, all of them or any subset, in any order. In it bracket
+// runs are marked as started and slots are claimed. The host saves it, under the condition that what it read has not
 // changed, and dispatches only then.
 //
 // Each call begins with the plan's own state, which it does not touch: hand all starts that are carried out to one call. Without starts that state is

@@ -80,8 +80,8 @@ func WithMaxScope(within func(version Version, target TargetID) bool) Option {
 }
 
 // WithUngovernedHeld lets nothing new start on targets that no policy governs; they wait with [ReasonNotGoverned]. Without it such a target is limited by
-// what its versions say of themselves, by its attempts and by its own jobs alone: a typo in the selector of a policy, a label that is lost or an empty list of policies
-// then lets everybody start at once. A host whose policies are meant to cover the fleet asks for it.
+// what its versions say of themselves, by its attempts and by its own jobs alone. Then a typo in the selector of a policy, a label that is lost or an
+// empty list of policies lets everybody start at once. A host whose policies are meant to cover the fleet asks for it.
 func WithUngovernedHeld() Option {
 	return func(s *PolicySet) { s.governed = true }
 }

@@ -203,11 +203,13 @@ func (w *work) providersByName(rule *compiledRule, e int32) []int32 {
 	return list
 }
 
-// Check reports what is wrong with the fleet under these policies before anything is planned: contradictions in the snapshot
-// ([*FieldError]), deployments that wait for one another ([*CycleError]), targets that two brackets claim ([*bracket.OverlapError]) and members
-// that no order fits ([*bracket.RoleError], [*bracket.CycleError]), all of which [PolicySet.Plan] refuses. Versions that wait for one another, and
-// version selectors of dependencies that do not compile, are reported, too: a faulty version does not hold up the rest of the fleet, so
-// in a plan it is a diagnostic and the version waits. A host calls Check when a policy is edited or a version is published.
+// Check reports what is wrong with the fleet under these policies before anything is planned. [PolicySet.Plan] refuses the same contradictions in
+// the snapshot ([*FieldError]), deployments that wait for one another ([*CycleError]), targets that two brackets claim ([*bracket.OverlapError]), and
+// members that no order fits ([*bracket.RoleError], [*bracket.CycleError]).
+//
+// Check also reports versions that wait for one another, and version selectors of dependencies that do not compile. A plan only lists them as
+// diagnostics, and such a version waits, for it must not hold up the rest of the fleet. A host calls Check when a policy is edited or a version is
+// published.
 func (s *PolicySet) Check(snapshot Snapshot) error {
 	w, err := s.begin(&snapshot, lastInstant())
 	if err != nil {

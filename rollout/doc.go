@@ -10,15 +10,15 @@
 // It never deploys anything, never decides health, performs no I/O, starts no goroutine and reads no clock; Planner is the one exception, and
 // nothing but a shell.
 //
-// The designs it follows are the deployment bracket RFC of ctrlplane (brackets, resource concurrency, scoped dependencies, one rollout position
-// for a whole bracket) and the policy rules of that system as far as they are pure planning.
+// It follows two designs of ctrlplane: the deployment bracket RFC (brackets, resource concurrency, scoped dependencies, one rollout position for a
+// whole bracket), and the policy rules of that system as far as they are pure planning.
 //
 // # The chain
 //
-// Versions that are not for a target do not exist for it: the targetSelector of a version is asked before everything else, so that it gives no
-// denial, asks for no approval and counts in nobody's percentage. A policy governs the targets that its selector matches; every policy that
-// governs a target must allow its start. The rules are asked in this order and all that block are reported, each with a stable code, the
-// instant at which looking again can help and the events that can:
+// Versions that are not for a target do not exist for it. The targetSelector of a version is asked before everything else: where it says no, the
+// version is not denied, asks for no approval and counts in nobody's percentage. A policy governs the targets that its selector matches; every
+// policy that governs a target must allow its start. The rules are asked in this order and all that block are reported, each with a stable code,
+// the instant at which looking again can help and the events that can:
 //
 //  1. the status of the version
 //  2. versionSelector
@@ -33,8 +33,8 @@
 //  11. resourceConcurrency: asked last, in one batch, only for what passed everything else
 //
 // The newest version that all rules allow is chosen. What a target runs, or has begun, is never taken back because of a wait; a rollback rule alone
-// takes it back, once. That holds for what the snapshot shows: a start that comes late may be of an older version than what others have deployed
-// meanwhile, so a host with several planners creates the job only if no job has come to the target that the snapshot did not have.
+// takes it back, once. That holds for what the snapshot shows. A start that comes late may be of an older version than what others have deployed
+// meanwhile. So a host with several planners creates the job only if no job has come to the target that the snapshot did not have.
 //
 // An execution of a bracket starts only when all its members may run, so that nothing is drained to wait; from then on only its own order, dependencies
 // outside it and busy targets are asked. An [Override] lets one version past one rule for a time.
@@ -74,11 +74,11 @@
 //     [bracket.Command].
 //   - Dependencies outside the bracket, and busy targets, are still asked, by the rules of now. If a dependency is added on something that only the next
 //     group brings, the two wait for each other until a command ends the execution.
-//   - If somebody takes a target that waits in it to a newer version than its own, by a job of the host's, nothing goes back: the member has nothing to do any
-//     more, and a hook runs what it has. A start that was saved and not dispatched by then is offered again as it was; see [Start].
+//   - Somebody may take a target that waits in it to a newer version than its own, by a job of the host's. Nothing goes back then: a main has nothing to do
+//     any more, and a hook runs what it has. A start that was saved and not dispatched by then is offered again as it was; see [Start].
 //   - It waits for no further pool: a member that a merge or an edit adds starts in a pool that is new to it, whatever the limit.
-//   - A member whose target is removed is cancelled if it has not started, and for good: if the uncordon is taken away while a node is drained, the node is
-//     not uncordoned, not even once the uncordon is back. If its run is in progress, or if the whole resource or environment is missing, the execution
+//   - A member whose target is removed is cancelled for good if it has not started. If the uncordon is taken away while a node is drained, the node is not
+//     uncordoned, not even once the uncordon is back. If its run is in progress, or if the whole resource or environment is missing, the execution
 //     stays open; see [DiagnosticExecutionUnseen].
 //
 // Bracket rules and their groups:

@@ -330,8 +330,8 @@ func (v Verdict) Actors() []Actor {
 	return actors
 }
 
-// String draws the explanation as a tree, a line per rule: + is satisfied, ~ is pending and - is denied; then the reason, the id of the
-// rule in brackets, and after an arrow who can open it.
+// String draws the explanation as a tree, with a line per rule: + is satisfied, ~ is pending and - is denied. The reason follows, then the id of
+// the rule in brackets, and after an arrow who can open it.
 func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s at %s\n", e.TargetID, e.Now.UTC().Format(time.RFC3339))

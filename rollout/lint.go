@@ -89,9 +89,9 @@ type LintCode string
 
 // Windows.
 const (
-	// LintWindowNeverOpens: the windows of the policies that govern some targets leave no instant within the horizon that is open, and open for
-	// as long as minimumRemainingMinutes asks, even without the closing ones; or the windows of a bracket's members never meet. An error where a
-	// target waits for them, else, or if some of the members can go alone, a warning. Windows that open and then never again are no finding,
+	// LintWindowNeverOpens: within the horizon, the windows of the policies that govern some targets are never open for as long as
+	// minimumRemainingMinutes asks, even without the closing ones; or the windows of a bracket's members never meet. An error where a target waits
+	// for them. Else, or if some of the members can go alone, a warning. Windows that open and then never again are no finding,
 	// although what is released, approved or due after their last opening waits for ever. Add an opening, or ask for less remaining time.
 	LintWindowNeverOpens LintCode = "window_never_opens"
 	// LintFreezeCoversOpenings: the same, and the closing windows are the reason. Shorten them.
@@ -133,10 +133,10 @@ const (
 	// versions, nothing at all is planned while there is one. A bracket that waits for what it would bring itself is one, too; there it is a warning if
 	// something else might still come first. Remove one of the edges, or narrow it with appliesTo.
 	LintDependencyCycle LintCode = "dependency_cycle"
-	// LintDependencyUnmatched: an error if a dependency, of a rule or of a version, names no deployment that has a target on the resource; a warning
+	// LintDependencyUnmatched: an error if a dependency, of a rule or of a version, names no deployment that has a target on the resource. A warning
 	// if it names one of which no version that exists now satisfies it. A version that does counts even if a newer one overtakes it, or a group is
-	// locked without it; but not for a version whose execution would bring that newer one with it, which is a warning, too. Correct dependsOn, narrow
-	// appliesTo, or publish the version.
+	// locked without it. It does not count for a version whose execution would bring that newer one with it; that is a warning, too. Correct dependsOn,
+	// narrow appliesTo, or publish the version.
 	LintDependencyUnmatched LintCode = "dependency_unmatched"
 	// LintDependencyAcrossRoles, an error: a hook of a bracket needs a member that runs after it. Nothing at all is planned while there is one.
 	// Change memberRoles, or narrow appliesTo.
@@ -148,9 +148,9 @@ const (
 	// LintProgressionNoEnvironment, an error: a progression names no other environment. Often the first environment is governed by the
 	// rule that is meant for the others. Correct the expression, or leave that environment out of the policy.
 	LintProgressionNoEnvironment LintCode = "progression_no_environment"
-	// LintProgressionUnreachable, a warning: the version that targets would get next has not succeeded where a progression wants it to, and
-	// cannot any more on as many targets as it asks for: they run it and no job says that it succeeded, as after a fleet was adopted, went on to a
-	// newer version, or are refused it; or its successes are older than maximumAgeHours. Only the next version of each target is judged,
+	// LintProgressionUnreachable, a warning: the version that targets would get next has not succeeded where a progression wants it to, and cannot
+	// any more on as many targets as it asks for. These run it and no job says that it succeeded, as after a fleet was adopted; or they went on to a
+	// newer version, or are refused this one; or its successes are older than maximumAgeHours. Only the next version of each target is judged,
 	// and that it is overtaken there later is not foreseen. Record the jobs, let the version be deployed there, or override the rule for it.
 	LintProgressionUnreachable LintCode = "progression_unreachable"
 	// LintDeadlineBelowSoak: maximumAgeHours is over before minimumSoakTimeMinutes is. An error where every target must have succeeded and none
@@ -213,8 +213,8 @@ const (
 	// that is meant.
 	LintSelectorMatchesEverything LintCode = "selector_matches_everything"
 	// LintSelectorFails: an expression fails on something that it is asked about, such as int() of what is no number. An error if that holds targets, so
-	// that nothing newer, or not the version that would be next, ever starts there; a warning where it depends on the versions of others whether it
-	// fails, where it holds nobody yet, and of a targetSelector, which leaves the target out. Correct the expression, or what it reads.
+	// that nothing newer, or not the version that would be next, ever starts there. A warning where the versions of others decide whether it fails, where
+	// it holds nobody yet, and for a targetSelector, which leaves the target out. Correct the expression, or what it reads.
 	LintSelectorFails LintCode = "selector_fails"
 	// LintSelectorUnknownKeys, a warning: an expression reads a key that no entity has: probably a typo.
 	LintSelectorUnknownKeys LintCode = "selector_unknown_keys"

@@ -40,8 +40,8 @@ const attemptsPerPlan = 3
 // keeps its place until a snapshot shows its end, and lets nobody else in. Only Unavailable is believed as it is.
 //
 // If another planner saved first it reads and plans again, at most three times in all, and then returns [bracket.ErrConflict]. Any other error of
-// the store or the counter is returned at once. With an error there is no plan and nothing may be dispatched; what was saved by then is
-// found again by the next plan, which offers the same runs, but does not tell its [Plan.Events] again: they are lost, as by a crash.
+// the store or the counter is returned at once. With an error there is no plan and nothing may be dispatched. The next plan
+// finds what was saved by then and offers the same runs, but the [Plan.Events] of it are lost, as by a crash.
 func (p *Planner) Plan(ctx context.Context, snapshot Snapshot) (Plan, error) {
 	if err := p.validate(); err != nil {
 		return Plan{}, err

@@ -18,14 +18,14 @@ type EnvironmentProgression struct {
 	DependsOnEnvironmentSelector string `json:"dependsOnEnvironmentSelector"`
 
 	// MinimumSuccessPercentage is the share of the deployment's targets there, among those in the version's scope, on which the version must
-	// have succeeded: 0 to 100 with at most 9 decimals, read as the decimal number that is written. Unset: 100. 0 asks for one target.
+	// have succeeded. It is from 0 to 100 with at most 9 decimals, and counts as the decimal number that is written. Nil: 100. 0 asks for one target.
 	MinimumSuccessPercentage *float64 `json:"minimumSuccessPercentage,omitempty"`
 
 	// MinimumSoakTimeMinutes is how long that must have been so. It counts from the instant at which the percentage was reached for the first
 	// time; a redeployment of the version does not begin it anew. Unset or 0: not at all.
 	MinimumSoakTimeMinutes int64 `json:"minimumSoakTimeMinutes,omitempty"`
 
-	// MaximumAgeHours refuses a version whose newest success there is as old as this, or older. Unset: no age is too great.
+	// MaximumAgeHours refuses a version whose newest success there is as old as this, or older. Nil: no age is too great.
 	MaximumAgeHours *int64 `json:"maximumAgeHours,omitempty"`
 
 	// SuccessStatuses are the job statuses that count as success. Unset: successful.

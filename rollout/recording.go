@@ -9,9 +9,9 @@ import (
 // recordingSchema is the version of the stored form of a recording.
 const recordingSchema = 1
 
-// Recording is one plan as a decision log keeps it: what it was made from, and what it said. A plan depends on nothing else, so a recording that is
-// decoded years later can be planned again, by a later version of this package or under other policies, and what comes out differently is a
-// list of changes; see [PolicySet.Replay]. A log is one recording per line, in JSON.
+// Recording is one plan as a decision log keeps it: what it was made from, and what it said. A plan depends on nothing else. So a recording
+// can be planned again years later, by a later version of this package or under other policies, and [PolicySet.Replay] lists what comes out
+// differently. A log is one recording per line, in JSON.
 //
 // A host makes one of the values that went into [PolicySet.Plan] and came out of it; [Planner.Recorder] hands them over. Options of
 // [Compile] and rules of the host's own are not part of it.

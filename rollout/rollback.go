@@ -6,12 +6,15 @@ import (
 )
 
 // Rollback takes a target back to what succeeded there before when its newest job went wrong. Outside brackets the plan then holds a start with
-// [PurposeRollback]. It runs once and is never taken back itself, and the version that went wrong stays denied on the target: a newer version
-// goes past it, and so does an [Override] of the rule, which is the operator's command. It counts from the first failure: what a retry rule
+// [PurposeRollback]. It runs once and is never taken back itself. The version that went wrong stays denied on the target. A newer version goes past
+// it, and so does an [Override] of the rule, which is the operator's command. It counts from the first failure: what a retry rule
 // would repeat is taken back. Neither windows nor curves hold it up.
 //
 // It goes back to the version of the newest earlier job that succeeded, or where no such job is listed to [Target.Current], unless the host has set that to
-// the version which went wrong. So keep the last successful job of the version before: without it there is nothing to go back to, and the verdict says so. In a bracket such a job is a final failure, and onMemberFailure decides. (Rollback rule of ctrlplane.)
+// the version which went wrong. So keep the last successful job of the version before: without it there is nothing to go back to, and the verdict
+// says so. In a bracket such a job is a final failure, and onMemberFailure decides. (Rollback rule of ctrlplane.)
+//
+// At least one of the two fields is set.
 type Rollback struct {
 	OnJobStatuses         []JobStatus `json:"onJobStatuses,omitempty"`         // statuses of ended jobs that trigger it
 	OnVerificationFailure bool        `json:"onVerificationFailure,omitempty"` // so does a failed verification

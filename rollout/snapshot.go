@@ -10,8 +10,7 @@ import (
 
 // Snapshot is everything a plan is made from: what the host knows, all of it from one read, and the state that the last plan left. The
 // order of the lists never matters; sorted input is only faster. A snapshot is not modified. A plan refers to the one that it was made
-// from: leave its lists and their elements alone for as long as the plan is in use, that is, committed, explained, compared with another, or asked who waits.
-// A host that updates its lists in place plans on copies of them.
+// from: leave its lists and their elements alone for as long as the plan is in use, since Commit, Explain, Changes and Waiting read them. A host that updates its lists in place plans on copies of them.
 type Snapshot struct {
 	// Ids are unique within each of these lists, those of versions within their deployment, and there is one entry per release target. The resources,
 	// environments and deployments that targets and versions name must be listed. A version that a target runs should be: while it is not, nothing can be
@@ -138,8 +137,8 @@ type Target struct {
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
 	// OutdatedAt is the instant since which the target needs a new run of the version it has, for example because its variables changed.
-	// Zero: it does not. A bracket runs it again only while its version may be deployed: one that was paused since, or succeeded elsewhere too long ago, is
-	// left as it is until the next group; outside of brackets nobody asks.
+	// Zero: it does not. A bracket runs it again only while its version may be deployed. A target whose version was paused since, or succeeded elsewhere too
+	// long ago, is left as it is until the next group. Outside of brackets nobody asks.
 	OutdatedAt time.Time `json:"outdatedAt,omitzero"`
 
 	// Priority moves a target forward among those present at the start of a rollout; higher goes first. A bracket takes the highest of a resource.

@@ -9,8 +9,8 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// State is what plans remember between calls: a plain value that goes in and comes out, to be stored as a whole or record by record, and
-// then in the order that the documentation of the module gives: [Planner] does so. Its records are immutable: a new State shares those that
+// State is what plans remember between calls: a plain value that goes in and comes out. It is stored as a whole, or record by record in the order
+// that the documentation of the module gives, as [Planner] does. Its records are immutable: a new State shares those that
 // did not change.
 type State struct {
 	Brackets   []*bracket.GroupRecord     `json:"brackets,omitempty"`   // by rule and environment

@@ -49,8 +49,8 @@ const (
 	poolKeys    = "pool/"
 )
 
-// PoolRecordKey is the store key of a pool's record. A host whose jobs live in the same store reads it, in the transaction that creates a job, to see
-// whether the claims of the start still hold: a planner that was paused in between may have lost them.
+// PoolRecordKey is the store key of a pool's record. A host whose jobs live in the same store reads that record in the transaction that creates a job, to
+// see whether the claims of the start still hold. A planner that was paused in between may have lost them.
 func PoolRecordKey(pool string) string { return textkey.Join("pool", pool) }
 
 func recordKey(r RolloutRecord) string {

@@ -25,7 +25,7 @@ func (w Waiting) String() string {
 // WaitingList holds every target whose newest candidate may not start, with all its blockers: by resource, environment and deployment, each target once.
 // In JSON it is a list. The zero WaitingList is empty.
 //
-// What a plan lists is made as it is read, out of the few bytes that the plan keeps of each target: a host that starts what may start and sleeps until
+// What a plan lists is made as it is read, out of the few bytes that the plan keeps of each target. A host that starts what may start and sleeps until
 // [Plan.Next] pays nothing for the reasons of a million others. So a list refers to the snapshot of its plan, which must not be modified while it is read; a
 // list that is to outlive that is copied by NewWaitingList(slices.Collect(list.All())...). Several goroutines may read one list, but not beside
 // [Plan.Explain].

@@ -53,8 +53,8 @@ func NewIndex(variables ...string) *Index {
 }
 
 // Put adds element i, or replaces what is known of it. It takes time in proportion to the element's own keys, not to the size of the
-// index. Variables without a value are left out; one of another type than string or map[string]string, and a number that is negative or
-// leaves out more than 1048576 after the largest so far, is an error and changes nothing.
+// index. Variables without a value are left out. A variable of another type than string or map[string]string is an error, and so is a number
+// that is negative or leaves out more than 1048576 after the largest so far; an error changes nothing.
 func (x *Index) Put(i int, vars Vars) error {
 	if i < 0 || i > len(x.elements)+largestGap {
 		return fmt.Errorf("selector: element %d: the number must be from 0 to %d, which is %d more than the largest so far", i, len(x.elements)+largestGap, largestGap+1)

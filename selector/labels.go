@@ -60,8 +60,8 @@ func explained(err error) error {
 	return below("", f.err())
 }
 
-// Validate reports every fault, joined, each a *[FieldError], by the rules of Kubernetes: an unknown operator, values where there must be none
-// or none where there must be some, and keys and values that no label can have.
+// Validate reports every fault by the rules of Kubernetes, joined, each a *[FieldError]: an unknown operator, values that must not or must be
+// there, and keys and values that no label can have.
 func (l LabelSelector) Validate() error { return l.validate(slices.Sorted(maps.Keys(l.MatchLabels))) }
 
 // validate takes the sorted keys of MatchLabels.

@@ -108,8 +108,8 @@ const (
 	typeNames = " bool bytes double duration dyn google int list map null_type string timestamp type uint "
 )
 
-// Validate reports every fault, joined, each a *[FieldError] with the index of its variable: an empty schema, a name that is no dotted identifier, is
-// reserved, is declared twice, or lies inside another one, and a type that does not exist.
+// Validate reports every fault, joined, each a *[FieldError] with the index of its variable. Faults are an empty schema, a type that does not exist, and a
+// name that is no dotted identifier, is reserved, is declared twice, or lies inside another one.
 func (s Schema) Validate() error {
 	if len(s) == 0 {
 		return errors.Join(&FieldError{Path: "schema", Code: CodeRequired, Hint: "must declare at least one variable"})

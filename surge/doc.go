@@ -49,16 +49,16 @@
 //	IG  if indices at or above MinAvailable become available only after all below, there is still no deadlock
 //	IX  an empty plan of a set that has not converged says what it waits for, in [Result.Blocked]
 //
-// A revision that never becomes ready is run by at most U+S replicas, U of them in the base, and costs at most U available ones: if all was
-// healthy when it came. Old replicas that fail meanwhile are replaced as well, so that without gangs and Force it is run by at most U+S of
-// the base and S surges, and still costs at most U available ones.
+// If all was healthy when a revision came that never becomes ready, at most U+S replicas run it, U of them in the base, and it costs at most U
+// available ones. Old replicas that fail meanwhile are replaced as well. Then, without gangs and Force, at most U+S replicas of the base and S
+// surges run it, and it still costs at most U available ones.
 //
 // # How it plans
 //
 //  1. Deletions of replicas that serve nobody are free; those of available ones cost one unit each of what is available above the floor.
 //  2. Free: what is unavailable above the surge range, surges of an old revision that are not available, and outdated base
-//     replicas that are not available, within a window of U+S in replacement at a time; never scheduled ones first. Members of the base
-//     gang do not wait for the window, for everybody else waits for them, and Force lifts it.
+//     replicas that are not available. Of the last at most U+S are in replacement at a time, never scheduled ones first. Members of the base
+//     gang do not wait for this window, for everybody else waits for them, and Force lifts it.
 //  3. The budget goes to available leftovers above the surge range, highest first, then to outdated replicas in the order of the Spec.
 //  4. Surges are sized by need: none if nobody waits that serves, else what the floor lacks once all who wait are gone. Those above need
 //     are retired: unavailable, then old, then current ones, highest first.
@@ -73,8 +73,8 @@
 //	H5  without failures, one base replica at a time is neither wholly old and available nor complete; a scale-out adds its own
 //	H6  after the whole plan nothing is left to do in a replica whose role stays
 //
-// H1 and H2 speak of updates that start from none; and a mixed replica that is scaled away and back in mid-update may be the second, and so
-// may one that the partition is raised above: it is held as it is.
+// H1 and H2 speak of updates that start without mixed replicas. There may be a second one where a mixed replica is scaled away and back in
+// mid-update, or where the partition is raised above it: that one is held as it is.
 //
 // Three things are decided here that Grove's design leaves open. A replica that runs several revisions stays current even if another one
 // has a unit too many, as after a component's replicas were lowered. Below the partition, a replica of which nothing is left comes back at

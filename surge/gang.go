@@ -2,8 +2,8 @@ package surge
 
 import "strconv"
 
-// Gang is a group of indices that is scheduled together: the base gang holds the indices [0, minAvailable), and every
-// index above is a scaled gang of its own, which waits until the base gang is there. A surge replica lies at or above
+// Gang is a group of indices that is scheduled together. The base gang holds the indices [0, minAvailable). Every index above
+// is a scaled gang of its own, which waits until the base gang is there. A surge replica lies at or above
 // the number of replicas, which is never below minAvailable, so it is always scaled.
 type Gang struct {
 	Base    bool `json:"base"`    // the base gang; false for a scaled one
@@ -67,7 +67,7 @@ type GangMember struct {
 
 // SetGangs lists the gangs of every replica of a set, surge replicas and surge units included, by replica, the base gang first.
 // The base gang holds all pods of the standalone cliques, surge pods too, and of each scaling group the units below its
-// MinAvailable; every other unit of a scaling group is a scaled gang of its own. As in [Gangs], what is listed is what is desired and,
+// MinAvailable. Every other unit of a scaling group is a scaled gang of its own. As in [Gangs], what is listed is what is desired and,
 // above, what exists.
 func SetGangs(spec SetSpec, state SetState) []PodGang {
 	var list []PodGang

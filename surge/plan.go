@@ -7,9 +7,10 @@ import (
 
 // Plan decides what may be created and deleted now, given what exists: slots[i] is the state of index i, and indices at or
 // beyond len(slots) are absent. Everything it needs is in the slots; a new revision, a rollback, another Spec or a restart
-// in the middle of an update are ordinary inputs. It is total: a Spec that was never validated is clamped by
-// [Spec.Resolve], more than [MaxReplicas] count as so many or, if there are more, as many as there are slots, and a slot that is none of
-// the constants counts as taken and is left alone. The slots are not modified or kept.
+// in the middle of an update are ordinary inputs. The slots are not modified or kept.
+//
+// Plan is total. A Spec that was never validated is clamped by [Spec.Resolve]. Replicas above [MaxReplicas] count as MaxReplicas, or as many
+// as there are slots if those are more. A slot that is none of the constants counts as taken and is left alone.
 //
 // After carrying out any part of a plan, in any order, plan again on what is then observed. A caller whose observation may
 // be stale overlays what it has issued with [Apply] and plans on the result.

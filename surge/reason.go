@@ -26,8 +26,8 @@ func (a Action) String() string {
 	return sign + strconv.Itoa(a.Index) + " " + a.Reason.String()
 }
 
-// Op says what to do with an index. Unlike the enums of configuration, which are texts, Op, [Revision] and [Reason] are bytes, so that
-// an Action takes 16 bytes: with texts it would take 56, and a plan may have one for every replica. In JSON they are texts.
+// Op says what to do with an index. Its zero value is none. Op, [Revision] and [Reason] are bytes, and texts in JSON. The enums of
+// configuration are texts in Go, too, but a plan may have an Action for every replica, which takes 16 bytes so, and 56 with texts.
 type Op uint8
 
 const (

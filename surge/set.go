@@ -26,7 +26,7 @@ type SetSpec struct {
 
 // SetUpdateStrategy is the update strategy of a PodCliqueSet.
 type SetUpdateStrategy struct {
-	Type StrategyType `json:"type,omitempty"`
+	Type StrategyType `json:"type,omitempty"` // unset means RollingUpdate
 	// RollingUpdate holds the budgets of ReplicaRecreate, in replicas of the set. Under the type RollingUpdate nothing but the default is
 	// accepted: MaxUnavailable 1 and MaxSurge 0.
 	RollingUpdate UpdateStrategy `json:"rollingUpdate,omitzero"`
@@ -82,7 +82,7 @@ const (
 type Clique struct {
 	Name         string `json:"name"`                   // unique in the set
 	Replicas     int    `json:"replicas"`               // pods at rest, at most [MaxReplicas]
-	MinAvailable int    `json:"minAvailable,omitempty"` // pods without which a unit does not serve; at most Replicas
+	MinAvailable int    `json:"minAvailable,omitempty"` // pods without which a unit does not serve, at most Replicas; 0 counts as 1, see [Member]
 	// UpdateStrategy must be nil: a member is updated with its group. The field exists to be refused with a reason.
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
 }

@@ -9,9 +9,9 @@ import (
 // PlanSet decides for every replica of a set and every component what may be created and deleted now. Like [Plan] it is pure,
 // any part of a plan may be carried out in any order, and everything is read from the state.
 //
-// Under RollingUpdate one replica at a time is current; it stays current until it is complete, whatever happens elsewhere,
-// because among the incomplete replicas those come first that run more than one revision, then those with a surge, then those
-// without an old unit, then never scheduled, broken, degraded and healthy ones, by index. Under ReplicaRecreate each
+// Under RollingUpdate one replica at a time is current. It stays current until it is complete, whatever happens elsewhere, because
+// of the incomplete replicas those come first that run more than one revision. Those with a surge follow, then those without an old unit,
+// then never scheduled, broken, degraded and healthy ones, each by index. Under ReplicaRecreate each
 // replica is folded to one slot and planned flat with the set's budgets; component strategies play no part.
 //
 // The error is about the state alone, joined *[FieldError]: it lists more components than the Spec, or more revisions than slots. A Spec

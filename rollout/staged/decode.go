@@ -12,9 +12,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// UnmarshalJSON reads what [Run.MarshalJSON] writes. A run whose parts do not fit together, because it was damaged or edited, is an error, a
-// *[FieldError] or several, and the run is then unchanged: more members in progress than the limit, a closed stage behind an open one, open
-// members in a settled stage, a task that is over before its time, wrong counts. Null leaves the run as it is.
+// UnmarshalJSON reads what [Run.MarshalJSON] writes. A run whose parts do not fit together, because it was damaged or edited, is an error: a
+// *[FieldError], or several that are joined. The run is then unchanged. Such faults are more members in progress than the limit, a closed stage
+// behind an open one, open members in a settled stage, a task that is over before its time, or wrong counts. Null leaves the run as it is.
 func (r *Run) UnmarshalJSON(data []byte) error {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return nil

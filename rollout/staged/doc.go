@@ -7,9 +7,9 @@
 //
 // It performs no I/O, starts no goroutine, reads no clock, and never changes a run: a step returns the next one.
 //
-// The strategy is that of KubeFleet's staged update, as it is: ordered stages selected by labels, a sliding window of targets in progress
-// within each, an approval before a stage, an approval and a timed wait after it, and runs that are prepared, started, stopped and resumed.
-// Failure budgets, deadlines and soaks come from the rollout strategies of Open Cluster Management, see [FromOCM].
+// The strategy is that of KubeFleet's staged update, as it is. Stages are ordered and select targets by labels; within each a limited number of
+// targets is in progress. An approval may come before a stage, and an approval and a timed wait after it. Runs are prepared, started,
+// stopped and resumed. Failure budgets, deadlines and soaks come from the rollout strategies of Open Cluster Management, see [FromOCM].
 //
 // # A host's duties
 //
@@ -17,12 +17,12 @@
 //  2. Store the run that a step returned, with compare-and-swap, before carrying out its actions, unless it has not Changed. A run that
 //     could not be stored is forgotten, actions and all: the same step gives the same tokens again. Keep its input for that step: commands
 //     and changes of the fleet are heard once.
-//  3. Carry out the actions, in any order. They are repeated until they are acknowledged by an observation with their token, or at their
-//     version, so that each token must take effect at most once: point a target with a compare-and-swap, or keep the token beside it. A
+//  3. Carry out the actions, in any order. They are repeated until they are acknowledged, by an observation with their token or at their
+//     version. So each token must take effect at most once: point a target with a compare-and-swap, or keep the token beside it. A
 //     removal is done when the target is observed to be gone, or listed as removed.
-//  4. Attach the token of this run's last action on a target to what is observed after it, whoever acted on the target since: with the
-//     token of another run an observation is stale, and a takeover goes unnoticed. Leave out what was observed before that action, which is
-//     whatever shows no token of this run although the target has a Start: from a stale cache, it is taken for another run's version.
+//  4. Attach the token of this run's last action on a target to what is observed after it, whoever acted on the target since. With the
+//     token of another run an observation is stale, and a takeover goes unnoticed. Leave out what was observed before that action: once the
+//     target has a Start, whatever shows no token of this run. From a stale cache, it would be taken for another run's version.
 //  5. Step again on every observation, command and change of the fleet, and no later than Next. There is no polling. After a restart step
 //     at once: the actions are repeated, and Next is not stored.
 //  6. Give every run an id of its own, such as the uid of its object, and ask [Conflicts] before a second run of one placement starts.
@@ -101,7 +101,7 @@
 // that is up to the host, which has [CommandCancel]. A binding is at the version of a run only if its overrides and its apply strategy are
 // those of the run: observe it as at another version otherwise.
 //
-// The strategies of KubeFleet's next API, rollout.kubefleet.dev/v1alpha1, are read as they are: it refuses what K1, K2 and the first half
+// The strategies of KubeFleet's next API, rollout.kubefleet.dev/v1alpha1, are read as they are. It refuses what K1, K2 and the first half
 // of K27 are about, too, and gives a target of two stages to the first, as Options.Overlap can. Its runs are not, and the errors say what
 // to write: suspended is a [State], resourceSnapshotName is Fleet.Version, and of failurePolicy maxAllowedClusterFailures is MaxFailures
 // and maxWaitTimePerClusterMinutes is ProgressDeadline of the strategy.

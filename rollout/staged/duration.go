@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Duration is a length of time in a strategy or in the options, with two values that a plain number of nanoseconds does not have: unset,
-// which is the zero value, and none, written "None", which means that there is no limit.
+// Duration is a length of time in a strategy or in the options. It has two values that a [time.Duration] does not have: unset, which is the
+// zero value, and none, written "None", which means that there is no limit.
 //
 // As text it is a sequence of numbers and units, "1h30m" or "1.5h", of the units s, m and h, or "0". This is the form of KubeFleet's
 // waitTime, and wider than the one of Open Cluster Management. A sign, a leading zero, another unit and more than 292 years are errors.

@@ -41,13 +41,13 @@ type Reason string
 const (
 	ReasonAlready       Reason = "already"        // it is so already, or that is final
 	ReasonOtherRun      Reason = "other_run"      // the command is for another run
-	ReasonUnknownStage  Reason = "unknown_stage"  //
-	ReasonUnknownTarget Reason = "unknown_target" //
+	ReasonUnknownStage  Reason = "unknown_stage"  // the run has no such stage
+	ReasonUnknownTarget Reason = "unknown_target" // the run has no such target
 	ReasonNotRequested  Reason = "not_requested"  // nobody asked for this approval yet
 	ReasonNotFailed     Reason = "not_failed"     // only failed and timed-out targets are retried
 	ReasonOtherAttempt  Reason = "other_attempt"  // another attempt is the current one
 	ReasonNoAttempt     Reason = "no_attempt"     // there are no more numbers for attempts
-	ReasonStageFinished Reason = "stage_finished" //
+	ReasonStageFinished Reason = "stage_finished" // the stage of the target is closed
 	ReasonEnding        Reason = "ending"         // the run is failing or cancelling
 	ReasonStaleToken    Reason = "stale_token"    // observed before the current attempt
 	ReasonFrozen        Reason = "frozen"         // the options keep the members as they are

@@ -96,12 +96,12 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// FromOCM turns a strategy of Open Cluster Management and the decision groups of its placement, in the order of the groups, into stages
-// with explicit targets, and into the options under which they do what that strategy promises: percentages round up, and a run over its
-// budget is held. Hand both to [Compile], with the clusters as targets; the stages may be more than 31.
+// FromOCM turns a strategy of Open Cluster Management into stages with explicit targets. groups are the decision groups of its placement, in
+// order. The options are those under which the stages do what the strategy promises: percentages round up, and a run over its budget is
+// held. Hand both to [Compile], with the clusters as targets; the stages may be more than 31.
 //
 // What Open Cluster Management calls ToApply, Progressing, Succeeded, TimeOut and Skip are the states Waiting, Updating, Done (or Soaking), TimedOut
-// and Skipped; a Failed cluster is one that is observed with [HealthFailed], or with [HealthFailing] if it may still recover.
+// and Skipped. Observe a cluster that it calls Failed with [HealthFailed], or with [HealthFailing] if it may still recover.
 //
 // The errors, each a *[FieldError], are joined.
 func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, error) {

@@ -112,8 +112,8 @@ func (s Spec) Validate() error {
 	return list.err()
 }
 
-// ValidateUpdate reports every reason for which the spec of a run must not be replaced by another one, joined, each a *[FieldError]: a
-// state that cannot follow the present one, and a change of any other field of the document. Name, Namespace and ID, which are no part of the
+// ValidateUpdate reports every reason for which the spec of a run must not be replaced by another one, joined, each a *[FieldError]. These are
+// a state that cannot follow the present one, and a change of any other field of the document. Name, Namespace and ID, which are no part of the
 // document, are not compared: they say which run it is.
 func (s Spec) ValidateUpdate(to Spec) error {
 	var list faults

@@ -29,7 +29,7 @@ type ApprovalState string
 // The states of an approval.
 const (
 	ApprovalNone      ApprovalState = "none"      // not asked for
-	ApprovalRequested ApprovalState = "requested" //
+	ApprovalRequested ApprovalState = "requested" // asked for, and not decided
 	ApprovalApproved  ApprovalState = "approved"  // final
 	ApprovalRejected  ApprovalState = "rejected"  // until approved
 )
