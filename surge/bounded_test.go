@@ -13,7 +13,7 @@ func TestSetBeyondWhatCanBePlanned(t *testing.T) {
 		{Name: "a", Replicas: math.MaxInt}, {Name: "b", Replicas: math.MaxInt}, {Name: "c", Replicas: 2}, {Name: "d", Replicas: -1},
 	}}
 	many := Units{Slots: make([]Slot, MaxReplicas+1)}
-	bounded := spec.bounded(SetState{{{}, {}}, {{}, many}})
+	bounded := spec.bounded(SetState{{{}, many}, {{}, {}}})
 	got := []int{bounded.Replicas}
 	for _, c := range bounded.Components {
 		got = append(got, c.Replicas)

@@ -298,7 +298,7 @@ func TestReferenceExhaustive(t *testing.T) {
 	letters := parse(t, full)
 	states := 0
 	for _, order := range []surge.Order{surge.Ascending, surge.Descending} {
-		for _, w := range []world{{}, {gangs: true}, {force: true}, {paused: true}, {paused: true, gangs: true}} {
+		for _, w := range []world{{}, {gangs: true}, {force: true}, {force: true, gangs: true}, {paused: true}, {paused: true, gangs: true}} {
 			w.replicas, w.surge, w.unavailable, w.order = 2, 2, 2, order
 			for _, spec := range w.specs() {
 				r := spec.Resolve()

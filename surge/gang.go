@@ -122,7 +122,7 @@ func FreeIndices(used []int, n int) []int {
 	for _, index := range used {
 		taken[index] = true
 	}
-	free := make([]int, 0, min(n, maxIndex))
+	free := make([]int, 0, n)
 	for index := 0; len(free) < n; index++ {
 		if !taken[index] {
 			free = append(free, index)

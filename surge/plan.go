@@ -245,7 +245,7 @@ func (q *quota) actions(spec Spec, r Resolved, slots []Slot) []Action {
 	}
 	at := func(index int) Slot {
 		if index < len(slots) {
-			return slots[index].normal()
+			return slots[index]
 		}
 		return Absent
 	}

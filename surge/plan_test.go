@@ -115,6 +115,10 @@ func TestSpecialCases(t *testing.T) {
 		{"partition lowered", change(budget(4, 1, 0), partition(0)), "OONN.", "+4 Surge\nblocked: BudgetExhausted WaitingForSurge", "the rollout resumes, surge again"},
 		{"protected replica down, no surge", change(budget(3, 0, 1), partition(2)), "oOO", "blocked: BudgetExhausted ProtectedDown", "the protected one has used the budget up"},
 		{"protected replica down, surge", change(budget(3, 1, 0), partition(2)), "oOO.", "+3 Surge\nblocked: BudgetExhausted WaitingForSurge ProtectedDown", "a surge is tried"},
+		{"a leftover that cannot go yet is no reason for fewer surges", budget(2, 2, 0), "Oo..O", "-1 OutdatedUnavailable\n+2 Surge\n+3 Surge\nblocked: Terminating BudgetExhausted WaitingForSurge",
+			"4 serves and is to go as well: without it, and once 0 is taken, two are missing"},
+		{"a superseded surge that serves is one of those needed", budget(2, 3, 0), "OoO..", "-1 OutdatedUnavailable\n+3 Surge\nblocked: Terminating BudgetExhausted WaitingForSurge",
+			"it is kept as a buffer; with it, one more keeps the floor of two"},
 		{"protected hole", change(budget(3, 0, 1), partition(2)), ".ON", "~0 Hole\nblocked: ProtectedDown", "it comes back at the stable revision"},
 		{"partition above replicas", change(budget(2, 1, 0), partition(9)), "OO", "converged", "clamped: nothing is eligible"},
 		{"paused", change(budget(3, 1, 0), paused), "OO.n", "+2 Hole\nblocked: Paused WaitingForBase", "the hole is filled, the surge stays, nothing old goes"},
@@ -145,6 +149,9 @@ func TestTotal(t *testing.T) {
 		if got := surge.Plan(budget(2, 1, 0), strange).String(); got != "+2 Surge\nblocked: Terminating BudgetExhausted WaitingForSurge" {
 			t.Errorf("a slot that is not understood is taken and left alone:\n%s", got)
 		}
+		if after := surge.Apply(strange, []surge.Action{{Index: 1, Op: surge.Delete}}); after[1] != unknown {
+			t.Errorf("a slot that is not understood is deleted: %d", after[1])
+		}
 		if p := surge.Project(budget(2, 1, 0), strange, surge.Result{}); p.Replicas != 1 || p.AvailableReplicas != 1 || sprint(p.Updating) != "[1]" {
 			t.Errorf("a slot that is not understood is as one on its way out: %+v", p)
 		}
@@ -155,6 +162,13 @@ func TestTotal(t *testing.T) {
 	huge := surge.Spec{Replicas: 1, MaxSurge: concurrency.Count(2147483647), MaxUnavailable: concurrency.Count(0)}
 	if got := surge.Plan(huge, parse(t, "Ott")).String(); got != "+3 Surge\nblocked: Terminating BudgetExhausted WaitingForSurge" {
 		t.Errorf("a huge surge range is not walked through:\n%s", got)
+	}
+	if d := surge.Diagnose(huge, parse(t, "On"), nil); d.Stuck != surge.SurgeNotReady || sprint(d.Indices) != "[1]" {
+		t.Errorf("the end of a huge surge range is no int of 32 bits: %v", d)
+	}
+	huge.MaxUnavailable = concurrency.Count(1)
+	if got := surge.Plan(huge, parse(t, "o")).String(); got != "-0 OutdatedUnavailable\nblocked: Terminating" {
+		t.Errorf("neither is the size of its repair window:\n%s", got)
 	}
 }
 
@@ -193,6 +207,10 @@ func TestApply(t *testing.T) {
 	}
 	if surge.FormatSlots(slots) != "Ot.n" {
 		t.Error("the input was modified")
+	}
+	same := surge.Apply(slots, nil)
+	if same[0] = surge.Absent; slots[0] != surge.OldAvailable {
+		t.Error("without actions, the result is the input")
 	}
 	if got := surge.Apply(nil, nil); got == nil || len(got) != 0 {
 		t.Errorf("got %v", got)
@@ -234,7 +252,9 @@ func TestDiagnose(t *testing.T) {
 		{"scaling group: the surge waits for a base gang that is updating", change(budget(3, 2, 0), gang(2)), "nOONn", never(4), surge.SurgeGated, "[0]"},
 		{"its last member is a member", change(budget(3, 2, 0), gang(2)), "OnONn", never(4), surge.SurgeGated, "[1]"},
 		{"the base gang serves, so the gate is open", change(budget(3, 2, 0), gang(2)), "NOOnn", never(4), surge.SurgeUnscheduled, "[4]"},
-		{"no gang, no gate", budget(3, 2, 0), "nOONn", never(4), surge.SurgeUnscheduled, "[4]"},
+		{"no gang, no gate", budget(3, 2, 0), "nOONn", never(0, 4), surge.SurgeUnscheduled, "[4]"},
+		{"what is not in the base gang is no gate, and no surge", change(budget(3, 2, 0), gang(1)), "NnOnn", nil, surge.SurgeNotReady, "[3 4]"},
+		{"a member of the base gang that may not be replaced keeps the gate shut", change(budget(3, 2, 0), func(s *surge.Spec) { s.Partition, s.MinAvailable = 1, 2 }), "oOOnn", nil, surge.SurgeGated, "[0]"},
 		{"an index that is free is no surge, whatever the caller says of it", budget(3, 2, 0), "NNOn.", never(3, 4), surge.SurgeUnscheduled, "[3]"},
 		{"paused, with a free index between", change(budget(2, 2, 0), func(s *surge.Spec) { s.Paused = true }), "NO.N", nil, surge.UpdatePaused, "[1 3]"},
 		{"a broken revision uses the budgets up", budget(3, 1, 0), "nOON", nil, surge.TargetNotReady, "[0]"},

@@ -32,10 +32,10 @@ func Project(spec Spec, slots []Slot, plan Result) Progress {
 		if slot.Available() {
 			p.AvailableReplicas++
 		}
-		for len(actions) > 0 && actions[0].Index < i {
+		deleted := len(actions) > 0 && actions[0].Index == i // or created, and then it is absent
+		if deleted {
 			actions = actions[1:]
 		}
-		deleted := len(actions) > 0 && actions[0].Index == i // or created, and then it is absent
 		if i >= r.Replicas {
 			continue
 		}

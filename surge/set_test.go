@@ -179,6 +179,12 @@ func TestPlanSet(t *testing.T) {
 		{"a surge unit of any component is a start", set(rolling, 2, unset, two, one), []string{"OO O", "OOO O"}, "1/0: -0 Outdated, -2 Condemned\n1/1: -0 Outdated\ncurrent: 1\nblocked: Terminating BudgetExhausted WaitingForReplica", "the last component has none"},
 		{"from nothing", set(rolling, 2, unset, two), nil, "0/0: +0 Hole, +1 Hole\n1/0: +0 Hole, +1 Hole\ncurrent: 0\nblocked: WaitingForBase", "every replica is born at the target, the current one and the other"},
 		{"fresh before untouched", set(rolling, 3, unset, two), []string{"OO", "nn", "uu"}, "current: 1\nblocked: WaitingForBase ProtectedDown WaitingForReplica", "a replica that comes up is unfinished work"},
+		{"empty before unscheduled", set(rolling, 2, unset, two), []string{"uu", ".."}, "1/0: +0 Hole, +1 Hole\ncurrent: 1\nblocked: WaitingForBase ProtectedDown WaitingForReplica",
+			"a replica that is gone is unfinished work as well: with 0 begun, two would be down"},
+		{"the base gang of a component is repaired together", set(rolling, 1, unset, units(3, 2, 0, 1)), []string{"ooo"}, "0/0: -0 OutdatedUnavailable, -1 OutdatedUnavailable\ncurrent: 0\nblocked: Terminating RepairWindow",
+			"the window takes one, and the other member would wait for it unscheduled"},
+		{"a held mixed replica with a broken surge", set(rolling, 2, unset, units(3, 1, 0, 1)), []string{"NOO", "N.Oo"}, "0/0: -1 Outdated\n1/0: +1 Hole, -3 Condemned\ncurrent: 0\nblocked: Terminating BudgetExhausted WaitingForBase WaitingForReplica",
+			"the surge goes, and was never protected"},
 		{"unscheduled before lacking", set(rolling, 2, unset, two), []string{"oo", "uu"}, "1/0: -0 OutdatedUnscheduled\ncurrent: 1\nblocked: Terminating ProtectedDown RepairWindow WaitingForReplica", "what never ran is lost least"},
 		{"partition", with(set(rolling, 3, unset, two), partition(2)), []string{"OO", "OO", "OO"}, "2/0: -0 Outdated\ncurrent: 2\nblocked: Terminating BudgetExhausted", "only replica 2 is eligible"},
 		{"partition done", with(set(rolling, 3, unset, two), partition(2)), []string{"OO", "OO", "NN"}, "converged", "the others stay"},
@@ -195,6 +201,8 @@ func TestPlanSet(t *testing.T) {
 		{"a held leftover", set(rolling, 2, unset, two), []string{"nn", "nn", "O."}, "2/0: ~1 Hole\ncurrent: 0\nblocked: WaitingForBase ProtectedDown", "it is all that serves, so it is repaired"},
 		{"leftovers of nothing", set(rolling, 0, unset, one), []string{"N"}, "0/0: -0 Condemned\nblocked: Terminating", "a set of no replicas needs none"},
 		{"recreate, half deleted", set(recreate, 2, budgets(0, 1), plain(2, 1)), []string{"tO", "OO"}, "0/0: -1 Outdated\nblocked: Terminating BudgetExhausted", "a call that failed half-way: it is deleted to the end"},
+		{"recreate, a surge beside a budget", set(recreate, 3, budgets(2, 1), plain(1, 1)), []string{"O", "O", "O"}, "0/0: -0 Outdated\n3/0: +0 Surge\n4/0: +0 Surge\nblocked: Terminating BudgetExhausted WaitingForSurge WaitingForBase",
+			"replicas that no state lists yet are created with the rest of the plan"},
 		{"recreate, half created", set(recreate, 2, budgets(0, 1), plain(2, 2)), []string{"n.", "OO"}, "0/0: +1 Hole\nblocked: BudgetExhausted WaitingForBase", "the rest is created at the target"},
 		{"recreate, a hole in an old replica", set(recreate, 2, budgets(1, 0), plain(2, 1)), []string{"O.", "OO", "nn"}, "0/0: ~1 Hole\nblocked: BudgetExhausted WaitingForSurge WaitingForBase ProtectedDown", "its own revision, until its turn comes"},
 		{"recreate, surge left over", set(recreate, 2, budgets(1, 0), plain(1, 1)), []string{"N", "N", "N"}, "2/0: -0 SurplusSurge\nblocked: Terminating", "the surge replica goes as a whole"},
@@ -240,6 +248,7 @@ func TestFold(t *testing.T) {
 		{"a surge unit counts", []surge.Member{of(2, 2, "nNN")}, surge.TargetAvailable},
 		{"one unit is needed even if no minimum is set", []surge.Member{of(2, 0, "nn")}, surge.TargetUnavailable},
 		{"more than there should be is not needed", []surge.Member{of(1, 3, "N")}, surge.TargetAvailable},
+		{"what needs nothing has it, even of a unit that was never scheduled", []surge.Member{of(0, 0, "u")}, surge.OldAvailable},
 		{"a member without replicas needs nothing", []surge.Member{of(0, 1, ""), of(1, 1, "N")}, surge.TargetAvailable},
 	} {
 		if got := surge.Fold(row.members); got != row.want {
@@ -292,8 +301,13 @@ func TestPlanSetRevisions(t *testing.T) {
 	if diff := gocmp.Diff(want, lines(t, err)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if got := formatSet(surge.SetState{old("OO")}.Apply(surge.SetResult{})); got != "OO" {
-		t.Errorf("an empty plan changes nothing, got %s", got)
+	rest := surge.SetState{old("OO", "v1", "v1")}
+	same := rest.Apply(surge.SetResult{})
+	if formatSet(same) != "OO" || !slices.Equal(same[0][0].Revisions, rest[0][0].Revisions) {
+		t.Errorf("an empty plan changes nothing, got %v", same)
+	}
+	if same[0][0].Slots[0], same[0][0].Revisions[0] = surge.Absent, "v2"; formatSet(rest) != "OO" || rest[0][0].Revisions[0] != "v1" {
+		t.Error("after an empty plan the result shares memory with its input")
 	}
 	if got := planSet(t, spec, surge.SetState{{}, nil}).String(); got != planSet(t, spec, nil).String() {
 		t.Errorf("what a state does not list is absent, got %s", got)
@@ -336,6 +350,9 @@ func TestSetProgress(t *testing.T) {
 	if p := planSet(t, spec, parseSet(t, []string{"NN", "NN", "NN"})).Progress(spec); p.UpdatedReplicas != 3 || p.Updating != nil {
 		t.Errorf("got %+v", p)
 	}
+	if p := planSet(t, with(spec, func(s *surge.SetSpec) { s.Paused = true }), parseSet(t, []string{"NN", "nN", "OO"})).Progress(spec); p.Updating != nil {
+		t.Errorf("a paused set has no current replica: got %+v", p)
+	}
 	spec = set(surge.ReplicaRecreate, 3, budgets(0, 2), plain(2, 1))
 	surging := set(surge.ReplicaRecreate, 2, budgets(1, 0), plain(1, 1))
 	if p := planSet(t, surging, parseSet(t, []string{"N", "O", "N"})).Progress(surging); p.UpdatedReplicas != 1 || sprint(p.Updated) != "[0]" || p.Replicas != 3 {
@@ -359,6 +376,9 @@ func TestProgressStarted(t *testing.T) {
 	data, err := json.Marshal(got)
 	if want := `[{"replicaIndex":0,"updateStartedAt":"2025-01-15T10:00:00Z"},{"replicaIndex":1,"updateStartedAt":"2025-01-15T10:05:00Z"}]`; err != nil || string(data) != want {
 		t.Errorf("got %s, want %s", data, want)
+	}
+	if again := p.Started(got, early); !slices.Equal(again, got) {
+		t.Errorf("a clock that was set back gives %v for %v", again, got)
 	}
 	if (surge.Progress{}).Started(got, now) != nil {
 		t.Error("nothing is updating")
@@ -641,13 +661,14 @@ func TestUnitsJSON(t *testing.T) {
 		{"a field that does not exist, or a mixed replica is not seen", `{"slots":["O"],"revision":["v1"]}`, `unknown_field revision: unknown field; did you mean "revisions"?`},
 		{"a revision that is no text", `{"slots":["O"],"revisions":[1]}`, "type revisions[0]: must be a string, not 1: put it in quotes"},
 		{"no slots at all", `{"slots":null,"revisions":null}`, ""},
+		{"what is left out is unset", `{}`, ""},
 	} {
-		units := surge.Units{Slots: parse(t, "N")}
+		units := surge.Units{Slots: parse(t, "N"), Revisions: []string{""}}
 		err := units.UnmarshalJSON([]byte(row.doc))
 		if got := strings.Join(lines(t, err), "|"); got != row.want {
 			t.Errorf("%s: got %s", row.why, got)
 		}
-		if (err == nil) != (units.Slots == nil) {
+		if (err == nil) != (units.Slots == nil) || (err == nil) != (units.Revisions == nil) {
 			t.Errorf("%s: read as %v", row.why, units)
 		}
 	}
@@ -687,6 +708,7 @@ func TestRoles(t *testing.T) {
 		{rolling, []string{"O O", "O O", "N N", "o t"}, "current held target condemned"},
 		{recreate, []string{"N N", "O O", "O O", "o t"}, "target recreated held condemned"},
 		{recreate, []string{"N N", ". .", "O O"}, "target recreated held"},
+		{recreate, []string{"n .", "O O", "O O"}, "target held held"},
 		{protected, []string{"N .", "O O", ". ."}, "target held current"},
 		{rolling, []string{"N N", "N N", "N N", ". t"}, "target target target held"},
 		{rolling, []string{"N N", "N N", "N N", "tO O"}, "target target target condemned"},
@@ -711,6 +733,10 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	plan := planSet(t, rolling, parseSet(t, []string{"O O", "O O", "O O"}))
+	next := plan.Replicas[1].Components[0]
+	if _ = append(plan.Replicas[0].Components, surge.Result{}); !reflect.DeepEqual(plan.Replicas[1].Components[0], next) {
+		t.Error("what is appended to the components of one replica is written into those of the next")
+	}
 	if p := plan.Progress(rolling); sprint(p.Updating) != "[0]" {
 		t.Errorf("got %+v", p)
 	}

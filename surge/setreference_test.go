@@ -2,6 +2,7 @@ package surge_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,8 +15,9 @@ import (
 )
 
 // setReference is the plan of a set written down as it is told, unit by unit: who is current, who is held, who goes. Plans of single
-// components are those of surge.Plan, which has a reference of its own. It returns what actionsOf does, and the current replica.
-func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, int) {
+// components are those of surge.Plan, which has a reference of its own. It returns what actionsOf does, the current replica, and each replica as
+// one slot, followed by "complete" if it is.
+func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, int, []string) {
 	plan := map[string]string{}
 	replicas := spec.Replicas
 	units := func(r, c int) surge.Units {
@@ -93,8 +95,13 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 		return one
 	}
 	all := make([]replica, max(replicas, len(state)))
+	seen := make([]string, len(all))
 	for r := range all {
 		all[r] = look(r)
+		seen[r] = all[r].slot.String()
+		if all[r].complete {
+			seen[r] += " complete"
+		}
 	}
 	hold := func(r int, flat func(surge.Component) surge.Spec) {
 		for c, component := range spec.Components {
@@ -143,7 +150,7 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 				})
 			}
 		}
-		return plan, -1
+		return plan, -1, seen
 	}
 
 	current := -1
@@ -178,7 +185,29 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 			hold(r, own)
 		}
 	}
-	return plan, current
+	return plan, current, seen
+}
+
+// checkWaits compares what each replica waits for with what the whole plan leads to.
+func checkWaits(spec surge.SetSpec, plan surge.SetResult, after surge.SetState, fail failure) {
+	for r, replica := range plan.Replicas {
+		for c, component := range replica.Components {
+			base := after[r][c].Slots[:min(len(after[r][c].Slots), spec.Components[c].Replicas)]
+			has := func(slots []surge.Slot, kinds ...surge.Slot) bool {
+				return slices.ContainsFunc(slots, func(slot surge.Slot) bool { return slices.Contains(kinds, slot) })
+			}
+			for reason, holds := range map[surge.Blocked]bool{
+				surge.BlockedTerminating:    has(after[r][c].Slots, surge.Terminating),
+				surge.BlockedWaitingForBase: has(base, surge.TargetUnavailable),
+				surge.BlockedProtectedDown:  replica.Role != surge.RoleCurrent && has(base, surge.OldUnscheduled, surge.OldUnavailable),
+				surge.BlockedRepairWindow:   replica.Role == surge.RoleCurrent && has(base, surge.OldUnscheduled, surge.OldUnavailable),
+			} {
+				if component.Blocked.Has(reason) != holds {
+					fail("blocked", "%s is not %v in component %d of replica %d", reason, holds, c, r)
+				}
+			}
+		}
+	}
 }
 
 // TestSetReference compares plans of sets with the reference in states as wild as they come: most of them cannot be reached.
@@ -225,10 +254,23 @@ func TestSetReference(t *testing.T) {
 		}
 
 		plan := planSet(t, spec, state)
-		want, current := setReference(spec, state)
+		want, current, seen := setReference(spec, state)
 		if diff := gocmp.Diff(want, actionsOf(plan)); diff != "" || plan.Current != current {
 			t.Fatalf("%+v of %+v: current %d, want %d, -want +got:\n%s", formatSet(state), spec, plan.Current, current, diff)
 		}
+		var saw []string
+		for r, replica := range plan.Replicas[:len(seen)] {
+			saw = append(saw, replica.Slot.String())
+			if replica.Complete {
+				saw[r] += " complete"
+			}
+		}
+		if !slices.Equal(saw, seen) || plan.Empty() != (len(want) == 0) {
+			t.Fatalf("%+v of %+v: replicas are %q, want %q; empty: %v", formatSet(state), spec, saw, seen, plan.Empty())
+		}
+		checkWaits(spec, plan, state.Apply(plan), func(rule, format string, args ...any) {
+			t.Fatalf("%s: %s\n%+v of %+v\n%v", rule, fmt.Sprintf(format, args...), formatSet(state), spec, plan)
+		})
 		if plan.Converged != (plan.Empty() && plan.Blocked == 0) {
 			t.Fatalf("IX: %+v of %+v is not explained:\n%v", formatSet(state), spec, plan)
 		}

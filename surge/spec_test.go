@@ -88,6 +88,7 @@ func TestValidate(t *testing.T) {
 		{"above all replicas", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Count(4), MinAvailable: 4}, []string{
 			"out_of_range maxUnavailable: 4: must be at most replicas, 3", "out_of_range minAvailable: 4: must be at most replicas, 3"}},
 		{"above all replicas in percent", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(101)}, []string{"out_of_range maxUnavailable: 101%: must be at most 100%"}},
+		{"more than all of none, once there are some", surge.Spec{MaxUnavailable: concurrency.Percent(101)}, []string{"out_of_range maxUnavailable: 101%: must be at most 100%"}},
 		{"unknown order", surge.Spec{Order: "Ascending"}, []string{`unknown_value order: "Ascending": must be "ascending" or "descending"`}},
 	} {
 		err := row.spec.Validate()
@@ -116,8 +117,12 @@ func TestWarnings(t *testing.T) {
 			"maxUnavailable: 33% of 3 is 0 (RoundsToZero)"}},
 		{"both round to nothing", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(33)}, []string{
 			"maxUnavailable: 33% of 3 is 0 (RoundsToZero)", "maxUnavailable: both budgets resolve to 0, so one replica may be unavailable (Fencepost)"}},
-		{"all at once", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(100)}, []string{
-			"maxUnavailable: all 3 replicas may be down at once (WholeSetDown)"}},
+		{"nothing, as written", surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Percent(0)}, nil},
+		{"all at once", surge.Spec{Replicas: 2, MaxUnavailable: concurrency.Percent(100)}, []string{
+			"maxUnavailable: all 2 replicas may be down at once (WholeSetDown)"}},
+		{"one is all there is, and both budgets round to nothing", surge.Spec{Replicas: 1, MaxUnavailable: concurrency.Percent(1)}, []string{
+			"maxUnavailable: 1% of 1 is 0 (RoundsToZero)", "maxUnavailable: the only replica may be down at once (WholeSetDown)",
+			"maxUnavailable: both budgets resolve to 0, so one replica may be unavailable (Fencepost)"}},
 		{"a set of one", surge.Spec{Replicas: 1}, []string{"maxUnavailable: the only replica may be down at once (WholeSetDown)"}},
 	} {
 		var got []string
@@ -201,8 +206,8 @@ func TestSlots(t *testing.T) {
 			t.Errorf("%q is read as %s", text, slot)
 		}
 	}
-	_, err := surge.ParseSlots("OxN é")
-	if diff := gocmp.Diff([]string{`unknown_value slots[1]: 'x': must be one of .tuoOnN`, `unknown_value slots[3]: ' ': must be one of .tuoOnN`, `unknown_value slots[4]: 'é': must be one of .tuoOnN`}, lines(t, err)); diff != "" {
+	_, err := surge.ParseSlots("OxéN ")
+	if diff := gocmp.Diff([]string{`unknown_value slots[1]: 'x': must be one of .tuoOnN`, `unknown_value slots[2]: 'é': must be one of .tuoOnN`, `unknown_value slots[4]: ' ': must be one of .tuoOnN`}, lines(t, err)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -219,6 +224,8 @@ func TestArrange(t *testing.T) {
 		{"any order", []surge.Replica{{2, N}, {0, O}}, "O.N", nil},
 		{"absent ones at the end are left out", []surge.Replica{{5, surge.Absent}, {0, O}}, "O", nil},
 		{"a duplicate", []surge.Replica{{2, N}, {0, O}, {2, surge.Terminating}}, "", []string{"duplicate replicas[2].index: 2: given twice, first by replicas[0]: an index has one occupant"}},
+		{"three times, and one says that nothing is there", []surge.Replica{{2, N}, {2, surge.Absent}, {2, O}}, "", []string{
+			"duplicate replicas[1].index: 2: given twice, first by replicas[0]: an index has one occupant", "duplicate replicas[2].index: 2: given twice, first by replicas[0]: an index has one occupant"}},
 		{"a negative and a huge index", []surge.Replica{{-1, N}, {1 << 30, O}}, "", []string{
 			"out_of_range replicas[0].index: -1: must be within 0 and 33554431", "out_of_range replicas[1].index: 1073741824: must be within 0 and 33554431"}},
 		{"just too high", []surge.Replica{{33554432, N}}, "", []string{"out_of_range replicas[0].index: 33554432: must be within 0 and 33554431"}},
@@ -299,6 +306,10 @@ func TestBlocked(t *testing.T) {
 			t.Errorf("%v: got %s, %v, %v", set, data, err, back)
 		}
 	}
+	replaced := surge.BlockedPaused
+	if err := json.Unmarshal([]byte(`["Terminating"]`), &replaced); err != nil || replaced != surge.BlockedTerminating {
+		t.Errorf("what was in the set before stays in it: %v, %v", replaced, err)
+	}
 	if _, err := json.Marshal(all + 1); err == nil {
 		t.Error("an unknown bit has no code")
 	}
@@ -337,13 +348,14 @@ func TestGangs(t *testing.T) {
 	}{
 		{"a surge has a scaled gang, although it lies above replicas", 3, 2, "NNNn", "base[0,2) scaled-0[2,3) scaled-1[3,4)"},
 		{"all in the base gang but the surge", 3, 3, "NNNn", "base[0,3) scaled-0[3,4)"},
-		{"holes within replicas keep their gang", 3, 1, "N", "base[0,1) scaled-0[1,2) scaled-1[2,3)"},
+		{"holes within replicas keep their gang", 4, 1, "N.N", "base[0,1) scaled-0[1,2) scaled-1[2,3) scaled-2[3,4)"},
 		{"absent indices above have none", 2, 1, "NN..n.", "base[0,1) scaled-0[1,2) scaled-3[4,5)"},
 		{"a terminating surge still has one", 1, 1, "Nt", "base[0,1) scaled-0[1,2)"},
 		{"no base gang", 2, 0, "", "scaled-0[0,1) scaled-1[1,2)"},
 		{"nothing", 0, 2, "", ""},
 		{"scaled to nothing, what is left of the base gang is still in it", 0, 2, "tNt", "base[0,2) scaled-0[2,3)"},
 		{"of the base gang, nothing is left", 0, 2, "..t", "scaled-0[2,3)"},
+		{"of the base gang, the first is gone", 0, 2, ".t", "base[0,2)"},
 		{"scaled below the base gang by force", 1, 3, "NNtt", "base[0,3) scaled-0[3,4)"},
 	} {
 		spec := surge.Spec{Replicas: row.replicas, MinAvailable: row.minAvailable}
@@ -368,6 +380,9 @@ func TestGangs(t *testing.T) {
 func TestIndices(t *testing.T) {
 	if got := surge.FreeIndices([]int{3, 0, 1, 1, -7}, 2); sprint(got) != "[2 4]" {
 		t.Errorf("got %v", got)
+	}
+	if got := surge.FreeIndices([]int{-7, 1}, 2); sprint(got) != "[0 2]" {
+		t.Errorf("a negative index takes another: got %v", got)
 	}
 	if surge.FreeIndices(nil, 0) != nil || surge.FreeIndices(nil, -1) != nil {
 		t.Error("none are wanted")
