@@ -380,7 +380,7 @@ func instant(t *testing.T, data json.RawMessage) (at time.Time) {
 func checkTarget(t *testing.T, plan rollout.Plan, resource, decision string, until time.Time) {
 	t.Helper()
 	started := slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Resource == resource })
-	var status rollout.Status
+	var status rollout.VerdictStatus
 	var at time.Time
 	for w := range plan.Waiting.All() {
 		if w.Resource == resource {
@@ -392,7 +392,7 @@ func checkTarget(t *testing.T, plan rollout.Plan, resource, decision string, unt
 			}
 		}
 	}
-	want := map[string]rollout.Status{"allow": "", "wait": rollout.Pending, "deny": rollout.Denied, "noop": ""}
+	want := map[string]rollout.VerdictStatus{"allow": "", "wait": rollout.Pending, "deny": rollout.Denied, "noop": ""}
 	if expected, known := want[decision]; !known || status != expected || !at.Equal(until) || started != (decision == "allow") {
 		t.Errorf("%s: started %v, status %q until %v, want %q until %v: %q", resource, started, status, at, decision, until, blockers(plan))
 	}

@@ -243,7 +243,7 @@ func (t *target) latest(version string) []Job {
 	return t.Jobs
 }
 
-func (a attempts) blocker(status Status) Verdict {
+func (a attempts) blocker(status VerdictStatus) Verdict {
 	return Verdict{Status: status, Reason: a.verdict, Rule: a.rule.id, Until: a.next, Data: &Data{Attempt: a.failed, Allowed: a.allowed}}
 }
 

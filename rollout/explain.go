@@ -429,7 +429,7 @@ func (v *VersionExplanation) draw(b *strings.Builder) {
 		if k == len(v.Rules)-1 {
 			branch = "└─"
 		}
-		mark := map[Status]string{Allowed: "+", Pending: "~", Denied: "-"}[r.Status]
+		mark := map[VerdictStatus]string{Allowed: "+", Pending: "~", Denied: "-"}[r.Status]
 		fmt.Fprintf(b, "    %s %s %-22s %s", branch, mark, r.Kind, r.Verdict)
 		if !r.Since.IsZero() {
 			fmt.Fprintf(b, " since %s", r.Since.UTC().Format(time.RFC3339))

@@ -188,7 +188,7 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 		for _, v := range e.Versions {
 			line := v.Version + " " + string(v.Prospect)
 			for k, r := range v.Rules {
-				line += map[bool]string{true: ": ", false: "; "}[k == 0] + map[rollout.Status]string{rollout.Allowed: "+ ", rollout.Pending: "~ ", rollout.Denied: "- "}[r.Status] + string(r.Kind)
+				line += map[bool]string{true: ": ", false: "; "}[k == 0] + map[rollout.VerdictStatus]string{rollout.Allowed: "+ ", rollout.Pending: "~ ", rollout.Denied: "- "}[r.Status] + string(r.Kind)
 				if r.Rule != "" {
 					line += " " + r.Rule
 				}

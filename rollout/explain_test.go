@@ -444,7 +444,7 @@ func TestExplainNamesPools(t *testing.T) {
 
 // TestActors: every condition is somebody's to open.
 func TestActors(t *testing.T) {
-	verdict := func(status rollout.Status, until time.Time, kinds ...rollout.ConditionKind) rollout.Verdict {
+	verdict := func(status rollout.VerdictStatus, until time.Time, kinds ...rollout.ConditionKind) rollout.Verdict {
 		v := rollout.Verdict{Status: status, Until: until}
 		for _, kind := range kinds {
 			v.On = append(v.On, rollout.Condition{Kind: kind})

@@ -13,7 +13,7 @@ import (
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as rules[2].resourceConcurrency.limitValue, with several policies [1].rules[2] and so on, or targets[17].resource; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
-	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, if it does not matter, or if an expression is at fault
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, if it does not matter, or if it is an expression that does not compile
 	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
 	Err   error  `json:"-"`               // the cause, such as the compiler's error with its position, or the error of package bracket, concurrency or clock; nil if there is none
 }

@@ -15,18 +15,18 @@ import (
 // Policy is a set of rules and an expression that says which release targets they govern. Every policy that matches a target governs it, and
 // all their rules must allow a start. The JSON form is that of the deployment bracket RFC.
 type Policy struct {
-	ID       string `json:"id,omitempty"` // unset: Name
-	Name     string `json:"name"`
-	Enabled  *bool  `json:"enabled,omitempty"` // unset: true. A disabled policy is checked and governs nothing
-	Selector string `json:"selector"`          // CEL on resource, environment and deployment; a missing key is no match
-	Rules    []Rule `json:"rules"`
+	ID       string `json:"id,omitempty"`      // unique in the set; unset: Name
+	Name     string `json:"name"`              // required, for people
+	Enabled  *bool  `json:"enabled,omitempty"` // nil: true. A disabled policy is checked and governs nothing
+	Selector string `json:"selector"`          // required: CEL on resource, environment and deployment; a missing key is no match
+	Rules    []Rule `json:"rules"`             // at least one
 }
 
 // Rule holds exactly one kind of rule.
 type Rule struct {
 	// ID names the rule in every reason, and the stored state of brackets, rollouts and pools hangs on it. Unset it is derived from the
 	// policy, the kind and the ordinal of the rule among those of its kind, such as "Node Lifecycle/deploymentBracket/0": then
-	// inserting a rule before it makes it another rule.
+	// inserting a rule of its kind before it makes it another rule.
 	ID string `json:"id,omitempty"`
 
 	// CreatedAt grandfathers: an approval rule does not apply to versions created before it. Zero: it always existed.
@@ -310,15 +310,16 @@ const (
 // curve is to stop with it, close a window. To let success decide who is next use an EnvironmentProgression between environments, package staged for stages with
 // gates between them, or a [CustomRule].
 type GradualRollout struct {
-	RolloutType RolloutType `json:"rolloutType"`
+	RolloutType RolloutType `json:"rolloutType"` // required
 
 	// TimeScaleInterval is the unit of the curve in seconds, at least 0; required. 0 makes every target due at once.
 	TimeScaleInterval *int64 `json:"timeScaleInterval" unit:"seconds"`
 
-	// PositionGrowthFactor is how many positions it takes until 1/e of the interval is left; required for exponential, at least 1.
+	// PositionGrowthFactor is how many positions it takes until 1/e of the interval is left; at least 1. Required for exponential, and left out otherwise.
 	PositionGrowthFactor int64 `json:"positionGrowthFactor,omitempty"`
 
-	// Waves are the sizes of the waves, counts or percents of the targets at the start, each at least 1; the last size repeats. Required for waves.
+	// Waves are the sizes of the waves, counts or percents of the targets at the start, each at least 1; the last size repeats. Required for waves,
+	// and left out otherwise.
 	Waves []concurrency.Limit `json:"waves,omitempty"`
 
 	OrderKey  OrderKey  `json:"orderKey,omitempty"`  // unset: resource_bracket in a policy with a bracket, else target
@@ -383,7 +384,7 @@ const (
 // members of a bracket it orders the members instead, and then every matched member is needed. Which version a member has is what it runs after the
 // execution; where the rule matches no member by that, it is asked as it is outside of brackets, and holds the whole execution.
 type DeploymentDependency struct {
-	// DependsOn is CEL on the other deployment, its current version, the resource and the environment. A missing key is no match.
+	// DependsOn is required: CEL on the other deployment, its current version, the resource and the environment. A missing key is no match.
 	DependsOn string `json:"dependsOn"`
 
 	// AppliesTo is CEL on the deployment that waits. Unset: every governed target. Where it reads a missing key the rule applies.
@@ -405,7 +406,7 @@ func (d DeploymentDependency) Validate() error {
 
 // VersionSelector lets only matching versions start.
 type VersionSelector struct {
-	Selector    string `json:"selector"`              // CEL on version, deployment, environment and resource; a missing key denies
+	Selector    string `json:"selector"`              // required: CEL on version, deployment, environment and resource; a missing key denies
 	Description string `json:"description,omitempty"` // for people: why others may not; told with each of them
 }
 

@@ -14,7 +14,7 @@ import (
 // EnvironmentProgression lets a version start in an environment only after it succeeded in another one, long enough and on enough targets.
 // Where several environments match, one that suffices is enough. (Environment progression of ctrlplane's policy rules.)
 type EnvironmentProgression struct {
-	// DependsOnEnvironmentSelector is CEL on the other environment. A missing key is no match; an environment never depends on itself.
+	// DependsOnEnvironmentSelector is required: CEL on the other environment. A missing key is no match; an environment never depends on itself.
 	DependsOnEnvironmentSelector string `json:"dependsOnEnvironmentSelector"`
 
 	// MinimumSuccessPercentage is the share of the deployment's targets there, among those in the version's scope, on which the version must

@@ -384,7 +384,7 @@ func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 
 // verdict is a bracket's answer about a resource in the words of this package.
 func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pendingResource) (verdict Verdict) {
-	verdict = Verdict{Status: Status(v.Reason.Status()), Reason: Reason(v.Reason), Rule: b.id, Until: v.Until, On: w.translate(v.On)}
+	verdict = Verdict{Status: VerdictStatus(v.Reason.Status()), Reason: Reason(v.Reason), Rule: b.id, Until: v.Until, On: w.translate(v.On)}
 	if p != nil && p.n > 0 {
 		verdict.Data = w.datum(Data{Position: int(p.position), Population: int(p.n)})
 	}

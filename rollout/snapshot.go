@@ -97,8 +97,8 @@ type Version struct {
 // what they run after the execution, and within it one waits for what it needs, unless that comes after it or needs it in turn. An edge to its own deployment is
 // about what the target runs before it, for versions that come one after the other.
 type VersionDependency struct {
-	Deployment      string `json:"deployment"`      // id
-	VersionSelector string `json:"versionSelector"` // CEL on the other deployment's version, such as version.tag == 'v2'
+	Deployment      string `json:"deployment"`      // id, required
+	VersionSelector string `json:"versionSelector"` // required: CEL on the other deployment's version, such as version.tag == 'v2'
 }
 
 // VersionStatus says whether a version may be deployed. A status that is not listed here, the empty one included, may not.

@@ -11,13 +11,13 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// Status is the outcome of one rule for one candidate.
-type Status string
+// VerdictStatus is the outcome of one rule for one candidate.
+type VerdictStatus string
 
 const (
-	Allowed Status = "allowed" // the rule does not stand in the way
-	Pending Status = "pending" // not now: time or an event will change it
-	Denied  Status = "denied"  // not this version, unless somebody changes something
+	Allowed VerdictStatus = "allowed" // the rule does not stand in the way
+	Pending VerdictStatus = "pending" // not now: time or an event will change it
+	Denied  VerdictStatus = "denied"  // not this version, unless somebody changes something
 )
 
 // Reason is the stable code of a verdict. Programs branch on it; the text for people is derived from it and the data and may change.
@@ -65,12 +65,12 @@ const (
 
 // Verdict is what one rule says about one candidate, and what can change it.
 type Verdict struct {
-	Status Status      `json:"status"`
-	Reason Reason      `json:"reason"`
-	Rule   string      `json:"rule,omitempty"` // id; empty for what holds without any rule
-	Until  time.Time   `json:"until,omitzero"` // looking again at this instant can help; zero: only an event can
-	On     []Condition `json:"on,omitempty"`   // the events that can change it; shared between verdicts, do not modify
-	Data   *Data       `json:"data,omitempty"` // what the reason needs to be understood; shared, do not modify
+	Status VerdictStatus `json:"status"`
+	Reason Reason        `json:"reason"`
+	Rule   string        `json:"rule,omitempty"` // id; empty for what holds without any rule
+	Until  time.Time     `json:"until,omitzero"` // looking again at this instant can help; zero: only an event can
+	On     []Condition   `json:"on,omitempty"`   // the events that can change it; shared between verdicts, do not modify
+	Data   *Data         `json:"data,omitempty"` // what the reason needs to be understood; shared, do not modify
 }
 
 // Data holds the facts of a verdict. Which of them are set follows from the reason.
