@@ -12,7 +12,8 @@ type gate struct {
 	view, version int32
 	created       *Version
 	blockers      []Verdict          // by version status, version selector, approval, progression
-	base          time.Time          // the latest instant at which one of them opened, never before the version was created; zero while one is shut
+	base          time.Time          // the latest instant at which an approval or progression opened, never before the version was created; zero while one is shut
+	eligible      time.Time          // where there are no blockers: the latest at which any of them opened, be it by an override. Groups count from it, curves from base
 	shut          []Condition        // what the shut ones wait for
 	opens         time.Time          // when time alone has opened all that are shut; zero if one of them needs more
 	early         int                // how many of blockers come before the approvals
@@ -108,7 +109,7 @@ func (w *work) gateOf(i, n int32) *gate {
 
 // sum adds up what the rules of a gate said, for one resource or, if it is empty, for all that no override names.
 func (w *work) sum(g *gate, environment, resource string) {
-	g.blockers, g.shut, g.base, g.opens, g.early = nil, nil, g.created.CreatedAt, time.Time{}, 0
+	g.blockers, g.shut, g.base, g.eligible, g.opens, g.early = nil, nil, g.created.CreatedAt, g.created.CreatedAt, time.Time{}, 0
 	closed, byTime := false, true
 	for k := range g.asked {
 		own := &g.asked[k]
@@ -118,6 +119,7 @@ func (w *work) sum(g *gate, environment, resource string) {
 				since = sooner(since, o.satisfied(g.created)) // never later than without: an override delays nobody
 			}
 		}
+		g.eligible = later(g.eligible, since)
 		switch {
 		case since.IsZero():
 			g.blockers = append(g.blockers, own.verdict)

@@ -39,9 +39,9 @@ func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket
 					shut = append(shut, kind)
 					continue
 				}
-				observed.EligibleAt = sooner(observed.EligibleAt, g.base)
-				if latest != nil && g.base.After(latest.ReadyAt) && b.locked(v) {
-					late[kind] = append(late[kind], lateVersion{int32(number), g.base})
+				observed.EligibleAt = sooner(observed.EligibleAt, g.eligible)
+				if latest != nil && g.eligible.After(latest.ReadyAt) && b.locked(v) {
+					late[kind] = append(late[kind], lateVersion{int32(number), g.eligible})
 				} else if len(late[kind]) > 0 {
 					late[kind] = append(late[kind], lateVersion{number: int32(number)})
 				}

@@ -242,6 +242,21 @@ func TestOverrideOfAGateStartsTheRollout(t *testing.T) {
 	}
 }
 
+// TestOverrideOfASelectorInABracket: a group collects from the instant at which the version may be deployed, which is that of the override. Counted from its
+// creation the window would have closed long ago, and with it the curve: everybody would start at once.
+func TestOverrideOfASelectorInABracket(t *testing.T) {
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":3600,"memberRoles":{}}},
+		{"id":"x","versionSelector":{"selector":"version.tag == 'v1'"}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":300}}`))
+	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.State = mustPlan(t, set, s, t0).State
+	s.Overrides = []rollout.Override{override("x", func(o *rollout.Override) { o.CreatedAt = minute(180) })}
+	for _, row := range []struct{ minute, starts int }{{180, 0}, {239, 0}, {240, 1}, {245, 2}, {250, 3}} {
+		if plan := mustPlan(t, set, s, minute(row.minute)); len(plan.Start) != row.starts {
+			t.Errorf("minute %d: starts %q, want %d; waits %q", row.minute, started(plan), row.starts, blockers(plan))
+		}
+	}
+}
+
 // TestOverrideOfAWindow: of united windows one that is open is enough, so an override of one lets its version past all of them; it never
 // shuts what is open.
 func TestOverrideOfAWindow(t *testing.T) {
