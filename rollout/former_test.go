@@ -367,3 +367,19 @@ func TestRuleComesBack(t *testing.T) {
 		t.Errorf("where all have the version nothing is new: %+v", plan.Events)
 	}
 }
+
+// TestFormerHookHasNoTurn: a group that waits behind an open execution runs a hook that has left all policies meanwhile, with what it has. No curve governs the hook
+// any more, so it has no place in one.
+func TestFormerHookHasNoTurn(t *testing.T) {
+	const policies = `[{"name":"p","selector":"%[1]s","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}}]},
+		{"name":"q","selector":"%[1]s","rules":[{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"target"}}]}]`
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "app": {"v1", "v2"}})
+	set := compile(t, fmt.Sprintf(policies, "true"))
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "app", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	s.State = mustPlan(t, set, s, minute(1)).State
+	plan := mustPlan(t, compile(t, fmt.Sprintf(policies, "deployment.name == 'app'")), s, minute(2))
+	if got := blockers(plan); !slices.Equal(got, []string{"r1/app@v2: bracket_waits_for_members"}) {
+		t.Errorf("waits %q, starts %q", got, started(plan))
+	}
+}

@@ -386,7 +386,7 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 	w, i := s.w, run.target
 	for k := range s.rules {
 		r := &s.rules[k]
-		if len(w.views.list) > 2 && !w.viewOf(i).has(r.rule) {
+		if !w.viewOf(i).has(r.rule) { // of another policy, or of a target that is no member any more
 			continue
 		}
 		if w.overriddenAt(r.rule.id, i, run.version) != nil {
