@@ -160,6 +160,8 @@ func TestBadPolicies(t *testing.T) {
 		{"also derived ones", `[` + policy(`{"retry":{"maxRetries":1}}`) + `,{"name":"q","selector":"true","rules":[{"id":"p/retry/0","retry":{"maxRetries":1}}]}]`,
 			[]string{`duplicate [1].rules[0].id: "p/retry/0": is the id of [0].rules[0] too`}},
 		{"also one that is derived before in the same policy", policy(`{"retry":{"maxRetries":1}},{"id":"p/retry/0","retry":{"maxRetries":2}}`), []string{`duplicate rules[1].id: "p/retry/0": is the id of rules[0] too`}},
+		{"a derived one counts the rules of its kind, those with an id among them", policy(`{"id":"p/retry/1","retry":{"maxRetries":1}},{"retry":{"maxRetries":2}}`),
+			[]string{`duplicate rules[1]: "p/retry/1": is derived as its id, and is the id of rules[0]`}},
 		{"policies too", `[` + policy(`{"retry":{"maxRetries":1}}`) + `,{"id":"p","name":"q","selector":"true","rules":[{"retry":{"maxRetries":1}}]}]`,
 			[]string{`duplicate [1].id: "p": is the id of [0] too`, `duplicate [1].rules[0]: "p/retry/0": is derived as its id, and is the id of [0].rules[0]`}},
 		{"rules that share a pool agree", policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1,"sharedPool":"s"}},{"resourceConcurrency":{"groupSelector":"true","limit":2,"sharedPool":"s"}}`),

@@ -32,8 +32,9 @@ func TestDelay(t *testing.T) {
 		{"nor any later one", rollout.Retry{BackoffSeconds: 1, BackoffStrategy: exponential}, math.MaxInt, math.MaxInt64},
 		{"the longest base", rollout.Retry{BackoffSeconds: longest, BackoffStrategy: exponential}, 2, math.MaxInt64},
 	} {
-		if got := row.retry.Delay(row.n); got != row.want {
-			t.Errorf("%s: %v, want %v", row.why, got, row.want)
+		row.retry.MaxRetries = new(int)
+		if got, err := row.retry.Delay(row.n), row.retry.Validate(); got != row.want || err != nil {
+			t.Errorf("%s: %v, %v, want %v", row.why, got, err, row.want)
 		}
 	}
 }
