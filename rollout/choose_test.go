@@ -145,6 +145,7 @@ func TestApprovers(t *testing.T) {
 		{"two people", []rollout.Approval{voice("a", "v1", "prod", "approved"), voice("b", "v1", "prod", "approved")}, true},
 		{"one person twice is one", []rollout.Approval{voice("a", "v1", "prod", "approved"), voice("a", "v1", "prod", "approved")}, false},
 		{"a rejection approves nothing", []rollout.Approval{voice("a", "v1", "prod", "approved"), voice("b", "v1", "prod", "rejected")}, false},
+		{"a word that nobody knows approves nothing", []rollout.Approval{voice("a", "v1", "prod", "approved"), voice("b", "v1", "prod", "requested"), voice("c", "v1", "prod", "")}, false},
 		{"another environment", []rollout.Approval{voice("a", "v1", "prod", "approved"), voice("b", "v1", "staging", "approved")}, false},
 		{"another version", []rollout.Approval{voice("a", "v1", "prod", "approved"), voice("b", "v0", "prod", "approved")}, false},
 	} {

@@ -418,6 +418,10 @@ func TestDefectRolesUnknown(t *testing.T) {
 	if d := plan.Diagnostics; !slices.Equal(started(plan), []string{"r1/drain@v1"}) || len(d) != 1 || d[0].Code != rollout.DiagnosticMissingKey || d[0].Example.Deployment != "os" {
 		t.Errorf("a missing key is no match: starts %q, diagnostics %+v", started(plan), d)
 	}
+	both := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.id == 'drain'","post":"deployment.id == 'drain'"}}}`))
+	if got := started(mustPlan(t, both, nodes(), t0)); !slices.Equal(got, []string{"r1/drain@v1"}) {
+		t.Errorf("who has both roles comes first: starts %q", got)
+	}
 	open := phases(nodes(), zero, one)
 	carryOut(t, &open, mustPlan(t, set, open, t0), t0, rollout.JobSuccessful)
 	open = phases(open, map[string]string{"phase": "O"}, one)

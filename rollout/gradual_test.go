@@ -106,6 +106,28 @@ func TestResourceJoinsOnce(t *testing.T) {
 	}
 }
 
+// TestJoinersOfACurve: a curve goes on with the number that was counted at its start. Who joins is due behind the founders, in open time like them, and moves nobody.
+func TestJoinersOfACurve(t *testing.T) {
+	for _, row := range []struct{ why, rules, last string }{
+		{"the share of the interval stays", `{"gradualRollout":{"rolloutType":"linear-normalized","timeScaleInterval":600}}`, "06 17:00:00"},
+		{"so does the size of a wave in percent", `{"gradualRollout":{"rolloutType":"waves","waves":["50%"],"timeScaleInterval":300}}`, "06 17:00:00"},
+		{"a window shuts before the joiner is due", weekly("w", "09:00", "16:57", "") + `,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":300}}`, "07 09:03:00"},
+	} {
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		start := instantOf(t, "2025-01-06T16:50:00Z")
+		s.Versions[1].CreatedAt, s.Targets[2].JoinedAt = start, start.Add(time.Minute)
+		set, joined := compile(t, policy(row.rules)), s.Targets
+		s.Targets = joined[:2]
+		if got, want := dues(t, set, s, start), []string{"06 16:50:00", "06 16:55:00"}; !slices.Equal(got, want) {
+			t.Fatalf("%s: the founders are due at %q, want %q", row.why, got, want)
+		}
+		s.State, s.Targets = mustPlan(t, set, s, start).State, joined
+		if got, want := dues(t, set, s, start.Add(time.Minute)), []string{"06 16:51:00", "06 16:55:00", row.last}; !slices.Equal(got, want) {
+			t.Errorf("%s: due at %q, want %q", row.why, got, want)
+		}
+	}
+}
+
 // TestTurnsBeyondTime: the last instant that there is comes; a turn behind it never does, nor one that lies more than 292 years after the first.
 func TestTurnsBeyondTime(t *testing.T) {
 	last := time.Unix(0, math.MaxInt64).UTC()

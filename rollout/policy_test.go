@@ -128,6 +128,8 @@ func TestBadPolicies(t *testing.T) {
 		{"a selector that is no condition", `{"name":"p","selector":"resource.name","rules":[{"retry":{"maxRetries":1}}]}`, []string{"expression selector: "}},
 		{"a group of resources that looks at deployments", policy(`{"resourceConcurrency":{"groupSelector":"deployment.name == 'x'","limit":1}}`),
 			[]string{"expression rules[0].resourceConcurrency.groupSelector: \"deployment.name\": is not known here"}},
+		{"a group of resources that looks at environments, of which the pool knows none", policy(`{"resourceConcurrency":{"groupSelector":"environment.name == 'x'","limit":1}}`),
+			[]string{"expression rules[0].resourceConcurrency.groupSelector: \"environment.name\": is not known here"}},
 		{"members that look at resources", policy(`{"deploymentBracket":{"deploymentSelector":"resource.name == 'x'","readinessWindowSeconds":1}}`),
 			[]string{"expression rules[0].deploymentBracket.deploymentSelector: \"resource.name\": is not known here"}},
 		{"declared roles that do not compile", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1,"memberRoles":{"pre":"1","post":"x"}}}`),

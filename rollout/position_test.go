@@ -48,6 +48,8 @@ func TestI17GoldenHashes(t *testing.T) {
 		{"another version, another order", orderHash{key: OrderByTarget, salt: "v2"}, api("r1", "r2", "r3", "r4", "r5"),
 			[]uint64{14563278337267792383, 4633794863610727354, 8552664526793501363, 11909046394269744204, 15324756696278252161}},
 		{"bytes, not letters, are counted", orderHash{key: OrderByTarget, salt: "v1.29.2"}, []TargetID{{"nœud-3", "prod", "kubelet"}}, []uint64{6203853033508600039}},
+		{"of every field", orderHash{key: OrderByTarget, salt: "v1-bêta"}, []TargetID{{"nœud-3", "préprod", "démon"}}, []uint64{7495492619184499152}},
+		{"and of a rule and a group", orderHash{key: OrderByBracket, salt: "groupe/é", rule: "nœuds"}, []TargetID{{Resource: "nœud-3"}}, []uint64{17886256786647232702}},
 		{"all ids empty", orderHash{key: OrderByTarget}, []TargetID{{}}, []uint64{3606890878706474589}},
 		{"resources", orderHash{key: OrderByResource}, nodes(0, 1, 2, 3, 4, 5, 6, 7, 8, 9), []uint64{
 			2601262806285783375, 2710047974616774461, 6850026230586082136, 13837215724692554634, 18128706553279583385,
