@@ -23,7 +23,7 @@ type Situation struct {
 
 // Changes returns what the plan says differently from an earlier one, in ascending order of resource, environment and deployment. It lists who
 // starts now, who waits for something else or until another time, and for whom nothing is left to do. The facts of a verdict ([Data]), such as a count of
-// successes, are not compared. With nil for the earlier plan, nothing was said before. Both plans may be decoded copies; otherwise both
+// successes, and the events that can change it are not compared. With nil for the earlier plan, nothing was said before. Both plans may be decoded copies; otherwise both
 // snapshots must still be what they were. It takes time in proportion to both.
 func (p *Plan) Changes(before *Plan) []Change {
 	if before == nil {

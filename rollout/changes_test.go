@@ -96,6 +96,8 @@ func TestChangesOfAVerdict(t *testing.T) {
 		{"another time", func(v *rollout.Verdict) { v.Until = minute(2) }, 1},
 		{"the same time in another zone", func(v *rollout.Verdict) { v.Until = v.Until.In(time.FixedZone("", 3600)) }, 0},
 		{"another fact", func(v *rollout.Verdict) { v.Data = &rollout.Data{Detail: "two"} }, 0},
+		{"another place in the same queue", func(v *rollout.Verdict) { v.Data = &rollout.Data{Position: 2} }, 0},
+		{"a further event, as when a slot that it waits for is found to be an orphan's", func(v *rollout.Verdict) { v.On = []rollout.Condition{{Kind: rollout.OnOrphan, Pool: "P"}} }, 0},
 	} {
 		if got := plan(row.change).Changes(plan(func(*rollout.Verdict) {})); len(got) != row.want {
 			t.Errorf("%s: %v", row.why, got)
@@ -127,6 +129,9 @@ func TestCommitOfACopy(t *testing.T) {
 	}
 	if state, err := decoded.Commit(decoded.Start, t0); !errors.Is(err, rollout.ErrDecodedPlan) || len(state.Pools) != 0 {
 		t.Errorf("a copy commits: %+v, %v", state, err)
+	}
+	if _, err := decoded.Explain(plan.Start[0].TargetID); !errors.Is(err, rollout.ErrDecodedPlan) {
+		t.Errorf("a copy explains: %v", err)
 	}
 	if state, err := decoded.Commit(nil, t0); err != nil || text(t, state) != text(t, plan.State) {
 		t.Errorf("nothing was started, and the state is %+v, %v", state, err)

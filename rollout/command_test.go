@@ -44,7 +44,7 @@ func TestCommandWithoutEffect(t *testing.T) {
 			plan := mustPlan(t, set, s, minute(2+k))
 			got := ""
 			for _, d := range plan.Diagnostics {
-				if d.Code != rollout.DiagnosticCommandWithoutEffect || d.Example.Resource != row.command.Resource {
+				if d.Code != rollout.DiagnosticCommandWithoutEffect || d.Example.Resource != row.command.Resource || d.Example.Deployment != row.command.Deployment {
 					t.Errorf("%s: %+v", row.why, d)
 				}
 				got += fmt.Sprintf("%s %s", d.Rule, d.Detail)
@@ -53,6 +53,22 @@ func TestCommandWithoutEffect(t *testing.T) {
 				t.Errorf("%s: plan %d says %q, want %q", row.why, k+1, got, want)
 			}
 			s.State = plan.State
+		}
+	}
+}
+
+// TestCommandOfAnotherEnvironment: groups are numbered per environment. What the first group of one did on a node says nothing of the first group of another.
+func TestCommandOfAnotherEnvironment(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}), "test")
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment != "prod" })
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+	s.State = mustPlan(t, set, s, minute(1)).State
+	for environment, want := range map[string]int{"prod": 0, "test": 1} {
+		s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Retry, Group: "B/" + environment + "/1", Resource: "r1", At: minute(2)}}
+		if plan := mustPlan(t, set, s, minute(2)); len(plan.Diagnostics) != want {
+			t.Errorf("%s: %+v", environment, plan.Diagnostics)
 		}
 	}
 }
@@ -124,6 +140,7 @@ func TestCommandsAreValidated(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1"}})
 	s.Commands = []bracket.Command{
 		{Kind: bracket.Retry, Group: "B/prod/1", Resource: "r1"},
+		{Kind: bracket.Retry, Group: "B/prod/1", Resource: "r1"}, // lacks an id as well: that is one fault, and not two commands of one id
 		{ID: "c", Kind: "again", Group: "B/prod/1"},
 		{ID: "c", Kind: bracket.Resolve, Group: "B/prod/1", Resource: "r1", Deployment: "a"},
 	}
@@ -136,7 +153,7 @@ func TestCommandsAreValidated(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%s %s", fault.Path, fault.Code))
 	}
-	if want := []string{"commands[0].id required", "commands[1] required", "commands[1].kind unknown_value", "commands[2].deployment conflict", "commands[2].id duplicate"}; !slices.Equal(got, want) {
+	if want := []string{"commands[0].id required", "commands[1].id required", "commands[2] required", "commands[2].kind unknown_value", "commands[3].deployment conflict", "commands[3].id duplicate"}; !slices.Equal(got, want) {
 		t.Errorf("%q\n%v", got, err)
 	}
 }

@@ -208,3 +208,27 @@ func TestLeasesInUTC(t *testing.T) {
 		t.Errorf("its newest progress is at %v", got)
 	}
 }
+
+// TestClaimsAreOfOneStart: starts share no memory that a host could write to by adding a claim of its own.
+func TestClaimsAreOfOneStart(t *testing.T) {
+	t.Parallel()
+	plan := mustPlan(t, compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2}}`)), fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}}), t0)
+	before := text(t, plan.Start[1])
+	_ = append(plan.Start[0].Claims, rollout.Claim{Pool: "mine"})
+	if after := text(t, plan.Start[1]); after != before {
+		t.Errorf("it is %s, and was %s", after, before)
+	}
+}
+
+// TestFirstStartNeedsAllPools: one lease covers a whole execution, so its first member does not start before there is a place in the pools of the others as well:
+// the resource would be drained, and wait. The pool has the name that the planner would give to one of its own.
+func TestFirstStartNeedsAllPools(t *testing.T) {
+	t.Parallel()
+	set := compile(t, `[{"name":"b","selector":"true","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+		{"id":"D","deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}]},
+		{"name":"q","selector":"deployment.name == 'b'","rules":[{"id":"shut","resourceConcurrency":{"groupSelector":"true","limit":0}}]}]`)
+	plan := mustPlan(t, set, fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}}), t0)
+	if got := blockers(plan); len(plan.Start) != 0 || !slices.Contains(got, "r1/a@v2: slot_paused") {
+		t.Errorf("starts %q, waits %q", started(plan), got)
+	}
+}

@@ -136,6 +136,25 @@ func TestCustomRuleInBracket(t *testing.T) {
 	}
 }
 
+// TestCustomRuleInItsWords: why a rule of the host allows is told in its words, and an instant in UTC, like every other.
+func TestCustomRuleInItsWords(t *testing.T) {
+	t.Parallel()
+	east := time.FixedZone("east", 3600)
+	for _, want := range []rollout.Verdict{
+		{Status: rollout.Allowed, Reason: "ticket_closed", Until: minute(7), Rule: "x"},
+		{Status: rollout.Pending, Reason: "ticket_open", Until: minute(7), Rule: "x"},
+	} {
+		set := compile(t, "[]", rollout.WithRule(hostRule{"x", func(rollout.Candidate) rollout.Verdict {
+			return rollout.Verdict{Status: want.Status, Reason: want.Reason, Until: want.Until.In(east)}
+		}}))
+		plan := mustPlan(t, set, fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
+		e, err := plan.Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"})
+		if err != nil || !slices.ContainsFunc(e.Versions[0].Rules, func(r rollout.RuleVerdict) bool { return text(t, r.Verdict) == text(t, want) }) {
+			t.Errorf("%v\n%v", err, e)
+		}
+	}
+}
+
 // TestCustomRuleIDs: a rule that cannot be told from another one is refused.
 func TestCustomRuleIDs(t *testing.T) {
 	allow := func(rollout.Candidate) rollout.Verdict { return rollout.Verdict{Status: rollout.Allowed} }

@@ -659,3 +659,21 @@ func TestTargetOf(t *testing.T) {
 		}
 	}
 }
+
+// TestQuarantineOfADeletedResource: a slot whose holder was given up is kept, because nobody knows how the resource is, until it is proved gone.
+func TestQuarantineOfADeletedResource(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobFailure)
+	s.State = mustPlan(t, set, s, minute(1)).State
+	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Abandon, Group: "B/prod/1", Resource: "r1", At: minute(2)}}
+	plan := mustPlan(t, set, s, minute(2))
+	if lease := plan.State.Pools[0].Leases; len(lease) != 1 || lease[0].State != concurrency.Quarantined || lease[0].Reason != "abandoned" {
+		t.Fatalf("leases %+v", lease)
+	}
+	s.State, s.DeletedResources = plan.State, []string{"r1"}
+	if got := started(mustPlan(t, set, s, minute(3))); !slices.Equal(got, []string{"r2/a@v2"}) {
+		t.Errorf("starts %q", got)
+	}
+}

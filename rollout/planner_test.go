@@ -347,7 +347,7 @@ func (c ticking) Now() time.Time {
 }
 
 // TestPlannerPassesEventsOn: somebody else saves a record first when a planner has saved what is before it. It plans again, a little later, and finds its own groups
-// closed and its own executions ended; the plan that it returns tells of them nevertheless, once, whatever record was the one.
+// closed and its own executions ended; the plan that it returns tells of them nevertheless, once, whatever record was the one, also if that happens twice.
 func TestPlannerPassesEventsOn(t *testing.T) {
 	const pool = `,{"resourceConcurrency":{"groupSelector":"true","limit":1}}`
 	members := func(more string) string {
@@ -383,7 +383,8 @@ func TestPlannerPassesEventsOn(t *testing.T) {
 		}, []string{"execution_ended b/prod/1", "execution_started b/prod/2", "group_closed b/prod/2", "group_opened b/prod/2", "group_superseded b/prod/1"}},
 	} {
 		set := compile(t, policy(row.rules))
-		for conflict, saves := 0, 1; conflict <= saves; conflict++ { // the first round is without
+		saves := 0
+		plan := func(conflicts ...int) {
 			memory, now := &bracket.MemoryStore{}, clock.NewFake(t0)
 			s := fleet(row.resources, "v1", map[string][]string{"api": {"v1", "v2"}})
 			planner := rollout.Planner{Policies: set, Store: memory, Clock: ticking{now}}
@@ -393,10 +394,10 @@ func TestPlannerPassesEventsOn(t *testing.T) {
 			}
 			now.Set(minute(1))
 			row.then(&planner, &s, plan)
-			count := 0
+			saves = 0
 			planner.Store = brackettest.NewFaultStore(memory, func(c brackettest.Call) brackettest.Fault {
 				if c.Method == "Save" {
-					if count++; count == conflict {
+					if saves++; slices.Contains(conflicts, saves) {
 						return brackettest.Conflict
 					}
 				}
@@ -409,10 +410,14 @@ func TestPlannerPassesEventsOn(t *testing.T) {
 			}
 			slices.Sort(got)
 			if err != nil || !slices.Equal(got, row.want) {
-				t.Errorf("%s, conflict at save %d: tells %q, want %q, %v", row.why, conflict, got, row.want, err)
+				t.Errorf("%s, conflict at save %v: tells %q, want %q, %v", row.why, conflicts, got, row.want, err)
 			}
-			if conflict == 0 {
-				saves = count
+		}
+		plan()
+		for all, first := saves, 1; first <= all; first++ {
+			plan(first)
+			for second := first + 1; second <= first+all; second++ { // in the next round, or never
+				plan(first, second)
 			}
 		}
 	}
@@ -764,6 +769,47 @@ func TestPlannerReadsAnOldPool(t *testing.T) {
 	}
 }
 
+// TestPlannerConfirmsWhatItChanges: an execution is open, and a pool comes that it counts in because of its record alone. Its next start confirms that record
+// and then changes it: the planner must not take its own confirmation for somebody else's save.
+func TestPlannerConfirmsWhatItChanges(t *testing.T) {
+	t.Parallel()
+	const members = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+		{"id":"D","deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`
+	store := &bracket.MemoryStore{}
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	first := planAt(t, store, compile(t, policy(members)), s, t0)
+	if got := started(first); !slices.Equal(got, []string{"r1/a@v2"}) {
+		t.Fatalf("starts %q", got)
+	}
+	add(&s, first.Start[0], job(first.Start[0], t0, rollout.JobSuccessful))
+	limited := compile(t, policy(members+`,{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	rounds := 0
+	plan := planAt(t, brackettest.NewFaultStore(store, func(c brackettest.Call) brackettest.Fault {
+		if c.Method == "List" && c.Key == "pool/" {
+			rounds++
+		}
+		return brackettest.None
+	}), limited, s, minute(1))
+	if got := started(plan); !slices.Equal(got, []string{"r1/b@v2"}) || rounds != 1 {
+		t.Errorf("starts %q after %d rounds", got, rounds)
+	}
+}
+
+// TestPlannerCommitsAtItsNow: a host may stamp its jobs with the now of the plan, although the clock has gone on when the plan is committed. A lease that was
+// younger than its job would never be given back for the end of it.
+func TestPlannerCommitsAtItsNow(t *testing.T) {
+	t.Parallel()
+	store := &bracket.MemoryStore{}
+	planner := rollout.Planner{Policies: compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`)), Store: store, Clock: ticking{clock.NewFake(t0)}}
+	plan, err := planner.Plan(t.Context(), fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leases := storedPool(t, store, "P").Leases; len(leases) != 1 || !leases[0].Since.Equal(plan.Now) {
+		t.Errorf("planned at %v, leases %+v", plan.Now, leases)
+	}
+}
+
 // TestPlannerReadsAgain: a planner that keeps what it has read plans as one that has read nothing, whatever becomes of the records in between.
 func TestPlannerReadsAgain(t *testing.T) {
 	t.Parallel()
@@ -857,12 +903,12 @@ func TestPlannerCancelled(t *testing.T) {
 	}
 }
 
-// TestPlannerRefusesGarbage: a record that no planner wrote is an error that names its key.
+// TestPlannerRefusesGarbage: a record that no planner wrote is an error that names its key. It is no FieldError: the host would look for the fault in its snapshot.
 func TestPlannerRefusesGarbage(t *testing.T) {
 	started := `"rule":"r","environment":"prod","startAt":"2025-01-01T00:00:00Z"`
 	for _, row := range [][2]string{
 		{"rollout/x", `{"schema":99}`}, {"pool/x", `{"schema":99}`}, {bracket.GroupKey("r", "prod"), `{"schema":99}`}, {bracket.ExecutionKey("r", "n"), `{"schema":99}`},
-		{"rollout/r/prod///", `{"schema":2,` + started + `,"n0":1}`}, {"rollout/r/staging///", `{"schema":1,` + started + `,"n0":1}`},
+		{"rollout/r/prod///", `{"schema":2,` + started + `,"n0":1}`}, {"rollout/r/prod///", `{` + started + `,"n0":1}`}, {"rollout/r/staging///", `{"schema":1,` + started + `,"n0":1}`},
 		{"rollout/r/prod///", `{"schema":1,` + started + `,"n0":-1}`}, {"rollout/r/prod///", `{"schema":1,"rule":"r","environment":"prod","startAt":"0001-01-01T00:00:00Z","n0":1}`},
 		{"rollout/r/prod///", `{"schema":1,` + started + `,"n0":1,"order":[]}`},
 	} {
@@ -872,7 +918,8 @@ func TestPlannerRefusesGarbage(t *testing.T) {
 			t.Fatal(err)
 		}
 		planner := rollout.Planner{Policies: compile(t, "[]"), Store: store, Clock: clock.NewFake(t0)}
-		if _, err := planner.Plan(context.Background(), fleet(1, "", map[string][]string{"api": {"v1"}})); err == nil || !strings.Contains(err.Error(), key) {
+		var fault *rollout.FieldError
+		if _, err := planner.Plan(context.Background(), fleet(1, "", map[string][]string{"api": {"v1"}})); err == nil || !strings.Contains(err.Error(), key) || errors.As(err, &fault) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
@@ -898,8 +945,9 @@ func TestPlannerSavesEndsBeforeSlots(t *testing.T) {
 		store := brackettest.NewFaultStore(inner, brackettest.CrashAfter(writes))
 		plan, err := (&rollout.Planner{Policies: set, Store: store, Clock: clock.NewFake(minute(2))}).Plan(t.Context(), s)
 		if err == nil {
-			if got := started(plan); len(got) != 2 || writes < 4 {
-				t.Errorf("starts %q, %d writes", got, writes)
+			value, _, _ := inner.Load(t.Context(), bracket.ExecutionKey("B", "r1"))
+			if got := started(plan); len(got) != 2 || writes < 4 || !strings.Contains(string(value), `"open":{"group":"B/staging/1"`) {
+				t.Errorf("starts %q, %d writes, and saves %s", got, writes, value)
 			}
 			break
 		}

@@ -117,6 +117,9 @@ func TestParseRecordingErrors(t *testing.T) {
 	if _, _, err := set.Replay(rollout.Recording{Schema: 1}); !errors.As(err, new(*rollout.FieldError)) {
 		t.Errorf("a recording without an instant is replayed: %v", err)
 	}
+	if _, _, err := set.Replay(rollout.Recording{Schema: 2, Plan: rollout.Plan{Now: t0}}); !errors.As(err, new(*rollout.FieldError)) {
+		t.Errorf("a recording of another schema, which a host decoded by itself, is replayed: %v", err)
+	}
 	twice := rollout.Recording{Schema: 1, Snapshot: rollout.Snapshot{Resources: []rollout.Resource{{ID: "r"}, {ID: "r"}}}, Plan: rollout.Plan{Now: t0}}
 	if _, _, err := set.Replay(twice); !errors.As(err, new(*rollout.FieldError)) {
 		t.Errorf("a contradictory snapshot is replayed: %v", err)

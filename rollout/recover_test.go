@@ -241,6 +241,19 @@ func TestStateRestoredBeforeTwoLaterGroups(t *testing.T) {
 	}
 }
 
+// TestStateRestoredWhileCollecting: a backup has a group that still collects. Its number has been used by now, for another version, so it closes under one that
+// nobody had, and no job of the other is taken for one of its own.
+func TestStateRestoredWhileCollecting(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":600,"memberRoles":{}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	s.State = mustPlan(t, set, s, t0).State
+	s.Targets[0].Jobs = []rollout.Job{{Run: "B%2Fprod%2F1/r1/a/1/1/deploy", Version: "v0", Status: rollout.JobFailure, CreatedAt: minute(11), CompletedAt: minute(12)}}
+	if plan := mustPlan(t, set, s, minute(20)); !slices.Equal(started(plan), []string{"r1/a@v2"}) || plan.Start[0].Group != "B/prod/2" {
+		t.Errorf("starts %+v", plan.Start)
+	}
+}
+
 // TestStateLostAfterALaterGroup: the group that closes first once the state is lost has still something to do where a later one has been at work. Its run
 // ids are used there, so it is not taken for the one that had them: it would be given runs that ended long ago, and main members without their drain.
 func TestStateLostAfterALaterGroup(t *testing.T) {

@@ -42,6 +42,9 @@ func TestRelease(t *testing.T) {
 	if got := wait.Blockers[0]; got.String() != "slot_full, waits for a free slot in P or the release of an orphan in P" || !slices.Equal(got.Actors(), []rollout.Actor{rollout.ActorFleet, rollout.ActorOperator}) {
 		t.Errorf("%v: nobody at work will free the slot: %q", got, got.Actors())
 	}
+	if e, err := stuck.Explain(wait.TargetID); err != nil || len(e.Pools) != 1 {
+		t.Errorf("%v, %+v: it waits for one pool", err, e.Pools)
+	}
 	orphan := stuck.Orphans[0]
 	other := orphan
 	other.Token++
@@ -63,7 +66,16 @@ func TestRelease(t *testing.T) {
 	}
 
 	s.Versions[1].TargetSelector = "resource.name != 'r1'"
-	if err := p.Release(t.Context(), plan().Orphans[0]); err != nil {
+	orphan, memory := plan().Orphans[0], p.Store
+	p.Store = &interruptedSave{Store: memory, key: rollout.PoolRecordKey("P"), turn: func() error { // somebody saves the record in between
+		value, revision, _ := memory.Load(t.Context(), rollout.PoolRecordKey("P"))
+		_, err := memory.Save(t.Context(), rollout.PoolRecordKey("P"), value, revision)
+		return err
+	}}
+	if err := p.Release(t.Context(), orphan); !errors.Is(err, bracket.ErrConflict) {
+		t.Errorf("a record that was saved in between: %v", err)
+	}
+	if err := p.Release(t.Context(), orphan); err != nil {
 		t.Fatal(err)
 	}
 	if after := plan(); !slices.Equal(started(after), []string{"r2/a@v2"}) || len(after.Orphans) != 0 {
@@ -80,8 +92,9 @@ func TestReleaseFromABrokenRecord(t *testing.T) {
 	if _, err := store.Save(t.Context(), rollout.PoolRecordKey("P"), []byte(`{"schema":9}`), 0); err != nil {
 		t.Fatal(err)
 	}
+	var fault *rollout.FieldError // of what the host was given
 	err := (&rollout.Planner{Store: store}).Release(t.Context(), concurrency.Lease{Pool: "P", Holder: concurrency.Holder{Resource: "r1", Group: "g"}, Token: 1})
-	if err == nil || errors.Is(err, concurrency.ErrFenced) || !strings.Contains(err.Error(), rollout.PoolRecordKey("P")+": ") {
+	if err == nil || errors.As(err, &fault) || errors.Is(err, concurrency.ErrFenced) || !strings.Contains(err.Error(), rollout.PoolRecordKey("P")+": ") {
 		t.Error(err)
 	}
 }

@@ -42,6 +42,7 @@ func TestScope(t *testing.T) {
 		{"a typo reaches nobody", "resource.metdata['region'] == 'us'", nil, nil, []string{"scope_invalid 4 r1"}},
 		{"or everybody, if errors include", "resource.metdata['region'] == 'us'", []rollout.Option{rollout.WithScopeErrors(rollout.ScopeInclude)}, []string{"r1", "r2", "r3", "r4"}, []string{"scope_invalid 4 r1"}},
 		{"one that fails on some targets only", "int(resource.metadata['region']) > 2", nil, nil, []string{"scope_invalid 3 r1", "scope_missing_key 1 r4"}},
+		{"which are in scope if errors include", "int(resource.metadata['region']) > 2", []rollout.Option{rollout.WithScopeErrors(rollout.ScopeInclude)}, []string{"r1", "r2", "r3", "r4"}, []string{"scope_invalid 3 r1", "scope_missing_key 1 r4"}},
 		{"on the environment", "environment.name == 'prod'", nil, []string{"r1", "r2", "r3", "r4"}, nil},
 		{"on another environment", "environment.name == 'staging'", nil, nil, nil},
 		{"on a key that the environment misses: every target is counted", "environment.metadata['tier'] == 'x'", nil, nil, []string{"scope_missing_key 4 r1"}},
@@ -223,7 +224,7 @@ func TestCheckVersion(t *testing.T) {
 	}{
 		{"nothing to check", rollout.Version{}, nil},
 		{"every entity may be looked at", rollout.Version{TargetSelector: "resource.kind == 'Node' && environment.name == 'prod' && deployment.slug == 'x' && version.tag == 'y'",
-			Dependencies: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == 'v1'"}}}, nil},
+			Dependencies: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == 'v1' && resource.kind == 'Node' && environment.name == 'prod' && deployment.slug == 'x'"}}}, nil},
 		{"a typo", rollout.Version{TargetSelector: "resource.knd == 'Node'"}, []string{"targetSelector"}},
 		{"no condition", rollout.Version{TargetSelector: "resource.kind"}, []string{"targetSelector"}},
 		{"another language", rollout.Version{TargetSelector: "resource.kind == 'a' AND resource.name == 'b'"}, []string{"targetSelector"}},

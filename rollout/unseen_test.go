@@ -63,6 +63,10 @@ func TestUnseen(t *testing.T) {
 			node(s)
 			s.Deployments, s.Versions = nil, nil
 		}, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
+		{why: "the node as a whole, and a version is published: it is for those that are there", take: func(s *rollout.Snapshot) {
+			node(s)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: t0})
+		}, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
 		{why: "the node while none of its members runs", ran: rollout.JobFailure, take: node, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
 		{why: "the environment meanwhile", ran: rollout.JobFailure, take: environment, unseen: true, then: func(*rollout.Snapshot) {}, holds: []string{"P r1 active"}, unhealed: true},
 		{why: "the target of a member that has failed: nobody waits for it", ran: rollout.JobFailure, take: without(func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "a" }),
@@ -116,6 +120,26 @@ func TestUnseen(t *testing.T) {
 		if !slices.Equal(ended, want) {
 			t.Errorf("%s: ended %+v, want %+v", row.why, ended, want)
 		}
+	}
+}
+
+// TestUnseenIsNotMergedInto: nothing is meant for a node that is not there, so a group that closes meanwhile is merged into no execution on it.
+func TestUnseenIsNotMergedInto(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v2", Tag: "v2", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	whole := cloneFleet(s)
+	s.Resources, s.Targets = nil, nil
+	merged := func(s rollout.Snapshot) []string {
+		return mustPlan(t, set, s, minute(1)).State.Executions[0].Open.Merged
+	}
+	if away, back := merged(s), merged(whole); len(away) != 0 || len(back) != 1 {
+		t.Errorf("%q are merged while the node is away, %q if it is there", away, back)
+	}
+	if events := mustPlan(t, set, whole, minute(1)).Events; !slices.ContainsFunc(events, func(e rollout.Event) bool { return e.Group == "B/prod/2" && e.Into == "B/prod/1" }) {
+		t.Errorf("nobody tells into which execution it is merged: %v", events)
 	}
 }
 

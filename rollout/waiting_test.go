@@ -110,9 +110,15 @@ func TestWaitingListEmpty(t *testing.T) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	var list rollout.WaitingList
-	if err := json.Unmarshal([]byte(`{}`), &list); err == nil {
-		t.Error("an object is no list")
+	list := rollout.NewWaitingList(rollout.Waiting{TargetID: s.Targets[0].TargetID, Version: "v2"})
+	before := string(encode(t, list))
+	for why, faulty := range map[string]string{
+		"an object is no list":         `{}`,
+		"a target that is there twice": `[{"resource":"r","version":"v1","blockers":[]},{"resource":"r","version":"v2","blockers":[]}]`,
+	} {
+		if err := json.Unmarshal([]byte(faulty), &list); err == nil || string(encode(t, list)) != before {
+			t.Errorf("%s: %v, and then there is %s", why, err, encode(t, list))
+		}
 	}
 }
 
