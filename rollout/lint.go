@@ -437,7 +437,7 @@ func (l *lint) duration(d int32) known {
 	for e := range l.w.environments {
 		for _, i := range l.w.targetsIn(int32(e), d) {
 			for _, job := range l.w.targets[i].Jobs {
-				if job.Status == JobSuccessful && !job.CompletedAt.IsZero() && !job.CompletedAt.Before(job.CreatedAt) {
+				if job.Status == JobSuccessful && !job.CompletedAt.Before(job.CreatedAt) { // else it does not say when it ended, or nothing that can be
 					all = append(all, job.CompletedAt.Sub(job.CreatedAt))
 				}
 			}

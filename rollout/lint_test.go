@@ -404,6 +404,9 @@ func lintRows() []lintRow {
 		{code: rollout.LintWindowNeverOpens, why: "two policies never meet", rules: lintOffice, more: other("q", "deployment.name == 'web'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`),
 			want: "error [0].rules[0].deploymentWindow 2", says: "the windows of p, q are never open together within 720h0m0s"},
 		{code: rollout.LintWindowNeverOpens, why: "two policies meet for an hour", rules: lintOffice, more: other("q", "deployment.name == 'web'", `{"id":"v","deploymentWindow":{"weekly":{"days":["mon"],"start":"16:00","end":"20:00"}}}`)},
+		{code: rollout.LintWindowNeverOpens, why: "two policies meet for half an hour, and one asks for an hour", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"17:00"},"minimumRemainingMinutes":60}}`,
+			more: other("q", "deployment.name == 'web'", `{"id":"v","deploymentWindow":{"weekly":{"days":["mon"],"start":"16:30","end":"20:00"}}}`),
+			want: "error [0].rules[0].deploymentWindow 2", says: "the windows of p, q are never open together for the 1h0m0s that minimumRemainingMinutes asks for"},
 		{code: rollout.LintWindowNeverOpens, why: "members of a bracket whose windows never meet, the hook's among them", want: "error [0].rules[0].deploymentBracket 6", rules: lintImmediate,
 			more: other("q", "deployment.name == 'web'", lintOffice) + "," + other("s", "deployment.name == 'db'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`)},
 		{code: rollout.LintWindowNeverOpens, why: "members of a bracket whose windows never meet, of which each can go alone", want: "warning [0].rules[0].deploymentBracket 6",
@@ -494,6 +497,10 @@ func lintRows() []lintRow {
 		{code: rollout.LintWindowClockChange, why: "not before April", rules: lintWeekly("")},
 		{code: rollout.LintWindowClockChange, why: "somebody knows", rules: lintWeekly(`,"gap":"skip"`), horizon: 120 * 24 * hour},
 		{code: rollout.LintWindowClockChange, why: "and did not think of October", rules: lintWeekly(`,"gap":"skip"`), horizon: 330 * 24 * hour, want: "info rules[0].deploymentWindow 0"},
+		{code: rollout.LintWindowClockChange, why: "somebody knows of October, too", rules: lintWeekly(`,"gap":"skip","overlap":"last"`), horizon: 330 * 24 * hour},
+		{code: rollout.LintWindowClockChange, why: "it begins at the first reading that is skipped", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"05:00"},"timezone":"Europe/Berlin"}}`, horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0"},
+		{code: rollout.LintWindowClockChange, why: "it begins at the first one after those", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"03:00","end":"05:00"},"timezone":"Europe/Berlin"}}`, horizon: 330 * 24 * hour},
+		{code: rollout.LintWindowClockChange, why: "the end of the horizon, at which the clock is changed, is not looked at", rules: lintWeekly(""), horizon: (88*24 + 1) * hour},
 		{code: rollout.LintWindowClockChange, why: "UTC has no changes", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:30","end":"04:30"}}}`, horizon: 330 * 24 * hour},
 		{code: rollout.LintWindowClockChange, why: "Monday is no day of change", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["mon"],"start":"02:30","end":"04:30"},"timezone":"Europe/Berlin"}}`, horizon: 330 * 24 * hour},
 		{code: rollout.LintWindowClockChange, why: "it ends at a reading that is skipped", rules: `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"01:00","end":"02:30"},"timezone":"Europe/Berlin"}}`, horizon: 120 * 24 * hour, want: "info rules[0].deploymentWindow 0"},
@@ -987,6 +994,7 @@ func lintRows() []lintRow {
 			lintLacking("db", "r1")(s)
 		}, want: "error rules[0].environmentProgression.dependsOnEnvironmentSelector 4"},
 		{code: rollout.LintWindowShorterThanBracket, why: "jobs in staging tell how long those in prod take", rules: lintImmediate + "," + lintOffice, want: "error rules[0].deploymentBracket 12", fleet: lintWorked("staging", 3*hour)},
+		{code: rollout.LintWindowShorterThanBracket, why: "unless the host says that they take no time", rules: lintImmediate + "," + lintOffice, fleet: lintWorked("staging", 3*hour), options: rollout.LintOptions{Durations: map[string]time.Duration{"web": 0, "db": 0, "cache": 0}}},
 		{code: rollout.LintWindowShorterThanBracket, why: "of three jobs the one in the middle tells", rules: lintImmediate + "," + lintOffice, fleet: lintWorked("prod", 3*hour, hour, 2*hour, hour)},
 		{code: rollout.LintWindowShorterThanBracket, why: "a job that failed tells nothing", rules: lintImmediate + "," + lintOffice, fleet: lintUnfinished(func(j *rollout.Job) { j.Status = rollout.JobFailure })},
 		{code: rollout.LintWindowShorterThanBracket, why: "nor does one that does not say when it ended", rules: lintImmediate + "," + lintOffice, fleet: lintUnfinished(func(j *rollout.Job) { j.CompletedAt = time.Time{} })},
@@ -1641,6 +1649,31 @@ func lintCodes(t *testing.T) []rollout.LintCode {
 		codes = append(codes, rollout.LintCode(m[2]))
 	}
 	return codes
+}
+
+// TestLintTellsApart: two findings of one code about one field stay two if one is worse, or about another rule.
+func TestLintTellsApart(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why, rules string
+		take       func(*rollout.Snapshot)
+		want       []string
+	}{
+		{"r1 has no db at all, and r2 none that will do", `{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.tag == 'v9'","appliesTo":"deployment.name == 'web'"}}`, lintLacking("db", "r1"),
+			[]string{"error dependency_unmatched rules[0].deploymentDependency.dependsOn 1", "warning dependency_unmatched rules[0].deploymentDependency.dependsOn 1"}},
+		{"the last pool has members in common with each of the others", lintLimited(`"limit":1`) + `,{"id":"d","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1}}`, func(*rollout.Snapshot) {},
+			[]string{"info pools_overlap_unshared rules[1].resourceConcurrency.groupSelector 0", "info pools_overlap_unshared rules[2].resourceConcurrency.groupSelector 0", "info pools_overlap_unshared rules[2].resourceConcurrency.groupSelector 0"}},
+	} {
+		var got []string
+		for _, f := range (lintRow{rules: row.rules, fleet: row.take}).lint(t) {
+			if f.Code == rollout.LintDependencyUnmatched || f.Code == rollout.LintPoolsOverlapUnshared {
+				got = append(got, fmt.Sprintf("%s %s %s %d", f.Severity, f.Code, f.Path, f.Targets))
+			}
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q", row.why, got)
+		}
+	}
 }
 
 // TestLintErrors: what is asked wrongly is said, and a snapshot that contradicts itself is not looked at.
