@@ -11,8 +11,8 @@ import (
 
 // Errors that callers branch on. Each is wrapped in one that says what was asked.
 var (
-	// ErrNeverOpen is returned by [Calendar.NextOpen] if the calendar is closed up to the horizon, and by [Calendar.AddOpen] if it is open for
-	// less than was asked for until then.
+	// ErrNeverOpen means that there is no such instant before the horizon. [Calendar.NextOpen] returns it if the calendar stays closed, and
+	// [Calendar.AddOpen] if no open instant follows the open time that was asked for.
 	ErrNeverOpen = errors.New("the calendar has no such open instant")
 	// ErrNeverFits is returned by [Calendar.NextFit]: no open stretch that begins within the horizon is long enough.
 	ErrNeverFits = errors.New("the calendar is never open for that long")

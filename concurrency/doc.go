@@ -27,7 +27,7 @@
 //
 //	I1   After any part of a batch is carried out, active ≤ max, or it has started none but holders and resources that were
 //	     disrupted already.
-//	I2   A holder is never refused, not even above the limit, in a paused pool or in an unknown one, unless it only begins: see [Candidate].
+//	I2   A holder is never refused, not even above the limit, in a paused pool or in an unknown one, unless it only begins, see Candidate.
 //	I3   An admitted candidate fits all its pools; without strict a refused one took nothing.
 //	I4   The order of the input changes nothing.
 //	I5   Planning again on what a plan led to admits nothing more that consumes, as long as no holder asked twice.

@@ -10,8 +10,8 @@
 // It never deploys anything, never decides health, performs no I/O, starts no goroutine and reads no clock; Planner is the one exception, and
 // nothing but a shell.
 //
-// It follows two designs of ctrlplane: the deployment bracket RFC (brackets, resource concurrency, scoped dependencies, one rollout position for a
-// whole bracket), and the policy rules of that system as far as they are pure planning.
+// It follows two designs of ctrlplane. One is the deployment bracket RFC: brackets, resource concurrency, scoped dependencies, one rollout position for
+// a whole bracket. The other is that system's policy rules, as far as they are pure planning.
 //
 // # The chain
 //
@@ -125,14 +125,14 @@
 //	I2   planning again after any subset of a plan was carried out starts nothing of it twice
 //	I3   no target is given a version older than its current or started one, except by a rollback, which is never rolled back
 //	I4   what a target runs is never cleared
-//	I5   capacity aside, a target that is allowed stays so while its windows are open, unless maximumAgeHours or an override expires, or an override ends its way back
+//	I5   capacity aside, a target that is allowed stays so while its windows are open, unless maximumAgeHours or an override expires, or an override of a rollback rule ends its way back
 //	I6   Next is after now, and between the two the plan stays the same
 //	I7   capacity aside, no allowed target waits because another one joins, leaves or is relabelled, unless a progression counts it or a dependency names it
 //	I8   due times are monotone in the position, and open instants
 //	I9   the open time between two due times is the difference of their offsets
-//	I10  a waiting target lists every rule that blocks it: without these, of which the allowing windows of a policy are one, it would start
-//	I11  capacity aside, adding a rule admits nobody; but retry, a further allowing window in a policy that has one, and a bracket that changes an implied orderKey can,
-//	     and a rollback rule takes back
+//	I10  a waiting target lists every rule that blocks it, and would start without these; the allowing windows of a policy count as one rule
+//	I11  capacity aside, adding a rule admits nobody, except retry, a further allowing window in a policy that has one, a bracket that changes an implied
+//	     orderKey, and a rollback rule, which starts the way back
 //	I12  capacity aside, an expression that fails on a target changes the plan of no other; one about the roles of a bracket's members holds the bracket
 //	I13  every start carries the claims to the slots that it needs
 //	I14  what packages bracket and concurrency promise holds for every plan

@@ -90,7 +90,7 @@ type LintCode string
 // Windows.
 const (
 	// LintWindowNeverOpens: within the horizon, the windows of the policies that govern some targets are never open for as long as
-	// minimumRemainingMinutes asks, even without the closing ones; or the windows of a bracket's members never meet. An error where a target waits
+	// minimumRemainingMinutes asks, even without the closing ones. Or the windows of a bracket's members never meet. An error where a target waits
 	// for them. Else, or if some of the members can go alone, a warning. Windows that open and then never again are no finding,
 	// although what is released, approved or due after their last opening waits for ever. Add an opening, or ask for less remaining time.
 	LintWindowNeverOpens LintCode = "window_never_opens"
@@ -149,8 +149,8 @@ const (
 	// rule that is meant for the others. Correct the expression, or leave that environment out of the policy.
 	LintProgressionNoEnvironment LintCode = "progression_no_environment"
 	// LintProgressionUnreachable, a warning: the version that targets would get next has not succeeded where a progression wants it to, and cannot
-	// any more on as many targets as it asks for. These run it and no job says that it succeeded, as after a fleet was adopted; or they went on to a
-	// newer version, or are refused this one; or its successes are older than maximumAgeHours. Only the next version of each target is judged,
+	// any more on as many targets as it asks for. These run it and no job says that it succeeded, as after a fleet was adopted. Or they went on to a
+	// newer version, or are refused this one. Or its successes are older than maximumAgeHours. Only the next version of each target is judged,
 	// and that it is overtaken there later is not foreseen. Record the jobs, let the version be deployed there, or override the rule for it.
 	LintProgressionUnreachable LintCode = "progression_unreachable"
 	// LintDeadlineBelowSoak: maximumAgeHours is over before minimumSoakTimeMinutes is. An error where every target must have succeeded and none
@@ -166,9 +166,9 @@ const (
 	// LintBracketNoMain, an error: all members are hooks, so nothing ever opens a group. Widen deploymentSelector or narrow memberRoles.
 	LintBracketNoMain LintCode = "bracket_no_main"
 	// LintBracketHookWithoutVersion, an error: a hook runs nothing and has no version that may be deployed, so no execution starts on its
-	// resource. One that may be deployed counts, although it comes too late for a group that was closed before, or is passed over by a group
-	// that locks a newer one which is not for this resource. Publish one, before the first version of a main: one that comes after the close of a group is for
-	// the next group, which takes another version of a main, or a [Target.OutdatedAt].
+	// resource. A version that may be deployed is enough for this finding to go, even if it comes too late for a group that was closed before, or if a
+	// group passes it over for a newer one that is not for this resource. Publish one before the first version of a main. One that comes after the close
+	// of a group is for the next group, which takes another version of a main, or a [Target.OutdatedAt].
 	LintBracketHookWithoutVersion LintCode = "bracket_hook_without_version"
 	// LintBracketOverlapping, an error: two brackets claim one target. Nothing at all is planned while they do. Narrow one of them.
 	LintBracketOverlapping LintCode = "bracket_overlapping"

@@ -25,7 +25,7 @@ type Policy struct {
 // Rule holds exactly one kind of rule.
 type Rule struct {
 	// ID names the rule in every reason, and the stored state of brackets, rollouts and pools hangs on it. Unset it is derived from the
-	// policy, the kind and the ordinal of the rule among those of its kind, such as "Node Lifecycle/deploymentBracket/0": then
+	// policy, the kind and the ordinal of the rule among those of its kind, such as "Node Lifecycle/deploymentBracket/0". Then
 	// inserting a rule of its kind before it makes it another rule.
 	ID string `json:"id,omitempty"`
 

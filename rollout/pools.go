@@ -89,8 +89,8 @@ func (w *work) openVacated(s *Snapshot) {
 }
 
 // PoolKeys returns the keys of the pools that the policies' concurrency rules make of these resources, ascending: those that a
-// [concurrency.JobCounter] is asked about. If an expression fails on resources, the error says so of the first one, and the keys are those of the
-// others: a plan holds the targets on such a resource, and counts it in no pool of the rule. A set that nobody compiled is [ErrNoPolicies].
+// [concurrency.JobCounter] is asked about. If an expression fails on resources, the error names the first of them, and the keys are those of the
+// others. A plan holds the targets on such a resource, and counts it in no pool of the rule. A set that nobody compiled is [ErrNoPolicies].
 func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 	if s == nil || s.compiler == nil { // without keys a host would count nobody
 		return nil, ErrNoPolicies

@@ -120,7 +120,7 @@ type TargetID struct {
 type Target struct {
 	TargetID
 
-	// Current is the version last deployed successfully. Empty means: see Jobs, the newest successful one of them names it. A host that
+	// Current is the id of the version last deployed successfully. If it is empty, the newest successful one of Jobs names that version. A host that
 	// prunes its jobs sets it, and one whose inventory says what ran before the first job. It is believed whatever the jobs say, so it must not stay behind when
 	// one of them succeeds: the target would still wait for what it runs by now. It says that a version succeeded and not when: environmentProgression, whose soak
 	// and whose curves count from that instant, and versionCooldown ask Jobs alone; see [Rollback] for the way back.
@@ -178,8 +178,8 @@ func (v Verification) undecided() bool {
 	return v != "" && v != VerificationPassed && v != VerificationFailed
 }
 
-// JobStatus is the state of a job. Only those of which [JobStatus.Terminal] says so are ended; every other one, unknown ones included,
-// counts as active, so that a status invented tomorrow blocks a start rather than doubling it. One that is not listed here is told as
+// JobStatus is the state of a job. A job has ended if [JobStatus.Terminal] says so. Every other status, unknown ones included, counts as
+// active, so that a status invented tomorrow blocks a start rather than doubling it. A status that is not listed here is told as
 // [DiagnosticJobStatusUnknown]: it may be a typo, and then the job never ends.
 type JobStatus string
 

@@ -47,7 +47,7 @@
 //	I7  it stops before the end only if f ≥ U+S, or if f ≥ U and a surge is not available
 //	I8  nothing is left at or above R, unless f > U and what is left keeps the floor
 //	IG  if indices at or above MinAvailable become available only after all below, there is still no deadlock
-//	IX  an empty plan of a set that has not converged says what it waits for, in [Result.Blocked]
+//	IX  an empty plan of a set that has not converged says what it waits for, in Result.Blocked
 //
 // If all was healthy when a revision came that never becomes ready, at most U+S replicas run it, U of them in the base, and it costs at most U
 // available ones. Old replicas that fail meanwhile are replaced as well. Then, without gangs and Force, at most U+S replicas of the base and S

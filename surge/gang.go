@@ -33,8 +33,8 @@ func Placement(index, minAvailable int) Gang {
 // Gangs lists the gangs that a set needs, the base gang first, then the scaled ones in order. It goes up to the highest
 // index in use and not up to Replicas: a caller that enumerated by Replicas would remove the gang of a surge as excess. A gang is
 // listed even while its index is a hole within Replicas; above, the gangs of absent indices are left out. A gang is that of [Placement]
-// with the MinAvailable of the Spec, even where Replicas is below it: in a set that is scaled to nothing, what is left of the base gang is
-// still in it.
+// with the MinAvailable of the Spec, even where Replicas is below it. So in a set that is scaled to nothing, what is left of the base gang
+// is still in it.
 func Gangs(spec Spec, slots []Slot) []Gang {
 	spec = spec.bounded(slots)
 	replicas := spec.Resolve().Replicas

@@ -17,7 +17,7 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// Forecast runs a world as many times as trials says, and draws the outcome of every job from the samples of its deployment: how long past
+// Forecast runs a world as many times as trials says, at least once, and draws the outcome of every job from the samples of its deployment: how long past
 // jobs took, and which of them failed or hung. Deployments without samples follow World.Job. What is drawn depends on the seed, the trial
 // and the run alone, so the same call gives the same prediction, and two policies are compared on the same draws.
 //

@@ -11,7 +11,7 @@ type Input struct {
 	// Commands are carried out in this order.
 	Commands []Command `json:"commands,omitempty"`
 	// Added, Leaving and Removed are facts about the fleet: targets that appeared, that are to be removed from it, that disappeared. Each
-	// list is in any order, and repeating a name changes nothing. One that is in several lists came first, was leaving then, and is gone.
+	// list is in any order, and repeating a name changes nothing. A name in several lists appeared first, then was leaving, and is gone now.
 	Added   []Target `json:"added,omitempty"`
 	Leaving []string `json:"leaving,omitempty"`
 	Removed []string `json:"removed,omitempty"`
@@ -29,7 +29,7 @@ type Result struct {
 	Events []Event `json:"events,omitempty"`
 	// Next is when to step again if nothing happens: before it, only an input can change anything. Zero: no instant can.
 	Next time.Time `json:"next,omitzero"`
-	// Changed reports whether the new run differs from the one before in more than the time of its last step. One that does not need not be
+	// Changed reports whether the new run differs from the one before in more than the time of its last step. If not, it need not be
 	// stored: its actions are those that the stored run repeats.
 	Changed bool `json:"changed,omitempty"`
 }
