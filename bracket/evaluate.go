@@ -28,7 +28,8 @@ import (
 //	15  no version is locked, and the target runs none                    bracket_no_version
 //	16  anything else                                                     bracket_not_locked
 //
-// Rows 2 to 5 concern open executions, and ready ones that may start.
+// Rows 2 to 5 concern open executions, and ready ones that may start. Until an execution ends, row 6 holds for what its last run brought to the target,
+// whatever the observation says: a host may see that later.
 func (p Plan) Evaluate(state State, resource, deployment, candidate string, now time.Time) Verdict {
 	if p.view == nil || state.Group == nil {
 		return Verdict{Reason: ReasonNotApplicable}

@@ -232,12 +232,12 @@ func (w *work) fact(k int, f *RunFact, now time.Time) bool {
 
 // command applies an operator's decision and reports whether it applied.
 func (s *step) command(w *work, c Command) bool {
+	at := utc(s.view.now)
+	if !c.At.IsZero() && c.At.Before(at) { // another clock may run ahead, or lag: nothing ends in the future, or before it began
+		at = utc(c.At)
+	}
 	switch c.Kind {
 	case Resolve, Abandon:
-		at := utc(s.view.now)
-		if !c.At.IsZero() && c.At.Before(at) { // another clock may run ahead, or lag: nothing ends in the future, or before it began
-			at = utc(c.At)
-		}
 		at = maxTime(at, w.StartedAt)
 		status := StatusCompleted
 		if c.Kind == Abandon {
@@ -261,6 +261,9 @@ func (s *step) command(w *work, c Command) bool {
 		if c.Kind == Retry {
 			m.wait()
 		} else {
+			if m.running() { // nobody waits for its outcome any more
+				m.EndedAt = maxTime(at, m.StartedAt)
+			}
 			m.Status, m.Purpose, m.RunVersion, m.RetryAt = MemberSkipped, "", "", time.Time{}
 		}
 		applied = true
@@ -308,7 +311,9 @@ func (s *step) overtake(w *work, k int, t *target) {
 	if m.From == v.currentOf(t) || m.Purpose == Rollback || t.current < 0 {
 		return
 	}
-	if r := v.deployments[t.deployment].rankOf(m.Version); r < 0 || t.current <= r {
+	d := &v.deployments[t.deployment]
+	mark, known := s.markOf(d, m.Version)
+	if !known || d.versions[t.current].mark().compare(mark) <= 0 {
 		return
 	}
 	w.change()
@@ -317,6 +322,21 @@ func (s *step) overtake(w *work, k int, t *target) {
 	if m.Role == Main {
 		m.Status, m.Action, m.Attempt, m.RetryAt = MemberSkipped, ActionSkip, 0, time.Time{}
 	}
+}
+
+// markOf returns what orders a version. One that is not listed, because it was deleted or because the host has not read it yet, is in what a group locked.
+func (s *step) markOf(d *deployment, version string) (_ VersionMark, known bool) {
+	if r := d.rankOf(version); r >= 0 {
+		return d.versions[r].mark(), true
+	}
+	for _, g := range s.state.Group.Closed {
+		for _, l := range g.locks(d.id) {
+			if l.ID == version {
+				return l, true
+			}
+		}
+	}
+	return VersionMark{}, false
 }
 
 // end closes the execution and with it its lease.

@@ -596,6 +596,20 @@ func TestFailure(t *testing.T) {
 			h.step(61)
 			h.want("n1/os@v2")
 		}, "a drain that hangs although the node is empty"},
+		{"skip of the last run, in progress", func(h *host) {
+			h.until(60, "n1", "uncordon")
+			h.order(Skip, "n1", "uncordon", 90)
+			h.step(91)
+			h.endsAs(StatusCompleted, 90)
+		}, "the lease was held until then: the execution did not end with the runs before"},
+		{"skip of a run in progress, by a clock that lags", func(h *host) {
+			h.until(60, "n1", "uncordon")
+			h.order(Skip, "n1", "uncordon", 10)
+			h.step(91)
+			if e := h.record("n1").Last["prod"]; e.EndedAt.Before(at(60)) {
+				h.t.Errorf("ended at %v", e.EndedAt)
+			}
+		}, "no run ends before it began"},
 		{"skip of a success is refused", func(h *host) {
 			h.until(60, "n1", "os")
 			h.order(Skip, "n1", "drain", 61)
@@ -638,6 +652,17 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("%+v", h.plan.Events)
 			}
 		}, "I10: the lease is quarantined, not released"},
+		{"a command after the next group", func(h *host) {
+			h.until(60, "n1", "os")
+			h.order(Resolve, "n1", "", 61)
+			h.step(61)
+			h.publish("os", "v3", 100)
+			h.finishAll(160)
+			h.step(400)
+			if e := h.record("n1").Last["prod"]; e.Group != "rule/prod/2" || len(h.plan.Refused) > 0 {
+				h.t.Errorf("a command that did its work is refused after %+v: %+v", e, h.plan.Refused)
+			}
+		}, "a host that never forgets a command is not told that it failed"},
 		{"commands for nothing", func(h *host) {
 			h.commands = []Command{{ID: "x", Kind: Abandon, Group: "g", Resource: "nowhere", At: at(1)}}
 			if h.step(60); len(h.plan.Refused) != 1 {
@@ -747,6 +772,16 @@ func TestFailure(t *testing.T) {
 			h.step(66)
 			h.want("n1/uncordon@v9")
 		}, "a main that waits has nothing to do any more, a hook runs what it has, and nobody goes back"},
+		{"a target that somebody takes past a version that is deleted", func(h *host) {
+			h.until(60, "n1", "os")
+			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.ID == "v2" && v.Deployment != "os" })
+			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)}, Version{Deployment: "containerd", ID: "v1b", CreatedAt: at(-1)})
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
+			h.targets[[2]string{"n1", "containerd"}].Current = "v1b"
+			h.succeeds("os", 63)
+			h.want("n1/containerd@v2")
+			h.is(StatusExecuting, "kubelet=skipped")
+		}, "what the group has locked says which of them is newer, listed or not"},
 		{"a target that somebody takes to the version that it waits for", func(h *host) {
 			h.until(60, "n1", "os")
 			h.targets[[2]string{"n1", "kubelet"}].Current = "v2"

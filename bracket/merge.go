@@ -32,7 +32,9 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 			return queues // I13
 		case m.Role == Main && (m.running() || m.Status == MemberSucceeded):
 			if t := b.targetNamed(v, targets, m.Deployment); t != nil && v.deployments[t.deployment].rankOf(m.Version) < 0 {
-				return queues // a host that has not read the version yet cannot tell whether what the group has locked is older
+				if l, locked := b.lockFor(v, t); locked && l.id != m.Version {
+					return queues // a host that has not read the version yet cannot tell whether what the group has locked is older
+				}
 			}
 		case m.Status == MemberFailed:
 			if t := b.targetNamed(v, targets, m.Deployment); t == nil || !b.changes(v, t, m) {
@@ -121,8 +123,10 @@ func (s *step) merge(w *work) {
 				m.Status, m.Generation, m.Attempt, m.RetryAt = MemberWaiting, 0, 1, time.Time{}
 			}
 			m.Version, m.Action = l.id, ActionDeploy
-			if l.id == v.currentOf(t) && !m.Touched && !b.outdates(v, t) { // nothing to do for it any more
-				m.Status, m.Action, m.Attempt = MemberSkipped, ActionSkip, 0
+			if !m.running() && l.id == v.currentOf(t) && !m.Touched && !b.outdates(v, t) { // unchanged, as the newer group would have frozen it
+				if m.Action, _ = b.plan(v, t); m.Action == ActionSkip {
+					m.Status, m.Attempt = MemberSkipped, 0
+				}
 			}
 		}
 		kept = append(kept, m)

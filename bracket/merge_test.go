@@ -404,6 +404,15 @@ func TestMerge(t *testing.T) {
 			h.step(161)
 			h.merged(true)
 		}, "nobody can tell whether v3 is newer than what runs"},
+		{"a newer group that leaves a run of a deleted version alone", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.next("os@v3")
+			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "kubelet" })
+			h.step(160)
+			h.merged(true)
+			h.is(StatusExecuting, "os=waiting kubelet=running")
+		}, "it has locked nothing for kubelet, so there is nothing to compare"},
 		{"not due: queued until it is", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")
@@ -652,6 +661,33 @@ func TestMerge(t *testing.T) {
 			h.want("n1/containerd@v3")
 			h.is(StatusExecuting, "kubelet=skipped")
 		}, "the newer group locks what the target runs already: nothing to do for it"},
+		{"a revoked version that waits, and members that run again", func(h *host) {
+			merging(h)
+			h.rule.UnchangedMemberStrategy = RedeployCurrent
+			h.until(60, "n1", "os")
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.next("containerd@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/containerd@v3 n1/kubelet@v1")
+			if m := h.open("n1").Members[2]; m.Deployment != "kubelet" || m.Action != ActionRedeploy {
+				h.t.Errorf("%+v", m)
+			}
+		}, "redeploy_current runs what is unchanged again, in a merge as well"},
+		{"a run whose target somebody takes to what the newer group has locked", func(h *host) {
+			merging(h)
+			h.rule.UnchangedMemberStrategy = RedeployCurrent
+			h.versions = h.versions[:len(h.versions)-1] // no v2 of containerd
+			h.until(60, "n1", "containerd")
+			h.next("containerd@v3", "kubelet@v3")
+			h.targets[[2]string{"n1", "containerd"}].Current = "v3"
+			h.step(160)
+			h.merged(true)
+			h.is(StatusExecuting, "containerd=running")
+			h.end("n1", "kubelet", RunSucceeded, 161)
+			h.succeeds("containerd", 161)
+			h.want("n1/containerd@v3 n1/kubelet@v3")
+		}, "the run of v1 in progress may put v1 back: it finishes, and v3 is deployed after it"},
 		{"a target that became outdated after its run", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "kubelet")

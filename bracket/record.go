@@ -129,7 +129,7 @@ type ExecutionMember struct {
 	// Attempt is the number of the last run, or of the next one while waiting.
 	Attempt int      `json:"attempt"`
 	Needs   []string `json:"needs"` // restricted to members of the execution; ascending
-	// Generation is the generation of the last run if that is older than the execution's, else 0.
+	// Generation is the generation of the last run if that is older than the execution's, else 0. It is 0 while the member waits.
 	Generation int `json:"generation,omitzero"`
 	// Purpose is rollback once the member is to return to From, else empty.
 	Purpose Purpose `json:"purpose,omitzero"`

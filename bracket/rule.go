@@ -70,7 +70,8 @@ const (
 	RequireAll      UnchangedMemberStrategy = "require_all"      // the group waits for it, with a limit, then skips it
 )
 
-// OverlapStrategy says what happens when a newer group is ready while an execution is open on a resource.
+// OverlapStrategy says what happens when a newer group is ready while an execution is open on a resource. A merge also runs again what became outdated
+// after its run began.
 type OverlapStrategy string
 
 const (
@@ -88,7 +89,8 @@ const (
 
 // OnMemberFailure says what happens once a member has no attempt left. Where going on could make things worse it is [Hold] whatever is set: after the failure of a
 // post member or of a rollback. Under [RollbackMember] and [RollbackAll] it is Hold as well if a member that would have to go back has no version to return to,
-// and under RollbackMember if a pre member fails. Under [RunPost] and RollbackAll a failed pre leads straight to the post members.
+// and under RollbackMember if a pre member fails. Under [RunPost] and RollbackAll a failed pre leads straight to the post members. What returns to
+// the version it had does so wherever somebody has taken it meanwhile.
 type OnMemberFailure string
 
 const (

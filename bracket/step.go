@@ -236,10 +236,16 @@ func (s *step) foldAll() {
 	})
 }
 
-// refuse lists a command whose execution is not open, unless it has ended: then the command did its work, or came too late.
+// refuse lists a command whose execution is not open, unless it has ended: then the command did its work, or came too late. No group begins on a resource
+// after a later one has ended there.
 func (s *step) refuse(c Command) {
-	if record := s.state.recordOn(c.Resource); record != nil && record.Last[s.view.environment].includes(c.Group) {
-		return
+	if record := s.state.recordOn(c.Resource); record != nil {
+		v := s.view
+		last := record.Last[v.environment]
+		n := groupNumber(v.id, v.environment, c.Group)
+		if last.includes(c.Group) || n > 0 && n < groupNumber(v.id, v.environment, last.Group) {
+			return
+		}
 	}
 	s.plan.Refused = append(s.plan.Refused, c)
 }
