@@ -64,6 +64,9 @@ func (s *step) adopt() {
 	slices.SortFunc(s.plan.Unknown, func(a, b Run) int { return strings.Compare(a.String(), b.String()) })
 	s.state.Executions = withRecords(s.state.Executions, created)
 	s.listChanged = len(created) > 0
+	if s.listChanged && v.latest.Status != StatusCancelled { // as Commit does: a group that closes in this step makes it an older one
+		s.state.Group = s.state.Group.withLatest(StatusExecuting)
+	}
 }
 
 // unopened returns the index of the resource if the latest group could still open an execution there, else -1.

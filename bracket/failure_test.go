@@ -926,6 +926,16 @@ func TestFailure(t *testing.T) {
 			}
 			h.is(StatusExecuting, "drain=running os=waiting")
 		}, "a success in another group never counts"},
+		{"a run that was never committed, and a group that closes", func(h *host) {
+			h.step(60)
+			run := h.plan.Start[0].Run
+			h.runs[run] = &RunFact{Run: run, Status: RunRunning, StartedAt: at(58)}
+			h.publish("os", "v3", 70)
+			h.step(130)
+			if closed := h.state.Group.Closed; len(closed) != 2 || closed[0].Status != StatusExecuting {
+				h.t.Error(describe(h.state))
+			}
+		}, "the older group is in use, and its record says so"},
 		{"two first runs that were dispatched and never committed", func(h *host) {
 			h.members = []Member{{Deployment: "containerd"}, {Deployment: "os"}}
 			h.step(60)
