@@ -300,6 +300,7 @@ func TestDefectEverybodyIsSpokenOf(t *testing.T) {
 		{"nothing to have", nil, "", "", nil, rollout.Keep{Current: 1}, 0},
 		{"has the newest", []string{"v1"}, "v1", rollout.VersionReady, nil, rollout.Keep{Current: 1}, 0},
 		{"waits for the newest and keeps what it has", []string{"v1", "v2"}, "v1", rollout.VersionPaused, nil, rollout.Keep{}, 1},
+		{"has succeeded with the newest, which the host has not noted yet", []string{"v1", "v2"}, "v1", rollout.VersionReady, []rollout.Job{ran("v2", rollout.JobSuccessful, -1)}, rollout.Keep{Current: 1}, 0},
 		{"works on the newest", []string{"v1"}, "", rollout.VersionReady, []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}, rollout.Keep{Started: 1}, 0},
 	} {
 		s := fleet(1, row.current, map[string][]string{"api": row.versions})
@@ -355,6 +356,10 @@ func TestDefectRepeatKeepsItsTurn(t *testing.T) {
 		if got := started(mustPlan(t, set, s, t0.Add(after))); !slices.Equal(got, []string{"r2/api@v1"}) {
 			t.Errorf("after %v %q start", after, got)
 		}
+	}
+	s.Targets[1].Jobs[0].CreatedAt, s.Targets[1].Jobs[0].CompletedAt = t0.Add(-time.Second), t0.Add(-time.Second)
+	if got := started(mustPlan(t, set, s, t0.Add(time.Hour))); !slices.Equal(got, []string{"r1/api@v1"}) {
+		t.Errorf("%q start, and the delay ended after the turn of the other", got)
 	}
 }
 

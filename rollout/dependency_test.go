@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ func TestDependencies(t *testing.T) {
 		on      string            // dependsOn
 		runs    map[string]string // what the others run here
 		staging map[string]string // and in another environment
+		lab     map[string]string // and in one that sorts before
 		needs   []rollout.VersionDependency
 		want    string // reason, or empty
 	}{
@@ -37,6 +39,8 @@ func TestDependencies(t *testing.T) {
 		{why: "a version of anybody", on: "version.tag == 'v2'", runs: map[string]string{"cache": "v2"}},
 		{why: "what runs elsewhere does not count", on: "deployment.name == 'db'", staging: map[string]string{"db": "v1"}, want: "dependency_unmet"},
 		{why: "unless the rule says so", rule: `,"anyEnvironment":true`, on: "deployment.name == 'db'", staging: map[string]string{"db": "v1"}},
+		{why: "in whichever environment, be it one that is listed before", rule: `,"anyEnvironment":true`, on: "deployment.name == 'db'", lab: map[string]string{"db": "v1"}},
+		{why: "all means all environments", rule: `,"anyEnvironment":true,"match":"all"`, on: "deployment.name == 'db'", runs: map[string]string{"db": "v1"}, staging: map[string]string{"db": "v1"}, want: "dependency_unmet"},
 		{why: "not even elsewhere does it count itself", rule: `,"anyEnvironment":true`, on: "deployment.name == 'web'", staging: map[string]string{"web": "v1"}, want: "dependency_unmatched"},
 		{why: "somebody else is concerned", rule: `,"appliesTo":"deployment.name == 'cache'"`, on: "deployment.name == 'db'"},
 		{why: "web is concerned", rule: `,"appliesTo":"deployment.name == 'web'"`, on: "deployment.name == 'db'", want: "dependency_unmet"},
@@ -57,7 +61,7 @@ func TestDependencies(t *testing.T) {
 			needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "true"}, {Deployment: "cache", VersionSelector: "version.tag == 'v2'"}}, want: "version_dependency_unmet"},
 	} {
 		s := fleet(1, "", map[string][]string{"web": {"v1"}, "db": {"v1", "v2"}, "cache": {"v1", "v2"}})
-		s = inEnvironments(s, "staging")
+		s = inEnvironments(s, "staging", "lab")
 		for i := range s.Versions {
 			if s.Versions[i].Deployment == "web" {
 				s.Versions[i].Dependencies = row.needs
@@ -68,8 +72,11 @@ func TestDependencies(t *testing.T) {
 		for i := range s.Targets {
 			target := &s.Targets[i]
 			target.Current = row.runs[target.Deployment]
-			if target.Environment == "staging" {
+			switch target.Environment {
+			case "staging":
 				target.Current = row.staging[target.Deployment]
+			case "lab":
+				target.Current = row.lab[target.Deployment]
 			}
 		}
 		rules := `{"deploymentDependency":{"dependsOn":"` + row.on + `"` + row.rule + `}}`
@@ -90,6 +97,28 @@ func TestDependencies(t *testing.T) {
 		if got != row.want || starts != (row.want == "") {
 			t.Errorf("%s: %q, starts %v, want %q", row.why, got, starts, row.want)
 		}
+	}
+}
+
+// TestDependenciesThatAreNamed: all that block are told, each with its event, so that nobody is sent to one after the other. A deployment of which nobody knows
+// what it runs is one of them.
+func TestDependenciesThatAreNamed(t *testing.T) {
+	s := fleet(1, "", map[string][]string{"web": {"v1"}, "db": {"v1"}, "cache": {"v1"}, "queue": {"v1"}})
+	for k := range s.Versions {
+		if v := &s.Versions[k]; v.Deployment == "web" {
+			v.Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "true"}, {Deployment: "cache", VersionSelector: "true"}}
+		}
+	}
+	for k := range s.Targets {
+		if s.Targets[k].Deployment == "queue" {
+			s.Targets[k].Current = "v0"
+		}
+	}
+	plan := mustPlan(t, compile(t, `{"name":"p","selector":"deployment.name == 'web'","rules":[{"deploymentDependency":{"dependsOn":"deployment.name != 'web'","match":"all"}}]}`), s, t0)
+	wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "web"})
+	if got, want := wait.String(), "r1 / prod / web: v1 waits: dependency_unmet cache, db, queue, waits for cache on r1 or db on r1 or queue on r1; "+
+		"version_dependency_unmet db, waits for db on r1; version_dependency_unmet cache, waits for cache on r1"; got != want {
+		t.Errorf("told %q, want %q", got, want)
 	}
 }
 
@@ -274,6 +303,35 @@ func TestDependenciesOfMembers(t *testing.T) {
 	}
 	if got := runDown(t, set, &s, t0); !slices.Equal(got, []string{"r1 lib@v2 bracket", "r1 app@v2 bracket"}) {
 		t.Errorf("order %q", got)
+	}
+}
+
+// TestWhichRulesOrderMembers: a rule of the bracket's own policy that names another member orders the two. Every other one is a condition for the whole
+// execution, on what runs before it.
+func TestWhichRulesOrderMembers(t *testing.T) {
+	const bracketed = `{"name":"p","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}%s]}`
+	ordered, held := []string{"r1/b@v2: bracket_waits_for_members"}, func(reason string) []string {
+		return []string{"r1/a@v2: bracket_not_due " + reason, "r1/b@v2: bracket_not_due " + reason}
+	}
+	for _, row := range []struct {
+		why, on string
+		other   bool // the rule is of another policy
+		want    []string
+	}{
+		{"it names the other", "deployment.name == 'a'", false, ordered},
+		{"it looks at the resource as well", "deployment.name == 'a' && resource.kind == 'Node'", false, ordered},
+		{"it names nobody but the member itself", "deployment.name == 'b'", false, held("dependency_unmatched")},
+		{"it is of another policy", "deployment.name == 'a' && version.tag == 'v2'", true, held("dependency_unmet")},
+	} {
+		rule := `{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"` + row.on + `"}}`
+		policies := fmt.Sprintf(bracketed, ","+rule)
+		if row.other {
+			policies = "[" + fmt.Sprintf(bracketed, "") + `,{"name":"q","selector":"true","rules":[` + rule + "]}]"
+		}
+		plan := mustPlan(t, compile(t, policies), fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}}), t0)
+		if got := blockers(plan); !slices.Equal(got, row.want) {
+			t.Errorf("%s: starts %q, waits %q, want %q", row.why, started(plan), got, row.want)
+		}
 	}
 }
 

@@ -49,6 +49,7 @@ func TestOverrideIsActive(t *testing.T) {
 		{"when it expires", override("s", expires(minute(5))), minute(5), false, time.Time{}},
 		{"in its environment", override("s", in("prod")), t0, true, time.Time{}},
 		{"in another one", override("s", in("staging")), t0, false, time.Time{}},
+		{"in one that nobody knows", override("s", in("lab")), t0, false, time.Time{}},
 		{"on its resource", override("s", only("r1")), t0, true, time.Time{}},
 		{"on another one", override("s", only("r2")), t0, false, time.Time{}},
 		{"on one that nobody knows", override("s", only("r9")), t0, false, time.Time{}},
@@ -58,6 +59,7 @@ func TestOverrideIsActive(t *testing.T) {
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+			s.Environments = append(s.Environments, rollout.Environment{ID: "staging"})
 			for k := range s.Versions {
 				s.Versions[k].CreatedAt = s.Versions[k].CreatedAt.Add(-time.Hour)
 			}
@@ -214,19 +216,20 @@ func TestOverrideForOneResource(t *testing.T) {
 func TestOverrideOfAGateStartsTheRollout(t *testing.T) {
 	approved := rollout.Approval{Version: "v2", Deployment: "api", Environment: "prod", By: "bob", Status: rollout.Approved, At: minute(10)}
 	for _, row := range []struct {
-		why       string
-		created   int // of the override
+		why, only string // the environment that the override names
+		created   int    // of the override
 		approvals []rollout.Approval
 		start     int
 	}{
-		{"before the version", -30, nil, 0},
-		{"after the version", 7, nil, 7},
-		{"before the approval that is there as well", 7, []rollout.Approval{approved}, 7},
-		{"after it: it delays nobody", 15, []rollout.Approval{approved}, 10},
+		{"before the version", "", -30, nil, 0},
+		{"after the version", "", 7, nil, 7},
+		{"in this environment alone", "prod", 7, nil, 7},
+		{"before the approval that is there as well", "", 7, []rollout.Approval{approved}, 7},
+		{"after it: it delays nobody", "", 15, []rollout.Approval{approved}, 10},
 	} {
 		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 		s.Approvals = row.approvals
-		s.Overrides = []rollout.Override{override("x", func(o *rollout.Override) { o.CreatedAt = minute(row.created) })}
+		s.Overrides = []rollout.Override{override("x", in(row.only), func(o *rollout.Override) { o.CreatedAt = minute(row.created) })}
 		set := compile(t, policy(`{"id":"x","anyApproval":{"minApprovals":1}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
 		plan := mustPlan(t, set, s, minute(30))
 		if len(plan.State.Rollouts) != 1 || !plan.State.Rollouts[0].StartAt.Equal(minute(row.start)) {
@@ -779,7 +782,7 @@ func TestOverrideWithoutEffect(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600,"memberRoles":{}}}`))
 	plan := mustPlan(t, set, s, t0)
-	s.Overrides = []rollout.Override{override("b"), override("nobody"), override("late", expires(t0.Add(1)))}
+	s.Overrides = []rollout.Override{override("b", only("r1")), override("nobody"), override("late", expires(t0.Add(1)))}
 	got := mustPlan(t, set, s, t0)
 	if text(t, rollout.Plan{Start: plan.Start, Waiting: plan.Waiting}) != text(t, rollout.Plan{Start: got.Start, Waiting: got.Waiting}) {
 		t.Errorf("waits %q, then %q", blockers(plan), blockers(got))
