@@ -104,6 +104,8 @@ func TestSpecialCases(t *testing.T) {
 			"-0 OutdatedUnavailable\n-1 OutdatedUnavailable\n-2 OutdatedUnavailable\n-3 OutdatedUnavailable\nblocked: Terminating", "force lifts the window"},
 		{"repair window with the share of the surge", budget(2, 1, 1), "on.", "-0 OutdatedUnavailable\nblocked: Terminating WaitingForBase",
 			"with maxUnavailable alone it would wait for a replica that may never come"},
+		{"repair window above a partition", change(budget(3, 0, 1), partition(1)), "Ooo", "-1 OutdatedUnavailable\nblocked: Terminating RepairWindow",
+			"a canary is not replaced all at once either"},
 		{"updated replica crashes at rest", budget(3, 1, 0), "NnN", "blocked: WaitingForBase", "not an update; whoever restarts it will"},
 		{"scale to zero", budget(0, 0, 0), "NoN", "-0 Condemned\n-1 Condemned\n-2 Condemned\nblocked: Terminating", "the floor is 0"},
 		{"from zero", budget(2, 1, 0), "", "+0 Hole\n+1 Hole\nblocked: WaitingForBase", "holes are filled at the target, no surge"},

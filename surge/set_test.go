@@ -174,6 +174,8 @@ func TestPlanSet(t *testing.T) {
 		{"a held mixed replica with a broken old unit of each kind", set(rolling, 2, unset, units(4, 1, 0, 1)), []string{"NOOO", "N.uo"}, "0/0: -1 Outdated\n1/0: +1 Hole\ncurrent: 0\nblocked: Terminating BudgetExhausted WaitingForBase ProtectedDown WaitingForReplica",
 			"two that are down are protected no less than one"},
 		{"surges of a held replica are retired", set(rolling, 2, unset, units(1, 1, 1, 0)), []string{"NO", "OO"}, "0/0: -1 SurplusSurge\n1/0: -1 SurplusSurge\ncurrent: 0\nblocked: Terminating WaitingForReplica", "only the current one needs any"},
+		{"a held replica gives a surge up within its own budget", set(rolling, 2, unset, units(2, 1, 1, 1)), []string{"NO", "OoO"}, "0/0: -1 Outdated\n1/0: -2 SurplusSurge\ncurrent: 0\nblocked: Terminating ProtectedDown WaitingForReplica",
+			"one unit may be missing, and one is"},
 		{"a mixed replica before one with a leftover", set(rolling, 2, unset, one), []string{"OO", "NO"}, "0/0: -1 Condemned\n1/0: -1 Condemned\ncurrent: 1\nblocked: Terminating WaitingForReplica", "a component that shrank must not start a second replica"},
 		{"a surge unit is a start", set(rolling, 2, unset, two), []string{"OO", "OOO"}, "1/0: -0 Outdated, -2 Condemned\ncurrent: 1\nblocked: Terminating BudgetExhausted WaitingForReplica", "all run one revision, and yet replica 1 was begun"},
 		{"a surge unit of any component is a start", set(rolling, 2, unset, two, one), []string{"OO O", "OOO O"}, "1/0: -0 Outdated, -2 Condemned\n1/1: -0 Outdated\ncurrent: 1\nblocked: Terminating BudgetExhausted WaitingForReplica", "the last component has none"},
@@ -196,6 +198,10 @@ func TestPlanSet(t *testing.T) {
 		{"paused, fresh", with(set(rolling, 2, unset, two), paused), []string{"NN", ".."}, "1/0: +0 Hole, +1 Hole\nblocked: WaitingForBase", "a replica without an old unit is born at the target"},
 		{"paused and done", with(set(rolling, 1, unset, two), paused), []string{"NN"}, "converged", "nothing is outdated"},
 		{"scale-in takes the highest", set(rolling, 1, unset, one), []string{"N", "O", "N"}, "1/0: -0 Condemned\n2/0: -0 Condemned\nblocked: Terminating", "the first alone is enough"},
+		{"scale-in counts what serves and is old", set(rolling, 2, unset, one), []string{"O", "O", "O"}, "0/0: -0 Outdated\n2/0: -0 Condemned\ncurrent: 0\nblocked: Terminating WaitingForReplica",
+			"the two of the base serve, whatever they run"},
+		{"paused, a scale-in is finished", with(set(rolling, 2, unset, one), paused), []string{"O", "n", "O", "o"}, "2/0: -0 Condemned\n3/0: -0 Condemned\nblocked: Paused Terminating WaitingForBase",
+			"a pause holds back revisions, not numbers"},
 		{"scale-in keeps what serves", set(rolling, 2, unset, one), []string{"n", ".", "N", "N"}, "1/0: +0 Hole\n3/0: -0 Condemned\ncurrent: 0\nblocked: Terminating WaitingForBase", "one available replica stays while the base has none"},
 		{"a leftover of which nothing serves", set(rolling, 2, unset, two), []string{"nn", "nn", "o.", ".t"}, "2/0: -0 Condemned\ncurrent: 0\nblocked: Terminating WaitingForBase", "no hole of it is filled"},
 		{"a held leftover", set(rolling, 2, unset, two), []string{"nn", "nn", "O."}, "2/0: ~1 Hole\ncurrent: 0\nblocked: WaitingForBase ProtectedDown", "it is all that serves, so it is repaired"},
@@ -350,7 +356,7 @@ func TestSetProgress(t *testing.T) {
 	if p := planSet(t, spec, parseSet(t, []string{"NN", "NN", "NN"})).Progress(spec); p.UpdatedReplicas != 3 || p.Updating != nil {
 		t.Errorf("got %+v", p)
 	}
-	if p := planSet(t, with(spec, func(s *surge.SetSpec) { s.Paused = true }), parseSet(t, []string{"NN", "nN", "OO"})).Progress(spec); p.Updating != nil {
+	if p := planSet(t, with(spec, func(s *surge.SetSpec) { s.Paused = true }), parseSet(t, []string{"NN", "nn", "OO"})).Progress(spec); p.Updating != nil {
 		t.Errorf("a paused set has no current replica: got %+v", p)
 	}
 	spec = set(surge.ReplicaRecreate, 3, budgets(0, 2), plain(2, 1))
@@ -481,6 +487,8 @@ func TestParsePodCliqueSet(t *testing.T) {
 			"out_of_range spec.template.cliques[1].spec.replicas: -2: must not be negative"}},
 		{"a clique in two groups", `{"spec":{"template":{"cliques":[{"name":"a"}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a"]},{"name":"h","cliqueNames":["a"]}]}}}`, []string{
 			`duplicate spec.template.podCliqueScalingGroups[1].cliqueNames[0]: "a": is a member of spec.template.podCliqueScalingGroups[0] already`}},
+		{"a clique twice in one group", `{"spec":{"template":{"cliques":[{"name":"a"}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a","a"]}]}}}`, []string{
+			`duplicate spec.template.podCliqueScalingGroups[0].cliqueNames[1]: "a": is a member of spec.template.podCliqueScalingGroups[0] already`}},
 		{"counts twice", `{"spec":{"template":{"cliques":[{"name":"a","replicas":1,"minAvailable":1,"spec":{"replicas":1,"minAvailable":1}}]}}}`, []string{
 			"conflict spec.template.cliques[0].replicas: 1: is given in spec, too", "conflict spec.template.cliques[0].minAvailable: 1: is given in spec, too"}},
 		{"a count of each place", `{"spec":{"template":{"cliques":[{"name":"a","minAvailable":3,"spec":{"replicas":2}},{"name":"b","replicas":2,"spec":{"minAvailable":3}}]}}}`, []string{
@@ -501,6 +509,8 @@ func TestParsePodCliqueSet(t *testing.T) {
 			`conflict spec.template.cliques[0].rollingUpdate: must be left out: the clique is updated with its scaling group, "g"`}},
 		{"a type that a set cannot follow", `{"spec":{"updateStrategy":{"type":"OnDelete"},"template":{}}}`, []string{
 			`unknown_value spec.updateStrategy.type: "OnDelete": must be "RollingUpdate" or "ReplicaRecreate"; for OnDelete plan each component by itself, with paused: true, which fills holes at the target`}},
+		{"a type that Grove announces", `{"spec":{"updateStrategy":{"type":"Coherent"},"template":{}}}`, []string{
+			`unknown_value spec.updateStrategy.type: "Coherent": must be "RollingUpdate" or "ReplicaRecreate"; where components must not mix revisions, recreate whole replicas`}},
 		{"a released budget under ReplicaRecreate", `{"spec":{"replicas":1,"updateStrategy":{"type":"ReplicaRecreate"},"template":{"cliques":[{"name":"a","rollingUpdate":{}}]}}}`, []string{
 			"conflict spec.template.cliques[0].rollingUpdate: must be left out under ReplicaRecreate, which recreates all components together"}},
 		{"a group of a name that is there twice", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":1}},{"name":"a"}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a"]}]}}}`, []string{
