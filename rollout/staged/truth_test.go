@@ -110,6 +110,32 @@ func TestCommandsAreAnswered(t *testing.T) {
 	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Cancelled", "Failed", "Succeeded", "PartiallySucceeded")
 }
 
+// TestCancelWhileFailing: whoever cancels a run that fails already has cancelled it, and it settles what is in progress as before.
+func TestCancelWhileFailing(t *testing.T) {
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 2)}}, staged.Options{}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1")
+	s.want(staged.PhaseFailing, "c1 failed (reported_failed), c2 starting")
+	s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}}).want(staged.PhaseCancelling, "c1 failed (reported_failed), c2 starting")
+	s.see(staged.HealthReady, "c2").want(staged.PhaseCancelled, "c1 failed (reported_failed), c2 done")
+}
+
+// TestRetryOfAnotherAttempt: a retry that comes late, or twice, is about an attempt that nobody waits for any more.
+func TestRetryOfAnotherAttempt(t *testing.T) {
+	retry := func(attempt int) staged.Input {
+		return staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: attempt}}}
+	}
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{OnFailure: staged.Hold}, []string{"c1"})
+	s.see(staged.HealthFailed, "c1").step(retry(1)).see(staged.HealthFailed, "c1")
+	for _, other := range []int{0, 1, 3} {
+		s.step(retry(other))
+		if e := s.result.Events; len(e) != 1 || e[0].Reason != staged.ReasonOtherAttempt || s.run.Phase() != staged.PhaseHeld {
+			t.Errorf("attempt %d of 2: %v\n%s", other, e, s.run)
+		}
+	}
+	if s.step(retry(2)); s.run.Phase() != staged.PhaseProgressing || s.tokens["c1"].Attempt != 3 {
+		t.Errorf("attempt 2 has failed, and is not retried: %s", s.run)
+	}
+}
+
 // TestVerdictsComeTrue: what a verdict says happens. At Until something happens to what is waited for, and not before if nobody does anything;
 // an approval that is waited for can be given; who is to be observed is in progress or regressed; and what an operator can do has an effect.
 func TestVerdictsComeTrue(t *testing.T) {
