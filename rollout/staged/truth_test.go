@@ -110,6 +110,19 @@ func TestCommandsAreAnswered(t *testing.T) {
 	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Cancelled", "Failed", "Succeeded", "PartiallySucceeded")
 }
 
+// TestNothingStartsUntold: a run whose spec leaves the state out waits for somebody to say Run.
+func TestNothingStartsUntold(t *testing.T) {
+	spec := benchSpec()
+	spec.State = ""
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, spec, fleetOf("c1"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run, result := step(t, run, staged.Input{}, benchStart); run.Phase() != staged.PhaseInitialized || result.Actions != nil {
+		t.Errorf("%v\n%s", result.Actions, run)
+	}
+}
+
 // TestCancelWhileFailing: whoever cancels a run that fails already has cancelled it, and it settles what is in progress as before.
 func TestCancelWhileFailing(t *testing.T) {
 	s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 2)}}, staged.Options{}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1")
