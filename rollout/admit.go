@@ -283,10 +283,13 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 	pools := w.capacity.snapshot.Pools
 	before := slices.Clone(pools)
 	counted = map[poolPlace]bool{}
-	jobs := map[poolPlace]bool{}
+	down := map[poolPlace]bool{} // without a lease
 	for k := range pools {
 		for _, holder := range pools[k].Jobs {
-			jobs[poolPlace{int32(k), holder.Resource}] = true
+			down[poolPlace{int32(k), holder.Resource}] = true
+		}
+		for _, resource := range pools[k].Unavailable {
+			down[poolPlace{int32(k), resource}] = true
 		}
 	}
 	taken := map[int32][]concurrency.Lease{} // by pool
@@ -301,8 +304,8 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 			at := poolPlace{pool, asked[k].Resource}
 			record := &pools[pool].Record
 			first, _ := slices.BinarySearchFunc(record.Leases, at.resource, func(l concurrency.Lease, id string) int { return strings.Compare(l.Resource, id) })
-			if first < len(record.Leases) && record.Leases[first].Resource == at.resource || jobs[at] || counted[at] {
-				// Held already, by this group or another: nobody is refused, also not for the key.
+			if first < len(record.Leases) && record.Leases[first].Resource == at.resource || down[at] || counted[at] {
+				// Down already, for this group or another, or by itself: nobody is refused, also not for the key.
 				pools[pool].Keyless = slices.DeleteFunc(slices.Clone(pools[pool].Keyless), func(h concurrency.Holder) bool { return h.Resource == at.resource })
 				continue
 			}

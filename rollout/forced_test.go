@@ -481,3 +481,16 @@ func TestNotForcedBesideAForcedStart(t *testing.T) {
 		t.Errorf("without an override starts %q, waits %q", started(plan), blockers(plan))
 	}
 }
+
+// TestForcedWhereItIsDown: r1 is not ready, so any fix may start there although the pool is paused. That an override lets one version past the pool as well takes
+// nothing from the others.
+func TestForcedWhereItIsDown(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":0}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
+	s.Unavailable = []string{"r1"}
+	s.Overrides = []rollout.Override{override("P")}
+	plan := mustPlan(t, set, s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2", "r1/b@v3"}) {
+		t.Errorf("starts %q, waits %q", got, blockers(plan))
+	}
+}
