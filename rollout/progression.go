@@ -130,6 +130,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 	waits := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{}}
 	var tooOld *Verdict
 	var since time.Time
+	var on []Condition // a success in any of the environments can help, also where the last one is too old
 	matched := false
 	sources := w.sourcesOf(rule, t.deployment)
 	for k := range sources {
@@ -154,12 +155,12 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			since = sooner(since, at)
 		case verdict.Reason == ReasonProgressionTooOld:
 			tooOld = &verdict
+			on = append(on, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: environment, Version: v.ID})
 		default:
 			if !verdict.Until.IsZero() {
 				waits.Until = sooner(waits.Until, verdict.Until)
 			}
-			waits.Data.Names = append(waits.Data.Names, environment)
-			if len(waits.On) == 0 {
+			if len(waits.Data.Names) == 0 {
 				waits.Data.Detail = verdict.Data.Detail
 			} else if verdict.Data.Detail == "" { // there it can still be reached
 				waits.Data.Detail = ""
@@ -167,7 +168,8 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			if waits.Data.Allowed == 0 || verdict.Data.Allowed-verdict.Data.Attempt < waits.Data.Allowed-waits.Data.Attempt {
 				waits.Data.Attempt, waits.Data.Allowed = verdict.Data.Attempt, verdict.Data.Allowed
 			}
-			waits.On = append(waits.On, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: environment, Version: v.ID})
+			waits.Data.Names = append(waits.Data.Names, environment)
+			on = append(on, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: environment, Version: v.ID})
 		}
 	}
 	switch {
@@ -175,10 +177,11 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 		return since, Verdict{}
 	case !matched:
 		return time.Time{}, denied
-	case len(waits.On) > 0:
+	case len(waits.Data.Names) > 0:
+		waits.On = on
 		return time.Time{}, waits
 	}
-	tooOld.On = []Condition{{Kind: OnConfig, Rule: rule.id}, {Kind: OnJob, Deployment: t.Deployment, Version: v.ID}}
+	tooOld.On = append(onConfig(rule.id), on...)
 	return time.Time{}, *tooOld
 }
 

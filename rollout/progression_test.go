@@ -324,3 +324,43 @@ func TestProgressionWithoutKey(t *testing.T) {
 		}
 	}
 }
+
+// TestProgressionNamesEveryEnvironment: whoever waits is woken by a success in any of the environments that the rule asks, also in one where the last success is
+// too old: the next one is not.
+func TestProgressionNamesEveryEnvironment(t *testing.T) {
+	set := compile(t, `{"name":"p","selector":"environment.id == 'prod'","rules":[{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id != 'prod'","maximumAgeHours":1}}]}`)
+	at := func(environment string, jobs ...rollout.Job) rollout.Target {
+		return rollout.Target{TargetID: rollout.TargetID{Resource: "r1", Environment: environment, Deployment: "api"}, Jobs: jobs}
+	}
+	old := ran("v1", rollout.JobSuccessful, -100)
+	for _, row := range []struct {
+		why    string
+		reason rollout.Reason
+		qa     []rollout.Job
+		want   string
+	}{
+		{"too old in one, waiting in the other", rollout.ReasonProgressionWaiting, nil, "[job api@v1/dev job api@v1/qa]"},
+		{"too old in both", rollout.ReasonProgressionTooOld, []rollout.Job{old}, "[config @/ job api@v1/dev job api@v1/qa]"},
+	} {
+		s := rollout.Snapshot{
+			Resources:    []rollout.Resource{{ID: "r1"}},
+			Environments: []rollout.Environment{{ID: "dev"}, {ID: "prod"}, {ID: "qa"}},
+			Deployments:  []rollout.Deployment{{ID: "api"}},
+			Versions:     []rollout.Version{{ID: "v1", Deployment: "api", Status: rollout.VersionReady, CreatedAt: minute(-200)}},
+			Targets:      []rollout.Target{at("dev", old), at("qa", row.qa...), at("prod")},
+		}
+		plan := mustPlan(t, set, s, t0)
+		waiting, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"})
+		if len(waiting.Blockers) != 1 || waiting.Blockers[0].Reason != row.reason {
+			t.Errorf("%s: waits for %v", row.why, waiting)
+			continue
+		}
+		var on []string
+		for _, c := range waiting.Blockers[0].On {
+			on = append(on, fmt.Sprintf("%s %s@%s/%s", c.Kind, c.Deployment, c.Version, c.Environment))
+		}
+		if got := fmt.Sprint(on); got != row.want {
+			t.Errorf("%s: on %s, want %s", row.why, got, row.want)
+		}
+	}
+}

@@ -62,7 +62,7 @@ func TestVerdictsInFull(t *testing.T) {
 		{why: "the soak is not over", rules: `{"id":"R","environmentProgression":{"dependsOnEnvironmentSelector":"true","minimumSoakTimeMinutes":30}}`, edit: qa(1, 2),
 			want: `[{"status":"pending","reason":"progression_waiting","rule":"R","until":"2025-01-01T00:32:00Z","on":[{"kind":"job","environment":"qa","deployment":"api","version":"v2"}],"data":{"position":0,"attempt":2,"allowed":2,"names":["qa"]}}]`},
 		{why: "they are too old", rules: `{"id":"R","environmentProgression":{"dependsOnEnvironmentSelector":"true","maximumAgeHours":1}}`, edit: qa(-60, -70),
-			want: `[{"status":"denied","reason":"progression_too_old","rule":"R","on":[{"kind":"config","rule":"R"},{"kind":"job","deployment":"api","version":"v2"}],"data":{"position":0,"detail":"2024-12-31T23:00:00Z"}}]`},
+			want: `[{"status":"denied","reason":"progression_too_old","rule":"R","on":[{"kind":"config","rule":"R"},{"kind":"job","environment":"qa","deployment":"api","version":"v2"}],"data":{"position":0,"detail":"2024-12-31T23:00:00Z"}}]`},
 		{why: "there is no such environment", rules: `{"id":"R","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'dev'"}}`, edit: qa(1),
 			want: `[{"status":"denied","reason":"progression_no_environment","rule":"R","on":[{"kind":"config","rule":"R"}]}]`},
 		{why: "nobody can say whether there is", rules: `{"id":"R","environmentProgression":{"dependsOnEnvironmentSelector":"int(environment.id) > 1"}}`, edit: qa(1),
