@@ -154,7 +154,13 @@ func (w *work) refusals(g *gate, i, n int32) []Verdict {
 // turn says when target i is due under one gradual rollout, and its place in it; while that has not come, a verdict is added to blockers.
 func (w *work) turn(blockers []Verdict, g *gate, k int, rule *compiledRule, i int32) (_ []Verdict, due time.Time, position int32) {
 	if o := w.overriddenAt(rule.id, i, g.version); o != nil {
-		return blockers, o.satisfied(g.created), 0
+		due = o.satisfied(g.created)
+		if !g.base.IsZero() && due.After(g.base) { // whose turn came before that keeps its place among those who wait for slots
+			if own, place, _, err := w.placeOf(g, k, rule, i); err == nil && own.Before(due) {
+				due, position = own, place
+			}
+		}
+		return blockers, due, position
 	}
 	if g.base.IsZero() {
 		return w.also(blockers, Verdict{Status: Pending, Reason: ReasonRolloutNotStarted, Rule: rule.id, Until: g.opens, On: g.shut}), due, 0

@@ -1056,3 +1056,16 @@ func TestOverrideWithoutEffectSaysWhere(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestOverriddenTurnKeepsItsPlace: there is one slot, and the turn of both has come. An override of the curve that is given to the one in front, when its turn has
+// long come, does not put it behind the other one.
+func TestOverriddenTurnKeepsItsPlace(t *testing.T) {
+	set := compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	plan := mustPlan(t, set, s, minute(5))
+	front := started(plan)
+	s.Overrides = []rollout.Override{override("g", only(plan.Start[0].Resource), func(o *rollout.Override) { o.CreatedAt = minute(4) })}
+	if got := started(mustPlan(t, set, s, minute(5))); len(got) != 1 || !slices.Equal(got, front) {
+		t.Errorf("starts %q, want %q", got, front)
+	}
+}

@@ -630,20 +630,27 @@ func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []named
 		if rule.GradualRollout == nil {
 			continue
 		}
+		turn := func() (time.Time, int, int, bool) {
+			if !private {
+				return r.turn(rule, t, v, base, openings, true)
+			}
+			return r.turnAside(rule, t, v, base, openings)
+		}
 		if o := r.override(rule.id, v.ID, t); o != nil {
-			due = later(due, later(o.CreatedAt, v.CreatedAt))
+			given := later(o.CreatedAt, v.CreatedAt)
+			if len(shut) == 0 && base.Before(given) {
+				if at, p, _, overflow := turn(); !overflow && at.Before(given) {
+					given, position = at, max(position, p)
+				}
+			}
+			due = later(due, given)
 			continue
 		}
 		if len(shut) > 0 {
 			add("rollout_not_started " + rule.id + untilOpen(shut))
 			continue
 		}
-		at, p, founders, overflow := time.Time{}, 0, 0, false
-		if !private {
-			at, p, founders, overflow = r.turn(rule, t, v, base, openings, true)
-		} else {
-			at, p, founders, overflow = r.turnAside(rule, t, v, base, openings)
-		}
+		at, p, founders, overflow := turn()
 		position = max(position, p)
 		switch {
 		case overflow:
