@@ -220,11 +220,11 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 }
 
 // takenBack reports whether somebody took a target back, by a job of the host's own, from a version that has succeeded there. That version is done, and not
-// started again at once: who goes back by hand in an emergency means it. A run of a plan that came late, and so was of an older version than what others had
-// deployed, is another matter, and is made good. There is a job, for the version is newer than what runs.
+// started again at once: who goes back by hand in an emergency means it, and most of all where its verification has failed. A run of a plan that came late, and so
+// was of an older version than what others had deployed, is another matter, and is made good. There is a job, for the version is newer than what runs.
 func (t *target) takenBack(version string) bool {
 	return t.Jobs[0].Run == "" && t.Jobs[0].Status == JobSuccessful && slices.ContainsFunc(t.Jobs, func(job Job) bool {
-		return job.Version == version && job.Status == JobSuccessful && job.Verification != VerificationFailed
+		return job.Version == version && job.Status == JobSuccessful
 	})
 }
 

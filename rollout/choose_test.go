@@ -309,7 +309,7 @@ func TestTakenBackByHand(t *testing.T) {
 		{"outdated before that, and since", func(x *rollout.Target, _ []rollout.Job) { x.OutdatedAt = t0.Add(-2 * time.Hour) }, nil},
 		{"outdated since: what the target was to have is run again", func(x *rollout.Target, _ []rollout.Job) { x.OutdatedAt = t0 }, []string{"r1/a@v2"}},
 		{"the newer version had failed: it is tried, as if nothing had been in between", func(_ *rollout.Target, jobs []rollout.Job) { jobs[0].Status = rollout.JobFailure }, []string{"r1/a@v2"}},
-		{"it did not pass its checks: that is no success to leave alone", func(_ *rollout.Target, jobs []rollout.Job) { jobs[0].Verification = rollout.VerificationFailed }, []string{"r1/a@v2"}},
+		{"it did not pass its checks, and so was taken back", func(_ *rollout.Target, jobs []rollout.Job) { jobs[0].Verification = rollout.VerificationFailed }, nil},
 		{"a run of a plan that came late is made good", func(_ *rollout.Target, jobs []rollout.Job) { jobs[1].Run = "r1/prod/a/v1/1" }, []string{"r1/a@v2"}},
 		{"the way back failed, and the host says that what it was to bring runs all the same: nobody has taken anything back", func(x *rollout.Target, jobs []rollout.Job) {
 			x.Current, jobs[1].Status = "v1", rollout.JobFailure

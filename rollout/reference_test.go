@@ -685,7 +685,7 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	}
 	back := false // the host took it back from what had succeeded
 	for _, job := range all {
-		back = back || all[0].Run == "" && all[0].Status == rollout.JobSuccessful && job.Version == floor && job.Status == rollout.JobSuccessful && job.Verification != rollout.VerificationFailed
+		back = back || all[0].Run == "" && all[0].Status == rollout.JobSuccessful && job.Version == floor && job.Status == rollout.JobSuccessful
 	}
 	if floor == current || len(row) > 0 && row[0].Status == rollout.JobSuccessful || back {
 		if t.OutdatedAt.IsZero() {
