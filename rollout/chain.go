@@ -148,7 +148,10 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	t := &w.targets[i]
 	v := w.version(i, n)
 	if s := w.setbackOf(i, n); s != nil {
-		rules := []RuleVerdict{{Kind: KindRollback, Verdict: s.verdict(w, t)}}
+		var rules []RuleVerdict
+		for _, verdict := range s.verdicts(w, t) {
+			rules = append(rules, RuleVerdict{Kind: KindRollback, Verdict: verdict})
+		}
 		if s.active || !s.done && !s.stuck && s.to >= 0 && t.busy {
 			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
 		}
@@ -186,7 +189,9 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVerdict, Prospect) {
 	var rules []RuleVerdict
 	if s := w.setbackOf(i, floor); s != nil {
-		rules = append(rules, RuleVerdict{Kind: KindRollback, Verdict: allowed(s.rule.id)})
+		for _, rule := range s.rules {
+			rules = append(rules, RuleVerdict{Kind: KindRollback, Verdict: allowed(rule.id)})
+		}
 	}
 	rules = append(rules, w.slotRules(i, version)...)
 	if starts {

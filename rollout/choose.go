@@ -203,15 +203,17 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 		return nil, false
 	}
 	blockers = w.closed(nil, i, floor)
-	a := w.after(i, floor, own)
-	if a.verdict == ReasonRetryBackoff {
-		w.wake(a.next)
-		blockers = append(blockers, a.blocker(Pending))
-	} else if a.verdict == ReasonRetryExhausted {
-		verdict := a.blocker(Denied)
-		verdict.Until = time.Time{}
-		verdict.On = []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}
-		blockers = append(blockers, verdict)
+	for _, rule := range w.retriesOf(i) {
+		switch a := w.afterUnder(rule, i, floor, own); a.verdict {
+		case ReasonRetryBackoff:
+			w.wake(a.next)
+			blockers = append(blockers, a.blocker(Pending))
+		case ReasonRetryExhausted:
+			verdict := a.blocker(Denied)
+			verdict.Until = time.Time{}
+			verdict.On = []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}
+			blockers = append(blockers, verdict)
+		}
 	}
 	if t.busy {
 		blockers = append(blockers, w.busy(t))

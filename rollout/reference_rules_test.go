@@ -469,9 +469,10 @@ func (r *reference) shut(o openings) (blockers []string) {
 
 // setback is what a rule of rollback makes of the version that a target keeps.
 type setback struct {
-	rule, state string // state: none, due, active, done, stuck
-	to          string
-	end         time.Time // of the job that failed
+	rules []string // that are triggered
+	state string   // state: none, due, active, done, stuck
+	to    string
+	end   time.Time // of the job that failed
 }
 
 func (r *reference) setback(t rollout.Target, version string, rules []namedRule) *setback {
@@ -492,11 +493,10 @@ func (r *reference) setback(t rollout.Target, version string, rules []namedRule)
 	s := &setback{state: "none"}
 	for _, rule := range rules {
 		if rule.Rollback != nil && triggers(rule, list[failed]) && r.override(rule.id, version, t) == nil {
-			s.rule = rule.id
-			break
+			s.rules = append(s.rules, rule.id)
 		}
 	}
-	if s.rule == "" {
+	if len(s.rules) == 0 {
 		return nil
 	}
 	if s.end = list[failed].CompletedAt; s.end.IsZero() {
@@ -529,10 +529,11 @@ func (r *reference) setback(t rollout.Target, version string, rules []namedRule)
 
 // setBack says what happens to a target whose version went wrong.
 func (r *reference) setBack(t rollout.Target, floor, current, waiting string, rules []namedRule, s *setback, out *outcome) (string, *attempt) {
-	text := "@" + floor + " rollback_triggered " + s.rule
+	reason := "rollback_triggered "
 	if s.state == "stuck" {
-		text = "@" + floor + " rollback_failed " + s.rule
+		reason = "rollback_failed "
 	}
+	text := "@" + floor + " " + reason + strings.Join(s.rules, "; "+reason)
 	if s.state == "due" && active(t) {
 		text += "; target_busy"
 	}

@@ -702,8 +702,6 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 		}
 	}
 	blockers = r.shut(r.openings(t, floor, rules))
-	exhausted, until := "", time.Time{}
-	by := ""
 	ask := func(id string, retry rollout.Retry) {
 		n := 0
 		o := r.override(id, floor, t)
@@ -721,15 +719,15 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 			n++
 		}
 		if n > *retry.MaxRetries {
-			exhausted = "retry_exhausted"
-		}
-		if n > 0 {
+			blockers = append(blockers, strings.TrimSpace("retry_exhausted "+id))
+		} else if n > 0 {
 			end := row[0].CompletedAt
 			if end.IsZero() {
 				end = row[0].CreatedAt
 			}
-			if at := end.Add(referenceDelay(retry, n)); at.After(until) {
-				until, by = at, id
+			if at := end.Add(referenceDelay(retry, n)); at.After(r.now) {
+				r.wake(at)
+				blockers = append(blockers, "retry_backoff "+id+" "+at.Format(time.RFC3339Nano))
 			}
 		}
 	}
@@ -742,13 +740,6 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	}
 	if !any {
 		ask("", rollout.Retry{MaxRetries: new(int)})
-	}
-	switch {
-	case exhausted != "":
-		blockers = append(blockers, exhausted)
-	case until.After(r.now):
-		r.wake(until)
-		blockers = append(blockers, "retry_backoff "+by+" "+until.Format(time.RFC3339Nano))
 	}
 	if active(t) {
 		blockers = append(blockers, "target_busy")
@@ -973,7 +964,7 @@ func (r *reference) finished(t rollout.Target) bool {
 		return s.state != "due" && s.state != "active"
 	}
 	blockers, needed := r.repeat(t, rules, floor, current)
-	return !needed || slices.Contains(blockers, "retry_exhausted")
+	return !needed || slices.ContainsFunc(blockers, func(b string) bool { return strings.HasPrefix(b, "retry_exhausted") })
 }
 
 // floor returns the current version and the newest of current and started.
@@ -1435,7 +1426,7 @@ func describe(p rollout.Plan) outcome {
 		var blockers []string
 		for _, b := range w.Blockers {
 			text := string(b.Reason)
-			if b.Rule != "" && b.Reason != rollout.ReasonRetryExhausted {
+			if b.Rule != "" {
 				text += " " + b.Rule
 			}
 			switch {

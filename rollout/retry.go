@@ -101,28 +101,42 @@ type attempts struct {
 // retries and the longest delay win. Without a rule a single attempt is allowed. jobs are newest first. An override of a rule forgives
 // what was attempted before it.
 func (w *work) after(i, n int32, jobs []Job) attempts {
-	rules := w.viewOf(i).retries
-	if len(rules) == 0 {
-		return (&compiledRule{retry: &Retry{MaxRetries: new(int)}}).after(jobs, w.now)
-	}
 	var worst attempts
 	var forgiven time.Time
-	for k, rule := range rules {
-		counted := jobs
-		if o := w.overriddenAt(rule.id, i, n); o != nil {
-			if old := slices.IndexFunc(jobs, func(job Job) bool { return job.CreatedAt.Before(o.CreatedAt) }); old >= 0 {
-				counted = jobs[:old]
-			}
-			if len(counted) == 0 && len(jobs) > 0 && rule.retry.counts(jobs[0].Status) && o.CreatedAt.After(forgiven) {
-				forgiven = o.CreatedAt.UTC()
-			}
-		}
-		if a := rule.after(counted, w.now); k == 0 || a.worse(worst) {
+	for k, rule := range w.retriesOf(i) {
+		a := w.afterUnder(rule, i, n, jobs)
+		forgiven = later(forgiven, a.forgiven)
+		if k == 0 || a.worse(worst) {
 			worst = a
 		}
 	}
 	worst.forgiven = forgiven
 	return worst
+}
+
+// retriesOf are the retry rules that govern a target; without any there is one that allows a single attempt.
+func (w *work) retriesOf(i int32) []*compiledRule {
+	if rules := w.viewOf(i).retries; len(rules) > 0 {
+		return rules
+	}
+	return []*compiledRule{{retry: &Retry{MaxRetries: new(int)}}}
+}
+
+// afterUnder is after under one of the rules.
+func (w *work) afterUnder(rule *compiledRule, i, n int32, jobs []Job) attempts {
+	counted := jobs
+	var forgiven time.Time
+	if o := w.overriddenAt(rule.id, i, n); o != nil {
+		if old := slices.IndexFunc(jobs, func(job Job) bool { return job.CreatedAt.Before(o.CreatedAt) }); old >= 0 {
+			counted = jobs[:old]
+		}
+		if len(counted) == 0 && len(jobs) > 0 && rule.retry.counts(jobs[0].Status) {
+			forgiven = o.CreatedAt.UTC()
+		}
+	}
+	a := rule.after(counted, w.now)
+	a.forgiven = forgiven
+	return a
 }
 
 // after judges the newest consecutive jobs of one release, newest first.

@@ -39,22 +39,25 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestRetriesOfSeveralRules: the smallest number of retries and the longest delay win, in whichever order they are.
+// TestRetriesOfSeveralRules: the smallest number of retries and the longest delay win, in whichever order they are. Each rule that is in the way is named: who
+// overrides one of them knows what is left.
 func TestRetriesOfSeveralRules(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobFailure, -1)}
 	const few, slow, quick = `{"id":"few","retry":{"maxRetries":0}}`, `{"id":"slow","retry":{"maxRetries":5,"backoffSeconds":600}}`, `{"id":"quick","retry":{"maxRetries":5,"backoffSeconds":120}}`
 	for _, row := range []struct{ rules, want string }{
-		{few + "," + slow, "retry_exhausted few"},
-		{slow + "," + few, "retry_exhausted few"},
-		{slow + "," + quick, "retry_backoff slow"},
-		{quick + "," + slow, "retry_backoff slow"},
+		{few + "," + slow, "retry_exhausted few; retry_backoff slow 01 00:09:00"},
+		{slow + "," + few, "retry_backoff slow 01 00:09:00; retry_exhausted few"},
+		{slow + "," + quick, "retry_backoff slow 01 00:09:00; retry_backoff quick 01 00:01:00"},
+		{quick + "," + slow, "retry_backoff quick 01 00:01:00; retry_backoff slow 01 00:09:00"},
 	} {
 		plan := mustPlan(t, compile(t, policy(row.rules)), s, t0)
-		if plan.Waiting.Len() != 1 || len(waitingOf(plan)[0].Blockers) != 1 {
-			t.Errorf("%s: waits %q", row.rules, blockers(plan))
-		} else if b := waitingOf(plan)[0].Blockers[0]; string(b.Reason)+" "+b.Rule != row.want {
-			t.Errorf("%s: %s %s, want %s", row.rules, b.Reason, b.Rule, row.want)
+		if got := waits(plan); got != row.want {
+			t.Errorf("%s: waits for %q, want %q", row.rules, got, row.want)
+		}
+		e, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil || len(e.Waits().Blockers()) != 2 {
+			t.Errorf("%s: explained as\n%v (%v)", row.rules, e, err)
 		}
 	}
 }

@@ -41,12 +41,12 @@ func (r *Rollback) triggeredBy(job *Job) bool {
 
 // setback is what a rollback rule has to say about the version that a target has or has begun.
 type setback struct {
-	rule   *compiledRule
-	failed int   // index of the job that triggered it
-	to     int32 // number of the version to go back to; none if nothing succeeded before
-	done   bool  // the revert succeeded: the target runs to
-	stuck  bool  // the revert failed
-	active bool  // the revert is under way
+	rules  []*compiledRule // that are triggered
+	failed int             // index of the job that triggered it
+	to     int32           // number of the version to go back to; none if nothing succeeded before
+	done   bool            // the revert succeeded: the target runs to
+	stuck  bool            // the revert failed
+	active bool            // the revert is under way
 }
 
 // setbackOf looks at the newest job of version n on target i; nil if no rule is triggered by it.
@@ -65,11 +65,10 @@ func (w *work) setbackOf(i, n int32) *setback {
 	s := &setback{failed: failed, to: none}
 	for _, rule := range rules {
 		if rule.rollback.triggeredBy(&t.Jobs[failed]) && w.overriddenAt(rule.id, i, n) == nil {
-			s.rule = rule
-			break
+			s.rules = append(s.rules, rule)
 		}
 	}
-	if s.rule == nil {
+	if len(s.rules) == 0 {
 		return nil
 	}
 	for k := failed - 1; k >= 0; k-- { // younger jobs, oldest first: the first one of an older version is the revert
@@ -109,10 +108,10 @@ func (w *work) isRevert(t *target, k int) bool {
 	return isRollback(t.Jobs[k].Run) || slices.ContainsFunc(t.Jobs[k+1:], func(older Job) bool { return versions.number(older.Version) > own })
 }
 
-// verdict is what the rule says about the version that went wrong.
-func (s *setback) verdict(w *work, t *target) Verdict {
+// verdicts are what the rules say about the version that went wrong.
+func (s *setback) verdicts(w *work, t *target) []Verdict {
 	verdict := Verdict{
-		Status: Denied, Reason: ReasonRollbackTriggered, Rule: s.rule.id,
+		Status: Denied, Reason: ReasonRollbackTriggered,
 		On:   []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}},
 		Data: &Data{Detail: string(t.Jobs[s.failed].Status)},
 	}
@@ -125,7 +124,11 @@ func (s *setback) verdict(w *work, t *target) Verdict {
 	if s.stuck {
 		verdict.Reason = ReasonRollbackFailed
 	}
-	return verdict
+	all := make([]Verdict, len(s.rules))
+	for k, rule := range s.rules {
+		all[k], all[k].Rule = verdict, rule.id
+	}
+	return all
 }
 
 // setBack deals with a target whose version went wrong and reports whether nothing is left to be asked about it.
@@ -142,7 +145,7 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 			w.kept(i)
 		}
 	case s.stuck, s.to < 0:
-		w.wait(i, versions[floor].ID, []Verdict{s.verdict(w, t)})
+		w.wait(i, versions[floor].ID, s.verdicts(w, t))
 	case s.done:
 		kept := s.to
 		if t.current < floor {
@@ -151,9 +154,9 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 		if blockers, needed := w.repeat(i, kept); needed && len(blockers) == 0 {
 			w.offer(i, kept, w.repeatDue(i, kept), 0)
 		}
-		w.wait(i, versions[floor].ID, []Verdict{s.verdict(w, t)})
+		w.wait(i, versions[floor].ID, s.verdicts(w, t))
 	case t.busy:
-		w.wait(i, versions[floor].ID, []Verdict{s.verdict(w, t), w.busy(t)})
+		w.wait(i, versions[floor].ID, append(s.verdicts(w, t), w.busy(t)))
 	default:
 		c := w.offer(i, s.to, t.Jobs[s.failed].end(), 0)
 		c.revert = true

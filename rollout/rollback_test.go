@@ -346,7 +346,7 @@ func TestRollbackThatWasLeftBehind(t *testing.T) {
 	}
 }
 
-// TestSeveralRollbackRules: any one of several rules takes a job for a failure; the first that does is named; in a bracket no retry mends it, and a success that one
+// TestSeveralRollbackRules: any one of several rules takes a job for a failure; all that do are named; in a bracket no retry mends it, and a success that one
 // of them has still to judge is none yet.
 func TestSeveralRollbackRules(t *testing.T) {
 	on := func(id, fields string) string { return `{"id":"` + id + `","rollback":{` + fields + `}}` }
@@ -358,6 +358,8 @@ func TestSeveralRollbackRules(t *testing.T) {
 		want := "rollback_triggered x"
 		if rules[0] == lost {
 			want = "rollback_triggered y"
+		} else if rules[1] == failure {
+			want = "rollback_triggered x; rollback_triggered y"
 		}
 		if got := waits(mustPlan(t, compile(t, policy(on("x", rules[0])+","+on("y", rules[1]))), s, t0)); got != want {
 			t.Errorf("%q: waits for %q, want %q", rules, got, want)
