@@ -20,7 +20,8 @@ var ErrDecodedPlan = errors.New("rollout: the plan is a copy: ask the one that P
 type Plan struct {
 	Now time.Time `json:"now"`
 
-	// Start lists the jobs that may be dispatched, in the order in which they were given their slots. They must first be committed
+	// Start lists the jobs that may be dispatched, in the order in which they were given their slots: first who needs no further place; then ways back; then by how
+	// long they have been due, which is since their turn in the curves, or the opening of their gates, or the end of a retry's delay. They must first be committed
 	// with [Plan.Commit] and the state saved; a repeated start carries the same run id, so dispatch is create-if-absent.
 	Start []Start `json:"start,omitempty"`
 

@@ -8,7 +8,7 @@ import (
 // Rollback takes a target back to what succeeded there before when its newest job went wrong. Outside brackets the plan then holds a start with
 // [PurposeRollback]. It runs once and is never taken back itself. The version that went wrong stays denied on the target. A newer version goes past
 // it, and so does an [Override] of the rule, which is the operator's command. It counts from the first failure: what a retry rule
-// would repeat is taken back. Neither windows nor curves hold it up.
+// would repeat is taken back, and retry rules are not asked while the version is denied. Neither windows nor curves hold it up.
 //
 // It goes back to the version of the newest earlier job that succeeded, or where no such job is listed to [Target.Current], unless the host has set that to
 // the version which went wrong. So keep the last successful job of the version before: without it there is nothing to go back to, and the verdict

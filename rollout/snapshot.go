@@ -31,7 +31,8 @@ type Snapshot struct {
 	Unavailable []string `json:"unavailable,omitempty"`
 
 	// Active lists, per pool key, who else is being disrupted: by jobs of the host that are on no target. They count in addition to the leases of State, to
-	// open executions, and to the active jobs of Targets, which count in the pools that these targets need. Read Active after the pools of State, never
+	// open executions, and to the active jobs of Targets, which count in the pools that these targets need. In a pool that is paused or
+	// above its limit, nobody else starts on a resource that is down for such a job alone: its lease may have gone since. Read Active after the pools of State, never
 	// before: on a resource that is down others start without a further place, so a job that has ended by then would let in one too many.
 	Active map[string][]concurrency.Holder `json:"active,omitempty"`
 
@@ -123,7 +124,8 @@ type Target struct {
 	// Current is the id of the version last deployed successfully. If it is empty, the newest successful one of Jobs names that version. A host that
 	// prunes its jobs sets it, and one whose inventory says what ran before the first job. It is believed whatever the jobs say, so it must not stay behind when
 	// one of them succeeds: the target would still wait for what it runs by now. It says that a version succeeded and not when: environmentProgression, whose soak
-	// and whose curves count from that instant, and versionCooldown ask Jobs alone; see [Rollback] for the way back.
+	// and whose curves count from that instant, asks Jobs alone, and versionCooldown where
+	// they list a success; see [Rollback] for the way back.
 	Current string `json:"current,omitempty"`
 
 	// Jobs are the executions on this target, in any order; they are put in order by CreatedAt, then by Run. Those of the newest version, and of

@@ -13,7 +13,7 @@ import (
 // Waiting is a target whose newest candidate may not start now.
 type Waiting struct {
 	TargetID
-	Version  string    `json:"version,omitempty"` // the candidate; empty if the target itself is held
+	Version  string    `json:"version,omitempty"` // the candidate, or what a rollback takes the target back to; empty if the target itself is held
 	Blockers []Verdict `json:"blockers"`          // all of them, in the order of the rules; may be shared, do not modify
 }
 
