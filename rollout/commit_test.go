@@ -221,12 +221,12 @@ func TestClaimsAreOfOneStart(t *testing.T) {
 }
 
 // TestFirstStartNeedsAllPools: one lease covers a whole execution, so its first member does not start before there is a place in the pools of the others as well:
-// the resource would be drained, and wait. The pool has the name that the planner would give to one of its own.
+// the resource would be drained, and wait.
 func TestFirstStartNeedsAllPools(t *testing.T) {
 	t.Parallel()
 	set := compile(t, `[{"name":"b","selector":"true","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
 		{"id":"D","deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}]},
-		{"name":"q","selector":"deployment.name == 'b'","rules":[{"id":"shut","resourceConcurrency":{"groupSelector":"true","limit":0}}]}]`)
+		{"name":"q","selector":"deployment.name == 'b'","rules":[{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":0}}]}]`)
 	plan := mustPlan(t, set, fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}}), t0)
 	if got := blockers(plan); len(plan.Start) != 0 || !slices.Contains(got, "r1/a@v2: slot_paused") {
 		t.Errorf("starts %q, waits %q", started(plan), got)

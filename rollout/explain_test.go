@@ -543,3 +543,18 @@ func TestExplainSharesPools(t *testing.T) {
 		t.Errorf("the plan has got holders: %+v", plan.Pools[0])
 	}
 }
+
+// TestExplainPoolOfOwnStarts: who starts in the plan is among the holders of the pools that the start has claimed, and of no other.
+func TestExplainPoolOfOwnStarts(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']"}}`))
+	s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+	for k := range s.Resources {
+		s.Resources[k].Metadata = map[string]string{"zone": []string{"x", "y", "y"}[k]}
+	}
+	plan := mustPlan(t, set, s, t0)
+	e, err := plan.Explain(rollout.TargetID{Resource: "r3", Environment: "prod", Deployment: "a"})
+	if err != nil || len(plan.Start) != 2 || len(e.Pools) != 1 || len(e.Pools[0].Holders) != 1 || e.Pools[0].Holders[0].Resource != "r2" {
+		t.Errorf("%v, starts %q, %+v", err, started(plan), e.Pools)
+	}
+}

@@ -41,7 +41,6 @@ func TestLoad(t *testing.T) {
 		{"of two values the first is looked at", policy(`{"retry":{"maxRetries":-1,"maxRetries":1,"backoffStrategy":"cubic"}}`),
 			[]string{"duplicate rules[0].retry.maxRetries: ", `unknown_value rules[0].retry.backoffStrategy: "cubic"`}},
 		{"also of what is inside of it", policy(`{"retry":{"maxRetries":-1},"retry":{"maxRetries":1}}`), []string{"duplicate rules[0].retry: ", "out_of_range rules[0].retry.maxRetries: "}},
-		{"which is not what only begins with its name", policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1,"limit":2,"limitValue":3}}`), []string{"duplicate rules[0].resourceConcurrency.limit: "}},
 		{"policies without a readable name have no ids in common", `[{"name":1,"selector":"true","rules":[{"retry":{"maxRetries":1}}]},{"name":2,"selector":"true","rules":[{"retry":{"maxRetries":1}}]}]`,
 			[]string{"type [0].name: ", "type [1].name: "}},
 		{"a field that is mistyped is not missing", policy(`{"retry":{"maxRetrys":1}}`), []string{"unknown_field rules[0].retry.maxRetrys: "}},

@@ -23,7 +23,8 @@ type Snapshot struct {
 	Targets      []Target      `json:"targets"`
 	Approvals    []Approval    `json:"approvals,omitempty"`
 
-	// Overrides let single versions past single rules; see [Override]. Those that are not active now are ignored.
+	// Overrides let single versions past single rules; see [Override]. Those that are not active now let nothing past. One that has not expired and never
+	// will let anything past, because its rule or what it names does not exist, is a [Diagnostic] with [DiagnosticOverrideWithoutEffect] already before it is active.
 	Overrides []Override `json:"overrides,omitempty"`
 
 	// Unavailable lists the ids of resources that are down for whatever reason: not ready, cordoned, being drained by hand. They count

@@ -127,11 +127,11 @@ func TestUnseen(t *testing.T) {
 func TestUnseenIsNotMergedInto(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}}`))
-	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
 	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
-	s.Versions = append(s.Versions, rollout.Version{ID: "v2", Tag: "v2", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(1)})
 	whole := cloneFleet(s)
-	s.Resources, s.Targets = nil, nil
+	s.Resources, s.Targets = s.Resources[1:], s.Targets[1:]
 	merged := func(s rollout.Snapshot) []string {
 		return mustPlan(t, set, s, minute(1)).State.Executions[0].Open.Merged
 	}
