@@ -66,6 +66,11 @@ func TestOffset(t *testing.T) {
 }
 
 func TestOffsetRefuses(t *testing.T) {
+	waved := func(seconds int64) GradualRollout {
+		g := curveRule(Waves, seconds)
+		g.Waves = []concurrency.Limit{concurrency.Count(1)}
+		return g
+	}
 	for _, row := range []struct {
 		why      string
 		rule     GradualRollout
@@ -74,6 +79,8 @@ func TestOffsetRefuses(t *testing.T) {
 		want     error
 	}{
 		{"product beyond 64 bits", curveRule(Linear, math.MaxInt32), math.MaxInt32, 1, ErrOverflow},
+		{"a product of which the last 64 bits would pass for an offset", curveRule(Linear, 3_000_000_000), 7, 1, ErrOverflow},
+		{"and that of a wave", waved(3_000_000_000), 7, 1, ErrOverflow},
 		{"product beyond 128 bits halved", curveRule(Linear, maxSeconds), math.MaxInt, 1, ErrOverflow},
 		{"quotient beyond 63 bits", curveRule(LinearNormalized, maxSeconds), math.MaxInt, 1, ErrOverflow},
 		{"quotient of exactly 64 bits", curveRule(LinearNormalized, maxSeconds), 3, 1, ErrOverflow},

@@ -130,11 +130,11 @@ func TestJoinersOfACurve(t *testing.T) {
 
 // TestCountedAtTheStart: a planner whose clock is behind the close of a group counts nobody yet. The number is that of the first plan at the start, or after it.
 func TestCountedAtTheStart(t *testing.T) {
-	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":60,"memberRoles":{}}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
-	s.State.Brackets = mustPlan(t, set, s, t0).State.Brackets
+	s.State.Brackets = mustPlan(t, set, s, minute(1)).State.Brackets
 	for seconds, want := range []int{1, 0} {
-		if got := mustPlan(t, set, s, t0.Add(-time.Duration(seconds)*time.Second)).State.Rollouts; len(got) != want {
+		if got := mustPlan(t, set, s, minute(1).Add(-time.Duration(seconds)*time.Second)).State.Rollouts; len(got) != want {
 			t.Errorf("%d seconds before the start: %+v", seconds, got)
 		}
 	}

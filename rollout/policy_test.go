@@ -130,6 +130,8 @@ func TestBadPolicies(t *testing.T) {
 			[]string{"expression rules[0].resourceConcurrency.groupSelector: \"deployment.name\": is not known here"}},
 		{"a group of resources that looks at environments, of which the pool knows none", policy(`{"resourceConcurrency":{"groupSelector":"environment.name == 'x'","limit":1}}`),
 			[]string{"expression rules[0].resourceConcurrency.groupSelector: \"environment.name\": is not known here"}},
+		{"who is governed does not depend on the version, and neither does whom a dependency concerns", `{"name":"p","selector":"version.tag == 'v1'","rules":[{"deploymentDependency":{"appliesTo":"version.tag == 'v1'","dependsOn":"true"}}]}`,
+			[]string{"expression selector: \"version.tag\": is not known here", "expression rules[0].deploymentDependency.appliesTo: \"version.tag\": is not known here"}},
 		{"members that look at resources", policy(`{"deploymentBracket":{"deploymentSelector":"resource.name == 'x'","readinessWindowSeconds":1}}`),
 			[]string{"expression rules[0].deploymentBracket.deploymentSelector: \"resource.name\": is not known here"}},
 		{"declared roles that do not compile", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":1,"memberRoles":{"pre":"1","post":"x"}}}`),

@@ -49,7 +49,7 @@ type setback struct {
 	active bool            // the revert is under way
 }
 
-// setbackOf looks at the newest job of version n on target i; nil if no rule is triggered by it.
+// setbackOf looks at the newest job of version n on target i, which is its floor: no job is of a newer one. nil if no rule is triggered by it.
 func (w *work) setbackOf(i, n int32) *setback {
 	rules := w.viewOf(i).rollbacks
 	if len(rules) == 0 || n < 0 {
@@ -59,7 +59,7 @@ func (w *work) setbackOf(i, n int32) *setback {
 	versions := &w.versions[t.deployment]
 	id := versions.list[n].ID
 	failed := slices.IndexFunc(t.Jobs, func(job Job) bool { return job.Version == id })
-	if failed < 0 || w.isRevert(t, failed) {
+	if failed < 0 || isRollback(t.Jobs[failed].Run) {
 		return nil
 	}
 	s := &setback{failed: failed, to: none}
@@ -72,7 +72,7 @@ func (w *work) setbackOf(i, n int32) *setback {
 		return nil
 	}
 	for k := failed - 1; k >= 0; k-- { // younger jobs, oldest first: the first one of an older version is the revert
-		if back := versions.number(t.Jobs[k].Version); back >= 0 && back < n {
+		if back := versions.number(t.Jobs[k].Version); back >= 0 {
 			s.to = back
 			switch job := &t.Jobs[k]; {
 			case !job.Status.Terminal():
@@ -98,14 +98,6 @@ func (w *work) setbackOf(i, n int32) *setback {
 		s.to = t.current // a host that prunes its jobs says what is current; a job that is there and no good was looked at above
 	}
 	return s
-}
-
-// isRevert reports whether a job took the target back: its run says so, or an older job is of a newer version, since nothing but a rollback starts such a
-// job. The version that it was taken back from may have been deleted since, so that nobody knows any more that it was the newer one.
-func (w *work) isRevert(t *target, k int) bool {
-	versions := &w.versions[t.deployment]
-	own := versions.number(t.Jobs[k].Version)
-	return isRollback(t.Jobs[k].Run) || slices.ContainsFunc(t.Jobs[k+1:], func(older Job) bool { return versions.number(older.Version) > own })
 }
 
 // verdicts are what the rules say about the version that went wrong.

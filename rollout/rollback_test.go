@@ -384,3 +384,13 @@ func TestSeveralRollbackRules(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingToGoBackToButItself: the host says that the version which went wrong is current, and lists no success of another one.
+func TestNothingToGoBackToButItself(t *testing.T) {
+	s := fleet(1, "v2", map[string][]string{"api": {"v1", "v2"}})
+	s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobFailure, -5)}
+	plan := mustPlan(t, compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"]}}`)), s, t0)
+	if got := waits(plan); got != "rollback_triggered x" || len(plan.Start) > 0 {
+		t.Errorf("starts %q, waits %q", started(plan), got)
+	}
+}
