@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
@@ -492,5 +493,22 @@ func TestForcedWhereItIsDown(t *testing.T) {
 	plan := mustPlan(t, set, s, t0)
 	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2", "r1/b@v3"}) {
 		t.Errorf("starts %q, waits %q", got, blockers(plan))
+	}
+}
+
+// TestForcedPlaceIsLentOnce: a on r1 and r2 is let past P, and Q has one place, which r1 gets. So r2 has no place in P to lend to b, and P says so to b once.
+func TestForcedPlaceIsLentOnce(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":0}},{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
+	for k := range s.Versions {
+		if s.Versions[k].ID == "v3" {
+			s.Versions[k].CreatedAt = s.Versions[k].CreatedAt.Add(-time.Second)
+		}
+	}
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Resource == "r1" && t.Deployment == "b" })
+	s.Overrides = []rollout.Override{override("P")}
+	plan := mustPlan(t, set, s, t0)
+	if got := blockers(plan); !slices.Equal(started(plan), []string{"r1/a@v2"}) || !slices.Equal(got, []string{"r2/a@v2: slot_full", "r2/b@v3: slot_paused"}) {
+		t.Errorf("starts %q, waits %q", started(plan), got)
 	}
 }

@@ -279,7 +279,12 @@ func (w *work) allOf(refusals []concurrency.Refusal, k int32, c *concurrency.Can
 	}
 	pools := w.capacity.snapshot.Pools
 	if own {
-		all = slices.DeleteFunc(slices.Concat(refusals, doubted), func(r concurrency.Refusal) bool { return int(r.Pool) == len(pools) })
+		all = slices.DeleteFunc(slices.Clone(refusals), func(r concurrency.Refusal) bool { return int(r.Pool) == len(pools) })
+		for _, r := range doubted { // the pool may have refused it by itself since, for the start that lent the place was refused elsewhere
+			if !slices.ContainsFunc(all, func(o concurrency.Refusal) bool { return o.Pool == r.Pool }) {
+				all = append(all, r)
+			}
+		}
 	}
 	for _, pool := range c.Needs {
 		if int(pool) == len(pools) || slices.ContainsFunc(all, func(r concurrency.Refusal) bool { return r.Pool == pool }) {
