@@ -39,9 +39,10 @@ func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket
 					shut = append(shut, kind)
 					continue
 				}
-				observed.EligibleAt = sooner(observed.EligibleAt, g.eligible)
-				if latest != nil && g.eligible.After(latest.ReadyAt) && b.locked(v) {
-					late[kind] = append(late[kind], lateVersion{int32(number), g.eligible})
+				eligible := w.eligible(b, kind, kinds.first[kind], g)
+				observed.EligibleAt = sooner(observed.EligibleAt, eligible)
+				if latest != nil && eligible.After(latest.ReadyAt) && b.locked(v) {
+					late[kind] = append(late[kind], lateVersion{int32(number), eligible})
 				} else if len(late[kind]) > 0 {
 					late[kind] = append(late[kind], lateVersion{number: int32(number)})
 				}
@@ -55,6 +56,29 @@ func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket
 		}
 	}
 	return versions, &observedTargets{w, b, excluded, late, latest, b.state.Executions, w.unseenTargets(b), false}
+}
+
+// eligible is when the gates of a version that is open to targets of a kind, of which i is the first, had opened for any of them. A selector that reads the resource
+// is asked of each; where it lets none of them have the version it opened by the override that lets them past it.
+func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) time.Time {
+	at := g.eligible
+	for _, rule := range g.perResource {
+		o := w.overriddenAt(rule.id, i, g.version)
+		if o == nil || !o.satisfied(g.created).After(at) {
+			continue
+		}
+		if !slices.ContainsFunc(b.targets, func(i int32) bool {
+			if w.viewed(i) != kind || !w.inScope(i, g.version) {
+				return false
+			}
+			one := w.boundWith(i, g.version)
+			_, ok := w.versionSelector(rule, &one)
+			return ok
+		}) {
+			at = o.satisfied(g.created)
+		}
+	}
+	return at
 }
 
 // lateVersion is a version of which the gates opened for targets of a kind only after the close of the latest group, although that, or one before, has

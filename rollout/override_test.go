@@ -248,14 +248,23 @@ func TestOverrideOfAGateStartsTheRollout(t *testing.T) {
 // TestOverrideOfASelectorInABracket: a group collects from the instant at which the version may be deployed, which is that of the override. Counted from its
 // creation the window would have closed long ago, and with it the curve: everybody would start at once.
 func TestOverrideOfASelectorInABracket(t *testing.T) {
-	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":3600,"memberRoles":{}}},
-		{"id":"x","versionSelector":{"selector":"version.tag == 'v1'"}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":300}}`))
-	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
-	s.State = mustPlan(t, set, s, t0).State
-	s.Overrides = []rollout.Override{override("x", func(o *rollout.Override) { o.CreatedAt = minute(180) })}
-	for _, row := range []struct{ minute, starts int }{{180, 0}, {239, 0}, {240, 1}, {245, 2}, {250, 3}} {
-		if plan := mustPlan(t, set, s, minute(row.minute)); len(plan.Start) != row.starts {
-			t.Errorf("minute %d: starts %q, want %d; waits %q", row.minute, started(plan), row.starts, blockers(plan))
+	for _, row := range []struct {
+		selector, why string
+		starts        []int // by minute 180, 239, 240, 245, 250
+	}{
+		{"version.tag == 'v1'", "asked once for all", []int{0, 0, 1, 2, 3}},
+		{"version.tag == 'v1' || resource.id == 'none'", "asked of each resource, and fits none", []int{0, 0, 1, 2, 3}},
+		{"version.tag == 'v1' || resource.id == 'r2'", "fits one from the creation on, so that the group has closed long ago", []int{3, 3, 3, 3, 3}},
+	} {
+		set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":3600,"memberRoles":{}}},
+			{"id":"x","versionSelector":{"selector":"`+row.selector+`"}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":300}}`))
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.State = mustPlan(t, set, s, t0).State
+		s.Overrides = []rollout.Override{override("x", func(o *rollout.Override) { o.CreatedAt = minute(180) })}
+		for k, at := range []int{180, 239, 240, 245, 250} {
+			if plan := mustPlan(t, set, s, minute(at)); len(plan.Start) != row.starts[k] {
+				t.Errorf("%s: minute %d: starts %q, want %d; waits %q", row.why, at, started(plan), row.starts[k], blockers(plan))
+			}
 		}
 	}
 }
