@@ -181,6 +181,19 @@ func TestIncumbents(t *testing.T) {
 	}
 }
 
+// TestIncumbentsAreNotTheHosts: who is at work without a lease is counted beside the jobs that the host lists as Active, and not written into the room behind them.
+func TestIncumbentsAreNotTheHosts(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+	late := rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"}, Run: "r1/prod/a/v2/1", Version: "v2"}
+	add(&s, late, job(late, t0, rollout.JobInProgress))
+	listed := append(make([]concurrency.Holder, 0, 4), concurrency.Holder{Resource: "r2", Group: "by hand"})
+	s.Active = map[string][]concurrency.Holder{"P": listed}
+	plan := mustPlan(t, compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2}}`)), s, minute(1))
+	if active := plan.Pools[0].Active; active != 2 || slices.ContainsFunc(listed[1:4], func(h concurrency.Holder) bool { return h != concurrency.Holder{} }) {
+		t.Errorf("%d active, want 2; the host's list is %q", active, listed[:4])
+	}
+}
+
 // TestIncumbentsHoldOnePlace: the pool is new, and lists who is at work on r1 and r2: an execution whatever its runs, and a target of its own only for a job that is
 // none of these.
 func TestIncumbentsHoldOnePlace(t *testing.T) {

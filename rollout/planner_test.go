@@ -967,6 +967,34 @@ func TestPlannerSavesEndsBeforeSlots(t *testing.T) {
 	}
 }
 
+// TestPlannerSavesMerges: an execution goes on with what it takes over of the next group. Nobody ever finds it ended, wherever the planner stops: its node is drained.
+func TestPlannerSavesMerges(t *testing.T) {
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}},
+		{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	for writes := 0; ; writes++ {
+		inner := &bracket.MemoryStore{}
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		first := planAt(t, inner, set, s, t0)
+		if len(first.Start) != 1 || first.Start[0].Deployment != "a" {
+			t.Fatalf("starts %q", started(first))
+		}
+		add(&s, first.Start[0], job(first.Start[0], t0, rollout.JobInProgress))
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(1)})
+		store := brackettest.NewFaultStore(inner, brackettest.CrashAfter(writes))
+		_, crash := (&rollout.Planner{Policies: set, Store: store, Clock: clock.NewFake(minute(1))}).Plan(t.Context(), s)
+		value, _, err := inner.Load(t.Context(), bracket.ExecutionKey("B", "r1"))
+		if err != nil || !strings.Contains(string(value), `"open":{"group":`) {
+			t.Errorf("after %d writes the execution is over: %s, %v", writes, value, err)
+		}
+		if crash == nil {
+			if !strings.Contains(string(value), `"merged":["B/prod/2"]`) || writes < 2 {
+				t.Errorf("%d writes, and nothing is taken over: %s", writes, value)
+			}
+			break
+		}
+	}
+}
+
 // TestNoNow: at the zero time no version exists yet, so a clock that nobody set would start nobody and let nobody wait, without a word. A slot that was
 // claimed then would be older than everything else: stuck at once, and proved to be given back by every job that ever ended.
 func TestNoNow(t *testing.T) {

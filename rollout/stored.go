@@ -279,9 +279,9 @@ func (s *stored) replaced(changed []*bracket.ExecutionRecord) []*bracket.Executi
 	return list
 }
 
-// begins reports whether another execution is open in a record than was: then that one has ended.
+// begins reports whether another execution is open in a record than was: then that one has ended. One that merges keeps its group.
 func begins(before, open *bracket.Execution) bool {
-	return before != nil && open != nil && open.Group != before.Group && !slices.Contains(open.Merged, before.Group)
+	return before != nil && open != nil && open.Group != before.Group
 }
 
 // poolAt is the index of a pool's record, or where it would be; false: there is none.
