@@ -19,7 +19,7 @@ import (
 // next plan admits it to the other pools, even if their places have gone to somebody else meanwhile.
 //
 // Nothing is returned with an error: [ErrConflict] or [ErrFenced] if the snapshot's records are not those of the plan, a *[FieldError] for a name that is
-// not UTF-8, and another error if the starts belong to other candidates or pools.
+// not UTF-8 or a zero now, and another error if the starts belong to other candidates or pools.
 func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now time.Time) ([]Record, error) {
 	added := make([][]Lease, len(snapshot.Pools))
 	for _, s := range starts {

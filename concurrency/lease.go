@@ -214,8 +214,8 @@ func (l Lease) proves(token uint64) error {
 // harmless. If its token is not the claim's, the error is [ErrFenced]. A new lease needs a record at the claim's revision, else the error
 // is [ErrConflict]: plan again. The claims that one plan makes on one record are applied in the order of the plan, and then the record is
 // written once. Any of them may be left out. A claim with a token below NextToken is [ErrFenced]. A holder without resource, one whose names
-// are not UTF-8, and a record that [NewRecord] did not make, are a *[FieldError], because what they lead to could not be read again. [Apply] does
-// all this for a whole plan.
+// are not UTF-8, and a record that [NewRecord] did not make, are a *[FieldError], because what they lead to could not be read again. So is a zero now.
+// [Apply] does all this for a whole plan.
 func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	if held, ok := r.Lease(h); ok {
 		return r, held.proves(c.Token)
@@ -240,6 +240,9 @@ func (r Record) claim(added []Lease) (Record, error) {
 		return r, fmt.Errorf("concurrency: pool %s has issued every token there is", r.Key)
 	}
 	var f faults
+	if added[0].Since.IsZero() { // a clock that nobody set
+		f.add("now", CodeRequired, nil, "must be set to the present instant: a lease since the zero time would be stuck at once, and older than every job")
+	}
 	for _, l := range added {
 		for _, name := range []struct{ field, value string }{{"resource", l.Resource}, {"group", l.Group}} {
 			if !utf8.ValidString(name.value) { // JSON would make another name of it, and of two names perhaps one

@@ -75,6 +75,9 @@ func TestRecordLife(t *testing.T) {
 			t.Errorf("%s: %v, %v", bad.why, got, err)
 		}
 	}
+	if got, err := r.Claim(Claim{Token: 4}, Holder{"n2", "a"}, time.Time{}); err == nil || cmp.Diff(r, got) != "" {
+		t.Errorf("a clock that nobody set: the lease would be stuck at once, and every job that ever ended would be younger: %v, %v", got, err)
+	}
 	odd := newScene(ten(Count(2))).ask("\xfe", "g", "nodes").ask("\xff", "g", "nodes")
 	var fault *FieldError
 	if records, err := Apply(odd.Snapshot, odd.candidates, odd.plan(t).Admitted, epoch); !errors.As(err, &fault) || records != nil {
