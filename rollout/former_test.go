@@ -335,6 +335,29 @@ func TestSuccessorSaysWhomItWaitsFor(t *testing.T) {
 	}
 }
 
+// TestFormerMemberIsCountedOnce: a hook that waits in the execution of a rule which is gone is not counted among those that have nothing to do, although the next
+// bracket has nothing for it.
+func TestFormerMemberIsCountedOnce(t *testing.T) {
+	rule := func(id string) *rollout.PolicySet {
+		return compile(t, policy(`{"id":"`+id+`","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'd'","post":"deployment.name == 'u'"}}}`))
+	}
+	s := fleet(1, "v1", map[string][]string{"d": {"v1"}, "m": {"v1", "v2"}, "u": {"v1"}})
+	carryOut(t, &s, mustPlan(t, rule("old"), s, t0), t0, rollout.JobSuccessful)
+	carryOut(t, &s, mustPlan(t, rule("old"), s, minute(1)), minute(1), rollout.JobSuccessful)
+	for i := range s.Targets {
+		switch target := &s.Targets[i]; target.Deployment {
+		case "m":
+			target.Current = "v2"
+		case "u": // somebody uncordons it by hand
+			target.Jobs = append(target.Jobs, rollout.Job{Version: "v1", Status: rollout.JobInProgress, CreatedAt: minute(2)})
+		}
+	}
+	plan := mustPlan(t, rule("new"), s, minute(3))
+	if got := blockers(plan); !slices.Equal(got, []string{"r1/u@v1: target_busy"}) || plan.Keep != (rollout.Keep{Current: 2}) {
+		t.Errorf("waits %q, keeps %+v", got, plan.Keep)
+	}
+}
+
 // TestRuleComesBack: a rule is away for a while, in which nobody may start. What had not begun under it is cancelled, and once it is back begins in a
 // group of its own: the versions are new again wherever they do not run.
 func TestRuleComesBack(t *testing.T) {
