@@ -24,10 +24,10 @@ type Rule struct {
 	TriggerOn TriggerOn `json:"triggerOn,omitzero"`
 	// RequireAllTimeoutSeconds is how long require_all may hold a collection window open after its end, 0 to 10 years. Default 0.
 	RequireAllTimeoutSeconds int64 `json:"requireAllTimeoutSeconds,omitzero"`
-	// MemberRoles declares which members are hooks. Without expressions in it every member is main. Nil: roles are derived from the dependencies. There are hooks then only if
-	// one member, the pre, needs nothing and all others need it, directly or through others, and one, the post, needs all others so and nobody needs it. A
-	// single further member without dependencies makes all of them mains: a drain that has no new version is then skipped, and nodes are upgraded without
-	// it. So write the roles down.
+	// MemberRoles declares which members are hooks. Without expressions in it every member is main. Nil: roles are derived from the dependencies.
+	// There are hooks then only if one member, the pre, needs nothing and all others need it, directly or through others, and one, the post, needs
+	// all others so and nobody needs it. A single further member without dependencies makes all of them mains: a drain that has no new version is
+	// then skipped, and nodes are upgraded without it. So write the roles down.
 	MemberRoles *MemberRoles `json:"memberRoles,omitempty"`
 	// OnMemberFailure says what happens once a member has no attempt left. Default hold.
 	OnMemberFailure OnMemberFailure `json:"onMemberFailure,omitzero"`

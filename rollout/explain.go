@@ -59,7 +59,8 @@ type RuleVerdict struct {
 var ErrUnknownTarget = errors.New("rollout: the snapshot does not hold this release target")
 
 // Explain says what every rule says about every version that the target could have. It agrees with the plan: who starts or waits in it does so
-// here, for the same reasons. The cost depends on the versions and rules of the one target, not on the fleet; only the first target that waits for a pool asks who is in it.
+// here, for the same reasons. The cost depends on the versions and rules of the one target, not on the fleet; only the first target that waits for a
+// pool asks who is in it.
 //
 // The plan must be the one that [PolicySet.Plan] returned, for a decoded copy is [ErrDecodedPlan], and the snapshot that it was made from must not have been
 // modified. A target that is not there is [ErrUnknownTarget]. Explanations of one plan are asked for one after the other, not concurrently.

@@ -10,7 +10,8 @@ import (
 
 // Snapshot is everything a plan is made from: what the host knows, all of it from one read, and the state that the last plan left. The
 // order of the lists never matters; sorted input is only faster. A snapshot is not modified. A plan refers to the one that it was made
-// from: leave its lists and their elements alone for as long as the plan is in use, since Commit, Explain, Changes and Waiting read them. A host that updates its lists in place plans on copies of them.
+// from: leave its lists and their elements alone for as long as the plan is in use, since Commit, Explain, Changes and Waiting read them. A host that
+// updates its lists in place plans on copies of them.
 type Snapshot struct {
 	// Ids are unique within each of these lists, those of versions within their deployment, and there is one entry per release target. The resources,
 	// environments and deployments that targets and versions name must be listed. A version that a target runs should be: while it is not, nothing can be

@@ -22,7 +22,8 @@ type World struct {
 	Policies *rollout.PolicySet
 
 	// Fleet is what exists, and what will. The planner does not know a version or an override before its CreatedAt, an approval or a command before its
-	// At, and a target before its JoinedAt. Nor does it know a resource of which all targets have still to join. State and Active must be empty. A job that is in progress in it stays so, unless a change ends it: nobody knows for how long.
+	// At, and a target before its JoinedAt. Nor does it know a resource of which all targets have still to join. State and Active must be empty. A
+	// job that is in progress in it stays so, unless a change ends it: nobody knows for how long.
 	Fleet rollout.Snapshot
 
 	// Start is the instant of the first plan. Zero: when the oldest version was created. Required if the fleet has no version.

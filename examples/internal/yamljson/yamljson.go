@@ -17,7 +17,8 @@ import (
 const longestKey = 1000
 
 // Convert returns the one YAML document in data as JSON. JSON is YAML, so JSON input comes back as an equal document. Keys must be
-// strings, of at most 1,000 bytes in JSON; a repeated key, an alias cycle or a second document is an error. Integers of 64 bits keep all their digits; plain dates stay text.
+// strings, of at most 1,000 bytes in JSON; a repeated key, an alias cycle or a second document is an error. Integers of 64 bits keep all their
+// digits; plain dates stay text.
 func Convert(data []byte) ([]byte, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var document yaml.Node

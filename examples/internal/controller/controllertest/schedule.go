@@ -15,12 +15,13 @@ import (
 )
 
 // RunSchedules runs n schedules, as subtests by their seeds, and returns what happened in them. In each, two controllers on one database upgrade four
-// nodes, at most two at a time, and disagree about who comes first. They are processes, and until some seconds have passed they are killed and paused at random moments, from without
-// and, between any two calls of the database, from within; the network between them and the database stalls, loses answers and is cut. Then they
-// are left alone, and everything must come to its end.
+// nodes, at most two at a time, and disagree about who comes first. They are processes, and until some seconds have passed they are killed and paused
+// at random moments, from without and, between any two calls of the database, from within; the network between them and the database stalls, loses
+// answers and is cut. Then they are left alone, and everything must come to its end.
 //
 // Checked are: never more nodes disrupted than allowed; every job created once, under a token that belongs to its holder; drains before, uncordons
-// after everything else, each succeeding once per group; no job lost; no target taken back to an older version than one that succeeded there; in the end the newest versions everywhere and no slot held.
+// after everything else, each succeeding once per group; no job lost; no target taken back to an older version than one that succeeded there; in the
+// end the newest versions everywhere and no slot held.
 //
 // A seed fixes who does what to whom, and not how the machine interleaves it: a failure may need the same seed several times to come back.
 func RunSchedules(t *testing.T, d Driver, n int, seed uint64) *Tally {
