@@ -22,8 +22,9 @@ import (
 //     and other targets may start on that resource without a further place. With maxActiveKeys its value is active, so that others with this value may
 //     start, up to the limit of their pool. If the start was saved and never dispatched, its lease is one of [Plan.Orphans] and lets nobody else in:
 //     without an active override every version, this one included, waits for room in the pool.
-//   - A version selector that is overridden late opens the collection window of a bracket then. Outside of brackets a curve counts from approvals and
-//     progressions alone: whose turn has come since the version was created starts at once, as far as the limits allow.
+//   - A version selector that is overridden late opens the collection window of a bracket then, unless it let other targets of the bracket have the version
+//     before: their group takes in whoever may have it later. Outside of brackets a curve counts from approvals and progressions alone: whose turn has come
+//     since the version was created starts at once, as far as the limits allow.
 //   - A retry rule forgets the attempts before CreatedAt. In a bracket that is asked when the end of a run is seen: a member that waits for its next attempt by
 //     then, or has failed for good, needs a [bracket.Command].
 //   - A dependency rule that orders the members of a bracket goes on ordering them: for one execution that is what [bracket.Skip] is for. Where it waits for
