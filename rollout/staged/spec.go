@@ -39,8 +39,8 @@ const (
 
 func (s State) known() bool { return s == StateInitialize || s == StateRun || s == StateStop }
 
-// UnmarshalJSON reads a whole object, of which kind, spec and the names in metadata are looked at, or the spec alone. Unknown fields
-// inside the spec and values of a wrong type are errors, all of them reported, each a *[FieldError]; the spec is then unchanged.
+// UnmarshalJSON reads a whole object, of which kind, spec and the names in metadata are looked at, or the spec alone. Unknown fields,
+// inside the spec or beside it, and values of a wrong type are errors, all of them reported, each a *[FieldError]; the spec is then unchanged.
 func (s *Spec) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil

@@ -84,8 +84,8 @@ const (
 	TimedWait TaskType = "TimedWait" // time passes, counted from when the last member was settled
 )
 
-// UnmarshalJSON reads a whole object, of which kind, spec and the names in metadata are looked at, or the spec alone. Unknown fields
-// inside the spec and values of a wrong type are errors, all of them reported, each a *[FieldError]; the strategy is then unchanged.
+// UnmarshalJSON reads a whole object, of which kind, spec and the names in metadata are looked at, or the spec alone. Unknown fields,
+// inside the spec or beside it, and values of a wrong type are errors, all of them reported, each a *[FieldError]; the strategy is then unchanged.
 // What a well-formed value means is checked by [Strategy.Validate].
 func (s *Strategy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
@@ -140,26 +140,40 @@ func objectOf(data []byte, kinds ...string) (object, error) {
 	if json.Unmarshal(data, &whole) != nil || whole["spec"] == nil && whole["kind"] == nil && whole["apiVersion"] == nil && whole["metadata"] == nil {
 		return object{spec: data}, nil // what is wrong with it, the strict decoder says
 	}
-	if err := strictjson.Unmarshal(data, &whole); err != nil {
-		return object{}, decodeFaults("", err) // a field is given twice
+	var document struct {
+		APIVersion any             `json:"apiVersion"`
+		Kind       json.RawMessage `json:"kind"`
+		Metadata   json.RawMessage `json:"metadata"`
+		Spec       json.RawMessage `json:"spec"`
+		Status     any             `json:"status"`
 	}
 	var list faults
+	filled, err := strictjson.Salvage(data, &document)
+	for _, fault := range strictjson.Faults(err) {
+		if Code(fault.Code) == CodeUnknownField {
+			fault.Hint = "unknown field: an object has apiVersion, kind, metadata, spec and status; all else is below spec"
+		}
+		list.add(Code(fault.Code), fault.Path, fault.Value, fault.Hint)
+	}
+	if !filled {
+		return object{}, list.err()
+	}
 	read := func(path string, raw json.RawMessage, into *string) {
 		if raw != nil && json.Unmarshal(raw, into) != nil {
 			list.add(CodeType, path, string(raw), "must be a string")
 		}
 	}
-	o := object{base: "spec", spec: whole["spec"]}
+	o := object{base: "spec", spec: document.Spec}
 	if o.spec == nil || string(o.spec) == "null" {
 		list.add(CodeFormat, "spec", "", "must be given: its fields belong below it")
 	}
 	kind := ""
-	if read("kind", whole["kind"], &kind); kind != "" && !slices.Contains(kinds, kind) {
+	if read("kind", document.Kind, &kind); kind != "" && !slices.Contains(kinds, kind) {
 		list.add(CodeFormat, "kind", quoted(kind), "must be "+strings.Join(kinds, " or "))
 	}
 	var metadata map[string]json.RawMessage
-	if raw := whole["metadata"]; raw != nil {
-		list = append(list, strictjson.Parts(decodeFaults("metadata", strictjson.Unmarshal(raw, &metadata)))...)
+	if document.Metadata != nil {
+		list = append(list, strictjson.Parts(decodeFaults("metadata", strictjson.Unmarshal(document.Metadata, &metadata)))...)
 	}
 	read("metadata.name", metadata["name"], &o.name)
 	read("metadata.namespace", metadata["namespace"], &o.namespace)
