@@ -291,7 +291,6 @@ func (p *plan) assemble(members [][]string) *Run {
 		all[i], text = text[:len(name)], text[len(name):]
 	}
 	p.index = newIndex(all, from)
-	o := &owner{}
 	fresh := make([]record, 0)
 	list := make([]*stage, len(members))
 	for k := range members {
@@ -300,8 +299,8 @@ func (p *plan) assemble(members [][]string) *Run {
 			fresh = append(fresh, record{attempt: 1})
 		}
 		list[k] = &stage{
-			owner: o, phase: StagePending, before: ApprovalNone, after: ApprovalNone,
-			tree: newTree(names, o, fresh[:len(names)], &p.stages[k].timing),
+			phase: StagePending, before: ApprovalNone, after: ApprovalNone,
+			tree: newTree(names, fresh[:len(names)], &p.stages[k].timing),
 		}
 		list[k].number[Waiting] = len(names)
 		if !p.stages[k].cleanup {

@@ -54,6 +54,7 @@ func (d *document) run() (*Run, error) {
 	read := func(path string, raw []byte, decode func([]byte) error, validate func() error) {
 		if len(raw) == 0 {
 			c.wrong(path, "must be there")
+			return
 		}
 		for _, err := range strictjson.Parts(errors.Join(decode(raw), validate())) {
 			c.wrong(path, "%v", err)
@@ -117,13 +118,14 @@ func (d *document) run() (*Run, error) {
 	return r, nil
 }
 
+// instant is 0 for the zero time, which stands for none.
 func (d *decoder) instant(path string, t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
-	instant, err := instantOf(t)
-	if err != nil {
-		d.wrong(path, "%v", err)
+	instant, fault := instantOf(t)
+	if fault != nil {
+		d.add(CodeFormat, path, fault.Value, fault.Hint)
 	}
 	return instant
 }
@@ -147,10 +149,9 @@ func (d *decoder) members(stored []storedStage) {
 		from[k+1] = int32(len(all))
 	}
 	all = slices.Clip(all)
-	o := &owner{}
 	list := make([]*stage, len(stored))
 	for k := range stored {
-		if list[k] = d.stage(k, &stored[k], all[from[k]:from[k+1]], o); list[k] == nil {
+		if list[k] = d.stage(k, &stored[k], all[from[k]:from[k+1]]); list[k] == nil {
 			return
 		}
 	}
@@ -180,15 +181,11 @@ func (d *decoder) members(stored []storedStage) {
 const longest = math.MaxInt64 / 2
 
 // stage builds one stage; nil if its columns do not fit together.
-func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *stage {
+func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 	path := func(field string) string { return inStage(k, field) }
-	s := &stage{owner: o, phase: from.Phase, before: cmp.Or(from.Before, ApprovalNone), after: cmp.Or(from.After, ApprovalNone), paused: from.Paused, elapsed: from.Elapsed}
-	if s.isSettled = !from.Settled.IsZero(); s.isSettled {
-		s.settled = d.instant(path("settled"), from.Settled)
-	}
-	if s.begun = !from.Start.IsZero(); s.begun {
-		s.start = d.instant(path("start"), from.Start)
-	}
+	s := &stage{phase: from.Phase, before: cmp.Or(from.Before, ApprovalNone), after: cmp.Or(from.After, ApprovalNone), paused: from.Paused, elapsed: from.Elapsed}
+	s.isSettled, s.settled = !from.Settled.IsZero(), d.instant(path("settled"), from.Settled)
+	s.begun, s.start = !from.Start.IsZero(), d.instant(path("start"), from.Start)
 	s.end = d.instant(path("end"), from.End)
 	if from.End.IsZero() == s.phase.ended() {
 		d.wrong(path("end"), "must be there if, and only if, the stage is closed or failed")
@@ -210,7 +207,7 @@ func (d *decoder) stage(k int, from *storedStage, names []string, o *owner) *sta
 		return nil
 	}
 	d.sparse(k, attempts, from.Causes, records)
-	s.tree = newTree(names, o, records, &d.run.plan.stages[k].timing)
+	s.tree = newTree(names, records, &d.run.plan.stages[k].timing)
 	d.count(k, s, records)
 	return s
 }

@@ -52,11 +52,11 @@ func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
 		}
 		return run, Result{Events: ignored}, nil
 	}
-	instant, err := instantOf(now)
-	if err == nil {
-		err = input.check(run.desired)
+	instant, fault := instantOf(now)
+	if fault != nil {
+		return run, Result{}, fault
 	}
-	if err != nil {
+	if err := input.check(run.desired); err != nil {
 		return run, Result{}, err
 	}
 	e := newEdit(run, instant, &input)

@@ -181,7 +181,7 @@ func after(instant, length int64) int64 {
 }
 
 // instantOf returns nanoseconds since 1970. Outside of what these hold is an error, not a wrap.
-func instantOf(now time.Time) (int64, error) {
+func instantOf(now time.Time) (int64, *FieldError) {
 	if year := now.UTC().Year(); year < 1678 || year > 2261 {
 		return 0, &FieldError{Code: CodeInput, Path: "now", Value: now.UTC().Format(time.RFC3339), Hint: "must be within the years 1678 and 2261"}
 	}

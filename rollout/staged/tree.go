@@ -71,13 +71,13 @@ func (i instants) earlier(j instants) instants {
 func (i instants) isDue() int64  { return i.due }
 func (i instants) isFree() int64 { return i.free }
 
-// newTree builds the tree of members. It keeps the names and copies the records.
-func newTree(names []string, o *owner, records []record, by *timing) tree {
+// newTree builds the tree of members, of which no step is the owner. It keeps the names and copies the records.
+func newTree(names []string, records []record, by *timing) tree {
 	t := tree{size: len(names)}
 	var level []*node
 	for from := 0; from < len(names) || from == 0; from += nodeWidth {
 		to := min(len(names), from+nodeWidth)
-		leaf := &node{owner: o, first: instants{never, never}, records: slices.Clone(records[from:to]), names: names[from:to:to]}
+		leaf := &node{first: instants{never, never}, records: slices.Clone(records[from:to]), names: names[from:to:to]}
 		for i := range leaf.records {
 			leaf.mark(i, leaf.records[i].classes())
 			leaf.first = leaf.first.earlier(by.instants(&leaf.records[i]))
@@ -87,7 +87,7 @@ func newTree(names []string, o *owner, records []record, by *timing) tree {
 	for len(level) > 1 {
 		var above []*node
 		for from := 0; from < len(level); from += nodeWidth {
-			parent := &node{owner: o, first: instants{never, never}, kids: slices.Clone(level[from:min(len(level), from+nodeWidth)])}
+			parent := &node{first: instants{never, never}, kids: slices.Clone(level[from:min(len(level), from+nodeWidth)])}
 			for i, kid := range parent.kids {
 				parent.mark(i, kid.present)
 				parent.first = parent.first.earlier(kid.first)
