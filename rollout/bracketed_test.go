@@ -108,6 +108,45 @@ func TestApprovalOpensTheWindow(t *testing.T) {
 	}
 }
 
+// TestShorterWindowEndsWhereItWouldHaveEnded: two hours after the window of four hours opened, and half an hour after the second version, somebody makes it shorter.
+func TestShorterWindowEndsWhereItWouldHaveEnded(t *testing.T) {
+	rules := func(seconds int) *rollout.PolicySet {
+		return compile(t, policy(fmt.Sprintf(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":%d,"memberRoles":{}}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`, seconds)))
+	}
+	s := fleet(8, "v1", map[string][]string{"kubelet": {"v1", "v2"}, "os": {"v1", "v2"}})
+	for i := range s.Versions {
+		switch v := &s.Versions[i]; {
+		case v.ID == "v2" && v.Deployment == "kubelet":
+			v.CreatedAt = t0.Add(90 * time.Minute)
+		case v.ID == "v2":
+			v.CreatedAt = t0
+		}
+	}
+	for _, at := range []time.Duration{0, 90 * time.Minute} {
+		s.State = mustPlan(t, rules(4*3600), s, t0.Add(at)).State
+	}
+	for _, row := range []struct {
+		why     string
+		seconds int
+		starts  int // resources
+		next    time.Duration
+		waits   string // the last one
+	}{
+		{"to the time that has passed: it closes now, and the curve begins", 2 * 3600, 1, 130 * time.Minute, "r8/os@v2: bracket_not_due"},
+		{"to less, after the second version: the turns since then come at once", 105 * 60, 2, 125 * time.Minute, "r8/os@v2: bracket_not_due"},
+		{"to less, before the second version: that one needs a window of its own", 3600, 7, 130 * time.Minute, "r8/kubelet@v2: bracket_next_group"},
+	} {
+		plan := mustPlan(t, rules(row.seconds), s, t0.Add(2*time.Hour))
+		resources := map[string]bool{}
+		for _, start := range plan.Start {
+			resources[start.Resource] = true
+		}
+		if len(resources) != row.starts || !plan.Next.Equal(t0.Add(row.next)) || !slices.Contains(blockers(plan), row.waits) {
+			t.Errorf("%s: starts %q, waits %q until %v", row.why, started(plan), blockers(plan), plan.Next)
+		}
+	}
+}
+
 // TestOthersApprovalDelaysNobody: one of two nodes needs an approval besides. The other one's group is the same whether the plan is made in time or long
 // after the approval, which used to count for both.
 func TestOthersApprovalDelaysNobody(t *testing.T) {

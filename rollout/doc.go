@@ -87,6 +87,9 @@
 //     put back collects anew what had not begun, and so tries again where an execution had failed.
 //   - While a policy is away, its targets are only as limited as what still governs them: with no policy at all, everything that is ready starts at once. To
 //     pause, set a limit of 0 or close a window; do not disable the policy.
+//   - A collection window that is made shorter ends where the shorter one would have ended, and a curve begins there. So for a hotfix that must not wait,
+//     set the window to the time since the group opened: it closes now, with all that it has collected. If the new end is long past, the turns of the time
+//     since then come at once, and what appeared after it needs another group.
 //   - A version that becomes deployable after a newer one was locked opens no group, except for targets that are approved later than others. A target that
 //     an edit makes need a version after its execution has ended waits for the next group. No command begins an ended execution again: a
 //     [Target.OutdatedAt] opens the next group, and so does a [Target.JoinedAt] after the end, for a node that was made again under its name.

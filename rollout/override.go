@@ -29,7 +29,8 @@ import (
 //     then, or has failed for good, needs a [bracket.Command].
 //   - A dependency rule that orders the members of a bracket goes on ordering them: for one execution that is what [bracket.Skip] is for. Where it waits for
 //     what is outside of the bracket it counts as satisfied.
-//   - For a bracket rule it has no effect and is a diagnostic: letting a member out of its bracket would drain the resource once more.
+//   - For a bracket rule it has no effect and is a diagnostic: letting a member out of its bracket would drain the resource once more. To end a collection
+//     early, make the window shorter; "Editing a policy" in the package documentation says what follows.
 type Override struct {
 	ID      string `json:"id"`        // required and unique
 	Rule    string `json:"ruleId"`    // required
