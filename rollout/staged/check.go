@@ -26,7 +26,7 @@ func (d *decoder) checkStage(k int) {
 	}
 	c.tree.all(func(_ int, rec *record, _ string) bool {
 		c.anyStarted = c.anyStarted || rec.marks.has(started)
-		c.early = c.early || rec.marks.has(started) && rec.start < c.start
+		c.early = rec.marks.has(started) && rec.start < c.start
 		return !c.early
 	})
 	c.checkPlace()

@@ -20,6 +20,12 @@ import (
 // midRun is a run with something of everything: a closed stage with a failure, an open one, and a cleanup.
 func midRun(t testing.TB) *staged.Run {
 	t.Helper()
+	return midRunFrom(t, benchStart)
+}
+
+// midRunFrom is midRun at another time; it survives JSON after every step.
+func midRunFrom(t testing.TB, now time.Time) *staged.Run {
+	t.Helper()
 	first, second := all("first", 2), all("second", 2)
 	first.LabelSelector.MatchLabels, second.LabelSelector.MatchLabels = map[string]string{"ring": "a"}, map[string]string{"ring": "b"}
 	first.MaxFailures, second.MaxFailures = concurrency.Count(1), concurrency.Count(1)
@@ -40,13 +46,27 @@ func midRun(t testing.TB) *staged.Run {
 	approve := func(stage int, side staged.Side) staged.Input {
 		return staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Stage: stage, Side: side}}}
 	}
-	now := benchStart
 	for _, in := range []staged.Input{{}, see("a1", staged.HealthReady), see("a2", staged.HealthFailed), see("a3", staged.HealthReady), approve(0, staged.After), {}, approve(1, staged.Before),
 		see("b1", staged.HealthFailed), {Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "b1", Attempt: 1}}}, see("b2", staged.HealthReady), {Leaving: []string{"b4"}}, see("b5", staged.HealthReady)} {
 		now = now.Add(30 * time.Second)
 		run, _ = step(t, run, in, now)
+		var stored staged.Run
+		if err := json.Unmarshal(encode(t, run), &stored); err != nil {
+			t.Fatalf("%v\n%s", err, run)
+		}
+		run = &stored
 	}
 	return run
+}
+
+// TestBefore1970: the instants of a run are negative then, and a stage that has not begun has none at all.
+func TestBefore1970(t *testing.T) {
+	for _, now := range []time.Time{time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(-100, 0)} {
+		run, want := midRunFrom(t, now), midRun(t)
+		if got := run.Counts(); got != want.Counts() || run.Phase() != want.Phase() || run.Time().Sub(now) != want.Time().Sub(benchStart) {
+			t.Errorf("%s\nwant %s", run, want)
+		}
+	}
 }
 
 // TestStoredForm pins the stored form: a change of it is a change of its format.
@@ -76,11 +96,17 @@ func TestDamage(t *testing.T) {
 	run, result := step(t, midRun(t), staged.Input{}, benchStart.Add(6*time.Minute))
 	_, result = step(t, run, staged.Input{}, result.Next) // a target is stuck, which is not stored; then a soak ends
 	due := result.Next.Format(time.RFC3339Nano)
+	first := benchStart.Add(30 * time.Second)                       // somebody was started
+	oldest := benchStart.Add(6 * time.Minute).Add(-(1<<63 - 1) / 2) // the longest that a start may be ago
 	early := strings.Replace(good, `"time":"2026-03-10T08:06:00Z"`, `"time":"`+result.Next.Add(-1).Format(time.RFC3339Nano)+`"`, 1)
 	for why, text := range map[string]string{
 		"just before something is due":   early,
 		"the last attempt there is":      strings.Replace(good, `"attempts":[0,2]`, `"attempts":[0,2147483647]`, 1),
 		"the first member is the failed": strings.NewReplacer(`"states":"dfd"`, `"states":"f2d"`, `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[0]}`).Replace(good),
+		"a target was started 146 years ago": strings.NewReplacer(`"start":"2026-03-10T08:00:30Z"`, `"start":"`+oldest.Format(time.RFC3339Nano)+`"`,
+			`"from":"2026-03-10T08:00:30Z"`, `"from":"`+oldest.Format(time.RFC3339Nano)+`"`).Replace(good),
+		"all of them, the later ones counted from the last": strings.NewReplacer(`"start":"2026-03-10T08:00:30Z"`, `"start":"`+oldest.Format(time.RFC3339Nano)+`"`,
+			`"starts":[0,0,30000000000],"ends":[30000000000,60000000000,60000000000]`, fmt.Sprintf(`"starts":[0,0,%d],"ends":[30000000000,60000000000,%[2]d]`, oldest.Sub(first), benchStart.Add(6*time.Minute).Sub(oldest))).Replace(good),
 	} {
 		if err := json.Unmarshal([]byte(text), new(staged.Run)); err != nil || text == good {
 			t.Errorf("%s: %v", why, err)
@@ -200,6 +226,16 @@ func TestDamage(t *testing.T) {
 		{"twice in the cleanup, having left its stage", `"names":["d1","d2","b4"]`, `"names":["d1","b4","b4"]`},
 		{"twice in the cleanup, and gone once", `"states":"3w","names":["d1","d2","b4"]`, `"states":"D2w","from":"2026-03-10T08:06:00Z","names":["d1","d1","b4"],"ends":[0]`},
 		{"a start and a first end that are no lists of numbers", `"starts":[0,0,30000000000],"ends":[30000000000,60000000000,60000000000]`, `"starts":["x"],"ends":["x"]`},
+		{"a first time a nanosecond too long ago", `"from":"2026-03-10T08:00:30Z"`, `"from":"` + oldest.Add(-1).Format(time.RFC3339Nano) + `"`},
+		{"a first time in the future", `"from":"2026-03-10T08:00:30Z"`, `"from":"2026-03-10T08:06:00.000000001Z"`},
+		{"a start a nanosecond too long ago", `"starts":[0,0,30000000000]`, fmt.Sprintf(`"starts":[0,0,%d]`, oldest.Sub(first)-1)},
+		{"a start a nanosecond in the future", `"starts":[0,0,30000000000]`, fmt.Sprintf(`"starts":[0,0,%d]`, 5*time.Minute+30*time.Second+1)},
+		{"an attempt of the one before the first", `"attempts":[0,2]`, `"attempts":[-1,2]`},
+		{"a cause without a name", `"causes":{"reported_failed":[1]}`, `"causes":{"":[1]}`},
+		{"a cause of nothing", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[1],"gone":[]}`},
+		{"unknown causes, of which the first is named", `"causes":{"reported_failed":[1]}`, `"causes":{"e":[1],"d":[1],"c":[1],"b":[1],"f":[1]}`},
+		{"two causes of one", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[1],"gone":[1]}`},
+		{"a state that is no letter", `"states":"dfd"`, `"states":"Df\u0004"`},
 		{"an attempt that is no number", `"attempts":[0,2]`, `"attempts":["x"]`},
 		{"cut off", `]}]}`, `]}]`},
 	} {
@@ -465,6 +501,17 @@ func TestDamageAtTheEnds(t *testing.T) {
 	clean := newScene(t, cleaning, staged.Options{}, []string{"c1"}, "d1").see(staged.HealthReady, "c1").
 		step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Stage: 1, Side: staged.Before}}})
 	removing := clean.run
+	// Two failures; told to prepare, and nothing else; refused, and held for it.
+	twice := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 2)}, MaxFailures: concurrency.Count(2)}, staged.Options{}, []string{"c1", "c2", "c3"}).see(staged.HealthFailed, "c1", "c2").run
+	spec := benchSpec()
+	spec.State = staged.StateInitialize
+	prepared, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, spec, fleetOf("c1"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepared, _ = step(t, prepared, staged.Input{}, benchStart)
+	waved := newScene(t, staged.Strategy{Stages: []staged.Stage{gated}}, staged.Options{OnReject: staged.Hold}, []string{"c1"}).
+		step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandReject, Run: "run", Side: staged.Before}}}).run
 	cleaned := clean.step(staged.Input{Removed: []string{"d1"}}).run
 	said := ""
 	for _, c := range []struct {
@@ -508,6 +555,21 @@ func TestDamageAtTheEnds(t *testing.T) {
 		{"waiting for what was not asked for", before, `"phase":"WaitingBefore","before":"requested"`, `"phase":"WaitingBefore"`},
 		{"asked for before its turn", before, `{"phase":"Pending","members":1,"states":"w","names":["c3"]}`, `{"phase":"Pending","before":"requested","members":1,"states":"w","names":["c3"]}`},
 		{"waiting behind a stage for what was not asked for", behind, `"before":"approved","after":"requested"`, `"before":"approved"`},
+		{"updates, and begun at no time", updates, `"start":"2026-03-10T08:00:00Z",`, ``},
+		{"behind its members, and begun at no time", idle, `"start":"2026-03-10T08:00:00Z",`, ``},
+		{"before its approval, and begun at a time", before, `"before":"requested"`, `"before":"requested","start":"2026-03-10T08:00:00Z"`},
+		{"skipped, and begun at a time", before, `"phase":"Skipped"`, `"phase":"Skipped","start":"2026-03-10T08:00:00Z"`},
+		{"a pause of less than nothing", waits, `"settled":`, `"paused":-1,"settled":`},
+		{"under way before the first step", fresh, `"phase":"Initialized"`, `"phase":"Progressing"`},
+		{"skipped before the first step", fresh, `"states":"2w"`, `"states":"wX","from":"1970-01-01T00:00:00Z","ends":[0]`},
+		{"a stage that updates before the first step", fresh, `{"phase":"Pending","members":2`, `{"phase":"Updating","start":"1970-01-01T00:00:00Z","members":2`},
+		{"Initialized, and told to run", prepared, `"state":"Initialize","phase"`, `"state":"Run","phase"`},
+		{"Progressing, and told to stop", updates, `"state":"Run","phase"`, `"state":"Stop","phase"`},
+		{"Progressing over the budget", held, `"phase":"Held"`, `"phase":"Progressing"`},
+		{"Waiting for what was refused", waved, `"phase":"Held"`, `"phase":"Waiting"`},
+		{"Held, and told to stop", held, `"state":"Run","phase"`, `"state":"Stop","phase"`},
+		{"Held, and nothing was refused", asked, `"phase":"Waiting"`, `"phase":"Held"`},
+		{"causes that descend", twice, `"causes":{"reported_failed":[0,1]}`, `"causes":{"reported_failed":[1,0]}`},
 		{"a part of it failed, and nothing did", over, `"phase":"Succeeded","time"`, `"phase":"PartiallySucceeded","time"`},
 	} {
 		text := string(encode(t, c.run))

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -244,6 +245,10 @@ func (d *decoder) times(k int, from *storedStage, records []record) bool {
 		d.wrong(inStage(k, "from"), "must be the first time")
 		return false
 	}
+	if now := d.run.time; len(first) > 0 && (base > now || base < max(now, math.MinInt64+longest)-longest) {
+		d.wrong(inStage(k, "from"), "must not be after the time of the run, nor more than 146 years before")
+		return false
+	}
 	previous, stuckAfter := base, d.run.plan.stages[k].timing.stuckAfter
 	for i := range records {
 		r := &records[i]
@@ -286,19 +291,19 @@ func (d *decoder) timeColumn(path string, from column) (timeColumn, bool) {
 	return timeColumn{d, path, list}, ok
 }
 
-// next takes the first entry and returns the time that it stands for, so far behind the origin.
+// next takes the first entry and returns the time that it stands for, so far behind the origin, which was checked in the same way.
 func (c *timeColumn) next(origin int64) (int64, bool) {
 	if len(c.left) == 0 {
 		c.wrong(c.path, "has too few entries for the states")
 		return 0, false
 	}
-	v := c.left[0]
+	v, most := c.left[0], c.run.time-origin
 	c.left = c.left[1:]
-	if v > 0 && origin > never-v || v < 0 && origin < math.MinInt64-v || origin+v > c.run.time {
+	if v > most {
 		c.wrong(c.path, "has a time after that of the run")
 		return 0, false
 	}
-	if origin+v < max(c.run.time, math.MinInt64+longest)-longest {
+	if v < most-longest {
 		c.wrong(c.path, "has a time more than 146 years before that of the run")
 		return 0, false
 	}
@@ -367,10 +372,7 @@ func expand(states string, n int) (records []record, fault string) {
 // recordOf is the inverse of [record.letter].
 func recordOf(letter byte) (record, bool) {
 	r := record{attempt: 1}
-	lower := letter
-	if 'A' <= letter && letter <= 'Z' {
-		lower = letter + 'a' - 'A'
-	}
+	lower := letter | ('a' - 'A')
 	switch lower {
 	case 'w':
 	case 'c':
@@ -414,7 +416,8 @@ func (d *decoder) sparse(k int, attempts []int64, causesOf map[Reason][]int, rec
 		last = attempts[i]
 		records[last].attempt = uint32(attempts[i+1])
 	}
-	for reason, list := range causesOf {
+	for _, reason := range slices.Sorted(maps.Keys(causesOf)) { // the first fault does not depend on the order of a map
+		list := causesOf[reason]
 		why := cause(1)
 		for why < causes && why.reason() != reason {
 			why++
