@@ -292,6 +292,60 @@ func ExampleOverride() {
 	// look again at 01:00:00
 }
 
+// heldUntil keeps a node out for as long as its metadata say that somebody works on it.
+type heldUntil struct{}
+
+func (heldUntil) ID() string { return "held" }
+
+func (heldUntil) Judge(c rollout.Candidate) rollout.Verdict {
+	held := c.Resource.Metadata["held-until"]
+	if held == "" {
+		return rollout.Verdict{Status: rollout.Allowed}
+	}
+	change := []rollout.Condition{{Kind: rollout.OnOperator}} // by whom the hold may be lifted before
+	until, err := time.Parse(time.RFC3339, held)
+	switch {
+	case err != nil: // a hold that cannot be read is no less a hold
+		return rollout.Verdict{Status: rollout.Pending, Reason: "held", On: change}
+	case c.Now.Before(until):
+		return rollout.Verdict{Status: rollout.Pending, Reason: "held", Until: until, On: change}
+	}
+	return rollout.Verdict{Status: rollout.Allowed}
+}
+
+// A node that somebody works on is kept out of a rollout for a time. It takes no slot, delays no other node, and takes its turn when the hold ends. On a node that
+// is drained already a bracket goes on: a rule is asked before an execution begins.
+func ExampleWithRule_hold() {
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := rollout.Load([]byte(`[{"name":"one at a time","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1}}]}]`), env, rollout.WithRule(heldUntil{}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := exampleFleet()
+	s.Resources[0].Metadata = map[string]string{"held-until": "2025-01-01T06:00:00Z"}
+	for _, now := range []time.Time{exampleNow, exampleNow.Add(6 * time.Hour)} {
+		plan, err := set.Plan(s, now)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, start := range plan.Start {
+			fmt.Println(now.Format(time.TimeOnly), start.Resource, "starts", start.Version)
+			i := slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.TargetID == start.TargetID })
+			s.Targets[i].Current = start.Version
+		}
+		for wait := range plan.Waiting.All() {
+			fmt.Println(now.Format(time.TimeOnly), wait.Resource, "waits:", wait.Blockers[0])
+		}
+	}
+	// Output:
+	// 00:00:00 n2 starts v2
+	// 00:00:00 n1 waits: held until 2025-01-01T06:00:00Z, waits for an operator
+	// 06:00:00 n1 starts v2
+}
+
 // The planner loads the state, plans, commits all starts and saves, in one call.
 func ExamplePlanner_Plan() {
 	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1}}]}`),
