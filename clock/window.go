@@ -146,7 +146,8 @@ func (z *Zone) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseWindow reads the JSON form of a window, strictly, and validates it. All faults are reported, joined, each a *[FieldError].
+// ParseWindow reads the JSON form of a window, strictly, and validates it. All faults are reported, joined, each a *[FieldError]:
+// values of the wrong form, and if there are none, what Validate reports.
 func ParseWindow(data []byte) (Window, error) {
 	var w Window
 	if err := strictjson.Unmarshal(data, &w); err != nil {

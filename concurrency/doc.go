@@ -21,7 +21,8 @@
 // candidate comes, it admits whom Plan would admit, at a cost that depends on who may start now and not on how many wait.
 //
 // What is active: active(pool) is the number of distinct members that hold a counting lease or are observed to be unavailable. A start whose
-// resource is active in a pool already consumes nothing there. At most max(pool) = min(total, limit of total) may be active.
+// resource is active in a pool already consumes nothing there; nor does one whose resource is down with a quarantined lease that the
+// allowance covers. At most max(pool) = min(total, limit of total) may be active.
 //
 // These invariants hold in every state, and the tests refer to them by number:
 //

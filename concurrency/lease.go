@@ -104,7 +104,7 @@ func NewRecord(key string) Record {
 }
 
 // ParseRecord decodes a stored record and validates it. Unknown fields and schemas are errors. All faults are reported, joined,
-// each a *[FieldError].
+// each a *[FieldError]: values of the wrong form, and if there are none, what Validate reports.
 func ParseRecord(data []byte) (Record, error) {
 	var r Record
 	if err := strictjson.Unmarshal(data, &r); err != nil {

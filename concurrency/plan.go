@@ -9,8 +9,8 @@ import (
 
 // Result is what [Plan] decided. It shares nothing with the input but strings and, see [Summary], lists of them.
 type Result struct {
-	// Admitted may start now, in the order of admission: first those that consume nothing, then by rank. Any of them may be left
-	// out.
+	// Admitted may start now, in the order of admission: first those that consume nothing whatever else starts, then by rank. Any of
+	// them may be left out.
 	Admitted []Admitted
 	// Refused wait, by rank.
 	Refused []Refused
@@ -62,12 +62,12 @@ type Refusal struct {
 //
 // First, on the leases as they were read, every candidate is admitted that consumes nothing. That is a holder of a lease in any pool, who is
 // never refused, a resource that is active or unavailable in every pool it needs, and who needs none. Who only begins, see [Candidate], is a
-// holder in the pools of its leases alone.
+// holder in the pools of its leases alone. Where it may need the key of a Family, see [Pool], a resource takes its turn with the others.
 //
 // Then, in order, a candidate is admitted if and only if every pool in which its resource is not active yet has a place left. It counts at
 // once: a further start of the same resource consumes nothing where the first one did. Admission is all or nothing. A refused candidate takes
-// nothing, unless a pool it needs is strict. Then it reserves the place it would have taken in each pool, except while one of the refusing
-// pools is paused or unknown.
+// nothing, unless a pool it needs is strict. Then it reserves the place it would have taken in each pool, and with the place the key, except
+// while one of the refusing pools is paused or unknown. Where it needs no place it reserves nothing.
 //
 // Only who held before the batch is a holder. A start is therefore safe to carry out without any other start of the plan.
 //

@@ -52,7 +52,8 @@ type Rule struct {
 	QuarantineAllowance Limit `json:"quarantineAllowance,omitzero"`
 }
 
-// ParseRule decodes a rule and validates it. Unknown fields are errors. All faults are reported, joined, each a *[FieldError].
+// ParseRule decodes a rule and validates it. Unknown fields are errors. All faults are reported, joined, each a *[FieldError]:
+// values of the wrong form, and if there are none, what Validate reports.
 func ParseRule(data []byte) (Rule, error) {
 	var r Rule
 	if err := strictjson.Unmarshal(data, &r); err != nil {
