@@ -72,6 +72,9 @@ func TestCheck(t *testing.T) {
 		{"one of them is no member", `{"deploymentBracket":{"deploymentSelector":"deployment.name in ['a', 'c']","readinessMode":"immediate","memberRoles":{}}}`, mutual, []string{circle}},
 		{"the policy of the bracket governs one of them", `{"retry":{"maxRetries":0}}]},{"name":"q","selector":"deployment.name == 'a'","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, mutual, []string{circle}},
 		{"the other one", `{"retry":{"maxRetries":0}}]},{"name":"q","selector":"deployment.name == 'b'","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, mutual, []string{circle}},
+		{"two brackets, each of which governs one of them", `{"retry":{"maxRetries":0}}]},{"name":"q","selector":"deployment.name == 'a'","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]},
+			{"name":"r","selector":"deployment.name == 'b'","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, mutual, []string{circle}},
+		{"one execution brings both on the second resource", `{"retry":{"maxRetries":0}}]},{"name":"q","selector":"resource.name == 'r2'","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, mutual, nil},
 		{"what has begun everywhere is repeated without waiting", "", append(mutual[:2:2], func(s *rollout.Snapshot) {
 			for k := range s.Targets {
 				if x := &s.Targets[k]; x.Deployment == "a" {
@@ -99,6 +102,9 @@ func TestCheck(t *testing.T) {
 			{"deploymentDependency":{"appliesTo":"deployment.name == 'd'","dependsOn":"deployment.name == 'c'"}}`, mutual, []string{
 			"rollout: dependency cycle: c needs d needs c (rules p/deploymentDependency/0, p/deploymentDependency/1): remove one of these dependencies, or narrow it with appliesTo", circle,
 		}},
+		{"deployments that wait for one another in the second environment", `{"retry":{"maxRetries":0}}]},{"name":"q","selector":"environment.name == 'qa'","rules":[{"id":"x","deploymentDependency":{"appliesTo":"deployment.name == 'c'","dependsOn":"deployment.name == 'd'"}},
+			{"id":"y","deploymentDependency":{"appliesTo":"deployment.name == 'd'","dependsOn":"deployment.name == 'c'"}}`, []func(*rollout.Snapshot){func(s *rollout.Snapshot) { *s = inEnvironments(*s, "qa") }},
+			[]string{"rollout: dependency cycle: c needs d needs c (rules x, y): remove one of these dependencies, or narrow it with appliesTo"}},
 		{"a contradiction in the snapshot is all there is to say", "", append(mutual[:2:2], func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }), []string{
 			`resources: "r1": is the id of two entries: ids are unique`,
 		}},

@@ -368,7 +368,7 @@ func (l *lint) lookAtMerge(f *frame) {
 				if places == 0 || own.pool.MaxActiveKeys.Value() > 0 {
 					return
 				}
-				batches = max(batches, (resources+places-1)/places)
+				batches = max(batches, (min(resources, l.w.capacity.snapshot.Pools[index].Total)-1)/places+1)
 			}
 		}
 	}

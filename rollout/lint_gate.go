@@ -230,7 +230,9 @@ func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[dependencyKe
 		return answer
 	}
 	able := l.obtains(k, func(b *bound) bool { return ask(rule.dependsOn, b) == yes })
-	answers[key] = able
+	if alike {
+		answers[key] = able
+	}
 	return able
 }
 

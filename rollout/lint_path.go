@@ -102,8 +102,8 @@ func (l *lint) lookAtPath(f *frame, own []int32, concerns reach) {
 	if len(single) == 0 || slices.ContainsFunc(all.hours, func(h *hours) bool { return !l.fits(h.calendar, h.longest) }) {
 		return // or windows that never open, which is another finding
 	}
-	opens := func(e execution) bool { return l.fits(e.calendar, e.stretch) } // without windows it always is
-	contains := func(e execution) bool { return l.fits(e.calendar, max(e.length, e.stretch)) }
+	opens := func(e execution) bool { return l.fits(e.calendar, e.stretch) }   // without windows it always is
+	contains := func(e execution) bool { return l.fits(e.calendar, e.length) } // asked of what opens
 	severity, what := SeverityError, "even a single main member with its hooks"
 	if !opens(all) {
 		if slices.ContainsFunc(single, opens) {

@@ -8,10 +8,10 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// places is how many members of a pool may be active at once.
+// places is how many members of a pool may be active at once, however many there are.
 func (l *lint) places(index int32) int {
 	p := &l.w.capacity.snapshot.Pools[index]
-	return min(p.Total, p.Limit.Of(p.Total, p.Rounding))
+	return p.Limit.Of(p.Total, p.Rounding)
 }
 
 // limitField is the field in which a rule gives its limit.

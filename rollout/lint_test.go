@@ -1583,6 +1583,48 @@ func lintRows() []lintRow {
 		{code: rollout.LintPoolsOverlapUnshared, why: "who is alone where only the other pool is, is not counted", more: other("p", "deployment.name == 'web'", lintLimited(`"limit":1`)) + "," + other("q", "true", `{"id":"a","resourceConcurrency":{"groupSelector":"resource.name == 'r1'","limit":1}}`),
 			want: "warning [0].rules[0].resourceConcurrency.groupSelector 2"},
 		{code: rollout.LintMergeBudgetUnused, why: "groups that wait for all may come faster than the window is long", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"wait_for_all","readinessWindowSeconds":3600,"overlapStrategy":"merge","preparedStatePersists":true,` + lintHooks + `}}`, options: all(2 * minute)},
+		// What is alike is looked at once, and what is not is not.
+		{code: rollout.LintLimitZero, why: "of several pools the largest is named", rules: lintLimited(`"limit":0,"groupBy":"resource.kind"`), fleet: lintKinds("a", "a", "a", "b"), want: "error rules[0].resourceConcurrency.limit 4", says: "lets none of 3 members start"},
+		{code: rollout.LintMergeBudgetUnused, why: "a pool with room for more than its members", rules: merging("3600") + `,{"id":"c","resourceConcurrency":{"groupSelector":"resource.name == 'r1'","limit":2}}`, options: all(20 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
+		{code: rollout.LintMergeBudgetUnused, why: "more resources than there is room for", rules: merging("3600") + "," + lintLimited(`"limit":2`), options: all(20 * minute), fleet: lintNodes(3)},
+		{code: rollout.LintDependencyUnmatched, why: "a newer version has been started on the first of two resources, and the one that is needed can still come on the other", rules: lintForth, want: "warning rules[0].deploymentDependency.dependsOn 1", fleet: func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0})
+			for i := range s.Targets {
+				if t := &s.Targets[i]; t.Deployment == "db" && t.Resource == "r1" {
+					t.Jobs = []rollout.Job{{Run: "1", Version: "v3", Status: rollout.JobInProgress, CreatedAt: t0.Add(-hour)}}
+				}
+			}
+		}},
+		{code: rollout.LintWindowShorterThanBracket, why: "roles that cannot be told are all there is to say of a bracket", fleet: lintTiers, options: all(9 * hour),
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"` + lintTier + `"}}},` + lintOffice},
+		{code: rollout.LintBracketRolesDerived, why: "who needs a member for some versions only is not without any dependency", want: "info rules[0].deploymentBracket.memberRoles 0", says: "the dependencies make no member a hook",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) +
+				`,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'cache'"}}`},
+		{code: rollout.LintWindowShorterThanBracket, why: "the members of one of two resources have windows", rules: lintImmediate, more: other("q", "resource.name == 'r1'", lintOffice), options: all(9 * hour), want: "error [0].rules[0].deploymentBracket 3"},
+		{code: rollout.LintWindowNeverOpens, why: "the windows of two mains never meet, and each is too short for its main", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'cache'","readinessMode":"immediate","memberRoles":{}}}`, options: all(9 * hour),
+			more: other("q", "deployment.name == 'web'", lintOffice) + "," + other("s", "deployment.name == 'db'", `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`), want: "warning [0].rules[0].deploymentBracket 4"},
+		{code: rollout.LintWindowShorterThanBracket, why: "not even the shortest main fits", rules: lintMains + "," + lintOffice, options: rollout.LintOptions{Durations: map[string]time.Duration{"web": 10 * hour, "db": 9 * hour, "cache": 11 * hour}}, want: "error rules[0].deploymentBracket 6", says: "takes 9h0m0s"},
+		{code: rollout.LintDependencyCycle, why: "a version needs a member that is brought only with one that may come, once it is approved", want: "warning [1].rules[0].deploymentDependency.dependsOn 2", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'web'","readinessMode":"immediate","memberRoles":{}}}`,
+			more: other("q", "deployment.name == 'db'", lintBack+`,{"id":"a","anyApproval":{"minApprovals":1}}`), fleet: lintNeeds("cache", "version.tag == 'v2'")},
+		{code: rollout.LintDependencyCycle, why: "or that runs what it has again, if it had anything", want: "warning [1].rules[0].deploymentDependency.dependsOn 2", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'web'","readinessMode":"immediate","unchangedMemberStrategy":"redeploy_current","memberRoles":{}}}`,
+			more: other("q", "deployment.name == 'db'", lintBack+`,{"id":"a","anyApproval":{"minApprovals":1}}`), fleet: func(s *rollout.Snapshot) {
+				lintNeeds("cache", "version.tag == 'v2'")(s)
+				lintEmpty(s, "db")
+			}},
+		{code: rollout.LintDependencyCycle, why: "every group since it had a version that is older than what the other needs brings both", want: "error [1].rules[0].deploymentDependency.dependsOn 2", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'web'","readinessMode":"immediate","memberRoles":{}}}`,
+			more: other("q", "true", lintBack), fleet: func(s *rollout.Snapshot) {
+				lintNeeds("cache", "version.tag == 'v2'")(s)
+				for i := range s.Versions {
+					if v := &s.Versions[i]; v.ID == "v2" {
+						v.CreatedAt = t0.Add(map[string]time.Duration{"db": -10 * hour, "cache": -5 * hour, "web": -hour}[v.Deployment])
+					} else {
+						v.CreatedAt = t0.Add(-20 * hour)
+					}
+				}
+				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0.Add(-hour)})
+			}},
+		{code: rollout.LintSelectorUnknownKeys, why: "of what is depended on, which the policy does not govern", more: other("q", "deployment.name == 'web'", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.metadata['soak'] == 'done'"`)), want: "warning rules[0].deploymentDependency.dependsOn 0"},
+		{code: rollout.LintPolicyDisabledState, why: "a pool of its own that a rule had before it shared one", rules: lintLimited(`"limit":1,"sharedPool":"s"`), fleet: lintStored("c", false)},
 		{code: rollout.LintAppliesToUnmatched, why: "a policy that governs nobody concerns nobody", more: other("q", "deployment.name == 'wbe'", lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'queue'"`))},
 	}
 }
@@ -1649,6 +1691,29 @@ func lintCodes(t *testing.T) []rollout.LintCode {
 		codes = append(codes, rollout.LintCode(m[2]))
 	}
 	return codes
+}
+
+// TestLintMergeBesideHostRules: a rule of the host may delay a start for any time, so that nothing is said of merges that would not happen without it.
+func TestLintMergeBesideHostRules(t *testing.T) {
+	t.Parallel()
+	const merging = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":3600,"overlapStrategy":"merge","preparedStatePersists":true,` + lintHooks + `}}`
+	durations := map[string]time.Duration{"web": time.Minute, "db": time.Minute, "cache": time.Minute}
+	for _, row := range []struct {
+		why     string
+		options []rollout.Option
+		want    bool
+	}{
+		{"the policies alone", nil, true},
+		{"and a rule of the host", []rollout.Option{rollout.WithRule(hostRule{"x", frozenUntil(minute(7))})}, false},
+	} {
+		findings, err := compile(t, policy(merging), row.options...).Lint(lintFleet(), t0, 30*24*time.Hour, rollout.LintOptions{Durations: durations})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(findings, func(f rollout.Finding) bool { return f.Code == rollout.LintMergeBudgetUnused }); got != row.want {
+			t.Errorf("%s: said is %t, want %t: %v", row.why, got, row.want, findings)
+		}
+	}
 }
 
 // TestLintTellsApart: two findings of one code about one field stay two if one is worse, or about another rule.
