@@ -31,7 +31,7 @@
 //
 // In every reachable state, whatever the order of calls, crashes and stale reads:
 //
-//	I1   only the version frozen for a member (or its From, under rollback) is ever started; where somebody takes a target that waits to a newer one,
+//	I1   only the version frozen for a member (or its From, under rollback) is ever started; where somebody takes a target to a newer one before its run is seen,
 //	     a main is skipped, and a hook runs what it has
 //	I2   at most one execution is open per (rule, resource)
 //	I3   no main starts before every pre is satisfied, no post before every main is, except as OnMemberFailure states

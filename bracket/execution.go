@@ -288,11 +288,12 @@ func (s *step) followTargets(w *work) {
 		for len(targets) > 0 && s.view.deploymentOf(&targets[0]) < m.Deployment {
 			targets = targets[1:]
 		}
-		if m.Status != MemberWaiting {
-			continue
-		}
-		if len(targets) > 0 && s.view.deploymentOf(&targets[0]) == m.Deployment {
+		here := len(targets) > 0 && s.view.deploymentOf(&targets[0]) == m.Deployment
+		switch {
+		case here && (m.Status == MemberWaiting || m.running() && !w.observed(s.state.Executions[w.record].Resource, m)):
 			s.overtake(w, k, &targets[0])
+			continue
+		case here || m.Status != MemberWaiting:
 			continue
 		}
 		w.change()
@@ -304,24 +305,36 @@ func (s *step) followTargets(w *work) {
 	}
 }
 
-// overtake sees to it that no member goes back to an older version if somebody took its target, which waits, to a newer one meanwhile: a main has nothing to
-// do any more, and a hook runs what it has.
+// overtake sees to it that no member goes back to an older version if somebody took its target to a newer one meanwhile, while it waits or before its run was
+// dispatched: a main has nothing to do any more, and a hook runs what it has.
 func (s *step) overtake(w *work, k int, t *target) {
-	v, m := s.view, &w.Members[k]
-	if m.From == v.currentOf(t) || m.Purpose == Rollback || t.current < 0 {
-		return
-	}
-	d := &v.deployments[t.deployment]
-	mark, known := s.markOf(d, m.Version)
-	if !known || d.versions[t.current].mark().compare(mark) <= 0 {
+	m := &w.Members[k]
+	if m.From == s.view.currentOf(t) || m.Purpose == Rollback || !s.overtaken(m.version(), t) {
 		return
 	}
 	w.change()
 	m = &w.Members[k]
-	m.Version = v.currentOf(t)
+	m.Touched = m.Touched && (m.Attempt > 1 || !m.running()) // a first run that was not dispatched touched nothing
+	if m.RunVersion != "" {
+		m.wait() // for the run of what a merge brought
+		if !s.overtaken(m.Version, t) {
+			return
+		}
+	}
+	m.Version = s.view.currentOf(t)
 	if m.Role == Main {
 		m.Status, m.Action, m.Attempt, m.RetryAt = MemberSkipped, ActionSkip, 0, time.Time{}
 	}
+}
+
+// overtaken reports whether the target runs something newer than a version.
+func (s *step) overtaken(version string, t *target) bool {
+	if t.current < 0 {
+		return false
+	}
+	d := &s.view.deployments[t.deployment]
+	mark, known := s.markOf(d, version)
+	return known && d.versions[t.current].mark().compare(mark) > 0
 }
 
 // markOf returns what orders a version. One that is not listed, because it was deleted or because the host has not read it yet, is in what a group locked.

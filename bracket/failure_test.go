@@ -772,6 +772,70 @@ func TestFailure(t *testing.T) {
 			h.step(66)
 			h.want("n1/uncordon@v9")
 		}, "a main that waits has nothing to do any more, a hook runs what it has, and nobody goes back"},
+		{"a target that somebody takes to a newer version before its run was dispatched", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "kubelet")
+			h.crash("n1", "kubelet")
+			h.step(61)
+			if r := h.plan.Redispatch; len(r) != 1 || r[0].Run.Deployment != "kubelet" || r[0].Version != "v2" {
+				h.t.Errorf("%+v", r)
+			}
+			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)})
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
+			h.step(62)
+			h.is(StatusExecuting, "kubelet=skipped containerd=running")
+			if len(h.plan.Redispatch) != 0 {
+				h.t.Errorf("%+v", h.plan.Redispatch)
+			}
+			h.fails("containerd", 63)
+			h.is(StatusFailed, "os=waiting containerd=waiting kubelet=skipped")
+			h.want("n1/containerd@v1!")
+		}, "the run would take it back, and a rollback too: the execution has never touched it"},
+		{"a target that somebody takes to a newer version before its second run was dispatched", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "kubelet", RunFailed, 61).RetryAt = at(61)
+			h.step(61)
+			h.start("n1/kubelet")
+			h.crash("n1", "kubelet")
+			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)})
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
+			h.step(62)
+			h.is(StatusExecuting, "kubelet=skipped containerd=running")
+			h.fails("containerd", 63)
+			h.is(StatusFailed, "kubelet=waiting")
+		}, "its first run did touch it, so it returns with all"},
+		{"a hook's target that somebody takes to a newer version before its run was dispatched", func(h *host) {
+			h.until(60, "n1", "uncordon")
+			h.crash("n1", "uncordon")
+			h.versions = append(h.versions, Version{Deployment: "uncordon", ID: "v9", CreatedAt: at(61)})
+			h.targets[[2]string{"n1", "uncordon"}].Current = "v9"
+			h.step(62)
+			if r := h.plan.Redispatch; len(r) != 1 || r[0].Run.Attempt != 1 || r[0].Version != "v9" {
+				h.t.Errorf("%+v", r)
+			}
+		}, "it is the same run, with what the target has"},
+		{"a target that somebody takes to a newer version while its run is in progress", func(h *host) {
+			h.until(60, "n1", "kubelet")
+			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)})
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
+			h.step(62)
+			h.is(StatusExecuting, "kubelet=running containerd=running")
+		}, "its outcome is waited for"},
+		{"a target that goes back and was taken to a newer version before that was dispatched", func(h *host) {
+			h.rule.OnMemberFailure = RollbackMember
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 63)
+			h.fails("kubelet", 63)
+			h.start("n1/kubelet")
+			h.crash("n1", "kubelet")
+			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)})
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
+			h.step(64)
+			if r := h.plan.Redispatch; len(r) != 1 || r[0].Run.Purpose != Rollback || r[0].Version != "v1" {
+				h.t.Errorf("%+v", r)
+			}
+		}, "what OnMemberFailure asks for is another way"},
 		{"a target that somebody takes past a version that is deleted", func(h *host) {
 			h.until(60, "n1", "os")
 			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.ID == "v2" && v.Deployment != "os" })

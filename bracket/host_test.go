@@ -92,7 +92,7 @@ func (h *host) version(deployment, id string) *Version {
 
 // goesBack says which start of a plan, but for a rollback, is of an older version than the target has.
 func (h *host) goesBack(plan Plan) string {
-	for _, s := range plan.Start {
+	for _, s := range slices.Concat(plan.Start, plan.Redispatch) {
 		t := h.targets[[2]string{s.Run.Resource, s.Run.Deployment}]
 		if t == nil || s.Run.Purpose == Rollback {
 			continue
@@ -369,6 +369,13 @@ func (h *host) start(names ...string) {
 	for _, r := range runs {
 		h.runs[r] = &RunFact{Run: r, Status: RunRunning, StartedAt: h.now}
 	}
+}
+
+// crash forgets the last dispatch on a target: its run was saved, and the planner stopped.
+func (h *host) crash(resource, deployment string) {
+	h.t.Helper()
+	x := h.open(resource)
+	delete(h.runs, x.runOf(resource, &x.Members[x.member(deployment)]))
 }
 
 // end gives the run in progress of a target an outcome now.

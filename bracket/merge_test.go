@@ -688,6 +688,37 @@ func TestMerge(t *testing.T) {
 			h.succeeds("containerd", 161)
 			h.want("n1/containerd@v3 n1/kubelet@v3")
 		}, "the run of v1 in progress may put v1 back: it finishes, and v3 is deployed after it"},
+		{"a run that was never dispatched, whose target somebody takes beyond it", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.crash("n1", "os")
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			if r := h.plan.Redispatch; len(r) != 1 || r[0].Version != "v2" {
+				h.t.Errorf("%+v", r)
+			}
+			h.versions = append(h.versions, Version{Deployment: "os", ID: "v2b", CreatedAt: at(50)})
+			h.targets[[2]string{"n1", "os"}].Current = "v2b"
+			h.step(161)
+			h.want("n1/os@v3")
+			if r := h.plan.Redispatch; len(r) != 0 {
+				h.t.Errorf("%+v", r)
+			}
+		}, "the older version would take it back: the newer one is next"},
+		{"a run that was never dispatched, whose target somebody takes beyond both groups", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.crash("n1", "os")
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.versions = append(h.versions, Version{Deployment: "os", ID: "v9", CreatedAt: at(161)})
+			h.targets[[2]string{"n1", "os"}].Current = "v9"
+			h.step(162)
+			h.is(StatusExecuting, "os=skipped")
+			h.want("n1/containerd@v2 n1/kubelet@v2")
+		}, "neither version is for it any more"},
 		{"a target that became outdated after its run", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "kubelet")

@@ -604,3 +604,34 @@ func TestDefectFailedElsewhere(t *testing.T) {
 		s.State = plan.State
 	}
 }
+
+// TestDefectBackToTheUndispatched: a start that was saved, and that the host did not get to dispatch, used to be offered again where somebody had brought a newer
+// version meanwhile.
+func TestDefectBackToTheUndispatched(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(1, "v1", map[string][]string{"os": {"v1", "v2"}, "kubelet": {"v1", "v2"}})
+	plan := mustPlan(t, set, s, t0)
+	var err error
+	if s.State, err = plan.Commit(plan.Start, t0); err != nil {
+		t.Fatal(err)
+	}
+	plan = mustPlan(t, set, s, minute(1))
+	if got := started(plan); !slices.Equal(got, []string{"r1/kubelet@v2", "r1/os@v2"}) {
+		t.Errorf("starts %q: nothing was dispatched", got)
+	}
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "os", Status: rollout.VersionPaused, CreatedAt: minute(1)})
+	for i := range s.Targets {
+		if target := &s.Targets[i]; target.Deployment == "os" {
+			target.Current = "v3"
+			target.Jobs = []rollout.Job{{Version: "v3", Status: rollout.JobSuccessful, CreatedAt: minute(1), CompletedAt: minute(2)}}
+		}
+	}
+	plan = mustPlan(t, set, s, minute(3))
+	if got := started(plan); !slices.Equal(got, []string{"r1/kubelet@v2"}) {
+		t.Errorf("starts %q: os has v3", got)
+	}
+	carryOut(t, &s, plan, minute(3), rollout.JobSuccessful)
+	if plan = mustPlan(t, set, s, minute(9)); len(plan.State.Pools[0].Leases) != 0 {
+		t.Errorf("the execution goes on: %+v", plan.State)
+	}
+}

@@ -74,8 +74,8 @@
 //     [bracket.Command].
 //   - Dependencies outside the bracket, and busy targets, are still asked, by the rules of now. If a dependency is added on something that only the next
 //     group brings, the two wait for each other until a command ends the execution.
-//   - Somebody may take a target that waits in it to a newer version than its own, by a job of the host's. Nothing goes back then: a main has nothing to do
-//     any more, and a hook runs what it has. A start that was saved and not dispatched by then is offered again as it was; see [Start].
+//   - Somebody may take a target of it to a newer version than its own, by a job of the host's. Nothing goes back then, unless its run is seen already: a
+//     main has nothing to do any more, and a hook runs what it has.
 //   - It waits for no further pool: a member that a merge or an edit adds starts in a pool that is new to it, whatever the limit.
 //   - A member whose target is removed is cancelled for good if it has not started. If the uncordon is taken away while a node is drained, the node is not
 //     uncordoned, not even once the uncordon is back. If its run is in progress, or if the whole resource or environment is missing, the execution
