@@ -67,6 +67,42 @@ func TestBefore1970(t *testing.T) {
 			t.Errorf("%s\nwant %s", run, want)
 		}
 	}
+	// Stages that never began, one of which is closed and one of which failed.
+	gated := all("only", 1)
+	gated.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{{Name: "empty"}, gated}}, benchSpec(), fleetOf("c1"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, in := range []staged.Input{{}, {Commands: []staged.Command{{Kind: staged.CommandReject, Run: "run", Stage: 1, Side: staged.Before}}}} {
+		run, _ = step(t, run, in, now)
+		if err := json.Unmarshal(encode(t, run), new(staged.Run)); err != nil {
+			t.Errorf("%v\n%s", err, run)
+		}
+	}
+	if run.Phase() != staged.PhaseFailed {
+		t.Error(run)
+	}
+}
+
+// TestTwentyFaults: a list of bad names is cut off, however long it is.
+func TestTwentyFaults(t *testing.T) {
+	var names []string
+	for i := range 30 {
+		names = append(names, fmt.Sprintf("c%02d", i))
+	}
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, benchSpec(), fleetOf(names...), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(encode(t, run))
+	for _, name := range names {
+		text = strings.Replace(text, `"`+name+`"`, `""`, 1)
+	}
+	if n := len(rules(json.Unmarshal([]byte(text), new(staged.Run)))); n != 20 {
+		t.Errorf("%d faults are told, want 20", n)
+	}
 }
 
 // TestStoredForm pins the stored form: a change of it is a change of its format.
@@ -226,6 +262,8 @@ func TestDamage(t *testing.T) {
 		{"twice in the cleanup, having left its stage", `"names":["d1","d2","b4"]`, `"names":["d1","b4","b4"]`},
 		{"twice in the cleanup, and gone once", `"states":"3w","names":["d1","d2","b4"]`, `"states":"D2w","from":"2026-03-10T08:06:00Z","names":["d1","d1","b4"],"ends":[0]`},
 		{"a start and a first end that are no lists of numbers", `"starts":[0,0,30000000000],"ends":[30000000000,60000000000,60000000000]`, `"starts":["x"],"ends":["x"]`},
+		{"a count that is 3 beyond 2⁶⁴", `"states":"3w"`, `"states":"18446744073709551619w"`},
+		{"a start that is 0 beyond 2⁶⁴", `"starts":[0,0,30000000000]`, `"starts":[0,18446744073709551616,30000000000]`},
 		{"a first time a nanosecond too long ago", `"from":"2026-03-10T08:00:30Z"`, `"from":"` + oldest.Add(-1).Format(time.RFC3339Nano) + `"`},
 		{"a first time in the future", `"from":"2026-03-10T08:00:30Z"`, `"from":"2026-03-10T08:06:00.000000001Z"`},
 		{"a start a nanosecond too long ago", `"starts":[0,0,30000000000]`, fmt.Sprintf(`"starts":[0,0,%d]`, oldest.Sub(first)-1)},
@@ -420,7 +458,8 @@ func TestDuration(t *testing.T) {
 			t.Errorf("%s: %v %v %s, want %v %s", c.text, got, err, d, c.want, c.out)
 		}
 	}
-	for _, text := range []string{"", "1", "h", "1d", "01h", "-1h", "+1h", "1.h", ".5h", "1 h", "1h ", "none", "2562047h47m16.854775808s", "2562048h", "99999999999999999999s"} {
+	for _, text := range []string{"", "1", "h", "1d", "01h", "-1h", "+1h", "1.h", ".5h", "1 h", "1h ", "none", "2562047h47m16.854775808s", "2562048h", "99999999999999999999s",
+		"5124096h" /* 2⁶⁴ ns, and 25 minutes */, "18446744073.9s" /* the fraction reaches 2⁶⁴ */} {
 		if d, err := staged.ParseDuration(text); err == nil || !d.IsZero() {
 			t.Errorf("%q is %v", text, d)
 		}
@@ -432,8 +471,8 @@ func TestDuration(t *testing.T) {
 			t.Errorf("%s: %v %v %v", text, again, err, err2)
 		}
 	}
-	if _, err := json.Marshal(staged.For(-1)); err == nil {
-		t.Error("a negative duration has no text form")
+	if _, err := json.Marshal(staged.For(-1)); err == nil || !strings.Contains(err.Error(), "-1ns: must not be negative") {
+		t.Errorf("a negative duration has no text form: %v", err)
 	}
 	var d staged.Duration
 	for _, text := range []string{`5`, `"x"`, `true`, `{}`} {
@@ -658,26 +697,37 @@ func TestRunAsAField(t *testing.T) {
 
 // TestNamesInJSON: names are written as encoding/json does.
 func TestNamesInJSON(t *testing.T) {
+	for _, name := range []string{`\`, `a\`, `\b`, `"`, "a\"b", "<", ">", "&", "é", "\u2028", "\x00", "\x7f", "~", " ", ",", "]", `\u0041`} {
+		survivesJSON(t, name, "other", "[")
+		survivesJSON(t, "other", name)
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		names := rapid.SliceOfNDistinct(rapid.StringN(1, 6, 20), 1, 5, rapid.ID[string]).Draw(t, "names")
-		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("a", 1)}}, benchSpec(), staged.Fleet{Version: "1", Leaving: names}, staged.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var again staged.Run
-		if err := json.Unmarshal(encode(t, run), &again); err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range names {
-			if _, ok := again.Target(name); !ok {
-				t.Fatalf("%q is lost: %s", name, encode(t, run))
-			}
-		}
-		text, err := json.Marshal(names[0])
-		if err != nil || !strings.Contains(string(encode(t, run)), string(text)) {
-			t.Fatalf("%s is not in %s", text, encode(t, run))
-		}
+		survivesJSON(t, rapid.SliceOfNDistinct(rapid.StringN(1, 6, 20), 1, 5, rapid.ID[string]).Draw(t, "names")...)
 	})
+}
+
+func survivesJSON(t rapid.TB, names ...string) {
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("a", 1)}}, benchSpec(), staged.Fleet{Version: "1", Leaving: names}, staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := encode(t, run)
+	var again staged.Run
+	if err := json.Unmarshal(stored, &again); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(stored, encode(t, &again)) {
+		t.Fatalf("%s is read as %s", stored, encode(t, &again))
+	}
+	for _, name := range names {
+		if _, ok := again.Target(name); !ok {
+			t.Fatalf("%q is lost: %s", name, stored)
+		}
+		text, err := json.Marshal(name)
+		if err != nil || !strings.Contains(string(stored), string(text)) {
+			t.Fatalf("%s is not in %s", text, stored)
+		}
+	}
 }
 
 func TestTokenString(t *testing.T) {

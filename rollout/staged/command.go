@@ -114,8 +114,7 @@ func (e *edit) skip(c *Command) Reason {
 	if !ok {
 		return ReasonUnknownTarget
 	}
-	home, _ := e.run.home(c.Target)
-	skipped := e.skipAt(home)
+	skipped := e.skipAt(e.run.home(c.Target))
 	if e.skipAt(at) || skipped { // one that is at home is skipped already
 		return ""
 	}

@@ -140,7 +140,7 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 	}
 	if options.Unmatched == Last {
 		p.stages = append(p.stages, stagePlan{
-			name: freeName(names), rest: true, limit: concurrency.Count(1), budget: stageBudget,
+			name: freeName(names), limit: concurrency.Count(1), budget: stageBudget,
 			timing: timing{deadline: strategy.ProgressDeadline.length(never), soak: strategy.MinSuccessTime.length(0), stuckAfter: stuckAfter},
 		})
 	}

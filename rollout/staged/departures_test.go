@@ -505,6 +505,18 @@ func TestOCM(t *testing.T) {
 		}
 		return newScene(t, stages, options, targets)
 	}
+	t.Run("a group without name is found by its index alone", func(t *testing.T) {
+		strategy := staged.OCMStrategy{Type: staged.OCMProgressivePerGroup, ProgressivePerGroup: &staged.OCMConfig{MandatoryDecisionGroups: []staged.MandatoryGroup{{GroupIndex: 1}}}}
+		stages, _, err := staged.FromOCM(strategy, []staged.DecisionGroup{{Index: 0, Clusters: []string{"c1"}}, {Index: 1, Clusters: []string{"c2"}}, {Index: 2, Clusters: []string{"c3"}}})
+		if err != nil || stages.Stages[0].Name != "group1" || stages.Stages[1].Name != "group0" {
+			t.Errorf("%v: %+v", err, stages.Stages)
+		}
+	})
+	t.Run("another unknown field is no old name of type", func(t *testing.T) {
+		if err := new(staged.OCMStrategy).UnmarshalJSON([]byte(`{"rolloutTyp": "All", "rolloutType": "All"}`)); err == nil || strings.Count(err.Error(), "write type") != 1 {
+			t.Error(err)
+		}
+	})
 	three := []string{"c1", "c2", "c3"}
 	t.Run("maxFailures above the size is kept", func(t *testing.T) {
 		s := scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": 1, "maxFailures": 10}}`, three)

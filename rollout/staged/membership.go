@@ -107,8 +107,6 @@ func (e *edit) add(k int, name string) {
 	if !e.plan.stages[k].cleanup {
 		e.run.totals.members++
 	}
-	if s.phase == StageUpdating {
-		e.note(s)
-	}
+	e.note(s)
 	e.event(Event{Kind: EventJoined, Stage: k, Target: name})
 }

@@ -60,6 +60,15 @@ func TestMembershipEvents(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", row.why, result.Events, row.want)
 		}
 	}
+	frozen, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), staged.Fleet{Version: "v2", Targets: []staged.Target{in("c1", "a"), in("c2", "a")}}, staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []staged.Event{ignored(-1, "c4", staged.ReasonFrozen), removed("c1"), ignored(1, "c1", staged.ReasonFrozen), ignored(1, "z", staged.ReasonFrozen)}
+	frozen, _ = step(t, frozen, staged.Input{}, benchStart)
+	if _, result := step(t, frozen, staged.Input{Leaving: []string{"z", "c1"}, Added: []staged.Target{in("c4", "a")}}, benchStart); !slices.Equal(result.Events, want) {
+		t.Errorf("by default nobody joins: got %v, want %v", result.Events, want)
+	}
 	see := func(health staged.Health) (in staged.Input) {
 		for _, name := range []string{"c1", "c2", "c3"} {
 			in.Observations = append(in.Observations, staged.Observation{Target: name, Version: "v2", Health: health})

@@ -75,7 +75,7 @@ func (e *edit) observations(list []Observation) {
 // nothing has changed for it, and what regressed must be able to recover.
 func (e *edit) observe(k, i int, o *Observation) {
 	if e.plan.stages[k].cleanup && e.run.stage(k).phase == StagePending {
-		if home, _ := e.run.home(o.Target); int(home.stage) != k {
+		if home := e.run.home(o.Target); int(home.stage) != k {
 			e.observe(int(home.stage), int(home.member), o)
 			if o.Token != (Token{}) {
 				return // of its start: nothing has been asked for in the cleanup
@@ -185,8 +185,8 @@ func (e *edit) verify(k, i int, r record, other, ours bool, health Health) {
 		e.settleTarget(k, i, r, Failed, why)
 		return
 	default:
-		if r.marks.has(regressed) && r.cause == why {
-			return
+		if r.cause == why {
+			return // it is so already
 		}
 		r.marks |= regressed
 		r.cause = why

@@ -116,6 +116,7 @@ func TestRules(t *testing.T) {
 		{why: "a target without name", strategy: good, fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{}}}, rule: staged.CodeTargetName, path: "targets[0].name"},
 		{why: "a name that JSON cannot hold", strategy: good, fleet: &staged.Fleet{Version: "1", Leaving: []string{"\xff"}}, rule: staged.CodeTargetName, path: "leaving[0]"},
 		{why: "a target twice", strategy: good, fleet: fleet("c1", "c2", "c1", "c1"), rule: staged.CodeTargetDuplicate, path: "targets", value: `"c1"`},
+		{why: "three times, behind another one", strategy: good, fleet: fleet("c2", "c1", "c2", "c2"), rule: staged.CodeTargetDuplicate, path: "targets", value: `"c2"`},
 		{why: "to be updated and removed", strategy: good, fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1"}}, Leaving: []string{"c1"}}, rule: staged.CodeTargetDuplicate, path: "targets", value: `"c1"`},
 		{why: "in two stages", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "b", "targets": ["c2"]}]}`, fleet: fleet("c1", "c2"), rule: staged.CodeTargetOverlap, path: "targets", value: "1"},
 		{why: "the first counts, by the options", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "b", "targets": ["c2"]}]}`, options: `{"overlap": "first"}`, fleet: fleet("c1", "c2")},
@@ -128,6 +129,8 @@ func TestRules(t *testing.T) {
 		{why: "the index is the version", strategy: good, fleet: &staged.Fleet{Leaving: []string{"d1"}}, run: `{"placementName": "p", "stagedRolloutStrategyName": "s", "resourceSnapshotIndex": "0"}`},
 		{why: "a name with a dot", strategy: good, run: `{"metadata": {"name": "a.b"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.CodeRunName, path: "metadata.name"},
 		{why: "the first and the last of what a name may hold", strategy: good, run: `{"metadata": {"name": "a0-9z"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`},
+		{why: "a name that begins with a dash", strategy: good, run: `{"metadata": {"name": "-a"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.CodeRunName, path: "metadata.name"},
+		{why: "a name with what comes behind z", strategy: good, run: `{"metadata": {"name": "a{"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.CodeRunName, path: "metadata.name"},
 		{why: "a name that ends with a dash", strategy: good, run: `{"metadata": {"name": "a-"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.CodeRunName, path: "metadata.name"},
 		{why: "and of 63", strategy: good, run: `{"metadata": {"name": "` + strings.Repeat("a", 63) + `"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`},
 		{why: "a name of 64 characters", strategy: good, run: `{"metadata": {"name": "` + strings.Repeat("a", 64) + `"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`, rule: staged.CodeRunName, path: "metadata.name"},
@@ -497,6 +500,13 @@ func TestRulesOfUnreadableValues(t *testing.T) {
 		{`{"stages": [{"afterStageTasks": [{"type": 5}]}]}`, &staged.Strategy{}, staged.CodeType},
 		{`{"stages": [{"labelSelector": {"matchLabels": 5}}]}`, &staged.Strategy{}, staged.CodeSelector},
 		{`{"stages": [{"name": 5}]}`, &staged.Strategy{}, staged.CodeType},
+		{`{"stages": [{"beforeStageTasks": [{"type": 5}]}]}`, &staged.Strategy{}, staged.CodeType},
+		{`{"stages": [{"maxFailures": "0"}]}`, &staged.Strategy{}, staged.CodeMaxFailures}, // no percentage, and shorter than one with a 0 in front
+		{`{"stages": [{"maxFailures": "05"}]}`, &staged.Strategy{}, staged.CodeMaxFailures},
+		{`{"cleanup": {"maxConcurrency": "50"}}`, &staged.Options{}, staged.CodeType},
+		{`{"kind": 5, "spec": {"stages": []}}`, &staged.Strategy{}, staged.CodeType},
+		{`{"metadata": {"namespace": []}, "spec": {"stages": []}}`, &staged.Strategy{}, staged.CodeType},
+		{`{"rolloutTyp": "All"}`, &staged.OCMStrategy{}, staged.CodeUnknownField},
 	} {
 		faults := flatten(row.into.UnmarshalJSON([]byte(row.text)))
 		if len(faults) != 1 || faults[0].Code != row.rule {
@@ -525,9 +535,12 @@ func TestRefusedDocuments(t *testing.T) {
 // TestNextAPI: an object of rollout.kubefleet.dev/v1alpha1 is read, or the error says what to write instead.
 func TestNextAPI(t *testing.T) {
 	var strategy staged.Strategy
-	if err := json.Unmarshal([]byte(`{"apiVersion": "rollout.kubefleet.dev/v1alpha1", "kind": "ClusterStagedUpdateStrategy", "metadata": {"name": "s"},
+	if err := json.Unmarshal([]byte(`{"apiVersion": "rollout.kubefleet.dev/v1alpha1", "kind": "ClusterStagedUpdateStrategy", "metadata": {"name": "s", "namespace": "team"},
 		"spec": {"stages": [{"name": "a", "labelSelector": {}, "maxConcurrency": "25%", "afterStageTasks": [{"type": "TimedWait", "waitTime": "1h30m"}]}]}}`), &strategy); err != nil {
 		t.Error(err)
+	}
+	if strategy.Name != "s" || strategy.Namespace != "team" {
+		t.Errorf("the names of the object are %q and %q", strategy.Name, strategy.Namespace)
 	}
 	var spec staged.Spec
 	err := json.Unmarshal([]byte(`{"apiVersion": "rollout.kubefleet.dev/v1alpha1", "kind": "StagedUpdateRun", "metadata": {"name": "r"}, "spec": {"placementPolicyName": "p",

@@ -51,7 +51,6 @@ type plan struct {
 type stagePlan struct {
 	name    string
 	labels  *selector.Labels // nil if it does not select by labels
-	rest    bool             // it takes what no other stage matches
 	cleanup bool
 	limit   concurrency.Limit
 	budget  concurrency.Limit // unset if it does not bind
@@ -276,12 +275,13 @@ func (r *Run) find(name string) (place, bool) {
 	return r.plan.index.find(name)
 }
 
-// home finds where a target was before it moved on to the cleanup: where it is, if it did not.
-func (r *Run) home(name string) (place, bool) {
+// home finds where a target of the run was before it moved on to the cleanup: where it is, if it did not.
+func (r *Run) home(name string) place {
 	if t := r.joined.find(name); t != nil {
-		return t.home, true
+		return t.home
 	}
-	return r.find(name)
+	at, _ := r.find(name)
+	return at
 }
 
 // frozen reports whether waits stand still. Those of a run that ends while it is told to stop do so for ever.

@@ -3,6 +3,7 @@ package staged_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -199,6 +200,7 @@ func TestIgnoredCommands(t *testing.T) {
 		{"a stage behind the last", change(func(c *staged.Command) { c.Stage = 3 }), staged.Event{Stage: 3, Side: staged.Before, Reason: staged.ReasonUnknownStage}},
 		{"a stage before the first", change(func(c *staged.Command) { c.Stage = -1 }), staged.Event{Stage: -1, Side: staged.Before, Reason: staged.ReasonUnknownStage}},
 		{"a target of nobody", staged.Command{Kind: staged.CommandSkip, Target: "z1"}, staged.Event{Stage: -1, Target: "z1", Reason: staged.ReasonUnknownTarget}},
+		{"a target that is done is not skipped", staged.Command{Kind: staged.CommandSkip, Target: "a1"}, staged.Event{Stage: -1, Target: "a1", Reason: staged.ReasonAlready}},
 		{"a target that is done", staged.Command{Kind: staged.CommandRetry, Target: "a1", Attempt: 1}, staged.Event{Stage: -1, Target: "a1", Reason: staged.ReasonNotFailed}},
 	} {
 		row.want.Kind, row.want.To = staged.EventCommandIgnored, string(row.command.Kind)
@@ -206,6 +208,48 @@ func TestIgnoredCommands(t *testing.T) {
 		if !slices.Equal(result.Events, []staged.Event{row.want}) {
 			t.Errorf("%s: got %+v, want %+v", row.why, result.Events, row.want)
 		}
+	}
+}
+
+// TestNobody: what is observed of a target that the run does not have is ignored, once for each, and there is nothing to be told of it.
+func TestNobody(t *testing.T) {
+	run := midRun(t)
+	_, result := step(t, run, staged.Input{Observations: []staged.Observation{{Target: "z2"}, {Target: "z1"}, {Target: "z2", Gone: true}}}, run.Time())
+	var want []staged.Event
+	for _, name := range []string{"z1", "z2"} {
+		want = append(want, staged.Event{Kind: staged.EventObservationIgnored, Stage: -1, Target: name, Reason: staged.ReasonUnknownTarget})
+	}
+	if !slices.Equal(result.Events, want) || result.Changed {
+		t.Errorf("got %v, want %v", result.Events, want)
+	}
+	status, known := run.Target("z1")
+	if _, explained := run.Explain("z1"); known || explained || status != (staged.TargetStatus{}) {
+		t.Errorf("%+v is known", status)
+	}
+}
+
+// TestCommandsThatHaveAnEffect: nothing is said to be ignored of a command that was carried out, and a second one like it is.
+func TestCommandsThatHaveAnEffect(t *testing.T) {
+	for _, c := range []staged.Command{
+		{Kind: staged.CommandCancel}, {Kind: staged.CommandSkip, Target: "b1"}, {Kind: staged.CommandSkip, Target: "b3"}, {Kind: staged.CommandSkip, Target: "a2"}, {Kind: staged.CommandSkip, Target: "d1"},
+	} {
+		ignored := staged.Event{Kind: staged.EventCommandIgnored, Stage: -1, Target: c.Target, To: string(c.Kind), Reason: staged.ReasonAlready}
+		run := midRun(t)
+		if _, result := step(t, run, staged.Input{Commands: []staged.Command{c}}, run.Time()); slices.Contains(result.Events, ignored) {
+			t.Errorf("%+v: %v", c, result.Events)
+		}
+		_, result := step(t, run, staged.Input{Commands: []staged.Command{c, c}}, run.Time())
+		if n := len(slices.DeleteFunc(result.Events, func(e staged.Event) bool { return e != ignored })); n != 1 {
+			t.Errorf("%+v, twice: said to be ignored %d times", c, n)
+		}
+	}
+	// One that left its stage as a failure, and is skipped there and in the cleanup.
+	stage := all("only", 1)
+	stage.MaxFailures = concurrency.Count(1)
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{stage}}, staged.Options{LateLeaving: staged.Clean}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1").step(staged.Input{Leaving: []string{"c1"}})
+	s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}})
+	if len(s.result.Events) != 2 || s.result.Events[0].To != "skipped" || s.result.Events[1].To != "skipped" {
+		t.Errorf("got %v, want it skipped twice", s.result.Events)
 	}
 }
 
@@ -300,6 +344,15 @@ func TestNamesInFaults(t *testing.T) {
 	}
 }
 
+// TestOverlapsInFaults: all targets of two stages are counted, and the others are none.
+func TestOverlapsInFaults(t *testing.T) {
+	stages := []staged.Stage{{Name: "a", Targets: []string{"c1", "c2", "c4"}}, {Name: "b", Targets: []string{"c1", "c3", "c4"}}}
+	_, err := staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), fleetOf("c1", "c2", "c3", "c4"), staged.Options{})
+	if want := `targets: 2: in more than one stage: c1, c4: change the selectors, or choose overlap "first"`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // TestNameOfTheRest: the stage of those that no other takes has a name of its own.
 func TestNameOfTheRest(t *testing.T) {
 	for want, taken := range map[string][]string{"unmatched": {"a"}, "unmatched2": {"unmatched"}, "unmatched4": {"unmatched2", "unmatched", "unmatched3"}} {
@@ -353,9 +406,9 @@ func TestRefusedStates(t *testing.T) {
 		from, to staged.State
 		hint     string
 	}{
-		{staged.StateInitialize, staged.StateStop, "Stop: must be Run first"},
-		{staged.StateRun, staged.StateInitialize, "Initialize: must be Run or Stop"},
-		{staged.StateStop, staged.StateInitialize, "Initialize: must be Run or Stop"},
+		{staged.StateInitialize, staged.StateStop, "state: Stop: must be Run first"},
+		{staged.StateRun, staged.StateInitialize, "state: Initialize: must be Run or Stop"},
+		{staged.StateStop, staged.StateInitialize, "state: Initialize: must be Run or Stop"},
 	} {
 		from, to := benchSpec(), benchSpec()
 		from.State, to.State = row.from, row.to
@@ -383,8 +436,8 @@ func TestTargetStates(t *testing.T) {
 	}
 	state := staged.Done
 	for _, text := range []string{"", "Done", "TargetState(9)", "finished"} {
-		if err := state.UnmarshalText([]byte(text)); err == nil || state != staged.Done {
-			t.Errorf("%q is read as %s", text, state)
+		if err := state.UnmarshalText([]byte(text)); err == nil || state != staged.Done || err.Error() != strconv.Quote(text)+": is not a state of a target" {
+			t.Errorf("%q is read as %s: %v", text, state, err)
 		}
 	}
 }

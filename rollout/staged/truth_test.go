@@ -88,26 +88,34 @@ func facts(run *staged.Run) map[string]string {
 	return is
 }
 
-// TestCommandsAreAnswered: a command changes the run or is said to be ignored, in every phase, and never both.
+// TestCommandsAreAnswered: a command changes the run or is said to be ignored, in every phase, and never both: as it is given, and once more.
 func TestCommandsAreAnswered(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
+			before, _, err := staged.Step(m.before, staged.Input{}, m.now)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, c := range m.input.Commands {
-				alone, result, err := staged.Step(m.run, staged.Input{Commands: []staged.Command{c}}, m.now)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ignored := slices.ContainsFunc(result.Events, func(e staged.Event) bool { return e.Kind == staged.EventCommandIgnored && e.To == string(c.Kind) })
-				if changed := !bytes.Equal(encode(t, alone), encode(t, m.run)); changed == ignored {
-					t.Fatalf("%+v: changed %t, ignored %t: %v\n%s", c, changed, ignored, result.Events, m.run)
-				}
-				if ignored {
-					seen[string(m.run.Phase())]++
+				for _, run := range []*staged.Run{before, m.run} {
+					alone, result, err := staged.Step(run, staged.Input{Commands: []staged.Command{c}}, m.now)
+					if err != nil {
+						t.Fatal(err)
+					}
+					ignored := slices.ContainsFunc(result.Events, func(e staged.Event) bool { return e.Kind == staged.EventCommandIgnored && e.To == string(c.Kind) })
+					if changed := !bytes.Equal(encode(t, alone), encode(t, run)); changed == ignored {
+						t.Fatalf("%+v: changed %t, ignored %t: %v\n%s", c, changed, ignored, result.Events, run)
+					}
+					if ignored {
+						seen[string(run.Phase())]++
+					} else {
+						seen[string(c.Kind)]++
+					}
 				}
 			}
 		})
-	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Cancelled", "Failed", "Succeeded", "PartiallySucceeded")
+	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Cancelled", "Failed", "Succeeded", "PartiallySucceeded", "approve", "reject", "skip", "retry", "cancel")
 }
 
 // TestNothingStartsUntold: a run whose spec leaves the state out waits for somebody to say Run.
