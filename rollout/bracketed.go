@@ -16,6 +16,9 @@ type bracketing struct {
 	leaving []*bracketWork     // brackets with open executions whose rule is gone, or on targets of another bracket
 	closing map[int32][]string // resources on which such executions are open → their rules
 
+	// executions are the records by rule, as they are by now. An execution belongs to the resource, so those of a rule pass from one environment to the next.
+	executions map[string][]*bracket.ExecutionRecord
+
 	elsewhereRefused []refusedIn // what environments that the snapshot does not hold refused
 }
 
@@ -71,12 +74,12 @@ type memberNeed struct {
 // ruleIn is a bracket rule in an environment.
 type ruleIn struct{ rule, environment string }
 
-// brackets steps every bracket rule in every environment. An execution belongs to the resource, whatever the environment, so the
-// executions of a rule pass from one environment to the next.
-func (w *work) brackets(s *Snapshot) error {
-	executions := byRule(s.State.Executions)
-	w.groups = make(map[ruleIn]*bracket.GroupRecord, len(s.State.Brackets))
-	for _, record := range s.State.Brackets {
+// brackets steps every bracket rule in every environment.
+func (w *work) brackets() error {
+	stored := w.snapshot.State.Brackets
+	w.executions = byRule(w.snapshot.State.Executions)
+	w.groups = make(map[ruleIn]*bracket.GroupRecord, len(stored))
+	for _, record := range stored {
 		w.groups[ruleIn{record.Rule, record.Environment}] = record
 	}
 	live := map[string]bool{}
@@ -91,40 +94,40 @@ func (w *work) brackets(s *Snapshot) error {
 			works = append(works, b)
 		}
 	}
-	for _, record := range slices.SortedFunc(slices.Values(append(w.lostGroups(executions), s.State.Brackets...)), compareGroups) {
+	for _, record := range slices.SortedFunc(slices.Values(append(w.lostGroups(), stored...)), compareGroups) {
 		e, known := w.environment(record.Environment)
 		switch {
 		case !known:
-			if err := w.elsewhere(record, s, executions); err != nil {
+			if err := w.elsewhere(record); err != nil {
 				return err
 			}
 			if record.Number > 0 {
 				w.plan.State.Brackets = append(w.plan.State.Brackets, record)
 			}
 		case !live[record.Rule]:
-			b := w.abandoned(record, e, executions[record.Rule])
-			if err := w.step(b, s, executions); err != nil {
+			b := w.abandoned(record, e)
+			if err := w.step(b); err != nil {
 				return err
 			}
 			w.runOut(b)
 		}
 	}
-	works = w.handedOver(works, executions)
+	works = w.handedOver(works)
 	for k, b := range works {
-		w.addFormer(b, executions[b.id])
-		if err := w.step(b, s, executions); err != nil {
+		w.addFormer(b)
+		if err := w.step(b); err != nil {
 			return err
 		}
-		if err := w.dropFormer(b, executions); err != nil {
+		if err := w.dropFormer(b); err != nil {
 			return err
 		}
 		if w.reopen(b) {
-			if err := w.askAgain(works[:k], executions); err != nil {
+			if err := w.askAgain(works[:k]); err != nil {
 				return err
 			}
 		}
 	}
-	if err := w.again(works, executions); err != nil {
+	if err := w.again(works); err != nil {
 		return err
 	}
 	for _, b := range w.plan.brackets {
@@ -133,7 +136,7 @@ func (w *work) brackets(s *Snapshot) error {
 		}
 	}
 	slices.SortFunc(w.plan.State.Brackets, compareGroups)
-	for _, list := range executions {
+	for _, list := range w.executions {
 		w.plan.State.Executions = append(w.plan.State.Executions, list...)
 	}
 	slices.SortFunc(w.plan.State.Executions, compareExecutions)
@@ -166,17 +169,17 @@ func byRule(list []*bracket.ExecutionRecord) map[string][]*bracket.ExecutionReco
 }
 
 // step observes one bracket and lets package bracket decide.
-func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracket.ExecutionRecord) error {
+func (w *work) step(b *bracketWork) error {
 	environment := w.environments[b.environment].ID
 	state := bracket.NewState(b.id, environment)
 	if record := w.groups[ruleIn{b.id, environment}]; record != nil {
 		state.Group = record
 	}
-	state.Executions = executions[b.id]
+	state.Executions = w.executions[b.id]
 	observation := bracket.Observation{
 		RuleDeleted:      b.rule == nil,
-		Commands:         s.Commands,
-		DeletedResources: s.DeletedResources,
+		Commands:         w.snapshot.Commands,
+		DeletedResources: w.snapshot.DeletedResources,
 		Runs:             w.runFacts(b, state),
 		Due:              func(p bracket.PendingGroup) []time.Time { return w.due(b, p) },
 	}
@@ -192,19 +195,19 @@ func (w *work) step(b *bracketWork, s *Snapshot, executions map[string][]*bracke
 	observation.Versions, observation.Targets = w.observed(b, kinds)
 	b.observation, b.ruleInForce = observation, rule
 	w.plan.brackets = append(w.plan.brackets, b)
-	if err := w.decide(b, executions); err != nil {
+	if err := w.decide(b); err != nil {
 		return err
 	}
-	if err := w.recover(b, state, executions); err != nil {
+	if err := w.recover(b, state); err != nil {
 		return err
 	}
-	return w.observeAgain(b, executions, kinds)
+	return w.observeAgain(b, kinds)
 }
 
 // observeAgain asks once more where a group has closed, or an execution was found or has ended, in this very plan: what was observed, and what was asked
 // on the way, was seen from the state before. So a target may need a run of its own, see missed and joined, and a job turn out to be one of an open
 // execution, or not to be one any more. The next plan would see it, and nothing else would make the host look.
-func (w *work) observeAgain(b *bracketWork, executions map[string][]*bracket.ExecutionRecord, kinds kinds) error {
+func (w *work) observeAgain(b *bracketWork, kinds kinds) error {
 	happened := func(kinds ...bracket.EventKind) bool {
 		return slices.ContainsFunc(b.plan.Events, func(e bracket.Event) bool { return slices.Contains(kinds, e.Kind) })
 	}
@@ -218,7 +221,7 @@ func (w *work) observeAgain(b *bracketWork, executions map[string][]*bracket.Exe
 		return nil
 	}
 	b.observation.Versions, b.observation.Targets = versions, targets
-	return w.decideAgain(b, executions)
+	return w.decideAgain(b)
 }
 
 // leftAtWork reports whether a job is still active on a resource where an execution has ended in this plan, by a command: until then it was no obstacle to
@@ -234,21 +237,21 @@ func (w *work) leftAtWork(b *bracketWork) bool {
 	})
 }
 
-func (w *work) decide(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
+func (w *work) decide(b *bracketWork) error {
 	var err error
 	b.group, b.needs, b.pending, b.runs = nil, nil, nil, nil // until the latest group is pending somewhere
 	b.state, b.plan, err = bracket.Step(b.ruleInForce, b.state, b.observation, w.now)
 	if err != nil {
 		return err
 	}
-	executions[b.id] = b.state.Executions
+	w.executions[b.id] = b.state.Executions
 	w.wake(b.plan.Next)
 	return nil
 }
 
 // again asks once more the environments that were asked before an execution of another one ended, or was found: the resource may be theirs in this very
 // plan, and nothing that happens later would make the host look again; or is not any more, and what they would start there could not be committed.
-func (w *work) again(works []*bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
+func (w *work) again(works []*bracketWork) error {
 	changes := func(e bracket.Event) bool {
 		return e.Kind == bracket.ExecutionEnded || e.Kind == bracket.ExecutionStarted
 	}
@@ -263,7 +266,7 @@ func (w *work) again(works []*bracketWork, executions map[string][]*bracket.Exec
 			continue
 		}
 		told := len(b.plan.Events)
-		if err := w.askAgain(works[k:k+1], executions); err != nil {
+		if err := w.askAgain(works[k : k+1]); err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(b.plan.Events[told:], changes) {
@@ -271,7 +274,7 @@ func (w *work) again(works []*bracketWork, executions map[string][]*bracket.Exec
 		}
 		for n := k + 1; n < len(works); n++ { // it has taken the resource over, and those that were asked before do not know it
 			if works[n].id == b.id {
-				if err := w.askAgain(works[n:n+1], executions); err != nil {
+				if err := w.askAgain(works[n : n+1]); err != nil {
 					return err
 				}
 			}
@@ -280,10 +283,10 @@ func (w *work) again(works []*bracketWork, executions map[string][]*bracket.Exec
 	return nil
 }
 
-func (w *work) askAgain(works []*bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
+func (w *work) askAgain(works []*bracketWork) error {
 	for _, b := range works {
-		b.state.Executions = executions[b.id]
-		if err := w.decideAgain(b, executions); err != nil {
+		b.state.Executions = w.executions[b.id]
+		if err := w.decideAgain(b); err != nil {
 			return err
 		}
 	}
@@ -291,9 +294,9 @@ func (w *work) askAgain(works []*bracketWork, executions map[string][]*bracket.E
 }
 
 // decideAgain goes on from where decide came to; what happened until then is told as well.
-func (w *work) decideAgain(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
+func (w *work) decideAgain(b *bracketWork) error {
 	events, refused := b.plan.Events, b.plan.Refused
-	if err := w.decide(b, executions); err != nil {
+	if err := w.decide(b); err != nil {
 		return err
 	}
 	b.plan.Events, b.plan.Refused = slices.Concat(events, b.plan.Events), slices.Concat(refused, b.plan.Refused)

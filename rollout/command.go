@@ -33,7 +33,7 @@ type refusedIn struct {
 
 // unheeded says which commands were heard by this plan and do not apply, and which name an execution that is not open. Of one that is over on its resource
 // nothing is said: the command may have ended it, or have been given while it was open, and a host may go on listing it.
-func (w *work) unheeded(commands []bracket.Command) {
+func (w *work) unheeded() {
 	unapplied := map[string]bool{} // to the execution that they name: a bracket is asked about those that are for others as well
 	note := func(refused []bracket.Command, own ruleIn) {
 		for _, c := range refused {
@@ -48,7 +48,7 @@ func (w *work) unheeded(commands []bracket.Command) {
 	for _, own := range w.elsewhereRefused {
 		note(own.commands, own.in)
 	}
-	for _, c := range commands {
+	for _, c := range w.snapshot.Commands {
 		rule, environment, number, ok := groupNumber(c.Group)
 		var x *bracket.Execution
 		var last bracket.EndedExecution

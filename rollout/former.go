@@ -11,8 +11,8 @@ import (
 // on these targets until it is.
 
 // openTargets yields the targets of the members of every execution that is open in the bracket's environment.
-func (w *work) openTargets(b *bracketWork, executions []*bracket.ExecutionRecord, yield func(i int32)) {
-	w.eachOpen(executions, w.environments[b.environment].ID, func(o opened) {
+func (w *work) openTargets(b *bracketWork, yield func(i int32)) {
+	w.eachOpen(w.executions[b.id], w.environments[b.environment].ID, func(o opened) {
 		for i := o.from; i < o.to; i++ {
 			if w.member(o, i) != nil {
 				yield(i)
@@ -22,9 +22,9 @@ func (w *work) openTargets(b *bracketWork, executions []*bracket.ExecutionRecord
 }
 
 // others yields those of them that are not members of the bracket now.
-func (w *work) others(b *bracketWork, executions []*bracket.ExecutionRecord, yield func(i int32)) {
+func (w *work) others(b *bracketWork, yield func(i int32)) {
 	members, at := b.targets, 0 // as they are before yield adds to them
-	w.openTargets(b, executions, func(i int32) {
+	w.openTargets(b, func(i int32) {
 		at = seek(len(members), at, func(k int) bool { return members[k] < i })
 		if at == len(members) || members[at] != i {
 			yield(i)
@@ -34,8 +34,8 @@ func (w *work) others(b *bracketWork, executions []*bracket.ExecutionRecord, yie
 
 // addFormer adds the targets of open executions that are not, or no longer, members of the bracket. Those that are members of another one by now
 // are reported by that, which waits for the end of the execution.
-func (w *work) addFormer(b *bracketWork, executions []*bracket.ExecutionRecord) {
-	w.others(b, executions, func(i int32) {
+func (w *work) addFormer(b *bracketWork) {
+	w.others(b, func(i int32) {
 		if b.former == nil {
 			b.former = map[int32]bool{}
 		}
@@ -55,14 +55,14 @@ func (w *work) addFormer(b *bracketWork, executions []*bracket.ExecutionRecord) 
 
 // handedOver moves the brackets to the front that have an execution open on targets which another bracket has taken over, such as after a policy was
 // split, and closes these resources to the others until it ends.
-func (w *work) handedOver(works []*bracketWork, executions map[string][]*bracket.ExecutionRecord) []*bracketWork {
+func (w *work) handedOver(works []*bracketWork) []*bracketWork {
 	if len(works) < 2 {
 		return works
 	}
 	var first, others []*bracketWork
 	for _, b := range works {
 		handed := false
-		w.others(b, executions[b.id], func(i int32) {
+		w.others(b, func(i int32) {
 			if w.members[i] {
 				handed = true
 				w.close(w.targets[i].resource, b.id)
@@ -94,7 +94,7 @@ func (w *work) reopen(b *bracketWork) bool {
 		return false
 	}
 	open := map[int32]bool{}
-	w.openTargets(b, b.state.Executions, func(i int32) { open[w.targets[i].resource] = true })
+	w.openTargets(b, func(i int32) { open[w.targets[i].resource] = true })
 	reopened := false
 	for i := range b.lent {
 		r := w.targets[i].resource
@@ -108,8 +108,8 @@ func (w *work) reopen(b *bracketWork) bool {
 
 // lostGroups stand for the records that were lost although an execution is open: where the rule is gone, or the snapshot does not hold the environment, nobody
 // would step it without one, and it would stay open for ever.
-func (w *work) lostGroups(executions map[string][]*bracket.ExecutionRecord) (lost []*bracket.GroupRecord) {
-	for rule, list := range executions {
+func (w *work) lostGroups() (lost []*bracket.GroupRecord) {
+	for rule, list := range w.executions {
 		var asked []string // environments
 		for _, record := range list {
 			if record.Open == nil || slices.Contains(asked, record.Open.Environment) {
@@ -126,12 +126,12 @@ func (w *work) lostGroups(executions map[string][]*bracket.ExecutionRecord) (los
 
 // dropFormer lets go of those whose execution has ended. The bracket was asked with them, and the group that comes next on the resource may have them as
 // members too; it begins without them, so the bracket is asked once more.
-func (w *work) dropFormer(b *bracketWork, executions map[string][]*bracket.ExecutionRecord) error {
+func (w *work) dropFormer(b *bracketWork) error {
 	if b.former == nil {
 		return nil
 	}
 	open := map[int32]bool{}
-	w.openTargets(b, b.state.Executions, func(i int32) { open[i] = true })
+	w.openTargets(b, func(i int32) { open[i] = true })
 	before := len(b.targets)
 	b.targets = slices.DeleteFunc(b.targets, func(i int32) bool {
 		if !b.former[i] || open[i] {
@@ -144,14 +144,14 @@ func (w *work) dropFormer(b *bracketWork, executions map[string][]*bracket.Execu
 		return nil
 	}
 	b.observation.Versions, b.observation.Targets = w.observed(b, w.kindsOf(b))
-	return w.decideAgain(b, executions)
+	return w.decideAgain(b)
 }
 
 // runOut keeps of a bracket whose rule is gone what is still open. Targets that have become members of another bracket are reported by that
 // one, which waits for the end of the execution.
 func (w *work) runOut(b *bracketWork) {
 	b.targets, b.former = nil, map[int32]bool{}
-	w.openTargets(b, b.state.Executions, func(i int32) {
+	w.openTargets(b, func(i int32) {
 		b.targets = append(b.targets, i)
 		b.former[i] = w.members[i]
 		w.members[i] = true

@@ -39,7 +39,7 @@ type idleLease struct {
 // settle ends the leases whose groups have ended, moves the progress of those whose holders are at work, and lists those that nobody answers
 // for. Only what is proved is released: the end of an execution, an ended job that is younger than the lease and the last
 // start under it, a deleted resource. A lease that was taken a moment ago by another planner has no job yet, and must survive.
-func (w *work) settle(s *Snapshot) {
+func (w *work) settle() {
 	c := &w.capacity
 	ended := map[concurrency.Holder]fate{}
 	for _, b := range w.plan.brackets {
@@ -53,7 +53,7 @@ func (w *work) settle(s *Snapshot) {
 		}
 	}
 	deleted := map[string]bool{}
-	for _, id := range s.DeletedResources {
+	for _, id := range w.snapshot.DeletedResources {
 		deleted[id] = true
 	}
 	for k := range c.snapshot.Pools {
@@ -215,15 +215,9 @@ func compareHolders(a, b concurrency.Holder) int {
 	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
 }
 
-// execution returns what is stored of a bracket rule on a resource, or nil.
+// execution returns what is known of a bracket rule on a resource, or nil.
 func (w *work) execution(rule, resource string) *bracket.ExecutionRecord {
-	k, known := slices.BinarySearchFunc(w.plan.State.Executions, resource, func(r *bracket.ExecutionRecord, id string) int {
-		return cmp.Or(strings.Compare(r.Rule, rule), strings.Compare(r.Resource, id))
-	})
-	if !known {
-		return nil
-	}
-	return w.plan.State.Executions[k]
+	return executionOn(w.executions[rule], resource)
 }
 
 // open reports whether the holder is an open bracket execution, also one in an environment that the snapshot does not hold.

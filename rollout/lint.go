@@ -244,9 +244,9 @@ func (s *PolicySet) Lint(snapshot Snapshot, now time.Time, horizon time.Duration
 	if err != nil {
 		return nil, err
 	}
-	w.openPools(&snapshot)
+	w.openPools()
 	l := &lint{
-		w: w, snapshot: &snapshot, horizon: horizon, until: addTime(now, horizon), options: options,
+		w: w, horizon: horizon, until: addTime(now, horizon), options: options,
 		index: map[findingKey]int{}, medians: map[int32]known{}, circular: map[int32]bool{}, keys: map[string]map[string]bool{},
 	}
 	l.survey()
@@ -283,11 +283,10 @@ func counted(n int, one string) string {
 
 // lint is one call of Lint.
 type lint struct {
-	w        *work
-	snapshot *Snapshot
-	horizon  time.Duration
-	until    time.Time // the first instant that is not looked at
-	options  LintOptions
+	w       *work
+	horizon time.Duration
+	until   time.Time // the first instant that is not looked at
+	options LintOptions
 
 	reach    map[*compiledPolicy]reach
 	kinds    []kind

@@ -348,7 +348,7 @@ type leftovers struct {
 
 // lookAtState finds the state of rules that are gone, and slots in pools that are.
 func (l *lint) lookAtState() {
-	state := &l.snapshot.State
+	state := &l.w.snapshot.State
 	live, pools := map[string]bool{}, map[string]bool{}
 	for _, p := range l.w.set.policies {
 		for _, rule := range p.rules {

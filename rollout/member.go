@@ -82,7 +82,7 @@ func bracketOf(i int32, works []*bracketWork) string {
 }
 
 // abandoned is a bracket whose rule is gone: the targets that its groups name, and those of its open executions, of which the group may be lost.
-func (w *work) abandoned(record *bracket.GroupRecord, e int32, executions []*bracket.ExecutionRecord) *bracketWork {
+func (w *work) abandoned(record *bracket.GroupRecord, e int32) *bracketWork {
 	b := &bracketWork{id: record.Rule, environment: e}
 	seen := map[string]bool{}
 	for _, group := range record.Closed {
@@ -94,7 +94,7 @@ func (w *work) abandoned(record *bracket.GroupRecord, e int32, executions []*bra
 			}
 		}
 	}
-	w.openTargets(b, executions, func(i int32) {
+	w.openTargets(b, func(i int32) {
 		if !seen[w.targets[i].Deployment] {
 			b.targets = append(b.targets, i)
 		}

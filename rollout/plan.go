@@ -214,14 +214,14 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 		w.diagnose(DiagnosticVersionCycle, "", cycle.Error(), TargetID{})
 	}
 	w.strangeStatuses()
-	w.openPools(&snapshot)
+	w.openPools()
 	if err := w.capacity.validateForeign(); err != nil {
 		return Plan{}, err
 	}
-	if err := w.brackets(&snapshot); err != nil {
+	if err := w.brackets(); err != nil {
 		return Plan{}, err
 	}
-	w.settle(&snapshot)
+	w.settle()
 	w.incumbents()
 	w.unconfirmed()
 	w.reportBrackets()
@@ -232,7 +232,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 	w.listOrphans()
 	w.nameOrphans()
 	w.keepRollouts()
-	w.unheeded(snapshot.Commands)
+	w.unheeded()
 	w.plan.Diagnostics = w.diagnosed()
 	w.release()
 	w.plan.work, w.plan.Waiting = w, WaitingList{plan: w}

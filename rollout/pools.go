@@ -23,7 +23,7 @@ type capacity struct {
 }
 
 // openPools evaluates each group selector once per resource.
-func (w *work) openPools(s *Snapshot) {
+func (w *work) openPools() {
 	c := &w.capacity
 	c.byRule, c.keys = map[*compiledRule][]int32{}, map[string]int32{}
 	members := map[int32][]bool{} // shared pools: who is counted already
@@ -68,19 +68,19 @@ func (w *work) openPools(s *Snapshot) {
 		}
 		c.byRule[rule] = pools
 	}
-	w.openVacated(s)
-	w.occupy(s)
+	w.openVacated()
+	w.occupy()
 }
 
 // openVacated makes the pools in which somebody holds a lease though no resource has their value of groupBy any more: its node was relabelled, or is in no list
 // this time, or this host has not read it. In such a pool nobody can start, but it may be one of the active ones of its family.
-func (w *work) openVacated(s *Snapshot) {
+func (w *work) openVacated() {
 	for _, rule := range w.set.concurrency {
 		family := rule.pool.Pool(rule.id, "", 0).Family
 		if family == "" {
 			continue
 		}
-		for _, record := range s.State.Pools {
+		for _, record := range w.snapshot.State.Pools {
 			if parts, err := textkey.Split(record.Key); err == nil && len(parts) == 2 && textkey.Join(parts[0]) == family && len(record.Leases) > 0 {
 				w.capacity.pool(rule, parts[1])
 			}
@@ -166,14 +166,14 @@ func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
 }
 
 // occupy adds who is in the pools already: leases, jobs that the host counts, resources that are down.
-func (w *work) occupy(s *Snapshot) {
+func (w *work) occupy() {
 	c := &w.capacity
 	for i := range c.snapshot.Pools {
 		p := &c.snapshot.Pools[i]
 		p.Record = concurrency.NewRecord(p.Key)
-		p.Jobs = slices.Clip(s.Active[p.Key]) // incumbents are added
+		p.Jobs = slices.Clip(w.snapshot.Active[p.Key]) // incumbents are added
 	}
-	for _, record := range s.State.Pools {
+	for _, record := range w.snapshot.State.Pools {
 		if index, known := c.keys[record.Key]; known {
 			c.snapshot.Pools[index].Record = record
 		} else {

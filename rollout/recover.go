@@ -15,7 +15,7 @@ import (
 // takes a number that nobody had.
 
 // recover looks for the runs of the groups that have just closed. before is the state as it was read.
-func (w *work) recover(b *bracketWork, before bracket.State, executions map[string][]*bracket.ExecutionRecord) error {
+func (w *work) recover(b *bracketWork, before bracket.State) error {
 	found, same, last := w.recovered(b)
 	if !found {
 		return nil
@@ -27,13 +27,13 @@ func (w *work) recover(b *bracketWork, before bracket.State, executions map[stri
 		group := *before.Group
 		group.Number, group.Collecting = number, nil
 		b.state = bracket.State{Group: &group, Executions: before.Executions}
-		if err := w.decide(b, executions); err != nil {
+		if err := w.decide(b); err != nil {
 			return err
 		}
 		_, same, _ = w.recovered(b)
 	}
 	b.observation.Runs = w.runFacts(b, b.state)
-	return w.decideAgain(b, executions)
+	return w.decideAgain(b)
 }
 
 // recovered reports whether there are runs of a group that closed in this plan, whether they may all be its own, and the greatest number that is

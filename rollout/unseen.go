@@ -29,9 +29,10 @@ func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
 }
 
 // elsewhere steps a bracket in an environment that the snapshot does not hold: a command or a deletion may end what is open there.
-func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions map[string][]*bracket.ExecutionRecord) error {
+func (w *work) elsewhere(record *bracket.GroupRecord) error {
 	var targets bracket.TargetList // as if all were there still
-	for _, own := range executions[record.Rule] {
+	executions := w.executions[record.Rule]
+	for _, own := range executions {
 		x := own.Open
 		if x == nil || x.Environment != record.Environment {
 			continue
@@ -40,8 +41,8 @@ func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions ma
 			targets = append(targets, bracket.Target{Resource: own.Resource, Deployment: m.Deployment})
 		}
 	}
-	observation := bracket.Observation{Commands: s.Commands, DeletedResources: s.DeletedResources, Targets: targets, RuleDeleted: true}
-	state, plan, err := bracket.Step(bracket.Rule{}, bracket.State{Group: record, Executions: executions[record.Rule]}, observation, w.now)
+	observation := bracket.Observation{Commands: w.snapshot.Commands, DeletedResources: w.snapshot.DeletedResources, Targets: targets, RuleDeleted: true}
+	state, plan, err := bracket.Step(bracket.Rule{}, bracket.State{Group: record, Executions: executions}, observation, w.now)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (w *work) elsewhere(record *bracket.GroupRecord, s *Snapshot, executions ma
 		}
 	}
 	w.elsewhereRefused = append(w.elsewhereRefused, refusedIn{ruleIn{record.Rule, record.Environment}, plan.Refused})
-	executions[record.Rule] = state.Executions
+	w.executions[record.Rule] = state.Executions
 	return nil
 }
 

@@ -5,9 +5,10 @@ import "time"
 // work is one planning: the index and everything derived from it, alive for one call. What a chapter of the package keeps for itself is declared there.
 type work struct {
 	*index
-	set  *PolicySet
-	now  time.Time
-	plan Plan
+	snapshot *Snapshot // nil once the plan is made, which refers to its lists only
+	set      *PolicySet
+	now      time.Time
+	plan     Plan
 
 	pairing
 	governing
@@ -45,7 +46,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		return nil, err
 	}
 	w := &work{
-		index: x, set: s, now: now, plan: Plan{Now: now.UTC()},
+		index: x, snapshot: snapshot, set: s, now: now, plan: Plan{Now: now.UTC()},
 		governing:  governing{held: map[int32][]Verdict{}, diagnostics: map[diagnosticKey]*Diagnostic{}},
 		gating:     newGating(),
 		timing:     timing{hours: map[overriddenHours]*hours{}},
@@ -69,7 +70,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 
 // release lets go of what only planning needs. The rest stays for as long as the plan does: Commit and Explain read it.
 func (w *work) release() {
-	w.candidates, w.turns = nil, nil
+	w.snapshot, w.candidates, w.turns = nil, nil, nil
 	for _, b := range w.plan.brackets {
 		b.pending, b.runs, b.plan.Wait = nil, nil, nil
 	}
