@@ -84,16 +84,23 @@ func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.G
 	return groups, all, nil
 }
 
+// claiming is the records of a plan's pools while starts claim their places in them.
+type claiming struct {
+	*Plan
+	records  []concurrency.Record // by key; until the families are confirmed one for each of the plan's
+	own      []bool               // per record: its leases belong to this call
+	starts   []*Start
+	admitted []concurrency.Admitted // per start: its claims, with the indices of the records
+}
+
 // claim adds the leases of the starts to the records of their pools.
 func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record, error) {
-	records := slices.Clone(p.State.Pools)
-	snapshot := concurrency.Snapshot{Pools: make([]concurrency.Pool, len(records))}
-	for k, record := range records {
+	c := claiming{Plan: p, records: slices.Clone(p.State.Pools), own: make([]bool, len(p.State.Pools))}
+	snapshot := concurrency.Snapshot{Pools: make([]concurrency.Pool, len(c.records))}
+	for k, record := range c.records {
 		snapshot.Pools[k] = concurrency.Pool{Key: record.Key, Record: record}
 	}
 	var candidates []concurrency.Candidate
-	var admitted []concurrency.Admitted
-	var chosen []*Start
 	for i := range p.Start {
 		start := &p.Start[i]
 		if !runs[start.Run] {
@@ -101,33 +108,48 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 		}
 		own := concurrency.Admitted{Candidate: int32(len(candidates))}
 		for _, claim := range start.Claims {
-			k, known := poolAt(records, claim.Pool)
+			k, known := poolAt(c.records, claim.Pool)
 			if !known {
 				return nil, fmt.Errorf("rollout: start %s claims pool %s, which the plan's state does not hold: %w", start.Run, claim.Pool, bracket.ErrStale)
 			}
 			own.Claims = append(own.Claims, concurrency.Claim{Pool: int32(k), Revision: claim.Revision, Token: claim.Token})
 		}
 		candidates = append(candidates, concurrency.Candidate{Resource: start.Resource, Group: start.Group})
-		admitted, chosen = append(admitted, own), append(chosen, start)
+		c.starts, c.admitted = append(c.starts, start), append(c.admitted, own)
 	}
-	changed, err := concurrency.Apply(snapshot, candidates, admitted, now)
+	changed, err := concurrency.Apply(snapshot, candidates, c.admitted, now)
 	if err != nil {
 		return nil, err
 	}
-	own := make([]bool, len(records)) // whose leases belong to this call
 	for _, record := range changed {
-		k, _ := poolAt(records, record.Key)
-		records[k], own[k] = record, true
+		k, _ := poolAt(c.records, record.Key)
+		c.records[k], c.own[k] = record, true
 	}
-	p.again(records, own, candidates, admitted, chosen)
-	p.mark(records, own, candidates, admitted, chosen)
-	return p.activate(records, candidates, admitted), nil
+	c.again()
+	c.mark()
+	c.activate()
+	return c.records, nil
+}
+
+// lease is the one that a holder has in a pool, to be changed.
+func (c *claiming) lease(pool int32, h concurrency.Holder) *concurrency.Lease {
+	record := &c.records[pool]
+	if !c.own[pool] {
+		record.Leases, c.own[pool] = slices.Clone(record.Leases), true
+	}
+	at, _ := slices.BinarySearchFunc(record.Leases, h, func(l concurrency.Lease, h concurrency.Holder) int { return compareHolders(l.Holder, h) })
+	return &record.Leases[at]
+}
+
+// holder is who holds the slots of a start.
+func (s *Start) holder() concurrency.Holder {
+	return concurrency.Holder{Resource: s.Resource, Group: s.Group}
 }
 
 // executes reports whether a start is of an execution that was open before it.
-func (p *Plan) executes(c *concurrency.Candidate) bool {
-	rule, _, _, _ := groupNumber(c.Group) // of a target outside brackets it is one that has no executions
-	record := p.work.execution(rule, c.Resource)
+func (p *Plan) executes(start *Start) bool {
+	rule, _, _, _ := groupNumber(start.Group) // of a target outside brackets it is one that has no executions
+	record := p.work.execution(rule, start.Resource)
 	return record != nil && record.Open != nil
 }
 
@@ -136,36 +158,30 @@ func (p *Plan) executes(c *concurrency.Candidate) bool {
 // lease: otherwise whoever still sees the old jobs only, under policies or labels by which nothing is left to repeat, or still takes the lease for an orphan,
 // would give the slot of a running job away. The nanosecond tells the start from an end at the same instant, see [proves]. For the same reason no lease is older than
 // the ends that the start follows, which may lie ahead of a clock that is behind.
-func (p *Plan) again(records []concurrency.Record, own []bool, candidates []concurrency.Candidate, admitted []concurrency.Admitted, starts []*Start) {
-	for n, start := range admitted {
-		c := &candidates[start.Candidate]
-		if p.executes(c) {
+func (c *claiming) again() {
+	for n, start := range c.starts {
+		if c.executes(start) {
 			continue
 		}
 		var jobs []Job // on the target
-		if strings.HasPrefix(c.Group, reservedID+"/") {
-			jobs = p.work.targets[p.work.target(starts[n].TargetID)].Jobs
+		if strings.HasPrefix(start.Group, reservedID+"/") {
+			jobs = c.work.targets[c.work.target(start.TargetID)].Jobs
 		}
-		for _, claim := range start.Claims {
-			k := claim.Pool
-			holder := concurrency.Holder{Resource: c.Resource, Group: c.Group}
-			_, held := p.State.Pools[k].Lease(holder)
+		for _, claim := range c.admitted[n].Claims {
+			_, held := c.State.Pools[claim.Pool].Lease(start.holder())
 			if !held && len(jobs) == 0 {
 				continue
 			}
-			at, _ := slices.BinarySearchFunc(records[k].Leases, holder, func(l concurrency.Lease, h concurrency.Holder) int { return compareHolders(l.Holder, h) })
-			seen := lastEnd(jobs, records[k].Leases[at].Since)
+			before, _ := c.records[claim.Pool].Lease(start.holder())
+			seen := lastEnd(jobs, before.Since)
 			if held {
-				seen = later(seen, p.Now.Add(1))
+				seen = later(seen, c.Now.Add(1))
 			}
-			stuck := records[k].Leases[at].Reason == reasonStuck // by a job that has vanished: the start is progress
-			if !records[k].Leases[at].ProgressAt.Before(seen) && !stuck {
+			stuck := before.Reason == reasonStuck // by a job that has vanished: the start is progress
+			if !before.ProgressAt.Before(seen) && !stuck {
 				continue
 			}
-			if !own[k] {
-				records[k].Leases, own[k] = slices.Clone(records[k].Leases), true
-			}
-			lease := &records[k].Leases[at]
+			lease := c.lease(claim.Pool, start.holder())
 			lease.ProgressAt = later(lease.ProgressAt, seen)
 			if stuck {
 				lease.State, lease.Reason = concurrency.Active, ""

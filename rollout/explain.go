@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/concurrency"
 )
 
 // Explanation is the whole answer to "why does this target get what it gets": every version it could have, newest first, and what every rule
@@ -408,7 +407,7 @@ func (w *work) withStarts(pool Pool) Pool {
 	for k := range w.plan.Start {
 		s := &w.plan.Start[k]
 		if slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.Pool == pool.Key }) {
-			pool.Holders = append(pool.Holders, concurrency.Holder{Resource: s.Resource, Group: s.Group})
+			pool.Holders = append(pool.Holders, s.holder())
 		}
 	}
 	slices.SortFunc(pool.Holders, compareHolders)

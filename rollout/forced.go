@@ -73,24 +73,15 @@ func (w *work) marked() map[poolHolder]bool {
 }
 
 // mark marks the leases of forced starts in the places that the plan noted.
-func (p *Plan) mark(records []concurrency.Record, own []bool, candidates []concurrency.Candidate, admitted []concurrency.Admitted, starts []*Start) {
-	if len(p.work.past) == 0 {
+func (c *claiming) mark() {
+	if len(c.work.past) == 0 {
 		return
 	}
-	for n, start := range admitted {
-		holder := concurrency.Holder{Resource: candidates[start.Candidate].Resource, Group: candidates[start.Candidate].Group}
-		for _, claim := range start.Claims {
-			k := claim.Pool
-			if starts[n].Reason != ReasonOverridden || !p.work.past[poolPlace{p.work.capacity.keys[records[k].Key], holder.Resource}] {
-				continue
-			}
-			if !own[k] {
-				records[k].Leases, own[k] = slices.Clone(records[k].Leases), true
-			}
-			for at := range records[k].Leases {
-				if lease := &records[k].Leases[at]; lease.Holder == holder {
-					lease.Reason = reasonOverridden
-				}
+	for n, start := range c.starts {
+		for _, claim := range c.admitted[n].Claims {
+			pool := c.work.capacity.keys[c.records[claim.Pool].Key]
+			if start.Reason == ReasonOverridden && c.work.past[poolPlace{pool, start.Resource}] {
+				c.lease(claim.Pool, start.holder()).Reason = reasonOverridden
 			}
 		}
 	}

@@ -157,7 +157,7 @@ func (p *Plan) restsOn() []string {
 		start := &p.Start[k]
 		for _, claim := range start.Claims {
 			pool := c.keys[claim.Pool]
-			if _, held := c.snapshot.Pools[pool].Record.Lease(concurrency.Holder{Resource: start.Resource, Group: start.Group}); !held {
+			if _, held := c.snapshot.Pools[pool].Record.Lease(start.holder()); !held {
 				records = append(records, c.restsOn[poolPlace{pool, start.Resource}]...)
 			}
 		}

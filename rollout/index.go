@@ -16,7 +16,7 @@ type index struct {
 	versions     []versionList // per deployment number
 	targets      []target      // by environment, resource, deployment
 	dependent    []bool        // per deployment number: one of its versions has dependencies
-	unavailable  []string      // by id, distinct
+	unavailable  []string      // by id
 	strange      bool          // a job has a status that nobody knows
 	incomplete   bool          // a job has no version, or no instant
 

@@ -118,30 +118,29 @@ func (w *work) keyHeld(c *candidate, p *concurrency.Pool) bool {
 }
 
 // activate confirms, in the records of the families, the leases under which somebody begins.
-func (p *Plan) activate(records []concurrency.Record, candidates []concurrency.Candidate, admitted []concurrency.Admitted) []concurrency.Record {
+func (c *claiming) activate() {
 	begun := map[string][]concurrency.Confirmation{} // by family
-	for _, start := range admitted {
-		c := &candidates[start.Candidate]
-		for _, claim := range start.Claims {
-			key := p.State.Pools[claim.Pool].Key
-			family := p.work.capacity.snapshot.Pools[p.work.capacity.keys[key]].Family
-			if family == "" || p.executes(c) {
+	for n, start := range c.starts {
+		for _, claim := range c.admitted[n].Claims {
+			key := c.State.Pools[claim.Pool].Key
+			family := c.work.capacity.snapshot.Pools[c.work.capacity.keys[key]].Family
+			if family == "" || c.executes(start) {
 				continue
 			}
 			begun[family] = append(begun[family], concurrency.Confirmation{Pool: key, Token: claim.Token})
 		}
 	}
 	for _, family := range slices.Sorted(maps.Keys(begun)) {
-		k, known := poolAt(records, family)
+		k, known := poolAt(c.records, family)
 		if !known {
-			records = slices.Insert(records, k, concurrency.NewRecord(family))
+			c.records = slices.Insert(c.records, k, concurrency.NewRecord(family))
 		}
-		if records[k].NextToken < math.MaxUint64 {
-			records[k].NextToken++
+		record := &c.records[k]
+		if record.NextToken < math.MaxUint64 {
+			record.NextToken++
 		}
-		records[k].Confirmed = p.confirm(records[k], begun[family])
+		record.Confirmed = c.confirm(*record, begun[family])
 	}
-	return records
 }
 
 // confirm lists what was confirmed in the record of a family and has not been given back since, with what begins now. If nobody kept the list so far,

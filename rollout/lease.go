@@ -127,7 +127,7 @@ func (w *work) listOrphans() {
 	starts := map[concurrency.Holder]bool{}
 	if len(w.idle) > 0 {
 		for k := range w.plan.Start {
-			starts[concurrency.Holder{Resource: w.plan.Start[k].Resource, Group: w.plan.Start[k].Group}] = true
+			starts[w.plan.Start[k].holder()] = true
 		}
 	}
 	for _, lease := range w.idle {

@@ -193,9 +193,7 @@ func (w *work) occupy() {
 		for _, r := range down {
 			if index := c.byRule[rule][r]; index != none {
 				p := &c.snapshot.Pools[index]
-				if id := w.resources[r].ID; !slices.Contains(p.Unavailable[max(0, len(p.Unavailable)-1):], id) {
-					p.Unavailable = append(p.Unavailable, id)
-				}
+				p.Unavailable = append(p.Unavailable, w.resources[r].ID) // package concurrency counts each once
 			}
 		}
 	}
