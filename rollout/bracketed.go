@@ -157,13 +157,8 @@ func byRule(list []*bracket.ExecutionRecord) map[string][]*bracket.ExecutionReco
 	if !slices.IsSortedFunc(list, compareExecutions) {
 		list = slices.SortedFunc(slices.Values(list), compareExecutions)
 	}
-	for len(list) > 0 {
-		n := 1
-		for n < len(list) && list[n].Rule == list[0].Rule {
-			n++
-		}
-		lists[list[0].Rule] = list[:n:n]
-		list = list[n:]
+	for own := range stretches(list, func(a, b *bracket.ExecutionRecord) bool { return a.Rule == b.Rule }) {
+		lists[own[0].Rule] = own
 	}
 	return lists
 }

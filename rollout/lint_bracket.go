@@ -3,6 +3,7 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -224,19 +225,8 @@ func apart(f *frame) (alone, pre, post []string) {
 }
 
 // onResources yields the targets of a frame, resource by resource.
-func (l *lint) onResources(f *frame) func(yield func([]int32) bool) {
-	return func(yield func([]int32) bool) {
-		for rest := f.targets; len(rest) > 0; {
-			n := 1
-			for n < len(rest) && l.w.targets[rest[n]].resource == l.w.targets[rest[0]].resource {
-				n++
-			}
-			if !yield(rest[:n]) {
-				return
-			}
-			rest = rest[n:]
-		}
-	}
+func (l *lint) onResources(f *frame) iter.Seq[[]int32] {
+	return stretches(f.targets, func(a, b int32) bool { return l.w.targets[a].resource == l.w.targets[b].resource })
 }
 
 // lookAtHooks finds hooks that have nothing to run, where there is a main member.

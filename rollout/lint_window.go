@@ -3,7 +3,6 @@ package rollout
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -61,14 +60,10 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 	var names []string
 	var openings []clock.Calendar
 	alone := false
-	for rules := h.rules; len(rules) > 0; {
+	for rules := range stretches(h.rules, samePolicy) {
 		policy := rules[0].policy
-		n := slices.IndexFunc(rules, func(r *compiledRule) bool { return r.policy != policy })
-		if n < 0 {
-			n = len(rules)
-		}
 		var allows, denies []*compiledRule
-		for _, rule := range rules[:n] {
+		for _, rule := range rules {
 			if rule.window.allows() {
 				allows = append(allows, rule)
 			} else {
@@ -78,7 +73,7 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 		names = append(names, policy.id)
 		opening, closing = append(opening, allows...), append(closing, denies...)
 		open, failed := l.w.set.calendar(allows)
-		whole, faulty := l.w.set.calendar(rules[:n])
+		whole, faulty := l.w.set.calendar(rules)
 		openings = append(openings, open)
 		switch {
 		case failed != nil || !l.fits(open, h.longest): // without any it is always open
@@ -92,7 +87,6 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 				fmt.Sprintf("the closing windows of %q cover every opening%s %s", policy.id, stretch, within),
 				"shorten or remove one of them, or override it for the version that cannot wait")
 		}
-		rules = rules[n:]
 	}
 	switch {
 	case alone:

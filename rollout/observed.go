@@ -18,13 +18,7 @@ func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket
 	var versions []bracket.Version
 	excluded, late := map[viewed][]string{}, map[viewed][]lateVersion{}
 	latest := b.latest()
-	for left := kinds.list; len(left) > 0; {
-		n := 1
-		for n < len(left) && left[n].deployment == left[0].deployment {
-			n++
-		}
-		same := left[:n]
-		left = left[n:]
+	for same := range stretches(kinds.list, func(a, b viewed) bool { return a.deployment == b.deployment }) {
 		for number, v := range w.versions[same[0].deployment].list {
 			if v.CreatedAt.After(w.now) { // nobody may have it yet; who runs it already is not taken back
 				w.wake(v.CreatedAt)

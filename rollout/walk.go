@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"iter"
 	"sort"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -19,6 +20,22 @@ func seek(n, near int, before func(int) bool) int {
 	}
 	high = min(high, n)
 	return low + sort.Search(high-low, func(k int) bool { return !before(low + k) })
+}
+
+// stretches yields the neighbours in a list that are the same to a question, stretch by stretch.
+func stretches[T any](list []T, same func(a, b T) bool) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for len(list) > 0 {
+			n := 1
+			for n < len(list) && same(list[0], list[n]) {
+				n++
+			}
+			if !yield(list[:n:n]) {
+				return
+			}
+			list = list[n:]
+		}
+	}
 }
 
 // walk finds what there is on resources that are mostly asked for in ascending order.

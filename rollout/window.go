@@ -167,18 +167,14 @@ func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, er
 	}
 	var policies [][]*compiledRule
 	var calendars []clock.Calendar
-	for rules := h.rules; len(rules) > 0; {
+	for rules := range stretches(h.rules, samePolicy) {
 		own := rules[0].policy
-		n := 1
-		for n < len(rules) && rules[n].policy == own {
-			n++
-		}
-		kept := slices.DeleteFunc(slices.Clone(rules[:n]), gone)
+		kept := slices.DeleteFunc(slices.Clone(rules), gone)
 		calendar, err := s.calendar(slices.DeleteFunc(slices.Clone(kept), func(rule *compiledRule) bool { return opened[own] && rule.window.allows() }))
 		if err != nil {
 			return nil, err
 		}
-		policies, calendars, rules = append(policies, kept), append(calendars, calendar), rules[n:]
+		policies, calendars = append(policies, kept), append(calendars, calendar)
 	}
 	rest := newHours(policies, func(k int) clock.Calendar { return calendars[k] })
 	if rest != nil {
@@ -186,6 +182,8 @@ func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, er
 	}
 	return rest, nil
 }
+
+func samePolicy(a, b *compiledRule) bool { return a.policy == b.policy }
 
 // openHours builds the calendars of a view: of all windows, and of those that targets without a current version wait for.
 func (v *view) openHours() {
