@@ -131,7 +131,7 @@ type compiledPolicy struct {
 	rules    []*compiledRule
 	byKind
 
-	hours, firstHours clock.Calendar // of all windows, and of those that apply to targets without a current version
+	hours, firstHours policyHours // all windows, and those that apply to targets without a current version
 }
 
 // byKind is rules by their kind, those of one kind in the order of the policies and of each policy.
@@ -273,8 +273,8 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	set.zones = c.zones
 	for _, p := range set.policies {
 		var faults [2]error
-		p.hours, faults[0] = set.calendar(p.windows)
-		p.firstHours, faults[1] = set.calendar(applied(p.windows))
+		p.hours, faults[0] = set.hours(p.windows)
+		p.firstHours, faults[1] = set.hours(applied(p.windows))
 		if err := errors.Join(faults[:]...); err != nil {
 			return nil, err
 		}

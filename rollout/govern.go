@@ -173,7 +173,7 @@ func (w *work) govern() {
 		}
 		w.view[i] = w.views.of(set)
 	}
-	w.windowed = slices.ContainsFunc(w.views.list, func(v *view) bool { return v.hours != nil || v.firstHours != nil })
+	w.windowed = slices.ContainsFunc(w.views.list, func(v *view) bool { return v.hours != nil })
 }
 
 // selectorFailed notes that the expression of a policy, or of its bracket, had no answer for a target: a missing key is no match and only counted, anything

@@ -30,7 +30,7 @@ func (l *lint) lookAtWindows() {
 	}
 	for _, p := range l.w.set.policies {
 		if len(p.windows) > 0 {
-			l.lookAtHours(newHours([][]*compiledRule{p.windows}, func(int) clock.Calendar { return p.hours }), reach{})
+			l.lookAtHours(newHours([]policyHours{p.hours}), reach{})
 		}
 	}
 }

@@ -61,8 +61,7 @@ type hours struct {
 	before *hours    // for what is left when an override takes windows away: what earlier ones had left, as it was before since
 	since  time.Time // zero where there is none before
 
-	known bool // now has been found out
-	now   hoursNow
+	now *hoursNow // nil: nobody has asked yet
 }
 
 // hoursNow is what a calendar says at the now of a plan.
@@ -123,6 +122,12 @@ func (c *compilation) zone(name string) (*time.Location, error) {
 	return location, err
 }
 
+// hours puts the windows of a policy together.
+func (s *PolicySet) hours(rules []*compiledRule) (policyHours, error) {
+	calendar, err := s.calendar(rules)
+	return policyHours{rules, calendar}, err
+}
+
 // calendar puts windows of one policy together; all of them have been compiled on their own before.
 func (s *PolicySet) calendar(rules []*compiledRule) (clock.Calendar, error) {
 	list := make([]clock.Window, len(rules))
@@ -132,17 +137,23 @@ func (s *PolicySet) calendar(rules []*compiledRule) (clock.Calendar, error) {
 	return clock.NewCalendar(list, func(name string) (*time.Location, error) { return s.zones[name], nil })
 }
 
-// newHours intersects the calendars of several policies, each given by its rules; nil if there are none.
-func newHours(policies [][]*compiledRule, calendar func(k int) clock.Calendar) *hours {
-	h := &hours{}
+// policyHours are windows of one policy, as one calendar.
+type policyHours struct {
+	rules    []*compiledRule
+	calendar clock.Calendar
+}
+
+// newHours intersects the windows of several policies; nil if there are none.
+func newHours(parts []policyHours) *hours {
+	h := &hours{opened: map[*compiledPolicy]bool{}}
 	var calendars []clock.Calendar
-	for k, rules := range policies {
-		if len(rules) == 0 {
+	for _, part := range parts {
+		if len(part.rules) == 0 {
 			continue
 		}
-		calendars = append(calendars, calendar(k))
-		h.rules = append(h.rules, rules...)
-		for _, rule := range rules {
+		calendars = append(calendars, part.calendar)
+		h.rules = append(h.rules, part.rules...)
+		for _, rule := range part.rules {
 			h.longest = max(h.longest, rule.window.remaining())
 		}
 	}
@@ -157,16 +168,12 @@ func newHours(policies [][]*compiledRule, calendar func(k int) clock.Calendar) *
 // allowing windows of a policy leaves it as open as if that one were open, since any of them will do.
 func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, error) {
 	opened := maps.Clone(h.opened)
-	if opened == nil {
-		opened = map[*compiledPolicy]bool{}
-	}
 	for _, rule := range h.rules {
 		if rule.window.allows() && gone(rule) {
 			opened[rule.policy] = true
 		}
 	}
-	var policies [][]*compiledRule
-	var calendars []clock.Calendar
+	var parts []policyHours
 	for rules := range stretches(h.rules, samePolicy) {
 		own := rules[0].policy
 		kept := slices.DeleteFunc(slices.Clone(rules), gone)
@@ -174,9 +181,9 @@ func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, er
 		if err != nil {
 			return nil, err
 		}
-		policies, calendars = append(policies, kept), append(calendars, calendar)
+		parts = append(parts, policyHours{kept, calendar})
 	}
-	rest := newHours(policies, func(k int) clock.Calendar { return calendars[k] })
+	rest := newHours(parts)
 	if rest != nil {
 		rest.opened = opened
 	}
@@ -187,20 +194,18 @@ func samePolicy(a, b *compiledRule) bool { return a.policy == b.policy }
 
 // openHours builds the calendars of a view: of all windows, and of those that targets without a current version wait for.
 func (v *view) openHours() {
-	all, first := make([][]*compiledRule, len(v.policies)), make([][]*compiledRule, len(v.policies))
-	for k, p := range v.policies {
-		all[k], first[k] = p.windows, applied(p.windows)
+	var all, first []policyHours
+	for _, p := range v.policies {
+		all, first = append(all, p.hours), append(first, p.firstHours)
 	}
-	v.hours = newHours(all, func(k int) clock.Calendar { return v.policies[k].hours })
-	v.firstHours = newHours(first, func(k int) clock.Calendar { return v.policies[k].firstHours })
+	v.hours, v.firstHours = newHours(all), newHours(first)
 }
 
 // hoursOf are the windows that version n waits for on target i; nil: none.
 func (w *work) hoursOf(i, n int32) *hours {
 	view := w.viewOf(i)
 	own := view.hours
-	first := w.targets[i].current == none
-	if first {
+	if w.targets[i].current == none {
 		own = view.firstHours
 	}
 	if own == nil || len(w.overrides) == 0 {
@@ -338,14 +343,14 @@ func (w *work) closed(blockers []Verdict, i, n int32) []Verdict {
 
 // hoursNow asks a calendar once per plan.
 func (w *work) hoursNow(h *hours) *hoursNow {
-	if h.known {
-		return &h.now
+	if h.now != nil {
+		return h.now
 	}
-	h.known = true
+	h.now = &hoursNow{}
 	h.now.opens, _ = h.calendar.NextFit(w.now, h.longest)
 	if h.now.opens.Equal(w.now) {
 		w.wakeBefore(h.calendar.NextClose(w.now), h.longest)
-		return &h.now
+		return h.now
 	}
 	blocking := map[*compiledRule]bool{}
 	block := func(rule *compiledRule, reason Reason) {
@@ -359,9 +364,6 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 	}
 	// Of one policy's allowing windows all are shut together, since one open one would do.
 	allowed := maps.Clone(h.opened)
-	if allowed == nil {
-		allowed = map[*compiledPolicy]bool{}
-	}
 	for _, rule := range h.rules {
 		open := rule.calendar.Open(w.now)
 		if open && rule.window.allows() {
@@ -402,7 +404,7 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 		}
 		return place(a) - place(b)
 	})
-	return &h.now
+	return h.now
 }
 
 func neverOpens(d time.Duration) string {
