@@ -50,6 +50,16 @@ func (w *work) among(from, to, deployment int32) int32 {
 	return from + int32(k)
 }
 
+// sibling is the target of a deployment beside target i, on its resource and in its environment; none if there is none.
+func (w *work) sibling(i int32, deployment string) int32 {
+	d, known := w.deployment(deployment)
+	if !known {
+		return none
+	}
+	from, to := w.siblings(i)
+	return w.among(from, to, d)
+}
+
 // applies reports whether a dependency rule concerns a target. A missing key means that it does: a rule that guards an order fails closed.
 func (w *work) applies(rule *compiledRule, i int32) (bool, error) {
 	if rule.appliesTo == nil {
@@ -359,33 +369,25 @@ func (w *work) versionDependency(i int32, d VersionDependency, runs []pendingRun
 		verdict.Reason, verdict.Data = ReasonSelectorError, &Data{Detail: err.Error()}
 		return verdict, false
 	}
-	from, to := w.siblings(i)
-	for k := from; k < to; k++ {
-		other := &w.targets[k]
-		if other.Deployment != d.Deployment {
-			continue
-		}
-		n := other.current
-		for _, run := range runs {
-			if run.target == k && k != i { // what a version needs of its own deployment is there before it
-				n = run.version
-			}
-		}
-		if n < 0 {
-			break
-		}
-		b := w.boundWith(k, n)
-		switch ok, err := matcher.Match(&b); {
-		case err == nil && ok:
-			return Verdict{}, true
-		case err != nil:
-			if _, missing := missingKey(err); !missing {
-				verdict.Reason, verdict.Data = ReasonSelectorError, &Data{Detail: err.Error()}
-			}
-		}
+	k := w.sibling(i, d.Deployment)
+	if k == none {
 		return verdict, false
 	}
-	return verdict, false
+	n := w.targets[k].current
+	for _, run := range runs {
+		if run.target == k && k != i { // what a version needs of its own deployment is there before it
+			n = run.version
+		}
+	}
+	if n < 0 {
+		return verdict, false
+	}
+	b := w.boundWith(k, n)
+	ok, err := matcher.Match(&b)
+	if _, missing := missingKey(err); err != nil && !missing {
+		verdict.Reason, verdict.Data = ReasonSelectorError, &Data{Detail: err.Error()}
+	}
+	return verdict, err == nil && ok
 }
 
 // expression compiles the text that a version carries, once per plan.

@@ -142,13 +142,11 @@ func (s waits) step(own waiter) *waitStep {
 
 func (s waits) stepOfVersion(own waiter) *waitStep {
 	w := s.l.w
-	from, to := w.siblings(own.target)
 	for _, d := range w.versions[w.targets[own.target].deployment].list[own.version].Dependencies {
-		at := slices.IndexFunc(w.targets[from:to], func(other target) bool { return other.Deployment == d.Deployment })
-		if at < 0 {
+		k := w.sibling(own.target, d.Deployment)
+		if k == none {
 			continue
 		}
-		k := from + int32(at)
 		if f := s.l.frameOf[k]; f != nil && f == s.l.frameOf[own.target] || !s.l.attainable(k, d) {
 			continue // one execution may bring both
 		}

@@ -251,16 +251,15 @@ func (l *lint) lookAtVersions() {
 			}
 			for k, d := range versions[n].Dependencies {
 				path := fmt.Sprintf("versions[%s@%s].dependencies[%d]", t.Deployment, versions[n].ID, k)
-				from, to := w.siblings(int32(i))
-				switch at := slices.IndexFunc(w.targets[from:to], func(other target) bool { return other.Deployment == d.Deployment }); {
-				case at < 0:
+				switch other := w.sibling(int32(i), d.Deployment); {
+				case other == none:
 					l.add(Finding{Path: path + ".deployment"}, LintDependencyUnmatched, SeverityError, reach{1, int32(i)},
 						fmt.Sprintf("%q has no target on the same resource: the version never starts there", d.Deployment),
 						"correct the id, or leave these targets out with targetSelector")
-				case !l.attainable(from+int32(at), d):
+				case !l.attainable(other, d):
 					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
 						"no version that exists satisfies it, of "+d.Deployment, "publish one that does, or correct the expression")
-				case l.replaced(int32(i), n, from+int32(at), d):
+				case l.replaced(int32(i), n, other, d):
 					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
 						fmt.Sprintf("the execution of %q that brings the version brings one of %s that does not satisfy it, and so does not begin", l.frameOf[i].id, d.Deployment),
 						"publish a version of one of the two that goes with the other, or take one of them out of the bracket")
