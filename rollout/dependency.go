@@ -2,43 +2,30 @@ package rollout
 
 import (
 	"slices"
-	"sort"
 	"strings"
 )
 
 // siblings returns the half-open range of targets that share the resource and the environment of target i. There may be as many as deployments.
 func (w *work) siblings(i int32) (from, to int32) {
 	t := &w.targets[i]
-	same := func(k int) bool {
-		return w.targets[k].resource == t.resource && w.targets[k].environment == t.environment
-	}
-	low, step := int(i), 1
-	for ; low-step >= 0 && same(low-step); step *= 2 {
-		low -= step
-	}
-	before := max(-1, low-step) // is no sibling
-	low = before + 1 + sort.Search(low-before-1, func(k int) bool { return same(before + 1 + k) })
-	high := int(i)
-	for step = 1; high+step < len(w.targets) && same(high+step); step *= 2 {
-		high += step
-	}
-	after := min(len(w.targets), high+step)
-	high += 1 + sort.Search(after-high-1, func(k int) bool { return !same(high + 1 + k) })
-	return int32(low), int32(high)
+	return w.siblingsNear(int(i), t.environment, t.resource)
 }
 
 // siblingsIn returns the range of targets of a resource in an environment.
 func (w *work) siblingsIn(environment, resource int32) (from, to int32) {
-	at, _ := slices.BinarySearchFunc(w.targets, [2]int32{environment, resource}, func(t target, key [2]int32) int {
-		if t.environment != key[0] {
-			return int(t.environment - key[0])
+	return w.siblingsNear(0, environment, resource)
+}
+
+// siblingsNear is siblingsIn, from a target on that is mostly near.
+func (w *work) siblingsNear(near int, environment, resource int32) (from, to int32) {
+	before := func(resource int32) func(k int) bool {
+		return func(k int) bool {
+			t := &w.targets[k]
+			return t.environment < environment || t.environment == environment && t.resource < resource
 		}
-		return int(t.resource - key[1])
-	})
-	from = int32(at)
-	for to = from; int(to) < len(w.targets) && w.targets[to].resource == resource && w.targets[to].environment == environment; to++ {
 	}
-	return from, to
+	first := seek(len(w.targets), near, before(resource))
+	return int32(first), int32(seek(len(w.targets), first, before(resource+1)))
 }
 
 // among is the target of a deployment in a range of siblings, or none.

@@ -10,15 +10,19 @@ import (
 // seek returns the lowest index in [0, n] from which on before is false; before is true for a leading part of the indices. The cost grows with the
 // logarithm of the distance to near: lists that are in the same order are gone through side by side, whether the one is sparse or dense.
 func seek(n, near int, before func(int) bool) int {
-	if near > 0 && !before(near-1) {
-		return sort.Search(near-1, func(k int) bool { return !before(k) })
-	}
 	low, high := near, near
-	for step := 1; high < n && before(high); step *= 2 {
-		low = high + 1
-		high += step
+	if near > 0 && !before(near-1) {
+		for step := 1; low > 0 && !before(low-1); step *= 2 {
+			high = low - 1
+			low -= min(step, low)
+		}
+	} else {
+		for step := 1; high < n && before(high); step *= 2 {
+			low = high + 1
+			high += step
+		}
+		high = min(high, n)
 	}
-	high = min(high, n)
 	return low + sort.Search(high-low, func(k int) bool { return !before(low + k) })
 }
 
@@ -84,10 +88,6 @@ func (w *work) eachOpen(executions []*bracket.ExecutionRecord, only string, yiel
 	var o opened
 	resource, at := 0, 0
 	before := func(k int) bool { return w.resources[k].ID < o.record.Resource }
-	ahead := func(k int) bool {
-		t := &w.targets[k]
-		return t.environment < o.environment || t.environment == o.environment && t.resource < o.resource
-	}
 	asked, environment := "", int32(none)
 	for _, record := range executions {
 		x := record.Open
@@ -106,12 +106,8 @@ func (w *work) eachOpen(executions []*bracket.ExecutionRecord, only string, yiel
 			o.resource = int32(resource)
 		}
 		if o.environment != none && o.resource != none {
-			at = seek(len(w.targets), at, ahead)
-			to := at
-			for to < len(w.targets) && w.targets[to].environment == o.environment && w.targets[to].resource == o.resource {
-				to++
-			}
-			o.from, o.to = int32(at), int32(to)
+			o.from, o.to = w.siblingsNear(at, o.environment, o.resource)
+			at = int(o.from)
 		}
 		yield(o)
 	}

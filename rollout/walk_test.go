@@ -28,7 +28,8 @@ func TestSeek(t *testing.T) {
 		{"it is the next", 5000, 5001, 4},
 		{"it is seven further on: twice the logarithm of the distance, and both ends", 5000, 5007, 8},
 		{"it is a thousand further on", 5000, 6000, 24},
-		{"it lies behind, so everything before is searched", 5000, 10, 16},
+		{"it is two back, as the first of some siblings", 5000, 4998, 5},
+		{"it lies far behind", 5000, 10, 24},
 	} {
 		asked := 0
 		got := seek(n, row.near, func(k int) bool { asked++; return k < row.want })
