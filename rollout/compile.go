@@ -42,17 +42,17 @@ type Compiler interface {
 // its compiler is. Build it with [Load] or [Compile]; its one verb is [PolicySet.Plan], and [PolicySet.Policies] says what it was built from.
 // The zero PolicySet is none, and plans nothing: see [ErrNoPolicies].
 type PolicySet struct {
-	given       []Policy          // in their order; the compiled ones are made of their rules
-	policies    []*compiledPolicy // enabled ones, by id
-	byKind                        // their rules
-	disabled    []*compiledPolicy // by id; they govern nothing, Lint tells what is left of them
-	compiler    Compiler
-	load        func(name string) (*time.Location, error)
-	zones       map[string]*time.Location // loaded ones
-	scopeErrors ScopeErrors
-	maxScope    func(Version, TargetID) bool
-	governed    bool // targets that no policy governs get nothing
-	customs     []CustomRule
+	given          []Policy          // in their order; the compiled ones are made of their rules
+	policies       []*compiledPolicy // enabled ones, by id
+	byKind                           // their rules
+	disabled       []*compiledPolicy // by id; they govern nothing, Lint tells what is left of them
+	compiler       Compiler
+	load           func(name string) (*time.Location, error)
+	zones          map[string]*time.Location // loaded ones
+	scopeErrors    ScopeErrors
+	maxScope       func(Version, TargetID) bool
+	ungovernedHeld bool // targets that no policy governs get nothing
+	customs        []CustomRule
 }
 
 // ErrNoPolicies is returned for a [PolicySet] that neither [Load] nor [Compile] made. Where no policy is meant to hold anything back, compile an
@@ -83,7 +83,7 @@ func WithMaxScope(within func(version Version, target TargetID) bool) Option {
 // what its versions say of themselves, by its attempts and by its own jobs alone. Then a typo in the selector of a policy, a label that is lost or an
 // empty list of policies lets everybody start at once. A host whose policies are meant to cover the fleet asks for it.
 func WithUngovernedHeld() Option {
-	return func(s *PolicySet) { s.governed = true }
+	return func(s *PolicySet) { s.ungovernedHeld = true }
 }
 
 // WithRule adds a rule of the host's own, which governs every target. Several are asked in the order in which they are given.
@@ -228,11 +228,11 @@ func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySe
 // compile is Compile for policies of a list or for one alone, in the document of which the faults in refused were found already. What may only follow from these
 // is not reported.
 func compile(policies []Policy, listed bool, refused error, compiler Compiler, options []Option) (*PolicySet, error) {
-	set := &PolicySet{compiler: compiler}
+	set := &PolicySet{compiler: compiler, zones: map[string]*time.Location{}}
 	for _, option := range options {
 		option(set)
 	}
-	c := compilation{compiler: compiler, load: set.load, zones: map[string]*time.Location{}, ruleIDs: map[string]origin{}}
+	c := compilation{set: set, ruleIDs: map[string]origin{}}
 	if compiler == nil {
 		c.add("", CodeRequired, nil, "a compiler is needed: pass the *selector.Env of package selector")
 		return nil, c.err()
@@ -265,12 +265,11 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	slices.SortStableFunc(set.policies, byID)
 	slices.SortStableFunc(set.disabled, byID)
 	set.addAll(set.policies)
-	c.sharedPools(set)
-	c.customs(set)
+	c.sharedPools()
+	c.customs()
 	if err := errors.Join(append(strictjson.Parts(fieldErrors(refused)), newRefusals(refused).others(c.err())...)...); err != nil {
 		return nil, err
 	}
-	set.zones = c.zones
 	for _, p := range set.policies {
 		var faults [2]error
 		p.hours, faults[0] = set.hours(p.windows)
@@ -284,10 +283,8 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 
 type compilation struct {
 	faults
-	compiler Compiler
-	load     func(name string) (*time.Location, error)
-	zones    map[string]*time.Location
-	ruleIDs  map[string]origin // by id
+	set     *PolicySet
+	ruleIDs map[string]origin // by id
 }
 
 // origin is where an id comes from: the path of what has it, and of the fields that it was made of.
@@ -309,7 +306,7 @@ func (c *compilation) expression(path, text string, places ...string) Matcher {
 	if text == "" {
 		return nil // its absence is allowed, or reported by Validate
 	}
-	matcher, err := c.compiler.Matcher(text)
+	matcher, err := c.set.compiler.Matcher(text)
 	if err != nil {
 		c.faults.expression(path, err)
 		return nil
@@ -436,9 +433,9 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 }
 
 // customs refuses rules of the host that cannot be told from others.
-func (c *compilation) customs(set *PolicySet) {
+func (c *compilation) customs() {
 	seen := map[string]bool{}
-	for _, rule := range set.customs {
+	for _, rule := range c.set.customs {
 		switch own, taken := c.ruleIDs[rule.ID()]; {
 		case rule.ID() == "":
 			c.add("", CodeRequired, nil, "a rule given by WithRule has no id: verdicts name it")
@@ -452,9 +449,9 @@ func (c *compilation) customs(set *PolicySet) {
 }
 
 // sharedPools refuses rules that share a pool and disagree about it. Those of disabled policies share nothing.
-func (c *compilation) sharedPools(set *PolicySet) {
+func (c *compilation) sharedPools() {
 	first := map[string]*compiledRule{}
-	for _, r := range set.concurrency {
+	for _, r := range c.set.concurrency {
 		name := r.pool.SharedPool
 		if name == "" {
 			continue

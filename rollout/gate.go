@@ -72,7 +72,7 @@ func (w *work) gateOf(i, n int32) *gate {
 			Data: &Data{Detail: string(v.Status)},
 		}})
 	}
-	if w.set.governed && len(view.policies) == 0 {
+	if w.set.ungovernedHeld && len(view.policies) == 0 {
 		g.asked = append(g.asked, asked{kind: kindPolicy, verdict: Verdict{Status: Denied, Reason: ReasonNotGoverned, On: onConfig("")}})
 	}
 	for _, rule := range view.selectors {
@@ -114,10 +114,8 @@ func (w *work) sum(g *gate, environment, resource string) {
 	for k := range g.asked {
 		own := &g.asked[k]
 		since := own.since
-		if own.rule != "" {
-			if o := w.overridden(own.rule, g.created, environment, resource); o != nil {
-				since = sooner(since, o.satisfied(g.created)) // never later than without: an override delays nobody
-			}
+		if o := w.overridden(own.rule, g.created, environment, resource); o != nil {
+			since = sooner(since, o.satisfied(g.created)) // never later than without: an override delays nobody
 		}
 		g.eligible = later(g.eligible, since)
 		switch {
@@ -153,7 +151,7 @@ func (w *work) gateAt(i, n int32) *gate {
 	t := &w.targets[i]
 	if !slices.ContainsFunc(g.asked, func(own asked) bool {
 		o := w.overridden(own.rule, g.created, t.Environment, t.Resource)
-		return own.rule != "" && o != nil && o.Resource != ""
+		return o != nil && o.Resource != ""
 	}) {
 		return g
 	}

@@ -67,9 +67,9 @@ func newIndex(s *Snapshot) (*index, error) {
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return gone[t.Resource] })
 	}
 	x := &index{
-		resources:    sortedByID(&f, "resources", resources, func(r *Resource) string { return r.ID }),
-		environments: sortedByID(&f, "environments", s.Environments, func(e *Environment) string { return e.ID }),
-		deployments:  sortedByID(&f, "deployments", s.Deployments, func(d *Deployment) string { return d.ID }),
+		resources:    sortedByID(&f, "resources", resources, (*Resource).id),
+		environments: sortedByID(&f, "environments", s.Environments, (*Environment).id),
+		deployments:  sortedByID(&f, "deployments", s.Deployments, (*Deployment).id),
 	}
 	x.versions = x.indexVersions(&f, s.Versions)
 	x.indexTargets(&f, targets)

@@ -375,7 +375,8 @@ func lastNumber(group *bracket.GroupRecord) int {
 	if n == 0 {
 		return 0
 	}
-	return numberOf(textkey.Join(group.Closed[n-1].ID), groupPrefix(group))
+	_, _, number, _ := groupNumber(group.Closed[n-1].ID)
+	return number
 }
 
 // isOpen reports whether the execution of a run is open. Where it is not, and jobs of a later group are seen, the state was lost and the execution is over: to

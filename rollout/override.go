@@ -172,7 +172,7 @@ func (w *work) without(o *Override, released map[string]bool) string {
 	return ""
 }
 
-// overridden is the first active override of a rule for a version on a target; nil if there is none. An empty resource asks for overrides that
+// overridden is the first active override of a rule for a version on a target; nil if there is none, as for what no rule says. An empty resource asks for overrides that
 // hold for all of them.
 func (w *work) overridden(rule string, v *Version, environment, resource string) *Override {
 	if len(w.overrides) == 0 {
@@ -227,7 +227,7 @@ func (w *work) let(blockers []Verdict, i, n int32) []Verdict {
 	}
 	var kept []Verdict
 	for k, verdict := range blockers {
-		if w.overriddenAt(verdict.Rule, i, n) != nil { // no override is of none
+		if w.overriddenAt(verdict.Rule, i, n) != nil {
 			if kept == nil {
 				kept = append([]Verdict{}, blockers[:k]...)
 			}

@@ -43,10 +43,7 @@ func (w *work) openPools() {
 			if !ok {
 				continue
 			}
-			value := ""
-			if rule.groupBy != nil {
-				value = rule.groupBy.of(resource)
-			}
+			value := rule.groupBy.of(resource)
 			index, known := byValue[value]
 			if !known {
 				index = c.pool(rule, value)
@@ -76,7 +73,7 @@ func (w *work) openPools() {
 // this time, or this host has not read it. In such a pool nobody can start, but it may be one of the active ones of its family.
 func (w *work) openVacated() {
 	for _, rule := range w.set.concurrency {
-		family := rule.pool.Pool(rule.id, "", 0).Family
+		family := rule.family()
 		if family == "" {
 			continue
 		}
@@ -107,10 +104,7 @@ func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 			if err != nil || !ok {
 				continue
 			}
-			value := ""
-			if rule.groupBy != nil {
-				value = rule.groupBy.of(&resources[k])
-			}
+			value := rule.groupBy.of(&resources[k])
 			if listed[value] {
 				continue
 			}
@@ -126,12 +120,15 @@ func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 func (s *PolicySet) families() map[string]bool {
 	families := map[string]bool{}
 	for _, rule := range s.concurrency {
-		if family := rule.pool.Pool(rule.id, "", 0).Family; family != "" {
+		if family := rule.family(); family != "" {
 			families[family] = true
 		}
 	}
 	return families
 }
+
+// family is the key of the record that relates the pools of a concurrency rule; empty if any number of them may be active.
+func (r *compiledRule) family() string { return r.pool.Pool(r.id, "", 0).Family }
 
 // pool finds or makes the pool of a rule and a value; rules with a shared pool agree on everything, which Compile checked.
 func (c *capacity) pool(rule *compiledRule, value string) int32 {

@@ -132,7 +132,7 @@ func (s *PolicySet) CheckVersion(v Version) error {
 	if s == nil || s.compiler == nil {
 		return ErrNoPolicies
 	}
-	c := compilation{compiler: s.compiler}
+	c := compilation{set: s}
 	c.expression("targetSelector", v.TargetSelector, ofResource, ofEnv, ofDeployment, ofVersion)
 	for i, d := range v.Dependencies {
 		at := fmt.Sprintf("dependencies[%d]", i)

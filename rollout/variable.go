@@ -146,8 +146,12 @@ func plainName(name string) bool {
 	return name != ""
 }
 
-// of is the value for one resource; a missing key is the empty value, so that resources without it are limited together and not exempt.
+// of is the value for one resource; a missing key is the empty value, so that resources without it are limited together and not exempt. Without a variable all
+// have the empty one.
 func (v *variable) of(r *Resource) string {
+	if v == nil {
+		return ""
+	}
 	switch v.field {
 	case "id":
 		return r.ID

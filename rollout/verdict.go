@@ -223,7 +223,7 @@ func (d *Data) about(reason Reason) string {
 	names := strings.Join(d.Names, ", ")
 	text := ""
 	switch reason {
-	case ReasonRolloutNotDue, "bracket_not_due":
+	case ReasonRolloutNotDue, Reason(bracket.ReasonNotDue):
 		// People count from 1. Who joined later has a turn after all that the rollout began with.
 		text = fmt.Sprintf(" (turn %d of %d)", d.Position+1, d.Population)
 		if d.Position >= d.Population {

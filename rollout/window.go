@@ -94,7 +94,7 @@ func (c *compilation) window(path string, r *compiledRule, own *DeploymentWindow
 		if !sound && (!zone || own.Timezone == "Local") {
 			continue // Policy.Validate reports it: of a window with other faults, this finds no more than a zone that is none
 		}
-		if c.load == nil && zone { // it may well be one
+		if c.set.load == nil && zone { // it may well be one
 			fault.Hint = "cannot be looked up: Compile and Load know UTC alone, unless they are given WithZones(time.LoadLocation)"
 		}
 		c.list = append(c.list, &FieldError{Path: below(fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
@@ -109,15 +109,15 @@ func (c *compilation) window(path string, r *compiledRule, own *DeploymentWindow
 
 // zone loads a zone once, so that all windows, and those that are put together anew later, have the same.
 func (c *compilation) zone(name string) (*time.Location, error) {
-	if c.load == nil {
+	if c.set.load == nil {
 		return nil, errors.New("no zones were given")
 	}
-	if known, ok := c.zones[name]; ok {
+	if known, ok := c.set.zones[name]; ok {
 		return known, nil
 	}
-	location, err := c.load(name)
+	location, err := c.set.load(name)
 	if err == nil { // a nil location is refused by whoever asked for it
-		c.zones[name] = location
+		c.set.zones[name] = location
 	}
 	return location, err
 }
