@@ -204,7 +204,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	}
 	blockers = w.closed(nil, i, floor)
 	for _, rule := range w.retriesOf(i) {
-		switch a := w.afterUnder(rule, i, floor, own); a.verdict {
+		switch a := w.afterUnder(rule, i, floor, own); a.reason {
 		case ReasonRetryBackoff:
 			w.wake(a.next)
 			blockers = append(blockers, a.blocker(Pending))
@@ -252,7 +252,7 @@ func (t *target) latest(version string) []Job {
 }
 
 func (a attempts) blocker(status VerdictStatus) Verdict {
-	return Verdict{Status: status, Reason: a.verdict, Rule: a.rule.id, Until: a.next, Data: &Data{Attempt: a.failed, Allowed: a.allowed}}
+	return Verdict{Status: status, Reason: a.reason, Rule: a.rule.id, Until: a.next, Data: &Data{Attempt: a.failed, Allowed: a.allowed}}
 }
 
 // outdated reports whether a target needs a run of the version it already has: no success of it is as young as the change that outdated it.

@@ -149,8 +149,7 @@ func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, e
 // dependsOn evaluates with everything bound that is known: a missing key is no match, and is counted.
 func (w *work) dependsOn(rule *compiledRule, b *bound, t *target) (bool, error) {
 	ok, err := rule.dependsOn.Match(b)
-	if key, missing := missingKey(err); missing {
-		w.diagnose(DiagnosticMissingKey, rule.id, key, t.TargetID)
+	if err != nil && w.misses(rule.id, err, t.TargetID) {
 		return false, nil
 	}
 	return ok, err

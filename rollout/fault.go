@@ -121,6 +121,13 @@ func (f *faults) expression(path string, err error) {
 	f.list = append(f.list, &FieldError{Path: path, Code: CodeExpression, Hint: strings.TrimPrefix(err.Error(), "selector: "), Err: err})
 }
 
+// required reports a text that is missing, and why it is needed.
+func (f *faults) required(path, text, why string) {
+	if text == "" {
+		f.add(path, CodeRequired, nil, "is required: %s", why)
+	}
+}
+
 // within reports a number of some unit that is not in [least, most].
 func (f *faults) within(path string, n, least, most int64, unit string) {
 	if n < least || n > most {

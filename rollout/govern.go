@@ -179,13 +179,27 @@ func (w *work) govern() {
 // selectorFailed notes that the expression of a policy, or of its bracket, had no answer for a target: a missing key is no match and only counted, anything
 // else holds the target.
 func (w *work) selectorFailed(i int32, rule string, err error) {
-	t := &w.targets[i]
-	if key, ok := missingKey(err); ok {
-		w.diagnose(DiagnosticMissingKey, rule, key, t.TargetID)
-		return
+	if verdict, fails := w.fails(rule, err, w.targets[i].TargetID); fails {
+		w.held[i] = append(w.held[i], verdict)
 	}
-	w.diagnose(DiagnosticSelectorError, rule, err.Error(), t.TargetID)
-	w.held[i] = append(w.held[i], failing(rule, err))
+}
+
+// misses reports whether an expression has no answer because a key is missing: that is no match, and counted.
+func (w *work) misses(rule string, err error, at TargetID) bool {
+	key, missing := missingKey(err)
+	if missing {
+		w.diagnose(DiagnosticMissingKey, rule, key, at)
+	}
+	return missing
+}
+
+// fails reports whether an expression has no answer for another reason, and what is to be said of that.
+func (w *work) fails(rule string, err error, at TargetID) (Verdict, bool) {
+	if err == nil || w.misses(rule, err, at) {
+		return Verdict{}, false
+	}
+	w.diagnose(DiagnosticSelectorError, rule, err.Error(), at)
+	return failing(rule, err), true
 }
 
 // failing is the verdict of a rule of which an expression fails.

@@ -167,12 +167,12 @@ func (w *work) need(rule *compiledRule, b *bracketWork, d int32) (_ *bracket.Con
 	case err == nil || rule.readsResource:
 		return need, false
 	case !rule.readsVersion:
-		return nil, !w.missesKey(rule.id, err, b, d)
+		return nil, !w.misses(rule.id, err, w.memberID(b, d))
 	}
 	for _, v := range w.versions[d].list {
 		at.version = v
 		ok, err := rule.dependsOn.Match(&at)
-		if ok || err != nil && !w.missesKey(rule.id, err, b, d) {
+		if ok || err != nil && !w.misses(rule.id, err, w.memberID(b, d)) {
 			need.Versions = append(need.Versions, v.ID)
 		}
 	}
@@ -182,13 +182,9 @@ func (w *work) need(rule *compiledRule, b *bracketWork, d int32) (_ *bracket.Con
 	return need, false
 }
 
-// missesKey reports whether an expression about a member has no answer because a key is missing: that is no match, and counted.
-func (w *work) missesKey(rule string, err error, b *bracketWork, d int32) bool {
-	key, missing := missingKey(err)
-	if missing {
-		w.diagnose(DiagnosticMissingKey, rule, key, TargetID{Environment: w.environments[b.environment].ID, Deployment: w.deployments[d].ID})
-	}
-	return missing
+// memberID names a member on any resource.
+func (w *work) memberID(b *bracketWork, d int32) TargetID {
+	return TargetID{Environment: w.environments[b.environment].ID, Deployment: w.deployments[d].ID}
 }
 
 // role is the declared role of a member; pre wins over post. Where an expression fails nobody knows what has to run first: then the bracket
@@ -206,9 +202,7 @@ func (w *work) role(b *bracketWork, d int32) bracket.Role {
 		if ok {
 			return declared.role
 		}
-		if err != nil && !w.missesKey(b.id, err, b, d) {
-			w.diagnose(DiagnosticSelectorError, b.id, err.Error(), TargetID{Environment: w.environments[b.environment].ID, Deployment: w.deployments[d].ID})
-			verdict := failing(b.id, err)
+		if verdict, fails := w.fails(b.id, err, w.memberID(b, d)); fails {
 			b.unclear = &verdict
 		}
 	}

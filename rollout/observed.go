@@ -420,7 +420,7 @@ func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 		}
 	}
 	a := w.after(i, w.versions[t.deployment].number(job.Version), row)
-	if a.verdict != ReasonRetryExhausted && !final {
+	if a.reason != ReasonRetryExhausted && !final {
 		if fact.RetryAt = a.next; a.next.IsZero() { // it is no attempt, unless an override forgives it: then the next one may start at once
 			fact.RetryAt = a.forgiven
 		}

@@ -47,19 +47,11 @@ type Override struct {
 }
 
 func (o *Override) validate(path string, f *faults) {
-	for _, required := range []struct {
-		field, value, why string
-	}{
-		{"id", o.ID, "an override is named in what it let pass"},
-		{"ruleId", o.Rule, "an override is of one rule"},
-		{"versionId", o.Version, "an override is for one version"},
-		{"createdBy", o.CreatedBy, "who decided"},
-		{"reason", o.Reason, "why the rule does not count this time"},
-	} {
-		if required.value == "" {
-			f.add(join(path, required.field), CodeRequired, nil, "is required: %s", required.why)
-		}
-	}
+	f.required(join(path, "id"), o.ID, "an override is named in what it let pass")
+	f.required(join(path, "ruleId"), o.Rule, "an override is of one rule")
+	f.required(join(path, "versionId"), o.Version, "an override is for one version")
+	f.required(join(path, "createdBy"), o.CreatedBy, "who decided")
+	f.required(join(path, "reason"), o.Reason, "why the rule does not count this time")
 	if o.CreatedAt.IsZero() {
 		f.add(join(path, "createdAt"), CodeRequired, nil, "is required: the override begins then")
 	} else if !o.ExpiresAt.IsZero() && !o.CreatedAt.Before(o.ExpiresAt) {

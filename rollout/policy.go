@@ -186,12 +186,8 @@ func (p Policy) Validate() error {
 }
 
 func (p Policy) validate(path string, f *faults) {
-	if p.Name == "" {
-		f.add(join(path, "name"), CodeRequired, nil, "is required: a policy is named in every reason")
-	}
-	if p.Selector == "" {
-		f.add(join(path, "selector"), CodeRequired, nil, `is required: write "true" to govern every target`)
-	}
+	f.required(join(path, "name"), p.Name, "a policy is named in every reason")
+	f.required(join(path, "selector"), p.Selector, `write "true" to govern every target`)
 	if len(p.Rules) == 0 {
 		f.add(join(path, "rules"), CodeRequired, nil, "is required: at least one rule")
 	}
@@ -330,11 +326,8 @@ type GradualRollout struct {
 // Validate reports every fault, joined, each a *[FieldError].
 func (g GradualRollout) Validate() error {
 	var f faults
-	if g.RolloutType == "" {
-		f.add("rolloutType", CodeRequired, nil, "is required: %s", strictjson.Choice(Linear, LinearNormalized, Exponential, Waves))
-	} else {
-		oneOf(&f, "rolloutType", g.RolloutType, Linear, LinearNormalized, Exponential, Waves)
-	}
+	f.required("rolloutType", string(g.RolloutType), strictjson.Choice(Linear, LinearNormalized, Exponential, Waves))
+	oneOf(&f, "rolloutType", g.RolloutType, Linear, LinearNormalized, Exponential, Waves)
 	if i := g.TimeScaleInterval; i == nil {
 		f.add("timeScaleInterval", CodeRequired, nil, "is required: the unit of the curve in seconds")
 	} else {
@@ -397,9 +390,7 @@ type DeploymentDependency struct {
 // Validate reports every fault, joined, each a *[FieldError].
 func (d DeploymentDependency) Validate() error {
 	var f faults
-	if d.DependsOn == "" {
-		f.add("dependsOn", CodeRequired, nil, "is required: an expression such as deployment.name == 'node-drain'")
-	}
+	f.required("dependsOn", d.DependsOn, "an expression such as deployment.name == 'node-drain'")
 	oneOf(&f, "match", d.Match, MatchAny, MatchAll)
 	return f.err()
 }
@@ -413,9 +404,7 @@ type VersionSelector struct {
 // Validate reports a missing expression as a *[FieldError].
 func (s VersionSelector) Validate() error {
 	var f faults
-	if s.Selector == "" {
-		f.add("selector", CodeRequired, nil, `is required: write "true" to let every version pass`)
-	}
+	f.required("selector", s.Selector, `write "true" to let every version pass`)
 	return f.err()
 }
 

@@ -145,13 +145,10 @@ func (c *capacity) pool(rule *compiledRule, value string) int32 {
 
 // groupSelectorFailed: who misses a key is no member; whoever cannot be judged at all must not start.
 func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
-	id := TargetID{Resource: w.resources[r].ID}
-	if key, missing := missingKey(err); missing {
-		w.diagnose(DiagnosticMissingKey, rule.id, key, id)
+	verdict, fails := w.fails(rule.id, err, TargetID{Resource: w.resources[r].ID})
+	if !fails {
 		return
 	}
-	w.diagnose(DiagnosticSelectorError, rule.id, err.Error(), id)
-	verdict := failing(rule.id, err)
 	for e := range w.environments {
 		from, to := w.siblingsIn(int32(e), r)
 		for i := from; i < to; i++ {

@@ -38,9 +38,7 @@ type EnvironmentProgression struct {
 // Validate reports every fault, joined, each a *[FieldError].
 func (p EnvironmentProgression) Validate() error {
 	var f faults
-	if p.DependsOnEnvironmentSelector == "" {
-		f.add("dependsOnEnvironmentSelector", CodeRequired, nil, "is required: an expression such as environment.name == 'staging'")
-	}
+	f.required("dependsOnEnvironmentSelector", p.DependsOnEnvironmentSelector, "an expression such as environment.name == 'staging'")
 	if share := p.MinimumSuccessPercentage; share != nil {
 		if _, err := billionths(*share); err != nil {
 			f.add("minimumSuccessPercentage", CodeOutOfRange, *share, "%v", err)

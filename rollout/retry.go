@@ -91,7 +91,7 @@ type attempts struct {
 	failed  int           // newest consecutive attempts that failed
 	allowed int           // attempts in all that are allowed
 	next    time.Time     // when the next one is due; zero if none has failed
-	verdict Reason        // "", retry_backoff or retry_exhausted
+	reason  Reason        // "", retry_backoff or retry_exhausted
 	rule    *compiledRule // the rule that decided
 
 	forgiven time.Time // since when an override forgives the newest attempt, which has failed; zero: none does
@@ -153,16 +153,16 @@ func (r *compiledRule) after(jobs []Job, now time.Time) attempts {
 	}
 	switch {
 	case a.failed >= a.allowed:
-		a.verdict = ReasonRetryExhausted
+		a.reason = ReasonRetryExhausted
 	case now.Before(a.next):
-		a.verdict = ReasonRetryBackoff
+		a.reason = ReasonRetryBackoff
 	}
 	return a
 }
 
 func (a attempts) worse(b attempts) bool {
-	if (a.verdict == ReasonRetryExhausted) != (b.verdict == ReasonRetryExhausted) {
-		return a.verdict == ReasonRetryExhausted
+	if (a.reason == ReasonRetryExhausted) != (b.reason == ReasonRetryExhausted) {
+		return a.reason == ReasonRetryExhausted
 	}
 	return a.next.After(b.next)
 }

@@ -136,12 +136,8 @@ func (s *PolicySet) CheckVersion(v Version) error {
 	c.expression("targetSelector", v.TargetSelector, ofResource, ofEnv, ofDeployment, ofVersion)
 	for i, d := range v.Dependencies {
 		at := fmt.Sprintf("dependencies[%d]", i)
-		if d.Deployment == "" {
-			c.add(join(at, "deployment"), CodeRequired, nil, "is required: the id of a deployment")
-		}
-		if d.VersionSelector == "" {
-			c.add(join(at, "versionSelector"), CodeRequired, nil, `is required: write "true" if any version will do`)
-		}
+		c.required(join(at, "deployment"), d.Deployment, "the id of a deployment")
+		c.required(join(at, "versionSelector"), d.VersionSelector, `write "true" if any version will do`)
 		c.expression(join(at, "versionSelector"), d.VersionSelector, ofVersion, ofDeployment, ofEnv, ofResource)
 	}
 	return errors.Join(c.list...)
