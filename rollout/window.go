@@ -145,7 +145,7 @@ type policyHours struct {
 
 // newHours intersects the windows of several policies; nil if there are none.
 func newHours(parts []policyHours) *hours {
-	h := &hours{opened: map[*compiledPolicy]bool{}}
+	h := &hours{}
 	var calendars []clock.Calendar
 	for _, part := range parts {
 		if len(part.rules) == 0 {
@@ -160,7 +160,7 @@ func newHours(parts []policyHours) *hours {
 	if len(h.rules) == 0 {
 		return nil
 	}
-	h.calendar = clock.Intersect(calendars...)
+	h.calendar, h.opened = clock.Intersect(calendars...), map[*compiledPolicy]bool{}
 	return h
 }
 
@@ -196,7 +196,9 @@ func samePolicy(a, b *compiledRule) bool { return a.policy == b.policy }
 func (v *view) openHours() {
 	var all, first []policyHours
 	for _, p := range v.policies {
-		all, first = append(all, p.hours), append(first, p.firstHours)
+		if len(p.windows) > 0 { // mostly few of many
+			all, first = append(all, p.hours), append(first, p.firstHours)
+		}
 	}
 	v.hours, v.firstHours = newHours(all), newHours(first)
 }
