@@ -62,10 +62,6 @@ type placed struct {
 	Situation
 }
 
-func (id TargetID) compare(other TargetID) int {
-	return cmp.Or(strings.Compare(id.Resource, other.Resource), strings.Compare(id.Environment, other.Environment), strings.Compare(id.Deployment, other.Deployment))
-}
-
 // situations lists everybody who starts or waits, in order.
 func (p *Plan) situations() []placed {
 	list := make([]placed, 0, p.Waiting.Len()+len(p.Start))

@@ -6,10 +6,31 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
+
+// CycleError says that deployments on one resource wait for one another in a circle, so that none of them can be the first to start there.
+type CycleError struct {
+	Path  []string // deployment ids, each needing the next; for versions "deployment@version". The last needs the first
+	Rules []string // ids of the rules that make the edges; empty for dependencies of versions
+}
+
+// Error names the deployments in the order of Path, the rules and the remedy.
+func (e *CycleError) Error() string {
+	text := "rollout: dependency cycle: " + e.around()
+	if len(e.Rules) > 0 {
+		text += " (rules " + strings.Join(e.Rules, ", ") + ")"
+	}
+	return text + ": remove one of these dependencies, or narrow it with appliesTo"
+}
+
+// around names who needs whom, up to the first once more.
+func (e *CycleError) around() string {
+	return strings.Join(slices.Concat(e.Path, e.Path[:min(1, len(e.Path))]), " needs ")
+}
 
 // cycles refuses dependencies by which deployments wait for one another for ever: deployments of which none could be the first to start
 // on a resource on which nothing runs yet. They are found as what is left after everything that can start has started.

@@ -2,50 +2,7 @@ package rollout
 
 import (
 	"slices"
-	"strings"
 )
-
-// siblings returns the half-open range of targets that share the resource and the environment of target i. There may be as many as deployments.
-func (w *work) siblings(i int32) (from, to int32) {
-	t := &w.targets[i]
-	return w.siblingsNear(int(i), t.environment, t.resource)
-}
-
-// siblingsIn returns the range of targets of a resource in an environment.
-func (w *work) siblingsIn(environment, resource int32) (from, to int32) {
-	return w.siblingsNear(0, environment, resource)
-}
-
-// siblingsNear is siblingsIn, from a target on that is mostly near.
-func (w *work) siblingsNear(near int, environment, resource int32) (from, to int32) {
-	before := func(resource int32) func(k int) bool {
-		return func(k int) bool {
-			t := &w.targets[k]
-			return t.environment < environment || t.environment == environment && t.resource < resource
-		}
-	}
-	first := seek(len(w.targets), near, before(resource))
-	return int32(first), int32(seek(len(w.targets), first, before(resource+1)))
-}
-
-// among is the target of a deployment in a range of siblings, or none.
-func (w *work) among(from, to, deployment int32) int32 {
-	k, there := slices.BinarySearchFunc(w.targets[from:to], deployment, func(t target, d int32) int { return int(t.deployment - d) })
-	if !there {
-		return none
-	}
-	return from + int32(k)
-}
-
-// sibling is the target of a deployment beside target i, on its resource and in its environment; none if there is none.
-func (w *work) sibling(i int32, deployment string) int32 {
-	d, known := w.deployment(deployment)
-	if !known {
-		return none
-	}
-	from, to := w.siblings(i)
-	return w.among(from, to, d)
-}
 
 // applies reports whether a dependency rule concerns a target. A missing key means that it does: a rule that guards an order fails closed.
 func (w *work) applies(rule *compiledRule, i int32) (bool, error) {
@@ -389,24 +346,4 @@ func (w *work) expression(text string) (Matcher, error) {
 type compiledText struct {
 	matcher Matcher
 	err     error
-}
-
-// CycleError says that deployments on one resource wait for one another in a circle, so that none of them can be the first to start there.
-type CycleError struct {
-	Path  []string // deployment ids, each needing the next; for versions "deployment@version". The last needs the first
-	Rules []string // ids of the rules that make the edges; empty for dependencies of versions
-}
-
-// Error names the deployments in the order of Path, the rules and the remedy.
-func (e *CycleError) Error() string {
-	text := "rollout: dependency cycle: " + e.around()
-	if len(e.Rules) > 0 {
-		text += " (rules " + strings.Join(e.Rules, ", ") + ")"
-	}
-	return text + ": remove one of these dependencies, or narrow it with appliesTo"
-}
-
-// around names who needs whom, up to the first once more.
-func (e *CycleError) around() string {
-	return strings.Join(slices.Concat(e.Path, e.Path[:min(1, len(e.Path))]), " needs ")
 }

@@ -208,23 +208,6 @@ func (v *VersionExplanation) outcome(starts, chosen bool) Prospect {
 	return ProspectWaits
 }
 
-// target finds a target by its ids; none if there is none.
-func (w *work) target(id TargetID) int32 {
-	e, known := w.environment(id.Environment)
-	r, listed := w.resource(id.Resource)
-	d, deployed := w.deployment(id.Deployment)
-	if !known || !listed || !deployed {
-		return none
-	}
-	k, there := slices.BinarySearchFunc(w.targets, target{environment: e, resource: r, deployment: d}, func(a, b target) int {
-		return cmp.Or(int(a.environment-b.environment), int(a.resource-b.resource), int(a.deployment-b.deployment))
-	})
-	if !there {
-		return none
-	}
-	return int32(k)
-}
-
 // bracketAt is the bracket of which a target is a member, or nil.
 func (w *work) bracketAt(i int32) *bracketWork {
 	if !w.members[i] {
@@ -449,9 +432,4 @@ func (v *VersionExplanation) draw(b *strings.Builder) {
 	if until := v.Until(); !until.IsZero() {
 		fmt.Fprintf(b, "       opens by itself at %s\n", until.UTC().Format(time.RFC3339))
 	}
-}
-
-// String names a release target as resource / environment / deployment, without those that are empty, as in diagnostics.
-func (id TargetID) String() string {
-	return strings.Join(slices.DeleteFunc([]string{id.Resource, id.Environment, id.Deployment}, func(part string) bool { return part == "" }), " / ")
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/tranche-dev/tranche/bracket"
 )
 
 // LintOptions is what a host knows beyond the snapshot. The zero value is a host that knows nothing more.
@@ -465,22 +463,4 @@ func cadence(instants []time.Time) known {
 		gaps = append(gaps, instants[k].Sub(instants[k-1]))
 	}
 	return known{median(gaps), len(gaps) >= 2}
-}
-
-func bracketOfFrame(f *frame) *bracketWork {
-	if f == nil {
-		return nil
-	}
-	return f.bracketWork
-}
-
-// rolesOf lists the members of a role by id.
-func rolesOf(members []bracket.GroupMember, role bracket.Role) []string {
-	var ids []string
-	for _, m := range members {
-		if m.Role == role {
-			ids = append(ids, m.Deployment)
-		}
-	}
-	return ids
 }

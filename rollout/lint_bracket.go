@@ -384,3 +384,21 @@ func (l *lint) lookAtMerge(f *frame) {
 			"use overlapStrategy queue, or a shorter readinessWindowSeconds")
 	}
 }
+
+func bracketOfFrame(f *frame) *bracketWork {
+	if f == nil {
+		return nil
+	}
+	return f.bracketWork
+}
+
+// rolesOf lists the members of a role by id.
+func rolesOf(members []bracket.GroupMember, role bracket.Role) []string {
+	var ids []string
+	for _, m := range members {
+		if m.Role == role {
+			ids = append(ids, m.Deployment)
+		}
+	}
+	return ids
+}

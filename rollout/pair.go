@@ -1,5 +1,10 @@
 package rollout
 
+import (
+	"cmp"
+	"slices"
+)
+
 // pairing is the targets by deployment and environment.
 type pairing struct {
 	pairs   []pair  // per (environment, deployment)
@@ -42,4 +47,63 @@ func (w *work) pair() {
 		w.ordinal[i] = int32(len(p.targets))
 		p.targets = append(p.targets, int32(i))
 	}
+}
+
+// siblings returns the half-open range of targets that share the resource and the environment of target i. There may be as many as deployments.
+func (w *work) siblings(i int32) (from, to int32) {
+	t := &w.targets[i]
+	return w.siblingsNear(int(i), t.environment, t.resource)
+}
+
+// siblingsIn returns the range of targets of a resource in an environment.
+func (w *work) siblingsIn(environment, resource int32) (from, to int32) {
+	return w.siblingsNear(0, environment, resource)
+}
+
+// siblingsNear is siblingsIn, from a target on that is mostly near.
+func (w *work) siblingsNear(near int, environment, resource int32) (from, to int32) {
+	before := func(resource int32) func(k int) bool {
+		return func(k int) bool {
+			t := &w.targets[k]
+			return t.environment < environment || t.environment == environment && t.resource < resource
+		}
+	}
+	first := seek(len(w.targets), near, before(resource))
+	return int32(first), int32(seek(len(w.targets), first, before(resource+1)))
+}
+
+// among is the target of a deployment in a range of siblings, or none.
+func (w *work) among(from, to, deployment int32) int32 {
+	k, there := slices.BinarySearchFunc(w.targets[from:to], deployment, func(t target, d int32) int { return int(t.deployment - d) })
+	if !there {
+		return none
+	}
+	return from + int32(k)
+}
+
+// sibling is the target of a deployment beside target i, on its resource and in its environment; none if there is none.
+func (w *work) sibling(i int32, deployment string) int32 {
+	d, known := w.deployment(deployment)
+	if !known {
+		return none
+	}
+	from, to := w.siblings(i)
+	return w.among(from, to, d)
+}
+
+// target finds a target by its ids; none if there is none.
+func (w *work) target(id TargetID) int32 {
+	e, known := w.environment(id.Environment)
+	r, listed := w.resource(id.Resource)
+	d, deployed := w.deployment(id.Deployment)
+	if !known || !listed || !deployed {
+		return none
+	}
+	k, there := slices.BinarySearchFunc(w.targets, target{environment: e, resource: r, deployment: d}, func(a, b target) int {
+		return cmp.Or(int(a.environment-b.environment), int(a.resource-b.resource), int(a.deployment-b.deployment))
+	})
+	if !there {
+		return none
+	}
+	return int32(k)
 }

@@ -1,7 +1,10 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -117,6 +120,15 @@ type TargetID struct {
 	Resource    string `json:"resource"`    // id
 	Environment string `json:"environment"` // id
 	Deployment  string `json:"deployment"`  // id
+}
+
+// String names a release target as resource / environment / deployment, without those that are empty, as in diagnostics.
+func (id TargetID) String() string {
+	return strings.Join(slices.DeleteFunc([]string{id.Resource, id.Environment, id.Deployment}, func(part string) bool { return part == "" }), " / ")
+}
+
+func (id TargetID) compare(other TargetID) int {
+	return cmp.Or(strings.Compare(id.Resource, other.Resource), strings.Compare(id.Environment, other.Environment), strings.Compare(id.Deployment, other.Deployment))
 }
 
 // Target is a release target as observed.

@@ -1,0 +1,111 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// DiagnosticCode says what kind of oddity a plan met.
+type DiagnosticCode string
+
+const (
+	DiagnosticMissingKey            DiagnosticCode = "missing_key"             // an expression read a key that is not there: no match
+	DiagnosticSelectorError         DiagnosticCode = "selector_error"          // an expression failed: the target is held
+	DiagnosticVersionCycle          DiagnosticCode = "version_cycle"           // versions that wait for one another and never start
+	DiagnosticScopeInvalid          DiagnosticCode = "scope_invalid"           // the targetSelector of a version fails
+	DiagnosticScopeMissingKey       DiagnosticCode = "scope_missing_key"       // the targetSelector of a version reads a key that is not there
+	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, or of what the snapshot does not hold; Detail says which
+	DiagnosticUnknownRun            DiagnosticCode = "unknown_run"             // a job carries the run id of a group that the state does not know
+
+	// DiagnosticCommandWithoutEffect: a command, which Detail names by its id, concerns an execution that has not begun or does not exist. Or this very plan
+	// has heard it, and it does not apply to the execution as it is, such as a retry of what has not failed; then it never will. Correct the group and the
+	// resource, or give another command under another id.
+	DiagnosticCommandWithoutEffect DiagnosticCode = "command_without_effect"
+
+	// DiagnosticJobStatusUnknown: Detail is a status of jobs that is none of the [JobStatus] values. They count as active, for ever if it is meant to say that
+	// they have ended. A host with words of its own for what is in progress reports these jobs as [JobInProgress], or ignores the diagnostic.
+	DiagnosticJobStatusUnknown DiagnosticCode = "job_status_unknown"
+
+	// DiagnosticExecutionUnseen: the snapshot lacks what an open execution is on, which Detail names by its group: its resource, its environment, or the
+	// target of a run in progress. Nobody can tell how that ends, so the execution stays open and keeps its slots. It goes on once what is missing is back; it
+	// ends if its resource is listed in DeletedResources, or if an operator gives it up ([bracket.Abandon]) or ends it ([bracket.Resolve]).
+	DiagnosticExecutionUnseen DiagnosticCode = "execution_unseen"
+)
+
+// Diagnostic is an oddity that did not prevent the plan. Equal ones are counted, not repeated.
+type Diagnostic struct {
+	Code    DiagnosticCode `json:"code"`
+	Rule    string         `json:"rule,omitempty"`
+	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, or the id of the override or command and why it has no effect
+	Count   int            `json:"count"`            // how many targets, resources, environments or jobs
+	Example TargetID       `json:"example,omitzero"` // the first of them
+}
+
+// String says it on one line.
+func (d Diagnostic) String() string {
+	text := string(d.Code)
+	if d.Rule != "" {
+		text += " [" + d.Rule + "]"
+	}
+	text += ": " + d.Detail
+	switch d.Code { // of these the detail is a bare name, which programs look for
+	case DiagnosticExecutionUnseen:
+		text += " is open where the snapshot holds nothing, and keeps its slots"
+	case DiagnosticJobStatusUnknown:
+		text += " is no known status, so such a job counts as active"
+	case DiagnosticUnknownRun:
+		text += " is of a group that the state does not know"
+	}
+	where := d.Example.String()
+	switch {
+	case d.Count > 1 && where != "":
+		return fmt.Sprintf("%s (%d times, such as %s)", text, d.Count, where)
+	case d.Count > 1:
+		return fmt.Sprintf("%s (%d times)", text, d.Count)
+	case where != "":
+		return fmt.Sprintf("%s (%s)", text, where)
+	}
+	return text
+}
+
+type diagnosticKey struct {
+	code         DiagnosticCode
+	rule, detail string
+}
+
+func (w *work) diagnose(code DiagnosticCode, rule, detail string, at TargetID) {
+	key := diagnosticKey{code, rule, detail}
+	d, ok := w.diagnostics[key]
+	if !ok {
+		d = &Diagnostic{Code: code, Rule: rule, Detail: detail, Example: at}
+		w.diagnostics[key] = d
+	}
+	d.Count++
+}
+
+// strangeStatuses tells of jobs with a status that nobody knows, once for each status.
+func (w *work) strangeStatuses() {
+	if !w.strange {
+		return
+	}
+	for i := range w.targets {
+		for k := range w.targets[i].Jobs {
+			if status := w.targets[i].Jobs[k].Status; !status.Terminal() && !status.active() {
+				w.diagnose(DiagnosticJobStatusUnknown, "", string(status), w.id(int32(i)))
+			}
+		}
+	}
+}
+
+func (w *work) diagnosed() []Diagnostic {
+	list := make([]Diagnostic, 0, len(w.diagnostics))
+	for _, d := range w.diagnostics {
+		list = append(list, *d)
+	}
+	slices.SortFunc(list, func(a, b Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Code, b.Code), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Detail, b.Detail))
+	})
+	return list
+}
