@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -14,7 +13,7 @@ import (
 // and inside no deny window. Windows of one calendar may have different zones, and their order means nothing.
 //
 // The zero value has no windows and is always open. A Calendar is immutable and safe to share; its answers depend on nothing but itself
-// and the question. It knows the years 1 to 9999; outside of them every calendar is closed.
+// and the question. It knows the years 1 to 9999; outside of them every calendar is closed, and no search looks there.
 type Calendar struct {
 	sets    []set // open where all of them are
 	horizon time.Duration
@@ -212,7 +211,7 @@ func (c Calendar) OpenBetween(a, b time.Time) (time.Duration, error) {
 	err := c.intervals(a, b, func(start, end time.Time) bool {
 		length := end.Sub(start)
 		sum += length
-		overflow = sum < 0 || length == math.MaxInt64 // where Sub saturates
+		overflow = sum < 0 || !start.Add(length).Equal(end) // where Sub saturates
 		return !overflow
 	})
 	if overflow {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -452,6 +453,13 @@ func TestOpenBetween(t *testing.T) {
 		}
 	}
 	var bad *clock.FieldError
+	longest := at("2025-01-06T00:00:00Z").Add(math.MaxInt64) // the greatest Duration is one, and not yet an overflow
+	if got, err := (clock.Calendar{}).OpenBetween(at("2025-01-06T00:00:00Z"), longest); got != math.MaxInt64 || err != nil {
+		t.Errorf("OpenBetween over the longest range = %v, %v", got, err)
+	}
+	if got, err := (clock.Calendar{}).OpenBetween(at("2025-01-06T00:00:00Z"), longest.Add(1)); got != 0 || !errors.As(err, &bad) {
+		t.Errorf("OpenBetween over more than the longest range = %v, %v", got, err)
+	}
 	if got, err := (clock.Calendar{}).OpenBetween(time.Time{}, at("2025-01-06T00:00:00Z")); got != 0 || !errors.As(err, &bad) || bad.Code != clock.CodeDurationInvalid {
 		t.Errorf("2024 years are %v, %v: a sum that no Duration holds must be an error", got, err)
 	}
