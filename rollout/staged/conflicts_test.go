@@ -1,6 +1,7 @@
 package staged_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -25,8 +26,9 @@ func TestTwoRunsOfOnePlacement(t *testing.T) {
 	if names, err := staged.Conflicts(a, b); err != nil || !slices.Equal(names, []string{"c1", "c2"}) {
 		t.Errorf("%v %v", names, err)
 	}
-	if names, err := staged.Conflicts(a, other); !slices.Equal(rules(err), []staged.Code{staged.CodeConflict}) || len(names) != 2 {
-		t.Errorf("%v %v", names, err)
+	const text = `placementName: "p": runs a and c have different strategies: let one end first`
+	if names, err := staged.Conflicts(a, other); !slices.Equal(rules(err), []staged.Code{staged.CodeConflict}) || len(names) != 2 || err.Error() != text {
+		t.Errorf("%v %v, want %s", names, err, text)
 	}
 	a, started := step(t, a, staged.Input{}, benchStart)
 	b, taken := step(t, b, staged.Input{}, benchStart)
@@ -64,8 +66,12 @@ func TestTwoRunsOfOnePlacement(t *testing.T) {
 	if names, err := staged.Conflicts(ended, other); err != nil || len(names) > 0 || ended.Phase() != staged.PhaseCancelled {
 		t.Errorf("an ended run: %v %v", names, err)
 	}
-	if _, err := staged.Conflicts(a, nil); err == nil {
-		t.Error("nil is no run")
+	for _, none := range []*staged.Run{nil, new(staged.Run)} {
+		for _, runs := range [][2]*staged.Run{{a, none}, {none, a}} {
+			if _, err := staged.Conflicts(runs[0], runs[1]); !errors.Is(err, staged.ErrNoRun) {
+				t.Errorf("%v is no run: %v", none, err)
+			}
+		}
 	}
 }
 

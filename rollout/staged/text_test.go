@@ -211,6 +211,27 @@ func TestIgnoredCommands(t *testing.T) {
 	}
 }
 
+// TestEventsOfAWait: that it runs is told when the last member is settled, and that it is over when it is.
+func TestEventsOfAWait(t *testing.T) {
+	s := newScene(t, waiting(time.Hour, all("only", 1)), staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1")
+	want := []staged.Event{
+		{Kind: staged.EventTarget, Target: "c1", To: "done"}, {Kind: staged.EventStage, To: "WaitingAfter"}, {Kind: staged.EventWait, To: "running"}, {Kind: staged.EventRun, Stage: -1, To: "Waiting"},
+	}
+	if !slices.Equal(s.result.Events, want) {
+		t.Errorf("got %v, want %v", s.result.Events, want)
+	}
+	want = []staged.Event{{Kind: staged.EventWait, To: "elapsed"}, {Kind: staged.EventStage, To: "Succeeded"}, {Kind: staged.EventStage, Stage: 1, To: "Skipped"}, {Kind: staged.EventRun, Stage: -1, To: "Succeeded"}}
+	if s.after(time.Hour).step(staged.Input{}); !slices.Equal(s.result.Events, want) {
+		t.Errorf("got %v, want %v", s.result.Events, want)
+	}
+	asks := all("only", 1)
+	asks.AfterStageTasks = []staged.Task{{Type: staged.Approval}}
+	s = newScene(t, staged.Strategy{Stages: []staged.Stage{asks}}, staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1")
+	if slices.ContainsFunc(s.result.Events, func(e staged.Event) bool { return e.Kind == staged.EventWait }) {
+		t.Errorf("there is no wait: %v", s.result.Events)
+	}
+}
+
 // TestNobody: what is observed of a target that the run does not have is ignored, once for each, and there is nothing to be told of it.
 func TestNobody(t *testing.T) {
 	run := midRun(t)

@@ -1,0 +1,86 @@
+package staged_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/golden"
+	"github.com/tranche-dev/tranche/rollout/staged"
+)
+
+// TestTexts shows runs in every condition as people see them: the run itself, what it waits for, and what each of its targets waits for, in words and as data.
+func TestTexts(t *testing.T) {
+	approval := []staged.Task{{Type: staged.Approval}}
+	plain := func(stages ...staged.Stage) staged.Strategy { return staged.Strategy{Stages: stages} }
+	named := func(name string, targets ...string) staged.Stage { return staged.Stage{Name: name, Targets: targets} }
+	gated, deadline, soaks := named("gated", "c1"), all("only", 2), all("only", 1)
+	gated.BeforeStageTasks = approval
+	gated.AfterStageTasks = []staged.Task{{Type: staged.Approval}, {Type: staged.TimedWait, WaitTime: staged.For(time.Hour)}}
+	deadline.ProgressDeadline, soaks.MinSuccessTime = staged.For(time.Hour), staged.For(time.Minute)
+	asks := named("asks", "c1")
+	asks.AfterStageTasks = approval
+	tell := func(s *scene, kind staged.CommandKind, side staged.Side) *scene {
+		return s.step(staged.Input{Commands: []staged.Command{{Kind: kind, Run: "run", Stage: s.run.Current(), Side: side}}})
+	}
+	approve := func(s *scene, side staged.Side) *scene { return tell(s, staged.CommandApprove, side) }
+	cleaning := plain(named("a", "c1"))
+	cleaning.DeleteStage.BeforeStageTasks = approval
+	preview := benchSpec()
+	preview.State = staged.StateInitialize
+	prepared, err := staged.Compile(plain(named("empty"), gated), preview, fleetOf("c1"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, fails := staged.Input{State: staged.StateStop}, staged.HealthFailed
+	var text strings.Builder
+	for _, row := range []struct {
+		why string
+		run *staged.Run
+	}{
+		{"no run", new(staged.Run)},
+		{"a preview", prepared},
+		{"before an approval, with a stage behind it and leaving targets", newScene(t, plain(gated, named("b", "c2")), staged.Options{}, []string{"c1", "c2"}, "d1").run},
+		{"under way, and one is stuck", newScene(t, plain(deadline), staged.Options{}, []string{"c1", "c2", "c3"}).after(4*time.Minute).see("", "c1").after(time.Minute).step(staged.Input{}).run},
+		{"one soaks", newScene(t, plain(soaks), staged.Options{}, []string{"c1", "c2"}).see(staged.HealthReady, "c1").run},
+		{"an approval and a wait", approve(newScene(t, plain(gated, named("b", "c2")), staged.Options{}, []string{"c1", "c2"}), staged.Before).see(staged.HealthReady, "c1").run},
+		{"the wait alone", approve(approve(newScene(t, plain(gated), staged.Options{}, []string{"c1"}), staged.Before).see(staged.HealthReady, "c1"), staged.After).run},
+		{"the wait is frozen", approve(newScene(t, plain(gated), staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"}), staged.Before).see(staged.HealthReady, "c1").step(stop).run},
+		{"the wait is over", approve(newScene(t, plain(gated), staged.Options{}, []string{"c1"}), staged.Before).see(staged.HealthReady, "c1").after(time.Hour).step(staged.Input{}).run},
+		{"a regression beside an approval", newScene(t, plain(asks), staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").see(staged.HealthFailing, "c1").run},
+		{"a regression alone", approve(newScene(t, plain(asks), staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").see(staged.HealthFailing, "c1"), staged.After).run},
+		{"held, over the budget", newScene(t, plain(all("only", 2)), staged.Options{OnFailure: staged.Hold}, []string{"c1", "c2", "c3"}).see(fails, "c1").run},
+		{"held, refused", tell(newScene(t, plain(gated), staged.Options{OnReject: staged.Hold}, []string{"c1"}), staged.CommandReject, staged.Before).run},
+		{"failing", newScene(t, plain(deadline), staged.Options{StopGrace: staged.For(time.Minute)}, []string{"c1", "c2", "c3"}).see(fails, "c1").run},
+		{"failed", newScene(t, plain(all("only", 1)), staged.Options{}, []string{"c1", "c2"}).see(fails, "c1").run},
+		{"stopping", newScene(t, plain(all("only", 1)), staged.Options{}, []string{"c1", "c2"}).step(stop).run},
+		{"stopped", newScene(t, plain(gated), staged.Options{}, []string{"c1"}).step(stop).run},
+		{"cancelling", newScene(t, plain(deadline), staged.Options{}, []string{"c1", "c2", "c3"}).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}}).run},
+		{"before the cleanup", newScene(t, cleaning, staged.Options{}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1").run},
+		{"in the cleanup", approve(newScene(t, cleaning, staged.Options{}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1"), staged.Before).run},
+		{"succeeded", newScene(t, plain(all("only", 1)), staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").run},
+	} {
+		fmt.Fprintf(&text, "# %s\n%s", row.why, row.run)
+		show := func(what string, v staged.Verdict) {
+			data, err := json.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&text, "%s: %s\n\t%s\n", what, v, data)
+		}
+		if v, ok := row.run.Waits(); ok {
+			show("the run", v)
+		}
+		for s := range row.run.Stages() {
+			for target := range row.run.Targets(s.Index) {
+				if v, ok := row.run.Explain(target.Name); ok {
+					show(target.Name, v)
+				}
+			}
+		}
+		text.WriteByte('\n')
+	}
+	golden.Check(t, "texts.txt", text.String())
+}
