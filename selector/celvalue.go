@@ -93,7 +93,7 @@ func (a *activation) resolve(v *variable) any {
 		// Straight from the slot where that saves putting the value into an interface twice.
 		switch s := &values.slots[v.slot]; v.Type {
 		case String:
-			return a.text(v.Name, s.text)
+			return a.text(v.Name, "bytes", s.text)
 		case StringMap:
 			return a.labels(v.Name, s.labels)
 		}
@@ -101,7 +101,7 @@ func (a *activation) resolve(v *variable) any {
 	switch x := valueOf(a.in.vars, v.Name).(type) {
 	case string:
 		if v.Type == String {
-			return a.text(v.Name, x)
+			return a.text(v.Name, "bytes", x)
 		}
 	case map[string]string:
 		if v.Type == StringMap {
@@ -139,9 +139,9 @@ func (a *activation) labels(name string, labels map[string]string) *mapValue {
 }
 
 // text and list let a value pass, or note that it is too large. What is returned then only ends the evaluation.
-func (a *activation) text(name, text string) ref.Val {
+func (a *activation) text(name, unit, text string) ref.Val {
 	if len(text) > a.selector.limits.StringBytes {
-		if err := a.excess(name, "bytes", len(text), a.selector.limits.refusedBytes()); err != nil {
+		if err := a.excess(name, unit, len(text), a.selector.limits.refusedBytes()); err != nil {
 			return err
 		}
 	}
@@ -203,7 +203,7 @@ func (m *mapValue) Get(index ref.Val) ref.Val {
 	if !ok {
 		return types.WrapErr(&missingKey{variable: m.name, key: string(key)})
 	}
-	return m.activation.text(m.name, text)
+	return m.activation.text(m.name, "bytes in a value", text)
 }
 
 // Contains implements 'k' in m.

@@ -57,9 +57,10 @@ func (e *Env) Matcher(expression string) (Matcher, error) {
 }
 
 // Compile turns an expression into a selector, or returns a [*CompileError] with the first fault. It refuses a text that is empty or not CEL,
-// names that are not declared, a comparison of different types, and a result that is not a bool. It refuses a map variable that is asked for more
-// than keys, and a regular expression that is invalid or not a literal. It also refuses a text that exceeds a limit; then errors.Is(err, ErrLimit)
-// holds as well. It never panics, whatever the text.
+// names that are not declared, a comparison of different types, and a result that is not a bool. It refuses a map variable that is asked for
+// more than keys, a regular expression that is invalid or not a literal, a loop variable that hides a declared one, and a conversion of a
+// literal that must fail, as in int('x'), wherever it stands. It also refuses a text that exceeds a limit; then errors.Is(err, ErrLimit) holds
+// as well. It never panics, whatever the text.
 func (e *Env) Compile(expression string) (*Selector, error) {
 	return e.compile(expression, true)
 }

@@ -208,6 +208,44 @@ func TestI2LimitsOfExpressions(t *testing.T) {
 	}
 }
 
+// I2: what is too large to be metered is refused unread, with its variable, size and limit. Only a side that decided before it was reached
+// gives a result.
+func TestI2TooLargeIsRefusedUnread(t *testing.T) {
+	env := newEnv(t, selector.Limits{})
+	fits, large := strings.Repeat("x", 100_000), strings.Repeat("x", 100_001)
+	for _, row := range []struct {
+		expr string
+		vars hostVars
+		msg  string // empty: it holds
+		why  string
+	}{
+		{"resource.kind != 'a'", hostVars{"resource.kind": fits}, "", "ten times RunCost can be read"},
+		{"resource.kind != 'a'", hostVars{"resource.kind": large}, "resource.kind has 100001 bytes, the limit is 100000", "one byte more cannot"},
+		{"resource.metadata.a != 'a'", hostVars{"resource.metadata": map[string]string{"a": large}}, "resource.metadata has 100001 bytes in a value, the limit is 100000",
+			"the size of a map is no matter, that of a value is"},
+		{"'a' in resource.metadata", hostVars{"resource.metadata": map[string]string{"a": large}}, "", "to ask for a key reads no value"},
+		{"size(tags) > 1", hostVars{"tags": make([]string, 10_001)}, "tags has 10001 items, the limit is 10000", "a list costs one per item"},
+		{"size(tags) > 0", hostVars{"tags": []string{large}}, "tags has 100001 bytes in an item, the limit is 100000", "an item is a string"},
+		{"flag || resource.kind == 'a'", hostVars{"flag": true, "resource.kind": large}, "", "the side before it decided"},
+		{"resource.kind == 'a' || flag", hostVars{"flag": true, "resource.kind": large}, "resource.kind has 100001 bytes, the limit is 100000", "the side after it cannot"},
+	} {
+		s, err := env.Compile(row.expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ok, err := s.Match(row.vars)
+		var fault *selector.EvalError
+		switch {
+		case row.msg == "":
+			if !ok || err != nil {
+				t.Errorf("%s: %v, %v: %s", row.expr, ok, err, row.why)
+			}
+		case ok || !errors.As(err, &fault) || !errors.Is(err, selector.ErrLimit) || fault.Msg != row.msg:
+			t.Errorf("%s: %v, %v, want %s: %s", row.expr, ok, err, row.msg, row.why)
+		}
+	}
+}
+
 // I3: Match is pure, from any number of goroutines; so is Compile in one environment. The race detector looks on.
 func TestI3ManyGoroutines(t *testing.T) {
 	env := newEnv(t, selector.Limits{})

@@ -15,8 +15,8 @@ type Limits struct {
 	StringBytes int `json:"stringBytes,omitzero"`
 	ListItems   int `json:"listItems,omitzero"`
 
-	// RunCost bounds the cost of one evaluation that meets larger data; 10000 by default, and never below EstimatedCost. A single
-	// string of more bytes than ten times RunCost, or list of more items, is refused unread.
+	// RunCost bounds the cost of one evaluation that meets larger data; 10000 by default, and never below EstimatedCost. A
+	// string of more bytes than ten times RunCost, or a list of more items than RunCost, is refused unread.
 	RunCost uint64 `json:"runCost,omitzero"`
 }
 

@@ -60,7 +60,8 @@ type variable struct {
 //	false, err    errors.Is(err, ErrMissingKey): a map lacks a key, and that decided the result;
 //	              else an *EvalError: there is no result for this data
 //
-// The operators || and && ignore a missing key or an error on one side if the other side decides. Of several, the first counts.
+// The operators || and && ignore a missing key or an error on one side if the other side decides. Of several, the first counts. Data beyond the
+// [Limits] leaves no result, unless it was never looked at because the side before it decided.
 func (s *Selector) Match(vars interface {
 	Lookup(name string) (any, bool)
 }) (bool, error) {
