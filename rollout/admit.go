@@ -21,6 +21,10 @@ type admitting struct {
 	doubted    map[int32][]concurrency.Refusal // candidates that the pools would admit, by index, and why they are refused all the same
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
 	past       map[poolPlace]bool              // places beyond the limit that the plan gives, because an override says so
+
+	asked   []concurrency.Candidate // per turn: as they asked last
+	answer  concurrency.Result      // to them
+	counted map[poolPlace]bool      // places that count in it only because an override forces a start there, see lentPlaces
 }
 
 // candidate is a start that passed every rule but capacity. There may be as many as targets, so it is small: its texts are made when it starts.
@@ -137,26 +141,25 @@ func (w *work) compareIDs(a, b *candidate) int {
 // admit asks for all candidates at once and turns the answer into starts and waits.
 func (w *work) admit() error {
 	w.takeTurns()
-	asked, result, counted, err := w.ask()
-	for err == nil && (w.onePerResource(result) || w.doubtOn(w.unprovedPlaces(result), result) || w.doubtOn(w.unusedPlaces(result), result) ||
-		w.doubtOn(w.lentPlaces(result, counted), result) || w.keyless(result)) {
-		asked, result, counted, err = w.ask()
+	err := w.ask()
+	for err == nil && (w.onePerResource() || w.doubtOn(w.unprovedPlaces()) || w.doubtOn(w.unusedPlaces()) || w.doubtOn(w.lentPlaces()) || w.keyless()) {
+		err = w.ask()
 	}
 	if err != nil {
 		return err
 	}
-	w.wake(result.Next)
-	w.starts(result)
-	w.refused(asked, result, counted)
+	w.wake(w.answer.Next)
+	w.starts()
+	w.refused()
 	slices.SortFunc(w.unslotted, func(a, b unslotted) int { return cmp.Compare(a.target, b.target) })
-	w.pools(result)
+	w.pools()
 	return nil
 }
 
 // onePerResource lets one group of a bracket rule begin on a resource, whatever the environment: of those that got their slots the one whose turn
 // comes first. Each environment was asked on its own and knows nothing of the others, so it is here that these wait for the end of the
 // execution. It reports whether somebody does: then the slots have to be given anew.
-func (w *work) onePerResource(result concurrency.Result) bool {
+func (w *work) onePerResource() bool {
 	if len(w.environments) < 2 {
 		return false
 	}
@@ -171,7 +174,7 @@ func (w *work) onePerResource(result concurrency.Result) bool {
 		}
 		return at, nil
 	}
-	for _, admitted := range result.Admitted {
+	for _, admitted := range w.answer.Admitted {
 		if at, own := begins(admitted.Candidate); own != nil {
 			if before, known := first[at]; !known || admitted.Candidate < before {
 				first[at] = admitted.Candidate
@@ -179,7 +182,7 @@ func (w *work) onePerResource(result concurrency.Result) bool {
 		}
 	}
 	waits := map[*pendingResource]bool{}
-	for _, admitted := range result.Admitted {
+	for _, admitted := range w.answer.Admitted {
 		at, own := begins(admitted.Candidate)
 		if own == nil || waits[own] {
 			continue
@@ -204,9 +207,9 @@ func (w *work) onePerResource(result concurrency.Result) bool {
 	return len(waits) > 0
 }
 
-// ask asks for all candidates in one batch. Which places count only because an override forces a start there is returned, too.
-func (w *work) ask() (asked []concurrency.Candidate, result concurrency.Result, counted map[poolPlace]bool, err error) {
-	asked = make([]concurrency.Candidate, len(w.turns))
+// ask asks for all candidates in one batch.
+func (w *work) ask() error {
+	w.asked = make([]concurrency.Candidate, len(w.turns))
 	var slab []int32
 	for k, at := range w.turns {
 		c := &w.candidates[at]
@@ -228,30 +231,27 @@ func (w *work) ask() (asked []concurrency.Candidate, result concurrency.Result, 
 		}
 		// Only who is at work waits nowhere, and that is an execution that is open. Everybody else may hold a part of what it needs because a planner stopped, or
 		// met a conflict, while it claimed or gave back one pool after the other: somebody may have got the last place of another one since.
-		asked[k] = concurrency.Candidate{
+		w.asked[k] = concurrency.Candidate{
 			Resource: c.resource, Group: w.group(c), Rank: k, Needs: slab[start:len(slab):len(slab)], Begins: c.member == nil || c.member.pending != nil,
 		}
 	}
 	given := map[int32]bool{} // forced somewhere, and refused by a pool elsewhere
 	for again := true; again; {
-		var restore func()
-		restore, counted = w.force(asked, given)
-		result, err = concurrency.Plan(w.doors(), asked, w.now)
+		restore := w.force(given)
+		answer, err := concurrency.Plan(w.doors(), w.asked, w.now)
 		restore()
-		if err == nil {
-			result.Pools = result.Pools[:len(w.capacity.snapshot.Pools)]
-		}
 		if err != nil {
-			return asked, result, nil, err
+			return err
 		}
-		again = false
-		for _, refused := range result.Refused {
+		answer.Pools = answer.Pools[:len(w.capacity.snapshot.Pools)]
+		w.answer, again = answer, false
+		for _, refused := range answer.Refused {
 			if w.candidates[w.turns[refused.Candidate]].forced {
 				given[refused.Candidate], again = true, true // its place must not count, since it does not start
 			}
 		}
 	}
-	return asked, result, counted, nil
+	return nil
 }
 
 // doors are the pools, and behind them one that is shut: those need it who are doubted. So they are refused, and hear all the same what the others say.
@@ -274,15 +274,14 @@ type poolPlace struct {
 }
 
 // force lets the candidates start for which an override lets their version past a concurrency rule: their resource counts as down in the pool
-// before the batch, so that it is admitted whatever the limit, and counts. restore gives the records their leases back. The places that
-// only count for this are returned, see lentPlaces.
-func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore func(), counted map[poolPlace]bool) {
+// before the batch, so that it is admitted whatever the limit, and counts. restore gives the records their leases back.
+func (w *work) force(but map[int32]bool) (restore func()) {
 	if len(w.overrides) == 0 {
-		return func() {}, nil
+		return func() {}
 	}
 	pools := w.capacity.snapshot.Pools
 	before := slices.Clone(pools)
-	counted = map[poolPlace]bool{}
+	w.counted = map[poolPlace]bool{}
 	down := map[poolPlace]bool{} // without a lease
 	for k := range pools {
 		for _, holder := range pools[k].Jobs {
@@ -296,20 +295,20 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 	for k, at := range w.turns {
 		c := &w.candidates[at]
 		c.forced = false
-		for _, pool := range asked[k].Needs {
+		for _, pool := range w.asked[k].Needs {
 			if but[int32(k)] || !w.forced(c, pool) {
 				continue
 			}
 			c.forced = true
-			at := poolPlace{pool, asked[k].Resource}
+			at := poolPlace{pool, w.asked[k].Resource}
 			record := &pools[pool].Record
 			first, _ := slices.BinarySearchFunc(record.Leases, at.resource, func(l concurrency.Lease, id string) int { return strings.Compare(l.Resource, id) })
-			if first < len(record.Leases) && record.Leases[first].Resource == at.resource || down[at] || counted[at] {
+			if first < len(record.Leases) && record.Leases[first].Resource == at.resource || down[at] || w.counted[at] {
 				// Down already, for this group or another, or by itself: nobody is refused, also not for the key.
 				pools[pool].Keyless = slices.DeleteFunc(slices.Clone(pools[pool].Keyless), func(h concurrency.Holder) bool { return h.Resource == at.resource })
 				continue
 			}
-			counted[at] = true
+			w.counted[at] = true
 			lease := concurrency.Lease{
 				Pool: record.Key, Holder: concurrency.Holder{Resource: at.resource, Group: reservedID}, Token: record.NextToken, State: concurrency.Active,
 			}
@@ -322,7 +321,7 @@ func (w *work) force(asked []concurrency.Candidate, but map[int32]bool) (restore
 		record.Leases = slices.Concat(record.Leases, leases)
 		slices.SortFunc(record.Leases, func(a, b concurrency.Lease) int { return compareHolders(a.Holder, b.Holder) })
 	}
-	return func() { copy(pools, before) }, counted
+	return func() { copy(pools, before) }
 }
 
 // forced reports whether an override lets a candidate, or for the first start of an execution any of its runs, past a rule of the pool.
@@ -339,16 +338,16 @@ func (w *work) forced(c *candidate, pool int32) bool {
 }
 
 // starts lists who is admitted, in turn. The texts are filled in by the order of the targets, which lie far apart in any other.
-func (w *work) starts(result concurrency.Result) {
-	w.plan.Start = make([]Start, 0, len(result.Admitted))
+func (w *work) starts() {
+	w.plan.Start = make([]Start, 0, len(w.answer.Admitted))
 	claims := 0
-	for _, admitted := range result.Admitted {
+	for _, admitted := range w.answer.Admitted {
 		claims += len(admitted.Claims)
 	}
 	slab := make([]Claim, 0, claims)
-	w.goPast(result)
+	w.goPast()
 	pools := w.capacity.snapshot.Pools
-	for _, admitted := range result.Admitted {
+	for _, admitted := range w.answer.Admitted {
 		c := &w.candidates[w.turns[admitted.Candidate]]
 		start := Start{Purpose: PurposeDeploy, Reason: Reason(admitted.Reason)}
 		if c.forced {
@@ -388,17 +387,17 @@ func (w *work) starts(result concurrency.Result) {
 }
 
 // refused lists who waits for a slot. A refused first start of a bracket keeps all members of its resource waiting.
-func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result, counted map[poolPlace]bool) {
-	shared := make([][]Verdict, len(result.Refusals))
+func (w *work) refused() {
+	shared := make([][]Verdict, len(w.answer.Refusals))
 	places := map[poolPlace]concurrency.Reason{}
-	for _, doubtful := range [...]map[poolPlace]concurrency.Reason{w.lentPlaces(result, counted), w.unprovedPlaces(result), w.unusedPlaces(result)} {
+	for _, doubtful := range [...]map[poolPlace]concurrency.Reason{w.lentPlaces(), w.unprovedPlaces(), w.unusedPlaces()} {
 		maps.Copy(places, doubtful)
 	}
-	unkeyed := w.unkeyed(result)
+	unkeyed := w.unkeyed()
 	active := map[string][]Condition{}
-	for _, refused := range result.Refused {
+	for _, refused := range w.answer.Refused {
 		c := &w.candidates[w.turns[refused.Candidate]]
-		refusals, own := w.allOf(result.Refusals[refused.Why], w.turns[refused.Candidate], &asked[refused.Candidate], places, unkeyed)
+		refusals, own := w.allOf(w.answer.Refusals[refused.Why], w.turns[refused.Candidate], &w.asked[refused.Candidate], places, unkeyed)
 		alike := len(w.overrides) == 0 && !own
 		var blockers []Verdict
 		if alike {
@@ -411,7 +410,7 @@ func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result,
 				}
 			}
 			for _, refusal := range refusals {
-				blockers = append(blockers, w.slotVerdict(refusal, result, active))
+				blockers = append(blockers, w.slotVerdict(refusal, active))
 			}
 			if alike {
 				shared[refused.Why] = blockers
@@ -423,7 +422,7 @@ func (w *work) refused(asked []concurrency.Candidate, result concurrency.Result,
 
 // slotVerdict is what a pool says to whoever has no place there. Where a pool may well have a place, and only its value of groupBy is not among the active
 // ones, nothing that happens in it can help: then the events are in the pools of its family that are active.
-func (w *work) slotVerdict(refusal concurrency.Refusal, result concurrency.Result, active map[string][]Condition) Verdict {
+func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Condition) Verdict {
 	own := &w.capacity.snapshot.Pools[refusal.Pool]
 	v := Verdict{
 		Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool],
@@ -432,7 +431,7 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, result concurrency.Resul
 	if refusal.Reason == concurrency.SlotKeysFull {
 		events, known := active[own.Family]
 		if !known {
-			events = w.activeIn(own.Family, result)
+			events = w.activeIn(own.Family)
 			active[own.Family] = events // there may be as many pools that wait as there are values
 		}
 		v.Data = &Data{Names: []string{own.Key}}
@@ -444,11 +443,11 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, result concurrency.Resul
 }
 
 // activeIn lists the pools of a family that are active, or would be as soon as one of their holders begins, by key.
-func (w *work) activeIn(family string, result concurrency.Result) []Condition {
+func (w *work) activeIn(family string) []Condition {
 	var on []Condition
 	pools := w.capacity.snapshot.Pools
 	for k := range pools {
-		if pools[k].Family == family && (result.Pools[k].KeyActive || len(result.Pools[k].Holders) > 0) {
+		if pools[k].Family == family && (w.answer.Pools[k].KeyActive || len(w.answer.Pools[k].Holders) > 0) {
 			on = append(on, Condition{Kind: OnSlot, Pool: pools[k].Key})
 		}
 	}

@@ -19,14 +19,14 @@ const reasonOverridden = "overridden"
 
 // goPast notes the places that the plan gives because an override says so, and that nobody else had: beyond a limit, or in a pool that has no key but for that. A
 // place may be held all the same, by a lease that is marked or was never confirmed, or count for a job that may be over.
-func (w *work) goPast(result concurrency.Result) {
+func (w *work) goPast() {
 	if len(w.overrides) == 0 {
 		return
 	}
 	pools := w.capacity.snapshot.Pools
-	keys := w.activeKeys(result)
+	keys := w.activeKeys()
 	var marked map[poolHolder]bool
-	for _, admitted := range result.Admitted {
+	for _, admitted := range w.answer.Admitted {
 		c := &w.candidates[w.turns[admitted.Candidate]]
 		if !c.forced {
 			continue
@@ -35,7 +35,7 @@ func (w *work) goPast(result concurrency.Result) {
 			marked = w.marked()
 		}
 		for _, claim := range admitted.Claims {
-			p, summary := &pools[claim.Pool], &result.Pools[claim.Pool]
+			p, summary := &pools[claim.Pool], &w.answer.Pools[claim.Pool]
 			full, locked := summary.Active > summary.Max, p.Family != "" && keys[p.Family] > p.MaxActiveKeys
 			if !full && !locked || !w.forced(c, claim.Pool) {
 				continue
@@ -89,10 +89,10 @@ func (c *claiming) mark() {
 
 // lentPlaces are the places that only count because a start is forced there, which may be left out, in pools that have more than they may, with what the pool
 // says to others.
-func (w *work) lentPlaces(result concurrency.Result, counted map[poolPlace]bool) map[poolPlace]concurrency.Reason {
+func (w *work) lentPlaces() map[poolPlace]concurrency.Reason {
 	places := map[poolPlace]concurrency.Reason{}
-	for at := range counted {
-		if pool := &result.Pools[at.pool]; pool.Active > pool.Max {
+	for at := range w.counted {
+		if pool := &w.answer.Pools[at.pool]; pool.Active > pool.Max {
 			places[at] = noRoom(pool)
 		}
 	}
@@ -109,7 +109,7 @@ func noRoom(pool *concurrency.Summary) concurrency.Reason {
 
 // unusedPlaces are the places for which a pool has no room, that were given all the same, and that nobody is seen to use, with what the pool says. Those
 // that were given first get the room that there is: two of them must not wait for one another.
-func (w *work) unusedPlaces(result concurrency.Result) map[poolPlace]concurrency.Reason {
+func (w *work) unusedPlaces() map[poolPlace]concurrency.Reason {
 	c := &w.capacity
 	given := map[poolPlace]uint64{} // when, by the first token
 	marked := w.marked()
@@ -128,7 +128,7 @@ func (w *work) unusedPlaces(result concurrency.Result) map[poolPlace]concurrency
 	}
 	beyond := map[poolPlace]concurrency.Reason{}
 	for k := range c.snapshot.Pools {
-		summary := &result.Pools[k]
+		summary := &w.answer.Pools[k]
 		for _, at := range w.inUseBesides(int32(k), marked) {
 			delete(given, at)
 		}

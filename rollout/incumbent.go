@@ -168,8 +168,8 @@ func (p *Plan) restsOn() []string {
 
 // doubtOn doubts whoever was admitted, without an override of its own, on one of some places, in pools that have no other. An execution that is open has a
 // place that counts for itself. It reports whether there was anybody: then the slots have to be given anew.
-func (w *work) doubtOn(places map[poolPlace]concurrency.Reason, result concurrency.Result) bool {
-	return len(places) > 0 && w.doubt(result, func(c *candidate, pool int32) concurrency.Reason {
+func (w *work) doubtOn(places map[poolPlace]concurrency.Reason) bool {
+	return len(places) > 0 && w.doubt(func(c *candidate, pool int32) concurrency.Reason {
 		if w.forced(c, pool) {
 			return ""
 		}
@@ -178,8 +178,8 @@ func (w *work) doubtOn(places map[poolPlace]concurrency.Reason, result concurren
 }
 
 // doubt notes who is refused although the pools would admit them, and what these pools say.
-func (w *work) doubt(result concurrency.Result, why func(c *candidate, pool int32) concurrency.Reason) (anybody bool) {
-	for _, admitted := range result.Admitted {
+func (w *work) doubt(why func(c *candidate, pool int32) concurrency.Reason) (anybody bool) {
+	for _, admitted := range w.answer.Admitted {
 		k := w.turns[admitted.Candidate]
 		c := &w.candidates[k]
 		for _, claim := range admitted.Claims {
@@ -196,12 +196,12 @@ func (w *work) doubt(result concurrency.Result, why func(c *candidate, pool int3
 }
 
 // overfull says of each pool that has more than its rule allows, or is paused, what it would answer to one more; empty: it is neither.
-func (w *work) overfull(result concurrency.Result) []concurrency.Reason {
+func (w *work) overfull() []concurrency.Reason {
 	pools := w.capacity.snapshot.Pools
-	keys := w.activeKeys(result)
+	keys := w.activeKeys()
 	reasons := make([]concurrency.Reason, len(pools))
 	for k := range pools {
-		switch pool := &result.Pools[k]; {
+		switch pool := &w.answer.Pools[k]; {
 		case pool.Max == 0, pool.Active > pool.Max:
 			reasons[k] = noRoom(pool)
 		case keys[pools[k].Family] > pools[k].MaxActiveKeys:
@@ -212,10 +212,10 @@ func (w *work) overfull(result concurrency.Result) []concurrency.Reason {
 }
 
 // activeKeys counts the pools of each family that are among the active ones. A pool without family is among none.
-func (w *work) activeKeys(result concurrency.Result) map[string]int {
+func (w *work) activeKeys() map[string]int {
 	keys := map[string]int{}
 	for k, p := range w.capacity.snapshot.Pools {
-		if result.Pools[k].KeyActive {
+		if w.answer.Pools[k].KeyActive {
 			keys[p.Family]++
 		}
 	}
@@ -225,12 +225,12 @@ func (w *work) activeKeys(result concurrency.Result) map[string]int {
 // unprovedPlaces are the places in overfull pools that count for nothing but jobs that the snapshot shows on targets, and what the pool says to whoever would
 // start on one. A host sees the jobs before the records are read: the job may have ended meanwhile, its lease been given back, and the place be somebody
 // else's. So such a job keeps others out, and lets nobody in who would find no place without it.
-func (w *work) unprovedPlaces(result concurrency.Result) map[poolPlace]concurrency.Reason {
+func (w *work) unprovedPlaces() map[poolPlace]concurrency.Reason {
 	c := &w.capacity
 	if len(c.observed) == 0 {
 		return nil
 	}
-	overfull := w.overfull(result)
+	overfull := w.overfull()
 	others := map[poolPlace]int{} // what a place counts for besides
 	for _, at := range c.observed {
 		if overfull[at.pool] != "" {

@@ -50,12 +50,12 @@ func (w *work) unconfirmed() {
 
 // keyless doubts whoever begins in a pool that counts as active for nothing but claims and jobs that nobody is seen to use any more, while more
 // pools of its family are active than may be, unless it has confirmed its own claim: then there was a key for it. It reports whether there was anybody.
-func (w *work) keyless(result concurrency.Result) bool {
-	unkeyed := w.unkeyed(result)
+func (w *work) keyless() bool {
+	unkeyed := w.unkeyed()
 	if unkeyed == nil {
 		return false
 	}
-	return w.doubt(result, func(c *candidate, pool int32) concurrency.Reason {
+	return w.doubt(func(c *candidate, pool int32) concurrency.Reason {
 		if unkeyed(c, pool) {
 			return concurrency.SlotKeysFull
 		}
@@ -64,9 +64,9 @@ func (w *work) keyless(result concurrency.Result) bool {
 }
 
 // unkeyed says who would be doubted in a pool for want of a key; nil: nobody, nowhere.
-func (w *work) unkeyed(result concurrency.Result) func(c *candidate, pool int32) bool {
+func (w *work) unkeyed() func(c *candidate, pool int32) bool {
 	pools := w.capacity.snapshot.Pools
-	keys := w.activeKeys(result)
+	keys := w.activeKeys()
 	if !slices.ContainsFunc(pools, func(p concurrency.Pool) bool { return keys[p.Family] > p.MaxActiveKeys }) {
 		return nil
 	}

@@ -212,8 +212,8 @@ func (w *work) needs(slab []int32, start int, i int32) []int32 {
 	return slab
 }
 
-func (w *work) pools(result concurrency.Result) {
-	for k, summary := range result.Pools {
+func (w *work) pools() {
+	for k, summary := range w.answer.Pools {
 		p := &w.capacity.snapshot.Pools[k]
 		if len(w.overrides) > 0 { // who is forced holds nothing yet
 			summary.Holders = slices.DeleteFunc(summary.Holders, func(h concurrency.Holder) bool { return h.Group == reservedID })
@@ -224,7 +224,7 @@ func (w *work) pools(result concurrency.Result) {
 		})
 	}
 	slices.SortFunc(w.plan.Pools, func(a, b Pool) int { return strings.Compare(a.Key, b.Key) })
-	for _, stuck := range result.Stuck {
+	for _, stuck := range w.answer.Stuck {
 		p := &w.capacity.snapshot.Pools[stuck.Pool]
 		w.plan.Stuck = append(w.plan.Stuck, Stuck{Resource: stuck.Lease.Resource, Group: stuck.Lease.Group, Pool: p.Key, Since: stuck.At})
 		if p.OnStuck == concurrency.Quarantine && stuck.Lease.State == concurrency.Active {
