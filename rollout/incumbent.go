@@ -23,12 +23,16 @@ import (
 // incumbents adds to the pools who is at work under their rules and has no lease in them: open executions, targets with an active job, and
 // holders of leases in pools that do not count them any more.
 func (w *work) incumbents() {
-	c := &w.capacity
-	if len(c.snapshot.Pools) == 0 {
+	if len(w.capacity.snapshot.Pools) == 0 {
 		return
 	}
+	w.holdActive(w.holdExecuting())
+	w.carryAll()
+}
+
+// holdExecuting counts the executions that are open, and returns them by their targets.
+func (w *work) holdExecuting() (executing []opened) {
 	var needs []int32
-	var executing []opened
 	w.eachOpen(w.plan.State.Executions, "", func(o opened) {
 		needs = needs[:0]
 		for i := o.from; i < o.to; i++ {
@@ -41,17 +45,23 @@ func (w *work) incumbents() {
 		executing = push(executing, o)
 	})
 	slices.SortStableFunc(executing, func(a, b opened) int { return cmp.Compare(a.from, b.from) })
+	return executing
+}
+
+// holdActive counts the targets with an active job that is no run of one of these executions.
+func (w *work) holdActive(executing []opened) {
+	var needs []int32
 	var group, prefix string // what the ids of the runs of a group begin with
 	executes := func(job Job) bool {
 		for k := range executing {
+			if executing[k].from != executing[0].from {
+				break
+			}
 			if own := executing[k].record.Open.Group; own != group {
 				group, prefix = own, textkey.Join(own)+"/"
 			}
 			if strings.HasPrefix(job.Run, prefix) {
 				return true
-			}
-			if k+1 == len(executing) || executing[k+1].from != executing[k].from {
-				break
 			}
 		}
 		return false
@@ -69,9 +79,14 @@ func (w *work) incumbents() {
 			continue
 		}
 		if needs = w.needs(needs[:0], 0, int32(i)); len(needs) > 0 {
-			c.observed = append(c.observed, w.hold(concurrency.Holder{Resource: t.Resource, Group: w.groupOf(t)}, needs)...)
+			w.capacity.observed = append(w.capacity.observed, w.hold(concurrency.Holder{Resource: t.Resource, Group: w.groupOf(t)}, needs)...)
 		}
 	}
+}
+
+// carryAll carries the leases of which the pool has gone, or has left their resource.
+func (w *work) carryAll() {
+	c := &w.capacity
 	for k := range c.foreign {
 		for _, lease := range c.foreign[k].Leases {
 			w.carry(lease)

@@ -77,8 +77,7 @@ func (l *lint) close(f *frame) error {
 		return l.unclosed(f, err)
 	}
 	if closed == nil {
-		field := "memberRoles"
-		l.add(at(f.rule, field), LintBracketNoMain, SeverityError, f.reach(),
+		l.add(at(f.rule, "memberRoles"), LintBracketNoMain, SeverityError, f.reach(),
 			"all members are hooks, and hooks never open a group: nothing ever starts",
 			"narrow memberRoles, or widen deploymentSelector to what is to be upgraded")
 		return nil

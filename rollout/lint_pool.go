@@ -140,67 +140,63 @@ func (l *lint) lookAtRounding(rule *compiledRule, pools []int32) {
 		"round by floor or floor_min_1, or write a count, if that is too many")
 }
 
+// overlap is two concurrency rules with pools that share members and not the limit.
+type overlap struct {
+	a, b    *compiledRule // by their ids
+	members int
+	first   string
+	one     []bool // per view: governed by one of the two
+	alone   reach  // targets that only one of the two limits
+}
+
+// overlapsOn reports whether a resource is in different pools of two rules.
+func (w *work) overlapsOn(a, b *compiledRule, resource int) bool {
+	x, y := w.capacity.byRule[a][resource], w.capacity.byRule[b][resource]
+	return x != none && y != none && x != y
+}
+
 // lookAtOverlaps finds pools that share members and not the limit.
 func (l *lint) lookAtOverlaps() {
 	w := l.w
-	rules := w.set.concurrency
-	type pair struct{ a, b int }
-	type shared struct {
-		members int
-		first   string
-		alone   reach // targets that only one of the two limits
-	}
-	overlaps := map[pair]*shared{}
-	var order []pair
-	for b := range rules {
-		for a := range b {
-			own := &shared{}
+	var overlaps []*overlap
+	for n, b := range w.set.concurrency {
+		for _, a := range w.set.concurrency[:n] {
+			own := &overlap{a: a, b: b}
+			if strings.Compare(a.id, b.id) > 0 {
+				own.a, own.b = b, a
+			}
 			for r := range w.resources {
-				if x, y := w.capacity.byRule[rules[a]][r], w.capacity.byRule[rules[b]][r]; x != none && y != none && x != y {
+				if w.overlapsOn(a, b, r) {
 					if own.members++; own.members == 1 {
 						own.first = w.resources[r].ID
 					}
 				}
 			}
-			if own.members > 0 {
-				overlaps[pair{a, b}] = own
-				order = append(order, pair{a, b})
+			if own.members == 0 {
+				continue
 			}
-		}
-	}
-	alone := make([][]bool, len(order)) // per overlap and view: governed by one of the two
-	for k, p := range order {
-		alone[k] = make([]bool, len(w.views.list))
-		for v, view := range w.views.list {
-			alone[k][v] = view.has(rules[p.a]) != view.has(rules[p.b])
+			for _, view := range w.views.list {
+				own.one = append(own.one, view.has(a) != view.has(b))
+			}
+			overlaps = append(overlaps, own)
 		}
 	}
 	for i := range w.targets {
-		for k, p := range order {
-			if !alone[k][w.view[i]] {
-				continue
-			}
-			r := w.targets[i].resource
-			if x, y := w.capacity.byRule[rules[p.a]][r], w.capacity.byRule[rules[p.b]][r]; x != none && y != none && x != y {
-				overlaps[p].alone.add(int32(i))
+		for _, own := range overlaps {
+			if own.one[w.view[i]] && w.overlapsOn(own.a, own.b, int(w.targets[i].resource)) {
+				own.alone.add(int32(i))
 			}
 		}
 	}
-	for _, p := range order {
-		own := overlaps[p]
+	for _, own := range overlaps {
 		severity := SeverityInfo
 		consequence := "a start needs a place in both"
 		if own.alone.some() {
 			severity = SeverityWarning
 			consequence = "each allows its own maximum, and there are targets that only one of them limits"
 		}
-		a, b := rules[p.a], rules[p.b]
-		f := at(b, "groupSelector")
-		if strings.Compare(a.id, b.id) > 0 {
-			f, a, b = at(a, "groupSelector"), b, a
-		}
-		l.addApart(f, a.id, LintPoolsOverlapUnshared, severity, own.alone,
-			fmt.Sprintf("its pools and those of %q have %s in common, such as %s: %s", a.id, counted(own.members, "resource"), own.first, consequence),
+		l.addApart(at(own.b, "groupSelector"), own.a.id, LintPoolsOverlapUnshared, severity, own.alone,
+			fmt.Sprintf("its pools and those of %q have %s in common, such as %s: %s", own.a.id, counted(own.members, "resource"), own.first, consequence),
 			"give both rules one sharedPool with one limit, or leave it if both limits are meant")
 	}
 }

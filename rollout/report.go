@@ -25,15 +25,19 @@ func (w *work) reportBrackets() {
 }
 
 func (w *work) reportEvents(b *bracketWork) {
-	environment := w.environments[b.environment].ID
 	for _, e := range b.plan.Events {
-		w.plan.Events = append(w.plan.Events, Event{
-			Kind: e.Kind, Rule: b.id, Environment: environment, Group: e.Group, Resource: e.Resource, At: e.At, Status: e.Status, Into: e.Into,
-		})
+		w.happened(ruleIn{b.id, w.environments[b.environment].ID}, e)
 	}
 	for _, s := range b.plan.Stuck {
 		w.plan.Stuck = append(w.plan.Stuck, Stuck{Resource: s.Run.Resource, Group: s.Run.Group, Run: s.Run.String(), Since: s.Since})
 	}
+}
+
+// happened tells an event of a bracket.
+func (w *work) happened(in ruleIn, e bracket.Event) {
+	w.plan.Events = append(w.plan.Events, Event{
+		Kind: e.Kind, Rule: in.rule, Environment: in.environment, Group: e.Group, Resource: e.Resource, At: e.At, Status: e.Status, Into: e.Into,
+	})
 }
 
 // settled are the targets of a bracket about which something has been said. They are of one environment, and so close together.
@@ -188,33 +192,21 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 	next := 0 // in b.pending
 	for k := range b.plan.Wait {
 		wait := &b.plan.Wait[k]
+		said := bracket.Verdict{Reason: wait.Reason, Until: wait.Until, On: wait.On}
 		switch {
 		case wait.Resource == "":
 			// The group collects: said below, per target that has a new version.
 		case wait.Deployment != "":
 			if i := walk.find(wait.Resource, wait.Deployment); i != none && !settled.has(i) {
 				settled.add(i)
-				verdict := w.verdict(b, wait.Resource, bracket.Verdict{Reason: wait.Reason, Until: wait.Until, On: wait.On}, nil)
-				w.wait(i, frozen(walk.open(wait.Resource), wait.Deployment), w.also(nil, verdict))
+				w.wait(i, frozen(walk.open(wait.Resource), wait.Deployment), w.also(nil, w.verdict(b, wait.Resource, said, nil)))
 			}
 		default:
 			for w.resources[b.pending[next].resource].ID != wait.Resource {
 				next++
 			}
 			p := &b.pending[next]
-			own := w.verdict(b, wait.Resource, bracket.Verdict{Reason: wait.Reason, Until: wait.Until, On: wait.On}, p)
-			if wait.Reason == bracket.ReasonNotDue && wait.Until.IsZero() {
-				if until, on := opener(p.blockers); len(on) > 0 || !until.IsZero() {
-					own.Until, own.On = until, on
-				}
-			}
-			blockers := w.also(nil, own)
-			for _, verdict := range slices.Concat(p.timed, p.blockers) {
-				blockers = w.also(blockers, verdict)
-			}
-			// They were collected per member and of windows first; the bracket's own verdict stays in front.
-			slices.SortStableFunc(blockers[1:], func(a, b Verdict) int { return placeInChain(w.kindOf(a)) - placeInChain(w.kindOf(b)) })
-			listed := w.list(blockers)
+			listed := w.list(w.pendingBlockers(b, p, said))
 			var open *bracket.Execution // whose end it waits for
 			if wait.Reason == bracket.ReasonQueued || wait.Reason == bracket.ReasonMergeBudget {
 				open = walk.open(wait.Resource)
@@ -228,6 +220,23 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 			}
 		}
 	}
+}
+
+// pendingBlockers are what the bracket says of a pending resource, and then all that keeps its runs back.
+func (w *work) pendingBlockers(b *bracketWork, p *pendingResource, said bracket.Verdict) []Verdict {
+	own := w.verdict(b, w.resources[p.resource].ID, said, p)
+	if said.Reason == bracket.ReasonNotDue && said.Until.IsZero() {
+		if until, on := opener(p.blockers); len(on) > 0 || !until.IsZero() {
+			own.Until, own.On = until, on
+		}
+	}
+	blockers := w.also(nil, own)
+	for _, verdict := range slices.Concat(p.timed, p.blockers) {
+		blockers = w.also(blockers, verdict)
+	}
+	// They were collected per member and of windows first; the bracket's own verdict stays in front.
+	slices.SortStableFunc(blockers[1:], func(a, b Verdict) int { return placeInChain(w.kindOf(a)) - placeInChain(w.kindOf(b)) })
+	return blockers
 }
 
 // comes reports whether the open execution on the resource of a run, if there is one, brings the same version itself: what that waits for is the nearer answer.

@@ -46,14 +46,13 @@ func (w *work) elsewhere(record *bracket.GroupRecord) error {
 	if err != nil {
 		return err
 	}
+	in := ruleIn{record.Rule, record.Environment}
 	for _, e := range plan.Events {
 		if e.Kind == bracket.ExecutionEnded { // the group itself stays as it is
-			w.plan.Events = append(w.plan.Events, Event{
-				Kind: e.Kind, Rule: record.Rule, Environment: record.Environment, Group: e.Group, Resource: e.Resource, At: e.At, Status: e.Status,
-			})
+			w.happened(in, e)
 		}
 	}
-	w.elsewhereRefused = append(w.elsewhereRefused, refusedIn{ruleIn{record.Rule, record.Environment}, plan.Refused})
+	w.elsewhereRefused = append(w.elsewhereRefused, refusedIn{in, plan.Refused})
 	w.executions[record.Rule] = state.Executions
 	return nil
 }
