@@ -29,13 +29,15 @@ func Run(t *testing.T, newStore func(*testing.T) bracket.Store) {
 			c.run(&client{TB: t, store: newStore(t)})
 		})
 	}
-	t.Run("agrees with the reference", func(t *testing.T) {
-		store := newStore(t)
-		n := 0
-		rapid.Check(t, func(r *rapid.T) {
-			n++ // keys of their own for each run, as the store is shared by all
-			machine(r, store, fmt.Sprintf("run %d/", n))
-		})
+	t.Run("agrees with the reference", func(t *testing.T) { agrees(t, newStore(t)) })
+}
+
+// agrees compares a store with the reference, call by call.
+func agrees(t rapid.TB, store bracket.Store) {
+	n := 0
+	rapid.Check(t, func(r *rapid.T) {
+		n++ // keys of their own for each run, as the store is shared by all
+		machine(r, store, fmt.Sprintf("run %d/", n))
 	})
 }
 

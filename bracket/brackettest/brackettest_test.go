@@ -156,3 +156,138 @@ func TestLostReadsAndCrashAfter(t *testing.T) {
 		again.Restart(brackettest.CrashAfter(1))
 	}
 }
+
+// TestWhatAClientRemembers: stale answers are the first that this client has seen of each key, by whatever call, and they are its own.
+func TestWhatAClientRemembers(t *testing.T) {
+	ctx := context.Background()
+	inner := new(bracket.MemoryStore)
+	fault := brackettest.None
+	var calls []brackettest.Call
+	choose := func(c brackettest.Call) brackettest.Fault { calls = append(calls, c); return fault }
+	faulty := brackettest.NewFaultStore(inner, choose)
+	save := func(key, value string) int64 {
+		_, revision, _ := inner.Load(ctx, key)
+		next, err := inner.Save(ctx, key, []byte(value), revision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	load := func(key, want string, revision int64) {
+		t.Helper()
+		value, got, err := faulty.Load(ctx, key)
+		if string(value) != want || got != revision || err != nil {
+			t.Errorf("Load(%s): %q at %d, %v, want %q at %d", key, value, got, err, want, revision)
+		}
+		clear(value) // it is the caller's
+	}
+	loaded, listed := save("a", "one"), save("c", "one")
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, _, err := faulty.Load(cancelled, "d"); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	load("a", "one", loaded)
+	if list, err := faulty.List(ctx, "c"); len(list) != 1 || err != nil {
+		t.Fatal(list, err)
+	} else {
+		clear(list[0].Value)
+	}
+	if _, _, err := faulty.Load(ctx, "b"); !errors.Is(err, bracket.ErrNotFound) {
+		t.Error(err)
+	}
+	save("a", "two")
+	save("b", "new")
+	unseen := save("d", "new")
+	if _, revision, _ := inner.Load(ctx, "c"); inner.Delete(ctx, "c", revision) != nil {
+		t.Fatal("c is still there")
+	}
+	fault = brackettest.Stale
+	for range 2 { // whatever was done to the first answer
+		load("a", "one", loaded)
+		load("c", "one", listed)
+		list, err := faulty.List(ctx, "")
+		got := ""
+		for _, e := range list {
+			got += fmt.Sprintf("%s=%s@%d ", e.Key, e.Value, e.Revision)
+			clear(e.Value)
+		}
+		if want := fmt.Sprintf("a=one@%d c=one@%d d=new@%d ", loaded, listed, unseen); got != want || err != nil {
+			t.Errorf("List: %s, %v, want %s", got, err, want)
+		}
+	}
+	faulty.Restart(choose)
+	load("a", "two", loaded+2) // revisions are counted for the whole of the store
+	if last := calls[len(calls)-1]; last != (brackettest.Call{Method: "Load", Key: "a"}) {
+		t.Errorf("asked about %+v", last)
+	}
+	fault = brackettest.LoseAnswer
+	_, _, err := faulty.Load(ctx, "a")
+	_, err2 := faulty.List(ctx, "a")
+	if !errors.Is(err, brackettest.ErrInjected) || !errors.Is(err2, brackettest.ErrInjected) {
+		t.Errorf("a lost answer: %v, %v", err, err2)
+	}
+}
+
+// TestDelayedCallsArriveOnce: a call that was delayed arrives with the next write, or with a restart, and never again.
+func TestDelayedCallsArriveOnce(t *testing.T) {
+	ctx := context.Background()
+	for _, row := range []struct {
+		why    string
+		arrive func(*brackettest.FaultStore) error
+	}{
+		{"with the next write", func(f *brackettest.FaultStore) error { _, err := f.Save(ctx, "other", nil, 0); return err }},
+		{"with a restart", func(f *brackettest.FaultStore) error { f.Restart(nil); return nil }},
+	} {
+		inner := new(bracket.MemoryStore)
+		faulty := brackettest.NewFaultStore(inner, func(c brackettest.Call) brackettest.Fault {
+			if c.Write == 0 && c.Key == "k" {
+				return brackettest.Delay
+			}
+			return brackettest.None
+		})
+		value := []byte("one")
+		if _, err := faulty.Save(ctx, "k", value, 0); !errors.Is(err, brackettest.ErrInjected) {
+			t.Fatal(err)
+		}
+		clear(value) // the caller's again
+		if err := row.arrive(faulty); err != nil {
+			t.Fatal(err)
+		}
+		got, revision, err := inner.Load(ctx, "k")
+		if string(got) != "one" || err != nil {
+			t.Errorf("%s: the store holds %q, %v", row.why, got, err)
+		}
+		if err := inner.Delete(ctx, "k", revision); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := faulty.Save(ctx, "more", nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		faulty.Restart(nil)
+		if _, _, err := inner.Load(ctx, "k"); !errors.Is(err, bracket.ErrNotFound) {
+			t.Errorf("%s: it has arrived twice: %v", row.why, err)
+		}
+	}
+}
+
+// TestCrashAfterDeletes: a delete is a write like a save, and after a crash nothing is answered.
+func TestCrashAfterDeletes(t *testing.T) {
+	ctx := context.Background()
+	for n, want := range map[int]string{1: "the delete", 2: "the save behind it"} {
+		faulty := brackettest.NewFaultStore(new(bracket.MemoryStore), brackettest.CrashAfter(n))
+		revision, err := faulty.Save(ctx, "k", nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "nothing"
+		if err := faulty.Delete(ctx, "k", revision); errors.Is(err, brackettest.ErrCrashed) {
+			got = "the delete"
+		} else if _, err := faulty.Save(ctx, "k", nil, 0); errors.Is(err, brackettest.ErrCrashed) {
+			got = "the save behind it"
+		}
+		if _, _, err := faulty.Load(ctx, "k"); got != want || !errors.Is(err, brackettest.ErrCrashed) {
+			t.Errorf("CrashAfter(%d) crashes at %s, want %s; then Load: %v", n, got, want, err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package brackettest
 
 import (
 	"context"
+	"flag"
 	"runtime"
 	"sync"
 	"testing"
@@ -22,7 +23,17 @@ func (r *recorder) fail() {
 	r.failed = true
 }
 
+func (r *recorder) Failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
 func (r *recorder) Helper()                           {}
+func (r *recorder) Log(args ...any)                   {}
+func (r *recorder) Logf(format string, args ...any)   {}
+func (r *recorder) Fail()                             { r.fail() }
+func (r *recorder) FailNow()                          { r.fail(); runtime.Goexit() }
 func (r *recorder) Context() context.Context          { return context.Background() }
 func (r *recorder) Error(args ...any)                 { r.fail() }
 func (r *recorder) Errorf(format string, args ...any) { r.fail() }
@@ -47,15 +58,35 @@ func Fails(t *testing.T, name string, store bracket.Store) bool {
 		if c.name != name {
 			continue
 		}
-		r := &recorder{TB: t}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			c.run(&client{TB: r, store: store})
-		}()
-		<-done
-		return r.failed
+		return failsAlone(t, func(r *recorder) { c.run(&client{TB: r, store: store}) })
 	}
 	t.Fatalf("there is no case %q", name)
 	return false
+}
+
+// Disagrees reports whether random calls, as many as are enough with any seed, tell a store from the reference. Nothing is written to testdata.
+func Disagrees(t *testing.T, store bracket.Store) bool {
+	t.Helper()
+	set := func(name, value string) {
+		if err := flag.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.checks": "1000"} {
+		keep := flag.Lookup(name).Value.String()
+		set(name, value)
+		defer set(name, keep)
+	}
+	return failsAlone(t, func(r *recorder) { agrees(r, store) })
+}
+
+func failsAlone(t *testing.T, test func(*recorder)) bool {
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		test(r)
+	}()
+	<-done
+	return r.Failed()
 }

@@ -28,6 +28,7 @@ type careless struct {
 	deaf    bool // ignores the context
 	micro   bool // rounds what looks like a time
 	late    bool // takes the end of a deadline for none
+	closed  bool // says of a cancelled context that it is closed
 
 	column func(key string) string // what a column, or a file system, makes of keys
 	like   bool                    // lists whatever the case of the prefix
@@ -55,6 +56,9 @@ func (c *careless) context(ctx context.Context) context.Context {
 }
 
 func (c *careless) Load(ctx context.Context, key string) ([]byte, int64, error) {
+	if c.closed && ctx.Err() != nil {
+		return nil, 0, errOwn
+	}
 	return c.MemoryStore.Load(c.context(ctx), c.key(key))
 }
 
@@ -208,7 +212,16 @@ type naive struct {
 	text    bool // values are trimmed, as text
 	capped  bool // a list ends after 1,000 entries
 	torn    bool // a list reads revisions and values one after the other
+	silent  bool // what conflicts is dropped without a word
+	vague   bool // what conflicts is an error of its own
+	still   bool // a save that replaces keeps the revision
+	ghost   bool // a key that is not there has a revision all the same
+	above   bool // a list leaves out the key that is the prefix
+	older   bool // a list tells the revision before
+	partial bool // a list comes with an error
 }
+
+var errOwn = errors.New("naive: an error of its own")
 
 func (n *naive) Load(ctx context.Context, key string) ([]byte, int64, error) {
 	n.mu.Lock()
@@ -216,6 +229,9 @@ func (n *naive) Load(ctx context.Context, key string) ([]byte, int64, error) {
 	e, ok := n.entries[key]
 	if old, lags := n.before[key]; n.lag && lags {
 		e = old
+	}
+	if !ok && n.ghost {
+		return nil, n.clock + 1, bracket.ErrNotFound
 	}
 	if !ok && !n.blank {
 		return nil, 0, bracket.ErrNotFound
@@ -231,6 +247,12 @@ func (n *naive) Save(ctx context.Context, key string, value []byte, revision int
 	defer n.mu.Unlock()
 	e, ok := n.entries[key]
 	if e.Revision != revision && !(n.upsert && !ok) && !(n.loose && ok && revision > 0 && revision < e.Revision) {
+		switch {
+		case n.silent:
+			return revision + 1, nil
+		case n.vague:
+			return 0, errOwn
+		}
 		return 0, bracket.ErrConflict
 	}
 	if n.entries == nil {
@@ -241,6 +263,9 @@ func (n *naive) Save(ctx context.Context, key string, value []byte, revision int
 	}
 	if n.clock++; n.restart {
 		n.clock = e.Revision + 1
+	}
+	if n.still && ok {
+		n.clock = e.Revision
 	}
 	if !n.keeps {
 		value = append([]byte{}, value...)
@@ -258,6 +283,10 @@ func (n *naive) Delete(ctx context.Context, key string, revision int64) error {
 	switch e, ok := n.entries[key]; {
 	case !ok:
 		return bracket.ErrNotFound
+	case e.Revision != revision && n.silent:
+		return nil
+	case e.Revision != revision && n.vague:
+		return errOwn
 	case e.Revision != revision:
 		return bracket.ErrConflict
 	}
@@ -271,8 +300,11 @@ func (n *naive) List(ctx context.Context, prefix string) ([]bracket.Entry, error
 	defer n.mu.Unlock()
 	var list []bracket.Entry
 	for key, e := range n.entries {
-		if !strings.HasPrefix(key, prefix) {
+		if !strings.HasPrefix(key, prefix) || n.above && key == prefix {
 			continue
+		}
+		if n.older {
+			e.Revision--
 		}
 		if old, replaced := n.before[key]; n.torn && replaced {
 			e.Value = old.Value
@@ -285,6 +317,9 @@ func (n *naive) List(ctx context.Context, prefix string) ([]bracket.Entry, error
 	sort.Slice(list, func(i, j int) bool { return list[i].Key < list[j].Key })
 	if n.capped {
 		list = list[:min(len(list), 1000)]
+	}
+	if n.partial {
+		return list, errOwn
 	}
 	return list, nil
 }
@@ -326,16 +361,43 @@ func TestKitFindsFaults(t *testing.T) {
 		store bracket.Store
 	}{
 		"gives its own buffers away": {"values are copies", &naive{gives: true}},
-		"writes after the deadline":  {"a cancelled context writes nothing", &careless{late: true}},
-		"pads keys, as SQL does":     {"keys are any text", &careless{column: func(key string) string { return strings.TrimRight(key, " ") }}},
-		"drops dots, as file names":  {"keys are any text", &careless{column: func(key string) string { return strings.TrimRight(key, ".") }}},
-		"composes letters":           {"keys are any text", &careless{column: func(key string) string { return strings.ReplaceAll(key, "e\u0301", "\u00e9") }}},
-		"lists by LIKE, any case":    {"keys are any text", &careless{like: true}},
-		"lists in order of UTF-16":   {"keys are any text", &careless{utf16: true}},
+
+		"drops what conflicts":                      {"an old revision conflicts", &naive{silent: true}},
+		"drops what conflicts, of several":          {"of two writers one wins", &naive{silent: true}},
+		"drops what conflicts, of several creators": {"of many creators one wins", &naive{silent: true}},
+		"drops a delete that conflicts":             {"delete is conditional", &naive{silent: true}},
+		"calls a conflict something else":           {"an old revision conflicts", &naive{vague: true}},
+		"calls it so, of several":                   {"of two writers one wins", &naive{vague: true}},
+		"calls it so, of a delete":                  {"delete is conditional", &naive{vague: true}},
+		"keeps the revision":                        {"a client reads its own save", &naive{still: true}},
+		"tells a revision of what is not there":     {"an unknown key is not found", &naive{ghost: true}},
+		"leaves out the key that is the prefix":     {"keys are any text", &naive{above: true}},
+		"lists the revision before":                 {"keys are any text", &naive{older: true}},
+		"lists, and has failed":                     {"keys are any text", &naive{partial: true}},
+		"calls a cancelled context something else":  {"a cancelled context writes nothing", &careless{closed: true}},
+
+		"writes after the deadline": {"a cancelled context writes nothing", &careless{late: true}},
+		"pads keys, as SQL does":    {"keys are any text", &careless{column: func(key string) string { return strings.TrimRight(key, " ") }}},
+		"drops dots, as file names": {"keys are any text", &careless{column: func(key string) string { return strings.TrimRight(key, ".") }}},
+		"composes letters":          {"keys are any text", &careless{column: func(key string) string { return strings.ReplaceAll(key, "e\u0301", "\u00e9") }}},
+		"lists by LIKE, any case":   {"keys are any text", &careless{like: true}},
+		"lists in order of UTF-16":  {"keys are any text", &careless{utf16: true}},
 	} {
 		if !brackettest.Fails(t, row.name, row.store) {
 			t.Errorf("a store that %s is not found by %q", mistake, row.name)
 		}
+	}
+	for mistake, store := range map[string]bracket.Store{
+		"gives a key without value": &naive{blank: true}, "creates at any revision": &naive{upsert: true}, "replaces at an old revision": &naive{loose: true}, "reads what was before": &naive{lag: true},
+		"counts revisions anew": &naive{restart: true}, "drops what conflicts": &naive{silent: true}, "calls a conflict something else": &naive{vague: true}, "keeps the revision": &naive{still: true},
+		"lists the revision before": &naive{older: true}, "lists what was before": &naive{torn: true}, "lists, and has failed": &naive{partial: true}, "cuts keys": &careless{column: func(key string) string { return strings.TrimSuffix(key, "/b") }},
+	} {
+		if !brackettest.Disagrees(t, store) {
+			t.Errorf("random calls do not find a store that %s", mistake)
+		}
+	}
+	if brackettest.Disagrees(t, &naive{}) {
+		t.Error("random calls find a mistake where there is none")
 	}
 	for name := range brackettest.Names() {
 		if brackettest.Fails(t, name, &naive{}) && name != "a cancelled context writes nothing" && name != "keys that cannot be are errors" {
