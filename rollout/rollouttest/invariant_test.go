@@ -185,3 +185,284 @@ func TestOrderIsExact(t *testing.T) {
 		}
 	}
 }
+
+// TestStepFindsEachViolation: a plan that keeps every promise, of which a row spoils one thing. b2 starts on r1 in group R/prod/1, whose pre a has succeeded and whose
+// post c waits; d is no member and runs the newest version. What Check finds is named, and nothing else is found: a check that cannot fail checks nothing.
+func TestStepFindsEachViolation(t *testing.T) {
+	t.Parallel()
+	now, begun := at(2, 9, 0), at(2, 8, 0)
+	id := func(deployment string) rollout.TargetID {
+		return rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: deployment}
+	}
+	type world struct {
+		*rollouttest.Step
+		group     *bracket.Group
+		execution *bracket.Execution
+	}
+	target := func(w world, deployment string) *rollout.Target {
+		for i := range w.Snapshot.Targets {
+			if t := &w.Snapshot.Targets[i]; t.Deployment == deployment {
+				return t
+			}
+		}
+		return nil
+	}
+	member := func(w world, deployment string) *bracket.ExecutionMember {
+		for i := range w.execution.Members {
+			if m := &w.execution.Members[i]; m.Deployment == deployment {
+				return m
+			}
+		}
+		return nil
+	}
+	starts := func(w world) *rollout.Start { return &w.Plan.Start[0] }
+	waits := func(w world, edit func(*rollout.Waiting)) {
+		var list []rollout.Waiting
+		for one := range w.Plan.Waiting.All() {
+			edit(&one)
+			list = append(list, one)
+		}
+		w.Plan.Waiting = rollout.NewWaitingList(list...)
+	}
+	blocked := func(v rollout.Verdict) func(world) {
+		return func(w world) {
+			waits(w, func(one *rollout.Waiting) { one.Blockers = []rollout.Verdict{v} })
+		}
+	}
+	running := func(w world, run string) rollout.Job {
+		return rollout.Job{Run: run, Version: "b2", Status: rollout.JobInProgress, CreatedAt: begun}
+	}
+	// The post c starts in place of b, which has succeeded.
+	last := func(w world) {
+		target(w, "b").Current = "b2"
+		target(w, "b").Jobs = []rollout.Job{{Run: "b-run", Version: "b2", Status: rollout.JobSuccessful, CreatedAt: begun}}
+		member(w, "b").Status, member(w, "c").Status = bracket.MemberSucceeded, bracket.MemberRunning
+		*starts(w) = rollout.Start{TargetID: id("c"), Version: "c1", Group: "R/prod/1", Run: "c-run", Purpose: rollout.PurposeDeploy, Claims: starts(w).Claims}
+		w.Plan.Waiting, w.Plan.Keep = rollout.WaitingList{}, rollout.Keep{Current: 3}
+	}
+	and := func(edits ...func(world)) func(world) {
+		return func(w world) {
+			for _, edit := range edits {
+				edit(w)
+			}
+		}
+	}
+	for _, row := range []struct {
+		why   string
+		edit  func(world)
+		fault string // the invariant, and what it says; empty: nothing is found
+	}{
+		{"all is well", func(world) {}, ""},
+		{"the post, after the main", last, ""},
+
+		{"a start without execution", func(w world) { w.Plan.State.Executions[0].Open = nil }, "locked: b on r1: there is no open execution of R/prod/1"},
+		{"a start of no member", func(w world) { w.execution.Members = w.execution.Members[:1] }, "locked: b on r1: it is no member of the execution of R/prod/1"},
+		{"a start of no member, behind one that is of no bracket and one that is all right", func(w world) {
+			own, none := rollout.Start{TargetID: id("a"), Version: "a1", Run: "a-run-2", Group: "target/prod/a"}, *starts(w)
+			none.TargetID, none.Version, none.Run = id("d"), "d2", "d-run"
+			w.Plan.Start, w.Plan.Keep.Current = []rollout.Start{own, *starts(w), none}, 0
+		}, "locked: d on r1: it is no member of the execution of R/prod/1"},
+		{"back to what it came from", func(w world) {
+			starts(w).Purpose, starts(w).Version = rollout.PurposeRollback, "b1"
+		}, ""},
+		{"back to something else", func(w world) {
+			starts(w).Purpose, starts(w).Version = rollout.PurposeRollback, "b0"
+		}, "locked: b on r1: rolls back to b0, it came from b1"},
+		{"the version is locked, for another member", func(w world) {
+			w.group.Members[0].Deployment = "a"
+		}, "locked: b on r1: starts b2, which is neither current nor locked by R/prod/1"},
+		{"what it runs, by its jobs", func(w world) {
+			w.group.Members[0].Locks = nil
+			target(w, "b").Current, target(w, "b").Jobs = "", []rollout.Job{{Run: "x", Version: "b1", Status: rollout.JobSuccessful, CreatedAt: at(1, 8, 0)},
+				{Run: "y", Version: "b2", Status: rollout.JobSuccessful, CreatedAt: begun}, {Run: "z", Version: "b1", Status: rollout.JobFailure, CreatedAt: now}}
+		}, ""},
+		{"what it ran, by its jobs", func(w world) {
+			w.group.Members[0].Locks = nil
+			target(w, "b").Current, target(w, "b").Jobs = "", []rollout.Job{{Run: "y", Version: "b2", Status: rollout.JobSuccessful, CreatedAt: begun}, {Run: "x", Version: "b1", Status: rollout.JobSuccessful, CreatedAt: now}}
+		}, "locked: b on r1: starts b2, which is neither current nor locked by R/prod/1"},
+
+		{"before the pre", func(w world) { member(w, "a").Status = bracket.MemberRunning }, "order: b on r1: starts while a is running"},
+		{"the pre has failed, and the execution recovers", func(w world) {
+			member(w, "a").Status, w.execution.Recovery = bracket.MemberFailed, "run_post"
+		}, ""},
+		{"the pre was skipped", func(w world) { member(w, "a").Status, target(w, "a").Jobs = bracket.MemberSkipped, nil }, ""},
+		{"the pre was cancelled", func(w world) { member(w, "a").Status, target(w, "a").Jobs = bracket.MemberCancelled, nil }, ""},
+		{"the pre went back", func(w world) { member(w, "a").Status, target(w, "a").Jobs = bracket.MemberRolledBack, nil }, ""},
+		{"the pre is said to have succeeded, and no job did", func(w world) { target(w, "a").Jobs = nil }, "order: b on r1: starts while a is succeeded"},
+		{"which a view that lags does not show yet", func(w world) { target(w, "a").Jobs, w.Lagging = nil, true }, ""},
+		{"its job has failed", func(w world) { target(w, "a").Jobs[0].Status = rollout.JobFailure }, "order: b on r1: starts while a is succeeded"},
+		{"its job was before the execution", func(w world) { target(w, "a").Jobs[0].CreatedAt = begun.Add(-1) }, "order: b on r1: starts while a is succeeded"},
+		{"its job was of the version of a group before, which a merge may leave", func(w world) { target(w, "a").Jobs[0].Version = "a0" }, ""},
+		{"the pre was removed since", func(w world) {
+			w.Snapshot.Targets, w.Plan.Keep.Current = w.Snapshot.Targets[1:], 1
+		}, ""},
+		{"the post before the main", and(last, func(w world) {
+			member(w, "b").Status = bracket.MemberWaiting
+		}), "order: c on r1: starts while b is waiting"},
+		{"the main has succeeded with another version", and(last, func(w world) {
+			target(w, "b").Jobs[0].Version = "b1"
+		}), "order: c on r1: starts while b is succeeded"},
+		{"a main before another one that it needs", func(w world) {
+			member(w, "b").Needs = []string{"c"}
+			member(w, "c").Role = bracket.Main
+		}, "order: b on r1: starts while c is waiting"},
+		{"a main beside another one", func(w world) { member(w, "c").Role = bracket.Main }, ""},
+
+		{"no run id", func(w world) { starts(w).Run = "" }, "once: a start of b on r1 has no run id"},
+		{"for a target that is not there", func(w world) {
+			w.Snapshot.Targets = append(w.Snapshot.Targets[:1:1], w.Snapshot.Targets[2:]...)
+			w.Plan.Keep.Current = 1
+		}, "once: run b-run is for a target that does not exist"},
+		{"its job was observed", func(w world) {
+			job := running(w, "b-run")
+			job.Status = rollout.JobFailure
+			target(w, "b").Jobs = []rollout.Job{job}
+		}, "once: run b-run is offered although its job was observed"},
+		{"it was dispatched as it is", func(w world) { w.Dispatched["b-run"] = *starts(w) }, ""},
+		{"it was dispatched with another version", func(w world) {
+			old := *starts(w)
+			old.Version = "b3"
+			w.Dispatched["b-run"] = old
+		}, "once: run b-run was dispatched for b b3 and is now offered for b b2"},
+		{"it was dispatched for another purpose", func(w world) {
+			old := *starts(w)
+			old.Purpose = rollout.PurposeRollback
+			w.Dispatched["b-run"] = old
+		}, "once: run b-run was dispatched for b b2 and is now offered for b b2"},
+		{"it was dispatched for another target", func(w world) {
+			old := *starts(w)
+			old.TargetID = id("a")
+			w.Dispatched["b-run"] = old
+		}, "once: run b-run was dispatched for a b2 and is now offered for b b2"},
+
+		{"a version that is older than what it has", func(w world) {
+			target(w, "b").Current = "b3"
+		}, "forward: b on r1: starts b2, and has the newer b3"},
+		{"of the same instant, and a smaller id", func(w world) {
+			target(w, "b").Current = "b3"
+			for i := range w.Snapshot.Versions {
+				w.Snapshot.Versions[i].CreatedAt = begun
+			}
+		}, "forward: b on r1: starts b2, and has the newer b3"},
+		{"of the same instant, and a greater id", func(w world) {
+			for i := range w.Snapshot.Versions {
+				w.Snapshot.Versions[i].CreatedAt = begun
+			}
+		}, ""},
+		{"what it has is not known any more", func(w world) { target(w, "b").Current = "b9" }, ""},
+		{"a version that does not exist", func(w world) { w.Snapshot.Versions = w.Snapshot.Versions[:1] }, "forward: b on r1: starts b2, which does not exist"},
+		{"which a view that lags does not show yet", func(w world) { w.Snapshot.Versions, w.Lagging = w.Snapshot.Versions[:1], true }, ""},
+		{"which was deleted after the execution had begun with it", func(w world) {
+			w.Snapshot.Versions = w.Snapshot.Versions[:1]
+			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "R/prod/1", Purpose: rollout.PurposeDeploy}
+		}, ""},
+		{"and that was begun on another resource alone", func(w world) {
+			w.Snapshot.Versions = w.Snapshot.Versions[:1]
+			w.Dispatched["other"] = rollout.Start{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "a"}, Group: "R/prod/1"}
+		}, "forward: b on r1: starts b2, which does not exist"},
+		{"or in another group", func(w world) {
+			w.Snapshot.Versions = w.Snapshot.Versions[:1]
+			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Group: "R/prod/0"}
+		}, "forward: b on r1: starts b2, which does not exist"},
+
+		{"a job is in progress", func(w world) { target(w, "b").Jobs = []rollout.Job{running(w, "x")} }, "alone: b on r1: starts while x is inProgress"},
+		{"which a view that lags still shows, of the same group", func(w world) {
+			target(w, "b").Jobs, w.Lagging = []rollout.Job{running(w, "x")}, true
+			w.Dispatched["x"] = rollout.Start{TargetID: id("b"), Group: "R/prod/1"}
+		}, ""},
+		{"of another group", func(w world) {
+			target(w, "b").Jobs, w.Lagging = []rollout.Job{running(w, "x")}, true
+			w.Dispatched["x"] = rollout.Start{TargetID: id("b"), Group: "R/prod/0"}
+		}, "alone: b on r1: starts while x is inProgress"},
+		{"two at once", func(w world) {
+			second := *starts(w)
+			second.Run = "b-run-2"
+			w.Plan.Start = append(w.Plan.Start, second)
+		}, "alone: b on r1: b-run and b-run-2 start at once"},
+
+		{"Next is now", func(w world) { w.Plan.Next = now }, "next: the plan's Next is 2026-03-11T09:00:00Z, which is not after now"},
+		{"a wait ends before Next", and(blocked(rollout.Verdict{Status: rollout.Pending, Reason: "x", Until: now.Add(1)}), func(w world) {
+			w.Plan.Next = now.Add(2)
+		}), "next: c on r1: waits until 2026-03-11T09:00:00.000000001Z, and Next is 2026-03-11T09:00:00.000000002Z"},
+		{"a wait ends, and there is no Next", blocked(rollout.Verdict{Status: rollout.Pending, Reason: "x", Until: now.Add(1)}),
+			"next: c on r1: waits until 2026-03-11T09:00:00.000000001Z, and Next is 0001-01-01T00:00:00Z"},
+		{"a wait ends at Next", and(blocked(rollout.Verdict{Status: rollout.Pending, Reason: "x", Until: now.Add(1)}), func(w world) {
+			w.Plan.Next = now.Add(1)
+		}), ""},
+		{"a wait without a reason", func(w world) { waits(w, func(one *rollout.Waiting) { one.Blockers = nil }) }, "wakeup: c on r1: waits for no reason"},
+		{"a reason that allows", blocked(rollout.Verdict{Status: rollout.Allowed, Reason: "x"}), "wakeup: c on r1: x is a reason to wait and allows"},
+		{"a reason that is over", blocked(rollout.Verdict{Status: rollout.Pending, Reason: "x", Until: now}), "wakeup: c on r1: x waits until 2026-03-11T09:00:00Z, which is not after now"},
+		{"a reason that nothing ends", blocked(rollout.Verdict{Status: rollout.Pending, Reason: "x"}), "wakeup: c on r1: x names neither an instant nor an event"},
+		{"a denial needs no end", blocked(rollout.Verdict{Status: rollout.Denied, Reason: "x"}), ""},
+
+		{"a claim that was not saved", func(w world) { w.Plan.State.Pools[0].Leases = nil }, "lease: b on r1: claims pool P with token 1, and the saved state has token 0"},
+		{"a claim with another token", func(w world) { starts(w).Claims[0].Token = 2 }, "lease: b on r1: claims pool P with token 2, and the saved state has token 1"},
+		{"the slot of a run is gone", func(w world) {
+			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "R/prod/1", Claims: []rollout.Claim{{Pool: "Q", Token: 1}}}
+		}, "lease: a-run: its execution is open and its slot in pool Q is gone"},
+		{"which a view that lags may have given back", func(w world) {
+			w.Lagging = true
+			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "R/prod/1", Claims: []rollout.Claim{{Pool: "Q", Token: 1}}}
+		}, ""},
+		{"and the one of an execution that is over", func(w world) {
+			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "R/prod/0", Claims: []rollout.Claim{{Pool: "Q", Token: 1}}}
+		}, ""},
+
+		{"nothing is said about a target", func(w world) { w.Plan.Keep.Current-- }, "complete: of 4 targets 2 start or wait and 1 are kept"},
+		{"a target is kept twice", func(w world) { w.Plan.Keep.Started++ }, "complete: of 4 targets 2 start or wait and 3 are kept"},
+		{"it starts and waits", func(w world) {
+			waits(w, func(one *rollout.Waiting) { one.TargetID, one.Version = id("b"), "b2" })
+		}, "complete: b on r1: b2 both starts and waits, or waits twice"},
+		{"it starts, and a newer version waits", func(w world) {
+			waits(w, func(one *rollout.Waiting) { one.TargetID, one.Version = id("b"), "b3" })
+			w.Plan.Keep.Current++
+		}, ""},
+		{"the resource is deleted, and its targets still listed", func(w world) {
+			w.Snapshot.Targets = append(w.Snapshot.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "b"}})
+			w.Snapshot.DeletedResources = []string{"r2"}
+		}, ""},
+	} {
+		version := func(deployment, id string, day int) rollout.Version {
+			return rollout.Version{ID: id, Deployment: deployment, Status: rollout.VersionReady, CreatedAt: at(day, 0, 0)}
+		}
+		step := rollouttest.Step{Dispatched: map[string]rollout.Start{}}
+		step.Snapshot.Versions = []rollout.Version{version("b", "b1", 0), version("b", "b2", 1), version("b", "b3", 2), version("a", "a1", 0), version("c", "c1", 0), version("d", "d2", 0)}
+		step.Snapshot.Targets = []rollout.Target{
+			{TargetID: id("a"), Current: "a1", Jobs: []rollout.Job{{Run: "a-run", Version: "a1", Status: rollout.JobSuccessful, CreatedAt: begun}}},
+			{TargetID: id("b"), Current: "b1"}, {TargetID: id("c"), Current: "c1"}, {TargetID: id("d"), Current: "d2"},
+		}
+		group := &bracket.Group{ID: "R/prod/1", Members: []bracket.GroupMember{{Deployment: "b", Role: bracket.Main, Locks: []bracket.VersionMark{{ID: "b2"}}}}}
+		execution := &bracket.Execution{Group: "R/prod/1", Environment: "prod", StartedAt: begun, Members: []bracket.ExecutionMember{
+			{Deployment: "a", Role: bracket.Pre, Action: bracket.ActionRun, Version: "a1", From: "a1", Status: bracket.MemberSucceeded},
+			{Deployment: "b", Role: bracket.Main, Action: bracket.ActionDeploy, Version: "b2", From: "b1", Status: bracket.MemberRunning},
+			{Deployment: "c", Role: bracket.Post, Action: bracket.ActionRun, Version: "c1", From: "c1", Status: bracket.MemberWaiting},
+		}}
+		record, err := concurrency.NewRecord("P").Claim(concurrency.Claim{Token: 1}, concurrency.Holder{Resource: "r1", Group: "R/prod/1"}, begun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step.Plan = rollout.Plan{
+			Now:     now,
+			Start:   []rollout.Start{{TargetID: id("b"), Version: "b2", Group: "R/prod/1", Run: "b-run", Purpose: rollout.PurposeDeploy, Reason: "slot_held", Claims: []rollout.Claim{{Pool: "P", Token: 1}}}},
+			Waiting: rollout.NewWaitingList(rollout.Waiting{TargetID: id("c"), Version: "c1", Blockers: []rollout.Verdict{{Status: rollout.Pending, Reason: "x", On: []rollout.Condition{{Kind: rollout.OnOperator}}}}}),
+			Keep:    rollout.Keep{Current: 2},
+			Pools:   []rollout.Pool{{Key: "P", Max: 1}},
+		}
+		step.Plan.State.Pools = []concurrency.Record{record}
+		step.Plan.State.Brackets = []*bracket.GroupRecord{{Rule: "R", Environment: "prod", Number: 1, Closed: []*bracket.Group{group}}}
+		step.Plan.State.Executions = []*bracket.ExecutionRecord{{Rule: "R", Resource: "r1", Open: execution}}
+		row.edit(world{Step: &step, group: group, execution: execution})
+		var found []string
+		for _, invariant := range rollouttest.Invariants() {
+			if err := invariant.Check(step); err != nil {
+				found = append(found, invariant.Name+": "+err.Error())
+			}
+		}
+		if got := strings.Join(found, "; "); !strings.HasPrefix(got, row.fault) || row.fault == "" && got != "" {
+			t.Errorf("%s: got %q, want %q", row.why, got, row.fault)
+		}
+		if err := step.Check(); (err != nil) != (row.fault != "") {
+			t.Errorf("%s: Check says %v", row.why, err)
+		}
+	}
+}
