@@ -83,37 +83,3 @@ func (s *step) knownGroup(id string) bool {
 	n := groupNumber(g.Rule, g.Environment, id)
 	return n > 0 && n <= g.Number && (g.Collecting == nil || g.Collecting.ID != id)
 }
-
-// includes reports whether a group ran in the ended execution, itself or merged.
-func (e EndedExecution) includes(group string) bool {
-	return e.Group == group || slices.Contains(e.Merged, group)
-}
-
-// recordOn returns the record of a resource, nil if there is none.
-func (s *State) recordOn(resource string) *ExecutionRecord {
-	at, found := slices.BinarySearchFunc(s.Executions, resource, byResource)
-	if !found {
-		return nil
-	}
-	return s.Executions[at]
-}
-
-func byResource(r *ExecutionRecord, resource string) int {
-	return strings.Compare(r.Resource, resource)
-}
-
-// withRecords returns records with others put in place or inserted; both ascend by resource. records is not modified.
-func withRecords(records, others []*ExecutionRecord) []*ExecutionRecord {
-	if len(others) == 0 {
-		return records
-	}
-	merged := make([]*ExecutionRecord, 0, len(records)+len(others))
-	for _, o := range others {
-		n, found := slices.BinarySearchFunc(records, o.Resource, byResource)
-		merged = append(append(merged, records[:n]...), o)
-		if records = records[n:]; found {
-			records = records[1:]
-		}
-	}
-	return append(merged, records...)
-}

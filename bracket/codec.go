@@ -2,11 +2,9 @@ package bracket
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
-	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // UnmarshalJSON decodes a stored record and refuses what [Step] would misread: unknown fields, another schema, unknown enum values, instants
@@ -164,19 +162,6 @@ func (f *faults) group(path, id string, g *GroupRecord, want int) int {
 	n := groupNumber(g.Rule, g.Environment, id)
 	if n == 0 || n > g.Number || want > 0 && n != want {
 		f.add(path, CodeUnknownValue, id, "must be a group of rule %q in environment %q up to number %d", g.Rule, g.Environment, g.Number)
-	}
-	return n
-}
-
-// groupNumber returns the number of a group of a rule in an environment, 0 if the text is none.
-func groupNumber(rule, environment, id string) int {
-	parts, err := textkey.Split(id)
-	if err != nil || len(parts) != 3 || parts[0] != rule || parts[1] != environment {
-		return 0
-	}
-	n, err := strconv.Atoi(parts[2])
-	if err != nil || n < 1 || id != GroupID(rule, environment, n) {
-		return 0
 	}
 	return n
 }

@@ -253,7 +253,7 @@ func (s *step) command(w *work, c Command) bool {
 		if c.Deployment != "" && m.Deployment != c.Deployment || c.Deployment == "" && m.Status != MemberFailed {
 			continue
 		}
-		if c.Kind == Retry && !w.retryable(m) || c.Kind == Skip && (m.satisfied()) {
+		if c.Kind == Retry && !w.retryable(m) || c.Kind == Skip && m.satisfied() {
 			continue
 		}
 		w.change()

@@ -1,7 +1,9 @@
 package bracket
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/textkey"
@@ -203,6 +205,19 @@ func GroupID(rule, environment string, number int) string {
 	return textkey.Join(rule, environment, strconv.Itoa(number))
 }
 
+// groupNumber returns the number of a group of a rule in an environment, 0 if the text is none.
+func groupNumber(rule, environment, id string) int {
+	parts, err := textkey.Split(id)
+	if err != nil || len(parts) != 3 || parts[0] != rule || parts[1] != environment {
+		return 0
+	}
+	n, err := strconv.Atoi(parts[2])
+	if err != nil || n < 1 || id != GroupID(rule, environment, n) {
+		return 0
+	}
+	return n
+}
+
 // GroupKey is the store key of the group record of a rule in an environment.
 func GroupKey(rule, environment string) string {
 	return textkey.Join("bracket", "group", rule, environment)
@@ -232,4 +247,43 @@ func (s State) Changed(since State) (group *GroupRecord, executions []*Execution
 		executions = append(executions, record)
 	}
 	return group, executions
+}
+
+// includes reports whether a group ran in the ended execution, itself or merged.
+func (e EndedExecution) includes(group string) bool {
+	return e.Group == group || slices.Contains(e.Merged, group)
+}
+
+// includes reports whether an open execution of the environment runs a group, itself or merged.
+func (x *Execution) includes(environment, group string) bool {
+	return x.Environment == environment && (x.Group == group || slices.Contains(x.Merged, group))
+}
+
+// recordOn returns the record of a resource, nil if there is none.
+func (s *State) recordOn(resource string) *ExecutionRecord {
+	at, found := slices.BinarySearchFunc(s.Executions, resource, byResource)
+	if !found {
+		return nil
+	}
+	return s.Executions[at]
+}
+
+func byResource(r *ExecutionRecord, resource string) int {
+	return strings.Compare(r.Resource, resource)
+}
+
+// withRecords returns records with others put in place or inserted; both ascend by resource. records is not modified.
+func withRecords(records, others []*ExecutionRecord) []*ExecutionRecord {
+	if len(others) == 0 {
+		return records
+	}
+	merged := make([]*ExecutionRecord, 0, len(records)+len(others))
+	for _, o := range others {
+		n, found := slices.BinarySearchFunc(records, o.Resource, byResource)
+		merged = append(append(merged, records[:n]...), o)
+		if records = records[n:]; found {
+			records = records[1:]
+		}
+	}
+	return append(merged, records...)
 }

@@ -318,11 +318,6 @@ func (s *step) count(record *ExecutionRecord) bool {
 	return true
 }
 
-// includes reports whether an open execution of the environment runs a group, itself or merged.
-func (x *Execution) includes(environment, group string) bool {
-	return x.Environment == environment && (x.Group == group || slices.Contains(x.Merged, group))
-}
-
 // settleAll reacts to failures until nothing that is known follows: where the state is older than the runs, those with which the execution reacted have
 // ended already, too.
 func (s *step) settleAll(w *work) {
