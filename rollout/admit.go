@@ -377,7 +377,7 @@ func (w *work) starts() {
 			m.pending.starts = true
 		}
 	}
-	for _, b := range w.plan.brackets {
+	for _, b := range w.stepped {
 		for k := range b.pending {
 			if b.pending[k].starts {
 				w.follow(b, &b.pending[k])

@@ -13,6 +13,7 @@ import (
 type bracketing struct {
 	members []bool // per target: it is a member of one
 	groups  map[ruleIn]*bracket.GroupRecord
+	stepped []*bracketWork     // every bracket in every environment of the snapshot, and those whose rule is gone
 	leaving []*bracketWork     // brackets with open executions whose rule is gone, or on targets of another bracket
 	closing map[int32][]string // resources on which such executions are open → their rules
 
@@ -130,7 +131,7 @@ func (w *work) brackets() error {
 	if err := w.again(works); err != nil {
 		return err
 	}
-	for _, b := range w.plan.brackets {
+	for _, b := range w.stepped {
 		if b.state.Group.Number > 0 {
 			w.plan.State.Brackets = append(w.plan.State.Brackets, b.state.Group)
 		}
@@ -189,7 +190,7 @@ func (w *work) step(b *bracketWork) error {
 	kinds := w.kindsOf(b)
 	observation.Versions, observation.Targets = w.observed(b, kinds)
 	b.observation, b.ruleInForce = observation, rule
-	w.plan.brackets = append(w.plan.brackets, b)
+	w.stepped = append(w.stepped, b)
 	if err := w.decide(b); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (w *work) unheeded() {
 			}
 		}
 	}
-	for _, b := range w.plan.brackets {
+	for _, b := range w.stepped {
 		note(b.plan.Refused, ruleIn{b.id, w.environments[b.environment].ID})
 	}
 	for _, own := range w.elsewhereRefused {

@@ -58,7 +58,7 @@ func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.G
 		places[record] = k
 	}
 	executions := byRule(p.State.Executions)
-	for _, b := range p.brackets {
+	for _, b := range p.work.stepped {
 		var own []bracket.Run
 		for _, start := range b.plan.Start {
 			if runs[start.Run.String()] {

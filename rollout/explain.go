@@ -213,7 +213,7 @@ func (w *work) bracketAt(i int32) *bracketWork {
 	if !w.members[i] {
 		return nil
 	}
-	for _, b := range w.plan.brackets {
+	for _, b := range w.stepped {
 		if _, member := slices.BinarySearch(b.targets, i); member {
 			return b
 		}

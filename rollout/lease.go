@@ -42,7 +42,7 @@ type idleLease struct {
 func (w *work) settle() {
 	c := &w.capacity
 	ended := map[concurrency.Holder]fate{}
-	for _, b := range w.plan.brackets {
+	for _, b := range w.stepped {
 		for _, e := range b.plan.Events {
 			if e.Kind == bracket.ExecutionEnded {
 				holder := concurrency.Holder{Resource: e.Resource, Group: e.Group}

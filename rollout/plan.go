@@ -51,11 +51,10 @@ type Plan struct {
 	// changes. Zero: only events can change anything.
 	Next time.Time `json:"next,omitzero"`
 
-	brackets []*bracketWork
-	work     *work // for Explain
-
 	// State goes into the next snapshot if nothing is started; [Plan.Commit] returns the one that follows the starts.
 	State State `json:"state,omitzero"`
+
+	work *work // for Commit and Explain
 }
 
 // Start is a job to dispatch. Where several controllers plan outside brackets from observations of different age, two of them may offer different versions for

@@ -11,14 +11,14 @@ import (
 // reportBrackets turns what the brackets decided into starts that ask for capacity and into waits, one per release target. What starts is known before
 // anybody says what waits: two brackets may speak of one target.
 func (w *work) reportBrackets() {
-	all := make([]settled, len(w.plan.brackets))
-	for k, b := range w.plan.brackets {
+	all := make([]settled, len(w.stepped))
+	for k, b := range w.stepped {
 		all[k] = newSettled(b.targets)
 		w.reportEvents(b)
 		w.reportStarts(b, all[k])
 		w.reportUndispatched(b, all[k])
 	}
-	for k, b := range w.plan.brackets {
+	for k, b := range w.stepped {
 		w.reportWaits(b, all[k])
 		w.reportRest(b, all[k])
 	}

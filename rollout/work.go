@@ -71,7 +71,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 // release lets go of what only planning needs. The rest stays for as long as the plan does: Commit and Explain read it.
 func (w *work) release() {
 	w.snapshot, w.admitting = nil, admitting{past: w.past}
-	for _, b := range w.plan.brackets {
+	for _, b := range w.stepped {
 		b.pending, b.runs, b.plan.Wait = nil, nil, nil
 	}
 }
