@@ -1,6 +1,8 @@
 package rollout
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -8,6 +10,45 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 )
+
+// lookAtCycles reports every circle that [PolicySet.Check] would refuse.
+func (l *lint) lookAtCycles() {
+	w := l.w
+	for e := range w.environments {
+		var cycle *CycleError
+		if err := w.deploymentCycle(int32(e)); !errors.As(err, &cycle) {
+			continue
+		}
+		l.circular[int32(e)] = true
+		rule := w.set.rule(cycle.Rules[0])
+		var concerns reach
+		for _, id := range cycle.Path {
+			d, _ := w.deployment(id)
+			for _, i := range w.targetsIn(int32(e), d) {
+				concerns.merge(reach{1, i})
+			}
+		}
+		detail := fmt.Sprintf("in %s %s, and nothing is planned as long as they do", w.environments[e].ID, cycle.around())
+		if len(cycle.Rules) > 1 {
+			detail += "; rules " + strings.Join(cycle.Rules, ", ")
+		}
+		l.addApart(at(rule, "dependsOn"), strings.Join(cycle.Path, "\n"), LintDependencyCycle, SeverityError, concerns, detail,
+			"remove one of these dependencies, or narrow it with appliesTo")
+	}
+	in := map[string][]string{} // circles → the environments in which they are
+	for e := range w.environments {
+		for _, cycle := range w.versionCyclesIn(int32(e)) {
+			text := cycle.around()
+			in[text] = append(in[text], w.environments[e].ID)
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(in)) {
+		first, _, _ := strings.Cut(text, " needs ")
+		l.addApart(Finding{Path: "versions[" + first + "].dependencies"}, text, LintDependencyCycle, SeverityError, reach{},
+			fmt.Sprintf("%s: in %s none of these versions can ever be the first to start", text, strings.Join(in[text], ", ")),
+			"publish a version without one of these dependencies")
+	}
+}
 
 // waits are the targets that dependencies block although some version could satisfy each of them, and on their resources the versions that wait for
 // versions of others.

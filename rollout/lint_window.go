@@ -314,45 +314,7 @@ func (l *lint) lookAtClock(rule *compiledRule) {
 	if err != nil {
 		return
 	}
-	type touched struct {
-		reading     time.Time
-		what, which string
-	}
-	var first touched
-	count := 0
-	for t := l.w.now.Add(-1); ; {
-		_, change := t.In(zone).ZoneBounds()
-		if change.IsZero() || !change.Before(l.until) {
-			break
-		}
-		t = change
-		_, before := change.Add(-1).In(zone).Zone()
-		_, after := change.In(zone).Zone()
-		skipped := after > before // a change of the name alone skips nothing and shows nothing twice
-		low, high := change.UTC().Add(time.Duration(before)*time.Second), change.UTC().Add(time.Duration(after)*time.Second)
-		which := "skips"
-		if !skipped {
-			low, high, which = high, low, "shows twice"
-		}
-		note := func(reading time.Time, what string) {
-			if count++; count == 1 {
-				first = touched{reading, what, which}
-			}
-		}
-		for start, end := range calendar.Intervals(low.Add(-2*day), high.Add(2*day)) {
-			decided := own.Gap
-			if !skipped {
-				decided = clock.Gap(own.Overlap)
-			}
-			if !start.Before(low) && start.Before(high) && decided == "" {
-				note(start, "begins")
-			}
-			// An end at the first skipped reading is the instant of the change, as it is written.
-			if own.Weekly != nil && own.Weekly.End != "" && !end.Before(low) && end.Before(high) && !(skipped && end.Equal(low)) {
-				note(end, "ends")
-			}
-		}
-	}
+	first, count := l.touches(&own, zone, calendar)
 	if count == 0 {
 		return
 	}
@@ -370,6 +332,45 @@ func (l *lint) lookAtClock(rule *compiledRule) {
 	l.add(at(rule, ""), LintWindowClockChange, SeverityInfo, reach{},
 		fmt.Sprintf("it %s at %s, a reading that the clock of %s %s: %s%s", first.what, first.reading.Format("2006-01-02 15:04:05"), own.Timezone, first.which, instead, more(count)),
 		fix)
+}
+
+// touched is an end of an occurrence that a change of the clock touches.
+type touched struct {
+	reading     time.Time
+	what, which string // the end, and what the clock does with its reading
+}
+
+// touches counts the ends of occurrences within the horizon that the clock of a zone skips or shows twice, and returns the first. calendar gives their readings.
+func (l *lint) touches(own *clock.Window, zone *time.Location, calendar clock.Calendar) (first touched, count int) {
+	for t := l.w.now.Add(-1); ; {
+		_, change := t.In(zone).ZoneBounds()
+		if change.IsZero() || !change.Before(l.until) {
+			return first, count
+		}
+		t = change
+		_, before := change.Add(-1).In(zone).Zone()
+		_, after := change.In(zone).Zone()
+		skipped := after > before // a change of the name alone skips nothing and shows nothing twice
+		low, high := change.UTC().Add(time.Duration(before)*time.Second), change.UTC().Add(time.Duration(after)*time.Second)
+		which, decided := "skips", own.Gap
+		if !skipped {
+			low, high, which, decided = high, low, "shows twice", clock.Gap(own.Overlap)
+		}
+		note := func(reading time.Time, what string) {
+			if count++; count == 1 {
+				first = touched{reading, what, which}
+			}
+		}
+		for start, end := range calendar.Intervals(low.Add(-2*day), high.Add(2*day)) {
+			if !start.Before(low) && start.Before(high) && decided == "" {
+				note(start, "begins")
+			}
+			// An end at the first skipped reading is the instant of the change, as it is written.
+			if own.Weekly != nil && own.Weekly.End != "" && !end.Before(low) && end.Before(high) && !(skipped && end.Equal(low)) {
+				note(end, "ends")
+			}
+		}
+	}
 }
 
 func more(count int) string {

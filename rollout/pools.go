@@ -10,8 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// capacity turns the resourceConcurrency rules into pools and asks for all starts of a plan in one batch: separate questions would each get
-// the last free place.
+// capacity is the pools that the resourceConcurrency rules make of a fleet. All starts of a plan ask for their places in one batch: separate questions would
+// each get the last free place.
 type capacity struct {
 	snapshot concurrency.Snapshot
 	byRule   map[*compiledRule][]int32 // per resource number: its pool under the rule, or none

@@ -1,0 +1,272 @@
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// tally is what became of one dependency rule on all targets.
+type tally struct {
+	concerned bool  // it applies to somebody
+	unmatched reach // it names nobody there
+	wanting   reach // it names somebody, and no version that exists satisfies it
+	failing   reach // appliesTo fails, or dependsOn does
+	failure   string
+	field     string
+	names     map[string]bool
+}
+
+// fail notes that an expression of the rule has no answer for a target.
+func (t *tally) fail(i int32, field string, err error) {
+	if !t.failing.some() {
+		t.field, t.failure = field, err.Error()
+	}
+	t.concerned = true
+	t.failing.add(i)
+}
+
+// tallies are those of all dependency rules, as they are asked for.
+type tallies map[*compiledRule]*tally
+
+func (t tallies) of(rule *compiledRule) *tally {
+	if t[rule] == nil {
+		t[rule] = &tally{names: map[string]bool{}}
+	}
+	return t[rule]
+}
+
+// want notes that no version that exists satisfies the rule for a target.
+func (t *tally) want(i int32, verdict Verdict) {
+	t.wanting.add(i)
+	for _, name := range verdict.Data.Names {
+		t.names[name] = true
+	}
+}
+
+// lookAtDependencies asks every dependency rule about every target that it may block.
+func (l *lint) lookAtDependencies() {
+	w := l.w
+	all := tallies{}
+	held := waits{l: l, blocked: map[int32][]*compiledRule{}, satisfiable: map[dependencyKey]bool{}}
+	for i := range w.targets {
+		t := int32(i)
+		for _, rule := range w.blockingRules(t, bracketOfFrame(l.frameOf[i])) {
+			own := all.of(rule)
+			if applies, err := w.applies(rule, t); err != nil {
+				own.fail(t, "appliesTo", err)
+				continue
+			} else if !applies {
+				continue
+			}
+			own.concerned = true
+			verdict, ok, err := w.dependency(rule, t)
+			switch {
+			case err != nil:
+				own.fail(t, "dependsOn", err)
+			case ok:
+			case verdict.Reason == ReasonDependencyUnmatched:
+				own.unmatched.add(t)
+			case l.wanting(rule, t, held.satisfiable):
+				own.want(t, verdict)
+			case !l.circular[w.targets[i].environment] && !l.letPast(rule, t):
+				if held.blocked[t] == nil {
+					held.order = append(held.order, t)
+				}
+				held.blocked[t] = append(held.blocked[t], rule)
+			}
+		}
+	}
+	for _, f := range l.frames {
+		l.lookAtOrders(f, all, held.satisfiable)
+	}
+	l.lookAtBlocked(held)
+	for _, rule := range w.set.dependencies {
+		l.tell(rule, all.of(rule), l.reach[rule.policy])
+	}
+}
+
+// letPast reports whether an override lets something newer onto a target, past a rule.
+func (l *lint) letPast(rule *compiledRule, i int32) bool {
+	if len(l.w.overrides) == 0 {
+		return false
+	}
+	return l.newest(i, l.w.targets[i].floor(), func(i, n int32) bool { return l.w.overriddenAt(rule.id, i, n) != nil && l.awaited(i, n) }) != none
+}
+
+// lookAtOrders looks at the rules that order the members of a bracket. Who is ordered for some versions only, none of which comes, waits for them like anybody else.
+func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[dependencyKey]bool) {
+	w := l.w
+	for e := range f.edges {
+		all.of(e.rule).concerned = true
+	}
+	for _, t := range f.targets {
+		for _, rule := range w.viewOf(t).dependencies {
+			always, orders := f.edges[edge{rule, w.targets[t].deployment}]
+			if applies, err := w.applies(rule, t); !orders || always || err != nil || !applies || !l.wanting(rule, t, satisfiable) {
+				continue
+			}
+			if verdict, _, _ := w.dependency(rule, t); verdict.Reason == ReasonDependencyUnmet {
+				all.of(rule).want(t, verdict)
+			}
+		}
+	}
+}
+
+// tell reports what became of a dependency rule whose policy governs so many targets.
+func (l *lint) tell(rule *compiledRule, own *tally, governed reach) {
+	if !own.concerned && governed.some() {
+		l.add(at(rule, "appliesTo"), LintAppliesToUnmatched, SeverityWarning, reach{},
+			fmt.Sprintf("it matches none of %s that the policy governs: the dependency concerns nobody", counted(governed.targets, "target")),
+			"correct the expression, or remove the rule")
+	}
+	if own.failing.some() {
+		severity := SeverityError
+		if own.field == "dependsOn" && rule.readsVersion {
+			severity = SeverityWarning // it need not fail on the next version of the other
+		}
+		l.failed(at(rule, own.field), severity, own.failing, own.failure, "nothing newer starts as long as it does")
+	}
+	if own.unmatched.some() {
+		l.add(at(rule, "dependsOn"), LintDependencyUnmatched, SeverityError, own.unmatched,
+			"it names no other deployment with a target on the same resource: nothing newer ever starts there",
+			"correct the expression, or leave these targets out with appliesTo")
+	}
+	if own.wanting.some() {
+		l.add(at(rule, "dependsOn"), LintDependencyUnmatched, SeverityWarning, own.wanting,
+			"no version that exists satisfies it, of "+strings.Join(slices.Sorted(maps.Keys(own.names)), ", "),
+			"publish one that does, or correct the expression")
+	}
+}
+
+// wanting reports whether a dependency that names somebody can be satisfied by no version that exists.
+func (l *lint) wanting(rule *compiledRule, i int32, satisfiable map[dependencyKey]bool) bool {
+	return !l.couldMeet(rule, i, func(k int32) bool { return l.satisfiable(rule, k, satisfiable) })
+}
+
+// couldMeet reports whether a dependency of target i is met if those are able to satisfy it who are said to be.
+func (l *lint) couldMeet(rule *compiledRule, i int32, able func(k int32) bool) bool {
+	w := l.w
+	t := &w.targets[i]
+	named, can := 0, 0
+	look := func(from, to int32) {
+		for k := from; k < to; k++ {
+			other := &w.targets[k]
+			if other.deployment == t.deployment {
+				continue
+			}
+			if is, _, err := w.provider(rule, other); err != nil || !is {
+				continue
+			}
+			named++
+			if able(k) {
+				can++
+			}
+		}
+	}
+	look(w.siblings(i))
+	if rule.dependency.AnyEnvironment {
+		for e := range w.environments {
+			if int32(e) != t.environment {
+				look(w.siblingsIn(int32(e), t.resource))
+			}
+		}
+	}
+	if rule.dependency.Match == MatchAll {
+		return can == named
+	}
+	return can > 0
+}
+
+// satisfiable reports whether the version that target k runs, or one that it may get, satisfies a rule that names it.
+func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[dependencyKey]bool) bool {
+	w := l.w
+	t := &w.targets[k]
+	alike := !rule.readsResource && !w.scoped[t.deployment] && t.started == none
+	key := dependencyKey{rule, t.environment, t.deployment, t.current}
+	if answer, known := answers[key]; known && alike {
+		return answer
+	}
+	able := l.obtains(k, func(b *bound) bool { return ask(rule.dependsOn, b) == yes })
+	if alike {
+		answers[key] = able
+	}
+	return able
+}
+
+// lookAtVersions finds versions that depend on a deployment which is not there, or on a version of it which does not exist.
+func (l *lint) lookAtVersions() {
+	w := l.w
+	for i := range w.targets {
+		t := &w.targets[i]
+		if !w.dependent[t.deployment] || t.current == missing {
+			continue
+		}
+		versions := w.versions[t.deployment].list
+		for n := int32(len(versions)) - 1; n > t.floor(); n-- {
+			if !w.inScope(int32(i), n) {
+				continue
+			}
+			for k, d := range versions[n].Dependencies {
+				path := fmt.Sprintf("versions[%s@%s].dependencies[%d]", t.Deployment, versions[n].ID, k)
+				switch other := w.sibling(int32(i), d.Deployment); {
+				case other == none:
+					l.add(Finding{Path: path + ".deployment"}, LintDependencyUnmatched, SeverityError, reach{1, int32(i)},
+						fmt.Sprintf("%q has no target on the same resource: the version never starts there", d.Deployment),
+						"correct the id, or leave these targets out with targetSelector")
+				case !l.attainable(other, d):
+					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
+						"no version that exists satisfies it, of "+d.Deployment, "publish one that does, or correct the expression")
+				case l.replaced(int32(i), n, other, d):
+					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
+						fmt.Sprintf("the execution of %q that brings the version brings one of %s that does not satisfy it, and so does not begin", l.frameOf[i].id, d.Deployment),
+						"publish a version of one of the two that goes with the other, or take one of them out of the bracket")
+				}
+			}
+		}
+	}
+}
+
+// replaced reports whether the next execution brings target i version n, which depends on a version of target k, and with it a newer one there that is not what
+// is meant. Of both the newest is brought that may be by now. A group that was locked before the newer one was there may still begin.
+func (l *lint) replaced(i, n, k int32, d VersionDependency) bool {
+	w := l.w
+	matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
+	m := l.newestUsable(k)
+	if f := l.frameOf[i]; f == nil || f != l.frameOf[k] || i == k || m == none || l.newestUsable(i) != n {
+		return false
+	}
+	b := w.boundWith(k, m)
+	return ask(matcher, &b) == no
+}
+
+// newestUsable is the newest version that a target may have by now, if it is newer than what it runs; else none.
+func (l *lint) newestUsable(i int32) int32 {
+	return l.newest(i, l.w.targets[i].current, l.usable)
+}
+
+// attainable reports whether the version that target k runs, or one that it may get, is what a version of another deployment depends on.
+func (l *lint) attainable(k int32, d VersionDependency) bool {
+	matcher, err := l.w.expression(d.VersionSelector)
+	if err != nil {
+		return false
+	}
+	return l.obtains(k, func(b *bound) bool { return ask(matcher, b) == yes })
+}
+
+// obtains reports whether the version that target k runs, or one that it may get, if it gets any, is among those that are meant.
+func (l *lint) obtains(k int32, meant func(*bound) bool) bool {
+	return l.newest(k, none, func(k, n int32) bool {
+		b := l.w.boundWith(k, n)
+		return l.comes(k, n) && meant(&b)
+	}) != none
+}
+
+// comes reports whether a target runs a version, has started it, or may get it, if it gets anything newer.
+func (l *lint) comes(k, n int32) bool {
+	if t := &l.w.targets[k]; n <= t.floor() {
+		return n == t.current || n == t.started
+	}
+	return l.awaited(k, n)
+}
