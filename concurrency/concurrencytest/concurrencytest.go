@@ -47,7 +47,9 @@ var statuses = []struct {
 	{"successful", true}, {"failure", true}, {"cancelled", true}, {"skipped", true},
 	{"invalidJobAgent", true}, {"invalidIntegration", true}, {"externalRunNotFound", true},
 	{"pending", false}, {"queued", false}, {"inProgress", false}, {"actionRequired", false},
-	{"", false}, {"Successful", false}, {"some-future-status", false},
+	{"", false}, {"Successful", false}, {"successful ", false}, {"some-future-status", false},
+	// An end by the words of other systems. Whoever knows their meaning translates them before the job is put.
+	{"succeeded", false}, {"completed", false}, {"failed", false}, {"error", false}, {"canceled", false},
 }
 
 // Run runs the conformance cases. newBackend must return an empty backend. It is called once per case, and the last case calls it for each
@@ -223,8 +225,16 @@ func checkOwnership(ctx context.Context, b Backend) error {
 	if err != nil || len(first) != 2 {
 		return fmt.Errorf("two holders expected, Active = %v, %v", first, err)
 	}
+	second, err := b.Active(ctx, "p")
+	if err != nil {
+		return err
+	}
+	was := slices.Clone(second)
 	first[0] = concurrency.Holder{Resource: "changed"}
 	_ = append(first[:1], concurrency.Holder{Resource: "changed"})
+	if !slices.Equal(second, was) {
+		return fmt.Errorf("one caller changed what another one got: %v, it was %v", second, was)
+	}
 	return expect(ctx, b, "p", concurrency.Holder{Resource: "n1", Group: "g"}, concurrency.Holder{Resource: "n2", Group: "g"})
 }
 
@@ -247,7 +257,7 @@ func checkCancelled(ctx context.Context, b Backend) error {
 
 func checkNames(ctx context.Context, b Backend) error {
 	long := strings.Repeat("x", 1024)
-	names := []string{" ", "%", "%2F", "/", "A", "a", "a ", "a b", "a.", "a/b", "e\u0301", "n\u0153ud", "\u00e9", "日本", "\uff4e", "\U0010ffff", long}
+	names := []string{" ", "%", "%2F", "/", "A", "B", "a", "a ", "a b", "a.", "a/b", "e\u0301", "n\u0153ud", "\u00e9", "日本", "\uff4e", "\U0010ffff", long}
 	slices.Sort(names)
 	var holders []concurrency.Holder
 	for _, name := range names {

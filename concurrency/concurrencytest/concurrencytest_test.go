@@ -95,6 +95,13 @@ func TestKitFindsFaults(t *testing.T) {
 			h, err := m.Active(ctx, pool)
 			return slices.CompactFunc(h, func(a, b concurrency.Holder) bool { return a.Resource == b.Resource }), err
 		},
+		"sorted without case": func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
+			h, err := m.Active(ctx, pool)
+			slices.SortStableFunc(h, func(a, b concurrency.Holder) int {
+				return cmp.Compare(strings.ToLower(a.Resource), strings.ToLower(b.Resource))
+			})
+			return h, err
+		},
 		"repeated": func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
 			h, err := m.Active(ctx, pool)
 			return append(h, h...), err
@@ -141,6 +148,16 @@ func TestKitFindsFaults(t *testing.T) {
 		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Contains(failed, want) {
 			t.Errorf("%q was not found: %v", want, failed)
 		}
+	}
+	for name, over := range map[string]string{"pads, as SQL": "successful ", "ignores case": "Successful", "guesses": "failed"} {
+		backend := func() concurrencytest.Backend { return &careless{over: over} }
+		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Equal(failed, []string{"statuses"}) {
+			t.Errorf("a status is compared by what %s: %v fail, want the one case", name, failed)
+		}
+	}
+	shared := func() concurrencytest.Backend { return &careless{latest: map[string][]concurrency.Holder{}} }
+	if failed := concurrencytest.Failures(t.Context(), shared); !slices.Contains(failed, "the caller's slice") {
+		t.Errorf("callers that ask one after the other share a slice, and it was not found: %v", failed)
 	}
 	for name, column := range map[string]func(string) string{
 		"ignores case":     strings.ToLower,
@@ -235,6 +252,7 @@ type careless struct {
 	over         string                          // a status that it takes for terminal
 	firstMembers map[string]bool                 // members are read once
 	kept         map[string][]concurrency.Holder // one slice for all callers
+	latest       map[string][]concurrency.Holder // one slice for all callers, as long as it is right
 	trim         bool                            // names are trimmed
 	deaf         bool                            // the context is ignored
 	steps        bool                            // members are replaced one after the other
@@ -301,6 +319,14 @@ func (c *careless) Active(ctx context.Context, pool string) ([]concurrency.Holde
 			return kept, nil
 		}
 		c.kept[pool] = holders
+	}
+	if c.latest != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if latest := c.latest[pool]; slices.Equal(latest, holders) {
+			return latest, err
+		}
+		c.latest[pool] = holders
 	}
 	return holders, err
 }
