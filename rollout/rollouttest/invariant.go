@@ -14,7 +14,8 @@ import (
 
 // Step is one planning as its host sees it, for [Step.Check] in a host's own tests.
 type Step struct {
-	// Snapshot is what was observed before the plan. Its State is not looked at.
+	// Snapshot is what was observed before the plan. Of its State only the executions are looked at that were open then: a start may have been saved, and not been
+	// dispatched. A host whose State is in a store can leave it out.
 	Snapshot rollout.Snapshot
 
 	// Plan is the plan, with the State that was saved for its starts.
@@ -125,16 +126,20 @@ func current(t *rollout.Target) string {
 
 // execution returns the open execution that a start belongs to, or nil, and the closed group, or nil.
 func (s *Step) execution(resource, group string) (*bracket.Execution, *bracket.Group) {
-	var execution *bracket.Execution
-	for _, record := range s.Plan.State.Executions {
-		if record.Resource == resource && record.Open != nil && record.Open.Group == group {
-			execution = record.Open
-		}
-	}
-	return execution, s.group(group)
+	return openIn(s.Plan.State, resource, group), s.group(group)
 }
 
-// begun reports whether a start goes on with an open execution that earlier runs have begun, in the version that was frozen then. What has begun is finished with that
+// openIn returns the open execution of a group on a resource, or nil.
+func openIn(state rollout.State, resource, group string) *bracket.Execution {
+	for _, record := range state.Executions {
+		if record.Resource == resource && record.Open != nil && record.Open.Group == group {
+			return record.Open
+		}
+	}
+	return nil
+}
+
+// begun reports whether a start goes on with an open execution that was begun before, in the version that was frozen then. What has begun is finished with that
 // version also when it is deleted meanwhile; an execution that only begins leaves such a version out.
 func (s *Step) begun(start rollout.Start) bool {
 	execution, _ := s.execution(start.Resource, start.Group)
@@ -150,7 +155,7 @@ func (s *Step) begun(start rollout.Start) bool {
 			return true
 		}
 	}
-	return false
+	return openIn(s.Snapshot.State, start.Resource, start.Group) != nil
 }
 
 func (s *Step) group(id string) *bracket.Group {

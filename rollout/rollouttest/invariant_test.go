@@ -356,6 +356,14 @@ func TestStepFindsEachViolation(t *testing.T) {
 			w.Snapshot.Versions = w.Snapshot.Versions[:1]
 			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "R/prod/1", Purpose: rollout.PurposeDeploy}
 		}, ""},
+		{"which was deleted after its start had been saved, and before that was dispatched", func(w world) {
+			w.Snapshot.Versions = w.Snapshot.Versions[:1]
+			w.Snapshot.State.Executions = []*bracket.ExecutionRecord{{Rule: "R", Resource: "r1", Open: w.execution}}
+		}, ""},
+		{"where another execution was open before", func(w world) {
+			w.Snapshot.Versions = w.Snapshot.Versions[:1]
+			w.Snapshot.State.Executions = []*bracket.ExecutionRecord{{Rule: "R", Resource: "r1", Open: &bracket.Execution{Group: "R/prod/0"}}}
+		}, "forward: b on r1: starts b2, which does not exist"},
 		{"and that was begun on another resource alone", func(w world) {
 			w.Snapshot.Versions = w.Snapshot.Versions[:1]
 			w.Dispatched["other"] = rollout.Start{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "a"}, Group: "R/prod/1"}
