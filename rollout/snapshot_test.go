@@ -37,6 +37,7 @@ func TestSnapshotFaults(t *testing.T) {
 		{"a target of a deployment where there is none", func(s *rollout.Snapshot) { s.Deployments, s.Versions = nil, nil }, 2, `unknown_value targets[1].deployment: "web": is not the id of a listed deployment`},
 		{"twenty are listed", ghosts(20), 20, `unknown_value targets[21].resource: "x019": is not the id of a listed resource`},
 		{"of more than twenty the rest is counted", ghosts(23), 21, "and 3 more faults"},
+		{"as soon as there is one", ghosts(21), 21, "and 1 more faults"},
 		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "duplicate targets[2]: r1 / prod / api occurs twice: one entry per release target"},
 		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "required resources: an entry has no id: every one needs its own"},
 		{"a resource occurs twice", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }, 1, `duplicate resources: "r1": is the id of two entries: ids are unique`},

@@ -72,7 +72,7 @@ func Disagrees(t *testing.T, store bracket.Store) bool {
 			t.Fatal(err)
 		}
 	}
-	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.checks": "1000"} {
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.checks": "500", "rapid.shrinktime": "1ms"} {
 		keep := flag.Lookup(name).Value.String()
 		set(name, value)
 		defer set(name, keep)

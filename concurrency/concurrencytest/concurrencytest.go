@@ -68,9 +68,12 @@ func Run(t *testing.T, newBackend func(*testing.T) Backend) {
 			}
 		})
 	}
-	t.Run("random histories", func(t *testing.T) {
-		rapid.Check(t, func(r *rapid.T) { history(r, newBackend(t)) })
-	})
+	t.Run("random histories", func(t *testing.T) { histories(t, func() Backend { return newBackend(t) }) })
+}
+
+// histories compares backends with the reference, each after a random history of its own.
+func histories(t rapid.TB, newBackend func() Backend) {
+	rapid.Check(t, func(r *rapid.T) { history(r, newBackend()) })
 }
 
 type conformance struct {

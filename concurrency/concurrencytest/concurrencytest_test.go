@@ -179,6 +179,56 @@ func TestKitFindsFaults(t *testing.T) {
 			t.Errorf("%s: %v fail, want the one case", name, failed)
 		}
 	}
+	for name, backend := range map[string]func() concurrencytest.Backend{
+		"a status is taken for terminal":      func() concurrencytest.Backend { return &careless{over: "some-future-status"} },
+		"members are read once":               func() concurrencytest.Backend { return &careless{firstMembers: map[string]bool{}} },
+		"one slice for all callers":           func() concurrencytest.Backend { return &careless{kept: map[string][]concurrency.Holder{}} },
+		"names are changed":                   func() concurrencytest.Backend { return &careless{trim: true} },
+		"what ended is never looked at again": func() concurrencytest.Backend { return &careless{once: map[string]bool{}} },
+		"only jobs of plans":                  func() concurrencytest.Backend { return &careless{planned: true} },
+		"every job is refused":                func() concurrencytest.Backend { return &final{jobs: map[string]concurrency.Job{}, always: true} },
+		"nothing is stored":                   func() concurrencytest.Backend { return failing{} },
+		"reads fail":                          func() concurrencytest.Backend { return failing{read: down} },
+		"unsorted":                            func() concurrencytest.Backend { return broken{new(concurrency.MemoryJobs), faults["unsorted"]} },
+		"one group per resource": func() concurrencytest.Backend {
+			return broken{new(concurrency.MemoryJobs), faults["one group per resource"]}
+		},
+	} {
+		if !concurrencytest.Diverges(t, backend) {
+			t.Errorf("random histories do not find that %s", name)
+		}
+	}
+	for name, backend := range map[string]func() concurrencytest.Backend{
+		"the reference":       func() concurrencytest.Backend { return new(concurrency.MemoryJobs) },
+		"one with final jobs": func() concurrencytest.Backend { return &final{jobs: map[string]concurrency.Job{}} },
+	} {
+		if concurrencytest.Diverges(t, backend) {
+			t.Errorf("random histories find a mistake of %s", name)
+		}
+	}
+	for name, active := range map[string]func(context.Context, string, *concurrency.MemoryJobs) ([]concurrency.Holder, error){
+		"it gives what it read with the error": func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
+			h, _ := m.Active(context.WithoutCancel(ctx), pool)
+			return h, ctx.Err()
+		},
+		"it calls a cancelled context something else": func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
+			if ctx.Err() != nil {
+				return nil, down
+			}
+			return m.Active(ctx, pool)
+		},
+		"it heeds no deadline": func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				ctx = context.WithoutCancel(ctx)
+			}
+			return m.Active(ctx, pool)
+		},
+	} {
+		backend := func() concurrencytest.Backend { return broken{new(concurrency.MemoryJobs), active} }
+		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Equal(failed, []string{"cancelled context"}) {
+			t.Errorf("%s: %v fail, want the one case", name, failed)
+		}
+	}
 	refuses := func() concurrencytest.Backend { return &final{jobs: map[string]concurrency.Job{}, always: true} }
 	if failed := concurrencytest.Failures(t.Context(), refuses); len(failed) != 11 {
 		t.Errorf("whoever refuses every job fails in %v", failed)
