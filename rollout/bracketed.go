@@ -36,6 +36,7 @@ type bracketWork struct {
 	group       *bracket.Group    // the latest closed one, if it still has to run somewhere
 	needs       [][]memberNeed    // of its members, by number of the deployment
 	unclear     *Verdict          // an expression for the roles has no answer: until it has, no group collects; what is open runs on
+	keeps       bool              // a group was asked as it would be merged into an execution that keeps a version of its own
 	pending     []pendingResource // resources on which the latest group has still to run
 	runs        []pendingRun      // of all pending resources, in their order
 	started     map[int32]string  // targets of open executions on which a run may start now → version
@@ -202,7 +203,8 @@ func (w *work) step(b *bracketWork) error {
 
 // observeAgain asks once more where a group has closed, or an execution was found or has ended, in this very plan: what was observed, and what was asked
 // on the way, was seen from the state before. So a target may need a run of its own, see missed and joined, and a job turn out to be one of an open
-// execution, or not to be one any more. The next plan would see it, and nothing else would make the host look.
+// execution, or not to be one any more; and a group that could not be merged into an execution may be due by itself, see merged. The next plan would see it, and
+// nothing else would make the host look.
 func (w *work) observeAgain(b *bracketWork, kinds kinds) error {
 	happened := func(kinds ...bracket.EventKind) bool {
 		return slices.ContainsFunc(b.plan.Events, func(e bracket.Event) bool { return slices.Contains(kinds, e.Kind) })
@@ -213,7 +215,7 @@ func (w *work) observeAgain(b *bracketWork, kinds kinds) error {
 	}
 	before := b.observation.Targets.(*observedTargets)
 	versions, targets := w.observed(b, kinds)
-	if !found && !before.dated && !targets.(*observedTargets).anyDated() && !w.leftAtWork(b) {
+	if !found && !before.dated && !targets.(*observedTargets).anyDated() && !w.leftAtWork(b) && !b.keeps {
 		return nil
 	}
 	b.observation.Versions, b.observation.Targets = versions, targets

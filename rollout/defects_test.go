@@ -635,3 +635,25 @@ func TestDefectBackToTheUndispatched(t *testing.T) {
 		t.Errorf("the execution goes on: %+v", plan.State)
 	}
 }
+
+// TestDefectMergedWithoutItsDrain: a version that needs the next drain was merged into an execution that had drained already, and that keeps its drain. So the
+// node stayed drained until an operator came. The group waits now, and brings both once the execution has ended.
+func TestDefectMergedWithoutItsDrain(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,
+		"memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}}`))
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "os": {"v1", "v2"}, "uncordon": {"v1"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+	s.Versions = append(s.Versions,
+		rollout.Version{ID: "v2", Deployment: "drain", Status: rollout.VersionReady, CreatedAt: minute(1)},
+		rollout.Version{ID: "v3", Deployment: "os", Status: rollout.VersionReady, CreatedAt: minute(1),
+			Dependencies: []rollout.VersionDependency{{Deployment: "drain", VersionSelector: "version.id == 'v2'"}}})
+	at := minute(10)
+	for _, want := range []string{"r1/os@v2", "r1/uncordon@v1", "r1/drain@v2", "r1/os@v3", "r1/uncordon@v1"} {
+		plan := mustPlan(t, set, s, at)
+		if got := started(plan); !slices.Equal(got, []string{want}) {
+			t.Fatalf("starts %q, want %s", got, want)
+		}
+		carryOut(t, &s, plan, at, rollout.JobSuccessful)
+		at = at.Add(10 * time.Minute)
+	}
+}

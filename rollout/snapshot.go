@@ -100,7 +100,8 @@ type Version struct {
 }
 
 // VersionDependency is one edge from a version to the versions of another deployment that it needs on the resource. Of members of one bracket it looks at
-// what they run after the execution, and within it one waits for what it needs, unless that comes after it or needs it in turn. An edge to its own deployment is
+// what they run after the execution, and within it one waits for what it needs, unless that comes after it or needs it in turn. A group whose versions need
+// what its own pre members bring is not merged into an open execution, which has had its own. An edge to its own deployment is
 // about what the target runs before it, for versions that come one after the other.
 type VersionDependency struct {
 	Deployment      string `json:"deployment"`      // id, required

@@ -69,6 +69,7 @@ func (w *work) offsets(own []int32, runs []bracket.PendingRun, into []pendingRun
 func (s *schedule) dueOn(pending *pendingResource) time.Time {
 	w, b := s.w, s.bracket
 	runs := b.runs[pending.from:pending.to]
+	brings := w.merged(b, s.group, pending.resource, runs)
 	due := s.group.ReadyAt
 	var at time.Time
 	var position, founders int32
@@ -93,7 +94,7 @@ func (s *schedule) dueOn(pending *pendingResource) time.Time {
 			due = later(due, end)
 		}
 		if t := &w.targets[run.target]; t.current == missing || t.busy || !s.quiet(run.target) {
-			pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, runs, false)
+			pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, brings, false)
 		}
 	}
 	if w.windowed {
@@ -103,6 +104,29 @@ func (s *schedule) dueOn(pending *pendingResource) time.Time {
 		return time.Time{}
 	}
 	return due
+}
+
+// merged are the runs of a group with the versions that its members have afterwards if it is merged into the open execution on the resource: what a pre member has
+// brought there is kept, and not brought again. A member whose version needs more than that would wait on a drained resource for what only the next group brings.
+func (w *work) merged(b *bracketWork, group *bracket.Group, resource int32, runs []pendingRun) []pendingRun {
+	open := b.open(w.resources[resource].ID)
+	if group.Rule.OverlapStrategy != bracket.Merge || open == nil || open.Environment != w.environments[b.environment].ID {
+		return runs
+	}
+	copied := false
+	for k, run := range runs {
+		t := &w.targets[run.target]
+		if run.version == t.current || !slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool {
+			return m.Deployment == t.Deployment && m.Role == bracket.Pre
+		}) {
+			continue
+		}
+		if !copied {
+			runs, copied, b.keeps = slices.Clone(runs), true, true
+		}
+		runs[k].version = t.current
+	}
+	return runs
 }
 
 // needsIn lists whom the members of a group need before they start, by numbers of deployments.
