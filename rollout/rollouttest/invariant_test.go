@@ -240,6 +240,12 @@ func TestStepFindsEachViolation(t *testing.T) {
 		*starts(w) = rollout.Start{TargetID: id("c"), Version: "c1", Group: "R/prod/1", Run: "c-run", Purpose: rollout.PurposeDeploy, Claims: starts(w).Claims}
 		w.Plan.Waiting, w.Plan.Keep = rollout.WaitingList{}, rollout.Keep{Current: 3}
 	}
+	elsewhere := func(w world) {
+		other := rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "b"}
+		w.Snapshot.Targets = append(w.Snapshot.Targets, rollout.Target{TargetID: other, Current: "b1", Jobs: []rollout.Job{running(w, "x")}})
+		w.Dispatched["x"] = rollout.Start{TargetID: other, Group: "target/prod/b", Claims: []rollout.Claim{{Pool: "P", Token: 9}}}
+		w.Plan.Keep.Started = 1
+	}
 	and := func(edits ...func(world)) func(world) {
 		return func(w world) {
 			for _, edit := range edits {
@@ -263,7 +269,7 @@ func TestStepFindsEachViolation(t *testing.T) {
 			w.Plan.Start, w.Plan.Keep.Current = []rollout.Start{own, *starts(w), none}, 0
 		}, "locked: d on r1: it is no member of the execution of R/prod/1"},
 		{"back to what it came from", func(w world) {
-			starts(w).Purpose, starts(w).Version = rollout.PurposeRollback, "b1"
+			starts(w).Purpose, starts(w).Version, target(w, "b").Current = rollout.PurposeRollback, "b1", "b2"
 		}, ""},
 		{"back to something else", func(w world) {
 			starts(w).Purpose, starts(w).Version = rollout.PurposeRollback, "b0"
@@ -308,6 +314,25 @@ func TestStepFindsEachViolation(t *testing.T) {
 		}, "order: b on r1: starts while c is waiting"},
 		{"a main beside another one", func(w world) { member(w, "c").Role = bracket.Main }, ""},
 
+		{"a job of another resource has a place in the pool", elsewhere, "limit: pool P has 2 members in disruption and admits only 1: r1, r2"},
+		{"it has ended", and(elsewhere, func(w world) { w.Snapshot.Targets[4].Jobs[0].Status = rollout.JobFailure }), ""},
+		{"it may have ended", and(elsewhere, func(w world) { w.Lagging = true }), ""},
+		{"its resource is deleted", and(elsewhere, func(w world) {
+			w.Snapshot.DeletedResources, w.Plan.Keep.Started = []string{"r2"}, 0
+		}), ""},
+		{"it was started without a claim there", and(elsewhere, func(w world) { w.Dispatched["x"] = rollout.Start{} }), ""},
+		{"a lease of another resource is saved", func(w world) {
+			w.Plan.State.Pools[0].Leases = append(w.Plan.State.Pools[0].Leases, concurrency.Lease{Pool: "P", Holder: concurrency.Holder{Resource: "r2", Group: "x"}, Token: 2})
+		}, "limit: pool P has 2 members in disruption and admits only 1: r1, r2"},
+		{"in another pool", func(w world) {
+			w.Plan.State.Pools = append(w.Plan.State.Pools, concurrency.Record{Key: "Q", Leases: []concurrency.Lease{{Pool: "Q", Holder: concurrency.Holder{Resource: "r2", Group: "x"}, Token: 2}}})
+		}, ""},
+		{"the plan counts as many as it admits", func(w world) { w.Plan.Pools[0].Active = 1 }, ""},
+		{"it counts one more", func(w world) { w.Plan.Pools[0].Active = 2 }, "limit: pool P: the plan itself counts 2 active and admits only 1"},
+		{"and lets nobody in", func(w world) {
+			w.Plan.Pools[0].Active, w.Plan.Pools[0].Holders = 2, []concurrency.Holder{{Resource: "r1", Group: "R/prod/1"}}
+		}, ""},
+
 		{"no run id", func(w world) { starts(w).Run = "" }, "once: a start of b on r1 has no run id"},
 		{"for a target that is not there", func(w world) {
 			w.Snapshot.Targets = append(w.Snapshot.Targets[:1:1], w.Snapshot.Targets[2:]...)
@@ -318,6 +343,12 @@ func TestStepFindsEachViolation(t *testing.T) {
 			job.Status = rollout.JobFailure
 			target(w, "b").Jobs = []rollout.Job{job}
 		}, "once: run b-run is offered although its job was observed"},
+		{"the same run for two targets", func(w world) {
+			second := *starts(w)
+			second.TargetID, second.Group = id("d"), "target/prod/d"
+			second.Claims = nil
+			w.Plan.Start, w.Plan.Keep.Current = append(w.Plan.Start, second), 1
+		}, "once: run b-run is offered twice in one plan"},
 		{"it was dispatched as it is", func(w world) { w.Dispatched["b-run"] = *starts(w) }, ""},
 		{"it was dispatched with another version", func(w world) {
 			old := *starts(w)
@@ -338,6 +369,7 @@ func TestStepFindsEachViolation(t *testing.T) {
 		{"a version that is older than what it has", func(w world) {
 			target(w, "b").Current = "b3"
 		}, "forward: b on r1: starts b2, and has the newer b3"},
+		{"whatever the view", func(w world) { target(w, "b").Current, w.Lagging = "b3", true }, "forward: b on r1: starts b2, and has the newer b3"},
 		{"of the same instant, and a smaller id", func(w world) {
 			target(w, "b").Current = "b3"
 			for i := range w.Snapshot.Versions {
@@ -364,6 +396,11 @@ func TestStepFindsEachViolation(t *testing.T) {
 			w.Snapshot.Versions = w.Snapshot.Versions[:1]
 			w.Snapshot.State.Executions = []*bracket.ExecutionRecord{{Rule: "R", Resource: "r1", Open: &bracket.Execution{Group: "R/prod/0"}}}
 		}, "forward: b on r1: starts b2, which does not exist"},
+		{"or that the execution does not bring any more", func(w world) {
+			w.Snapshot.Versions = w.Snapshot.Versions[:1]
+			member(w, "b").Version, member(w, "b").RunVersion = "b3", "b2"
+			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "R/prod/1", Purpose: rollout.PurposeDeploy}
+		}, "forward: b on r1: starts b2, which does not exist"},
 		{"and that was begun on another resource alone", func(w world) {
 			w.Snapshot.Versions = w.Snapshot.Versions[:1]
 			w.Dispatched["other"] = rollout.Start{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "a"}, Group: "R/prod/1"}
@@ -378,6 +415,10 @@ func TestStepFindsEachViolation(t *testing.T) {
 			target(w, "b").Jobs, w.Lagging = []rollout.Job{running(w, "x")}, true
 			w.Dispatched["x"] = rollout.Start{TargetID: id("b"), Group: "R/prod/1"}
 		}, ""},
+		{"and nobody else", func(w world) {
+			target(w, "b").Jobs = []rollout.Job{running(w, "x")}
+			w.Dispatched["x"] = rollout.Start{TargetID: id("b"), Group: "R/prod/1"}
+		}, "alone: b on r1: starts while x is inProgress"},
 		{"of another group", func(w world) {
 			target(w, "b").Jobs, w.Lagging = []rollout.Job{running(w, "x")}, true
 			w.Dispatched["x"] = rollout.Start{TargetID: id("b"), Group: "R/prod/0"}
@@ -405,6 +446,7 @@ func TestStepFindsEachViolation(t *testing.T) {
 
 		{"a claim that was not saved", func(w world) { w.Plan.State.Pools[0].Leases = nil }, "lease: b on r1: claims pool P with token 1, and the saved state has token 0"},
 		{"a claim with another token", func(w world) { starts(w).Claims[0].Token = 2 }, "lease: b on r1: claims pool P with token 2, and the saved state has token 1"},
+		{"a claim in a pool of which nothing was saved", func(w world) { starts(w).Claims = []rollout.Claim{{Pool: "Q"}} }, "lease: b on r1: claims pool Q with token 0, and the saved state has token 0"},
 		{"the slot of a run is gone", func(w world) {
 			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "R/prod/1", Claims: []rollout.Claim{{Pool: "Q", Token: 1}}}
 		}, "lease: a-run: its execution is open and its slot in pool Q is gone"},
@@ -421,6 +463,13 @@ func TestStepFindsEachViolation(t *testing.T) {
 		{"it starts and waits", func(w world) {
 			waits(w, func(one *rollout.Waiting) { one.TargetID, one.Version = id("b"), "b2" })
 		}, "complete: b on r1: b2 both starts and waits, or waits twice"},
+		{"it waits twice", func(w world) {
+			var list []rollout.Waiting
+			for one := range w.Plan.Waiting.All() {
+				list = append(list, one, one)
+			}
+			w.Plan.Waiting, w.Plan.Keep.Current = rollout.NewWaitingList(list...), 1
+		}, "complete: c on r1: c1 both starts and waits, or waits twice"},
 		{"it starts, and a newer version waits", func(w world) {
 			waits(w, func(one *rollout.Waiting) { one.TargetID, one.Version = id("b"), "b3" })
 			w.Plan.Keep.Current++
@@ -451,7 +500,7 @@ func TestStepFindsEachViolation(t *testing.T) {
 		}
 		step.Plan = rollout.Plan{
 			Now:     now,
-			Start:   []rollout.Start{{TargetID: id("b"), Version: "b2", Group: "R/prod/1", Run: "b-run", Purpose: rollout.PurposeDeploy, Reason: "slot_held", Claims: []rollout.Claim{{Pool: "P", Token: 1}}}},
+			Start:   []rollout.Start{{TargetID: id("b"), Version: "b2", Group: "R/prod/1", Run: "b-run", Purpose: rollout.PurposeDeploy, Reason: "slot_free", Claims: []rollout.Claim{{Pool: "P", Token: 1}}}},
 			Waiting: rollout.NewWaitingList(rollout.Waiting{TargetID: id("c"), Version: "c1", Blockers: []rollout.Verdict{{Status: rollout.Pending, Reason: "x", On: []rollout.Condition{{Kind: rollout.OnOperator}}}}}),
 			Keep:    rollout.Keep{Current: 2},
 			Pools:   []rollout.Pool{{Key: "P", Max: 1}},
