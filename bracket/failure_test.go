@@ -759,9 +759,8 @@ func TestFailure(t *testing.T) {
 		}, "who returns after it does not wait for it"},
 		{"a target that somebody takes to a newer version", func(h *host) {
 			h.until(60, "n1", "os")
-			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)}, Version{Deployment: "uncordon", ID: "v9", CreatedAt: at(61)})
-			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
-			h.targets[[2]string{"n1", "uncordon"}].Current = "v9"
+			h.byHand("kubelet", "v9", 61)
+			h.byHand("uncordon", "v9", 61)
 			h.step(61)
 			h.is(StatusExecuting, "os=running kubelet=skipped")
 			h.end("n1", "os", RunSucceeded, 63)
@@ -780,8 +779,7 @@ func TestFailure(t *testing.T) {
 			if r := h.plan.Redispatch; len(r) != 1 || r[0].Run.Deployment != "kubelet" || r[0].Version != "v2" {
 				h.t.Errorf("%+v", r)
 			}
-			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)})
-			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
+			h.byHand("kubelet", "v9", 61)
 			h.step(62)
 			h.is(StatusExecuting, "kubelet=skipped containerd=running")
 			if len(h.plan.Redispatch) != 0 {
@@ -798,8 +796,7 @@ func TestFailure(t *testing.T) {
 			h.step(61)
 			h.start("n1/kubelet")
 			h.crash("n1", "kubelet")
-			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)})
-			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
+			h.byHand("kubelet", "v9", 61)
 			h.step(62)
 			h.is(StatusExecuting, "kubelet=skipped containerd=running")
 			h.fails("containerd", 63)
@@ -808,8 +805,7 @@ func TestFailure(t *testing.T) {
 		{"a hook's target that somebody takes to a newer version before its run was dispatched", func(h *host) {
 			h.until(60, "n1", "uncordon")
 			h.crash("n1", "uncordon")
-			h.versions = append(h.versions, Version{Deployment: "uncordon", ID: "v9", CreatedAt: at(61)})
-			h.targets[[2]string{"n1", "uncordon"}].Current = "v9"
+			h.byHand("uncordon", "v9", 61)
 			h.step(62)
 			if r := h.plan.Redispatch; len(r) != 1 || r[0].Run.Attempt != 1 || r[0].Version != "v9" {
 				h.t.Errorf("%+v", r)
@@ -817,8 +813,7 @@ func TestFailure(t *testing.T) {
 		}, "it is the same run, with what the target has"},
 		{"a target that somebody takes to a newer version while its run is in progress", func(h *host) {
 			h.until(60, "n1", "kubelet")
-			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)})
-			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
+			h.byHand("kubelet", "v9", 61)
 			h.step(62)
 			h.is(StatusExecuting, "kubelet=running containerd=running")
 		}, "its outcome is waited for"},
@@ -829,8 +824,7 @@ func TestFailure(t *testing.T) {
 			h.fails("kubelet", 63)
 			h.start("n1/kubelet")
 			h.crash("n1", "kubelet")
-			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)})
-			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
+			h.byHand("kubelet", "v9", 61)
 			h.step(64)
 			if r := h.plan.Redispatch; len(r) != 1 || r[0].Run.Purpose != Rollback || r[0].Version != "v1" {
 				h.t.Errorf("%+v", r)
@@ -839,9 +833,8 @@ func TestFailure(t *testing.T) {
 		{"a target that somebody takes past a version that is deleted", func(h *host) {
 			h.until(60, "n1", "os")
 			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.ID == "v2" && v.Deployment != "os" })
-			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)}, Version{Deployment: "containerd", ID: "v1b", CreatedAt: at(-1)})
-			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
-			h.targets[[2]string{"n1", "containerd"}].Current = "v1b"
+			h.byHand("kubelet", "v9", 61)
+			h.byHand("containerd", "v1b", -1)
 			h.succeeds("os", 63)
 			h.want("n1/containerd@v2")
 			h.is(StatusExecuting, "kubelet=skipped")
@@ -858,8 +851,7 @@ func TestFailure(t *testing.T) {
 			h.until(60, "n1", "kubelet")
 			h.end("n1", "containerd", RunSucceeded, 63)
 			h.fails("kubelet", 63)
-			h.versions = append(h.versions, Version{Deployment: "kubelet", ID: "v9", CreatedAt: at(61)})
-			h.targets[[2]string{"n1", "kubelet"}].Current = "v9"
+			h.byHand("kubelet", "v9", 61)
 			h.step(64)
 			h.want("n1/kubelet@v1!")
 		}, "what OnMemberFailure asks for is another way"},

@@ -698,8 +698,7 @@ func TestMerge(t *testing.T) {
 			if r := h.plan.Redispatch; len(r) != 1 || r[0].Version != "v2" {
 				h.t.Errorf("%+v", r)
 			}
-			h.versions = append(h.versions, Version{Deployment: "os", ID: "v2b", CreatedAt: at(50)})
-			h.targets[[2]string{"n1", "os"}].Current = "v2b"
+			h.byHand("os", "v2b", 50)
 			h.step(161)
 			h.want("n1/os@v3")
 			if r := h.plan.Redispatch; len(r) != 0 {
@@ -713,8 +712,7 @@ func TestMerge(t *testing.T) {
 			h.next("os@v3")
 			h.step(160)
 			h.merged(true)
-			h.versions = append(h.versions, Version{Deployment: "os", ID: "v9", CreatedAt: at(161)})
-			h.targets[[2]string{"n1", "os"}].Current = "v9"
+			h.byHand("os", "v9", 161)
 			h.step(162)
 			h.is(StatusExecuting, "os=skipped")
 			h.want("n1/containerd@v2 n1/kubelet@v2")
