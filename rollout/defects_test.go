@@ -574,16 +574,21 @@ func TestDefectBackToTheLocked(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "os": {"v1", "v2"}, "uncordon": {"v1"}})
 	plan := mustPlan(t, set, s, t0)
 	carryOut(t, &s, plan, t0, rollout.JobSuccessful)
-	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "os", Status: rollout.VersionPaused, CreatedAt: minute(1)})
-	for i := range s.Targets {
-		if target := &s.Targets[i]; target.Deployment == "os" {
-			target.Current = "v3"
-			target.Jobs = []rollout.Job{{Version: "v3", Status: rollout.JobSuccessful, CreatedAt: minute(1), CompletedAt: minute(2)}}
-		}
-	}
+	bringByHand(&s, "os")
 	plan = mustPlan(t, set, s, minute(3))
 	if got := started(plan); !slices.Equal(got, []string{"r1/uncordon@v1"}) {
 		t.Errorf("starts %q: os has v3, so that only the uncordon is left", got)
+	}
+}
+
+// bringByHand deploys a version of a deployment that no policy lets anybody have.
+func bringByHand(s *rollout.Snapshot, deployment string) {
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: deployment, Status: rollout.VersionPaused, CreatedAt: minute(1)})
+	for i := range s.Targets {
+		if target := &s.Targets[i]; target.Deployment == deployment {
+			target.Current = "v3"
+			target.Jobs = []rollout.Job{{Version: "v3", Status: rollout.JobSuccessful, CreatedAt: minute(1), CompletedAt: minute(2)}}
+		}
 	}
 }
 
@@ -619,13 +624,7 @@ func TestDefectBackToTheUndispatched(t *testing.T) {
 	if got := started(plan); !slices.Equal(got, []string{"r1/kubelet@v2", "r1/os@v2"}) {
 		t.Errorf("starts %q: nothing was dispatched", got)
 	}
-	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "os", Status: rollout.VersionPaused, CreatedAt: minute(1)})
-	for i := range s.Targets {
-		if target := &s.Targets[i]; target.Deployment == "os" {
-			target.Current = "v3"
-			target.Jobs = []rollout.Job{{Version: "v3", Status: rollout.JobSuccessful, CreatedAt: minute(1), CompletedAt: minute(2)}}
-		}
-	}
+	bringByHand(&s, "os")
 	plan = mustPlan(t, set, s, minute(3))
 	if got := started(plan); !slices.Equal(got, []string{"r1/kubelet@v2"}) {
 		t.Errorf("starts %q: os has v3", got)
