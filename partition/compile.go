@@ -201,6 +201,7 @@ func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, orde
 	var bad error // the first selector that is wrong; only Fleet's controller gets here with one
 	for i := range strategy.Partitions {
 		if compiled[i], bad = strategy.Partitions[i].compile(i); bad != nil {
+			bad = strategy.Partitions[i].controllerFault(i)
 			compiled = compiled[:i]
 			break
 		}

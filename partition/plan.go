@@ -141,12 +141,14 @@ type Status struct {
 	NotReady int `json:"notReady"`
 	// Unavailable is the number that the releases were decided by. In the default mode it is NotReady before the partition's turn. In the mode
 	// FleetController it is the members that, before the step, had not applied what they were pointed at or were not ready, as in Fleet's status.
-	Unavailable int  `json:"unavailable"`
-	Waiting     int  `json:"waiting"`          // members with another version than the wanted one, or none, after the step; not the held ones
-	Held        int  `json:"held"`             // those that are paused, or excluded while offline
-	Done        int  `json:"done"`             // up to date and ready
-	Released    int  `json:"released"`         // in this step, by this partition
-	Reached     bool `json:"reached,omitzero"` // it had its turn
+	Unavailable int `json:"unavailable"`
+	Waiting     int `json:"waiting"` // members with another version than the wanted one, or none, after the step; not the held ones
+	// Held is the number of those that are paused, or excluded while offline. In the mode FleetController a paused member without a deployment
+	// is among the waiting ones: it gets one all the same.
+	Held     int  `json:"held"`
+	Done     int  `json:"done"`             // up to date and ready
+	Released int  `json:"released"`         // in this step, by this partition
+	Reached  bool `json:"reached,omitzero"` // it had its turn
 	// Ready means that it does not stand in the way of those after it. If it had its turn, this was decided then: what a later partition
 	// released of its members is in the counts and not in Ready.
 	Ready bool `json:"ready,omitzero"`

@@ -207,6 +207,17 @@ func (d *Definition) compile(i int) (criteria, error) {
 	return c, errors.Join(faults...)
 }
 
+// controllerFault returns the fault that Fleet's controller meets in selectors of which one is wrong: it reads the one for groups before the
+// one for clusters, and stops at the first fault.
+func (d *Definition) controllerFault(i int) error {
+	groups := Definition{ClusterGroupSelector: d.ClusterGroupSelector}
+	_, err := groups.compile(i)
+	if err == nil {
+		_, err = d.compile(i)
+	}
+	return strictjson.Parts(err)[0]
+}
+
 // grouped reports whether there is a criterion about groups.
 func (d *Definition) grouped() bool { return d.ClusterGroup != "" || d.ClusterGroupSelector != nil }
 
