@@ -3,6 +3,7 @@ package staged_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -181,4 +182,54 @@ func TestStagesAreFoundAsByTrying(t *testing.T) {
 			}
 		}
 	}, "several", "none")
+}
+
+// TestGoneBeforeItsRemovalIsAskedFor: a target that is gone before its turn is done without a slot, and a host that attaches tokens has for it
+// that of its start alone. Once there is an action in the cleanup, that is of before.
+func TestGoneBeforeItsRemovalIsAskedFor(t *testing.T) {
+	one := staged.Cleanup{MaxConcurrency: concurrency.Count(1)}
+	gated := staged.DeleteStage{BeforeStageTasks: []staged.Task{{Type: staged.Approval}}}
+	approve := staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Stage: 1, Side: staged.Before}}}
+	start := func(target string, attempt int) staged.Token {
+		return staged.Token{Run: "run", Stage: 0, Target: target, Attempt: attempt, Kind: staged.Start}
+	}
+	for _, row := range []struct {
+		why     string
+		cleanup staged.DeleteStage
+		until   func(s *scene)
+		target  string
+		token   staged.Token
+		want    string // of the cleanup
+		stale   bool
+	}{
+		{"the cleanup is still to come", staged.DeleteStage{}, func(*scene) {}, "c1", start("c1", 1), "c1 done, c2", false},
+		{"what is observed of another attempt is stale there, too", staged.DeleteStage{}, func(*scene) {}, "c1", start("c1", 2), "c1, c2", true},
+		{"it was never started: there is no token of it", staged.DeleteStage{}, func(s *scene) { s.step(staged.Input{Leaving: []string{"c5"}}) }, "c5", start("c5", 1), "c1, c2, c5", true},
+		{"somebody is asked whether it may be removed", gated, func(s *scene) { s.see(staged.HealthReady, "c3", "c4", "c5") }, "c2", start("c2", 1), "c1, c2 done", false},
+		{"it waits for a slot", gated, func(s *scene) { s.see(staged.HealthReady, "c3", "c4", "c5").step(approve) }, "c2", start("c2", 1), "c1 starting, c2 done", false},
+		{"its removal is asked for: this was seen before", gated, func(s *scene) { s.see(staged.HealthReady, "c3", "c4", "c5").step(approve) }, "c1", start("c1", 1), "c1 starting, c2", true},
+		{"its removal failed, and another attempt was made since its start", staged.DeleteStage{}, func(s *scene) {
+			s.see(staged.HealthReady, "c3", "c4", "c5").see(staged.HealthFailed, "c1")
+			s.step(staged.Input{State: staged.StateStop, Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1}}})
+		}, "c1", start("c1", 1), "c1 attempt 2, c2", true},
+	} {
+		strategy := staged.Strategy{Stages: []staged.Stage{all("only", 2)}, DeleteStage: row.cleanup}
+		s := newScene(t, strategy, staged.Options{LateLeaving: staged.Clean, OnFailure: staged.Hold, Cleanup: one}, []string{"c1", "c2", "c3", "c4", "c5"})
+		s.see(staged.HealthReady, "c1", "c2").step(staged.Input{Leaving: []string{"c1", "c2"}})
+		row.until(s)
+		s.step(staged.Input{Observations: []staged.Observation{{Target: row.target, Gone: true, Token: row.token}}})
+		var got []string
+		for target := range s.run.Targets(1) {
+			got = append(got, target.String())
+		}
+		stale := slices.ContainsFunc(s.result.Events, func(e staged.Event) bool { return e.Reason == staged.ReasonStaleToken })
+		if have := strings.Join(got, ", "); have != row.want || stale != row.stale {
+			t.Errorf("%s: %s, stale %v, want %s, stale %v", row.why, have, stale, row.want, row.stale)
+		}
+	}
+
+	// The request for approval is withdrawn once nobody is left.
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 3)}, DeleteStage: gated}, staged.Options{LateLeaving: staged.Clean}, []string{"c1"})
+	s.step(staged.Input{Leaving: []string{"c1"}}).want(staged.PhaseWaiting, "c1 removed, c1")
+	s.step(staged.Input{Observations: []staged.Observation{{Target: "c1", Gone: true, Token: start("c1", 1)}}}).want(staged.PhaseSucceeded, "c1 removed, c1 done")
 }

@@ -74,23 +74,21 @@ func (e *edit) observations(list []Observation) {
 // observe takes what one target looks like. A done member that moved on to the cleanup is looked at in its stage as well until the cleanup begins:
 // nothing has changed for it, and what regressed must be able to recover.
 func (e *edit) observe(k, i int, o *Observation) {
-	if e.plan.stages[k].cleanup && e.run.stage(k).phase == StagePending {
-		if home := e.run.home(o.Target); int(home.stage) != k {
-			e.observe(int(home.stage), int(home.member), o)
-			if o.Token != (Token{}) {
-				return // of its start: nothing has been asked for in the cleanup
-			}
-		}
-	}
 	rec, name := e.run.stage(k).tree.at(i)
 	r := *rec
-	if o.Token != (Token{}) && (!r.marks.has(started) || o.Token != e.plan.token(k, &r, name)) {
+	if o.Token != (Token{}) && o.Token != e.last(k, &r, name) {
 		e.event(Event{Kind: EventObservationIgnored, Stage: k, Target: name, Reason: ReasonStaleToken})
 		return
 	}
 	cleanup := e.plan.stages[k].cleanup
 	ours := o.Version == e.plan.version
 	other := o.Version != "" && !ours
+	if cleanup && !o.Gone && e.run.stage(k).phase == StagePending {
+		home := e.run.home(name)
+		if was, _ := e.run.stage(int(home.stage)).tree.at(int(home.member)); was.state == Done && int(home.stage) != k {
+			e.verify(int(home.stage), int(home.member), *was, other, ours, o.Health)
+		}
+	}
 	switch {
 	case o.Gone:
 		e.vanish(k, i)
@@ -109,6 +107,21 @@ func (e *edit) observe(k, i int, o *Observation) {
 	case r.state == Done && !cleanup:
 		e.verify(k, i, r, other, ours, o.Health)
 	}
+}
+
+// last is the token of the last action on a member, and none if there was none. Before a removal is asked for, that is the start in the stage
+// that the member came from: a host has no other to tell that it is gone already.
+func (e *edit) last(k int, r *record, name string) Token {
+	if r.marks.has(started) {
+		return e.plan.token(k, r, name)
+	}
+	if e.plan.stages[k].cleanup && r.attempt == 1 {
+		if home := e.run.home(name); int(home.stage) != k {
+			was, _ := e.run.stage(int(home.stage)).tree.at(int(home.member))
+			return e.last(int(home.stage), was, name)
+		}
+	}
+	return Token{}
 }
 
 // await marks a waiting target that needs no start, or takes the mark away.
