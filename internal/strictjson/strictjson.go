@@ -154,7 +154,7 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 	case pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		var text string
 		if null {
-			w.fault(path, CodeType, "null is not a value here: leave the field out")
+			w.fault(path, CodeType, "null is not a value here: leave it out")
 		} else if err := json.Unmarshal(raw, &text); err != nil {
 			w.fault(path, CodeType, "must be a string, not %s", kindOf(raw))
 		} else if err := reflect.New(typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
@@ -225,10 +225,10 @@ func (w *walk) whole(path string, raw json.RawMessage, typ reflect.Type, want st
 // scalar leaves the decision to encoding/json, so that the two never disagree, and the wording to the caller.
 func (w *walk) scalar(path string, raw json.RawMessage, typ reflect.Type, want string) {
 	if string(raw) == "null" {
-		hint := "null is not a value here: leave the field out"
+		hint := "null is not a value here: leave it out"
 		if typ == reflect.TypeFor[string]() {
 			// YAML has null for a label without a value, and a selector without the label would select more.
-			hint = `null is not a value here: write "" for an empty string, or leave the field out`
+			hint = `null is not a value here: write "" for an empty string, or leave it out`
 		}
 		w.fault(path, CodeType, "%s", hint)
 	} else if json.Unmarshal(raw, reflect.New(typ).Interface()) != nil {
