@@ -183,6 +183,18 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 	}
 	var buffer []int32
 	var overlapping, unmatched []string
+	key := func(stage int, t *Target) keyed {
+		k := keyed{name: t.Name}
+		if stage < len(p.strategy.Stages) {
+			if label := p.strategy.Stages[stage].SortingLabelKey; label != "" {
+				ok := false
+				if k.key, k.last, ok = p.sortKey(label, t); !ok {
+					disordered[stage] = append(disordered[stage], t)
+				}
+			}
+		}
+		return k
+	}
 	for i := range targets {
 		t := &targets[i]
 		first, more := m.match(t, &buffer)
@@ -198,17 +210,12 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 		}
 		if more && p.options.Overlap != First {
 			overlapping = append(overlapping, t.Name)
+			for _, stage := range buffer { // what is wrong in any of them is wrong, too
+				key(int(stage), t)
+			}
 			continue
 		}
-		k := keyed{name: t.Name}
-		if first < len(p.strategy.Stages) {
-			if label := p.strategy.Stages[first].SortingLabelKey; label != "" {
-				ok := false
-				if k.key, k.last, ok = p.sortKey(label, t); !ok {
-					disordered[first] = append(disordered[first], t)
-				}
-			}
-		}
+		k := key(first, t)
 		members[first] = append(members[first], k)
 	}
 	for k := range disordered {

@@ -374,6 +374,23 @@ func TestOverlapsInFaults(t *testing.T) {
 	}
 }
 
+// TestOverlapsHideNoOtherFault: a target of two stages is reported for each of them that cannot sort it, in the same breath as the overlap.
+func TestOverlapsHideNoOtherFault(t *testing.T) {
+	stages := []staged.Stage{{Name: "a", Targets: []string{"c1", "c2"}, SortingLabelKey: "order"}, {Name: "b", Targets: []string{"c1"}}, {Name: "c", Targets: []string{"c1", "c2"}, SortingLabelKey: "wave"}}
+	fleet := staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c2", Labels: map[string]string{"order": "1", "wave": "2"}}, {Name: "c1", Labels: map[string]string{"wave": "x"}}}}
+	_, err := staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), fleet, staged.Options{})
+	want := `targets["c1"].labels["order"]: must be there to sort stages[0].sortingLabelKey, or choose missingSortKey "last"
+targets["c1"].labels["wave"]: "x": must be a whole number from 0 to 9223372036854775807, in digits, to sort stages[2].sortingLabelKey
+targets: 2: in more than one stage: c1, c2: change the selectors, or choose overlap "first"`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	fleet.Targets[1].Labels["order"] = "2"
+	if _, err := staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), fleet, staged.Options{Overlap: staged.First}); err != nil {
+		t.Errorf("only the first counts by the options, and that can sort it: %v", err)
+	}
+}
+
 // TestNameOfTheRest: the stage of those that no other takes has a name of its own.
 func TestNameOfTheRest(t *testing.T) {
 	for want, taken := range map[string][]string{"unmatched": {"a"}, "unmatched2": {"unmatched"}, "unmatched4": {"unmatched2", "unmatched", "unmatched3"}} {
