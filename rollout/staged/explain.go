@@ -104,7 +104,8 @@ func (r *Run) Explain(target string) (Verdict, bool) {
 }
 
 // Waits says what the whole run waits for: what its current stage does, or what keeps that from going on. Of a run that is stopping,
-// failing or cancelling also the next instant, and the event, that can end that. False only for the zero Run.
+// failing or cancelling also the event that can end that, and the next instant at which a target in progress changes by itself, if only from
+// soaking to done, or the grace is over. False only for the zero Run.
 func (r *Run) Waits() (Verdict, bool) {
 	if r.plan == nil {
 		return Verdict{}, false
