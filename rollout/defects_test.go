@@ -656,3 +656,49 @@ func TestDefectMergedWithoutItsDrain(t *testing.T) {
 		at = at.Add(10 * time.Minute)
 	}
 }
+
+// TestDefectOrderOfThoseWhoLeft: a rule orders the members of a bracket, and r1, which lacks the one that is to go first, is drained. Then somebody edits who is a
+// member. For the execution that is open the rule is still an order, and satisfied there, instead of a dependency on what the resource will never have.
+func TestDefectOrderOfThoseWhoLeft(t *testing.T) {
+	const policies = `[{"id":"p","name":"p","selector":"true","rules":[{"id":"%s","deploymentBracket":{"deploymentSelector":"%s","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'd'"}}},
+		{"id":"order","deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'%s"}}]},
+		{"id":"q","name":"q","selector":"true","rules":[%s]}]`
+	const needs = `{"id":"other","deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}`
+	bracketed := func(id, members, version, other string) *rollout.PolicySet {
+		return compile(t, fmt.Sprintf(policies, id, members, version, other))
+	}
+	const calm = `{"retry":{"maxRetries":0}}`
+	unbracketed := func(version string) *rollout.PolicySet {
+		return compile(t, policy(`{"id":"order","deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'`+version+`"}}`))
+	}
+	const onVersion = ` && version.tag in ['v1', 'v9']`
+	for _, row := range []struct {
+		why     string
+		version string // what the rule asks of the version of a besides
+		edited  *rollout.PolicySet
+		want    []string
+	}{
+		{"nothing is edited", "", bracketed("b", "true", "", calm), []string{"r1/b@v2"}},
+		{"the member that waits leaves", "", bracketed("b", "deployment.name != 'b'", "", calm), []string{"r1/b@v2"}},
+		{"the member that it waits for leaves", "", bracketed("b", "deployment.name != 'a'", "", calm), []string{"r1/b@v2"}},
+		{"both leave", "", bracketed("b", "deployment.name == 'd'", "", calm), []string{"r1/b@v2"}},
+		{"the rule of the bracket gets another id", "", bracketed("c", "true", "", calm), []string{"r1/b@v2"}},
+		{"the bracket is gone", "", unbracketed(""), []string{"r1/b@v2"}},
+		{"the order is by version, and the member that waits leaves", onVersion, bracketed("b", "deployment.name != 'b'", onVersion, calm), []string{"r1/b@v2"}},
+		{"the order is by version, and the bracket is gone", onVersion, unbracketed(onVersion), []string{"r1/b@v2"}},
+		{"another policy, which orders nobody, now asks for what is not there", "", bracketed("b", "deployment.name != 'b'", "", needs), nil},
+		{"a rule that is new asks for more than the order did", "", bracketed("b", "deployment.name != 'b'", ` && version.tag == 'v9'`, calm), nil},
+	} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1"}, "b": {"v1", "v2"}, "d": {"v1"}})
+		s.Targets = slices.DeleteFunc(s.Targets, func(x rollout.Target) bool { return x.Resource == "r1" && x.Deployment == "a" })
+		plan := mustPlan(t, bracketed("b", "true", row.version, calm), s, t0)
+		if got := started(plan); !slices.Equal(got, []string{"r1/d@v1", "r2/d@v1"}) {
+			t.Fatalf("%s: starts %q, waits %q", row.why, got, blockers(plan))
+		}
+		carryOut(t, &s, plan, t0, rollout.JobSuccessful)
+		plan = mustPlan(t, row.edited, s, minute(1))
+		if got := slices.DeleteFunc(started(plan), func(start string) bool { return !strings.HasPrefix(start, "r1/b@") }); !slices.Equal(got, row.want) && len(got)+len(row.want) > 0 {
+			t.Errorf("%s: on r1 %q start, waits %q", row.why, got, blockers(plan))
+		}
+	}
+}

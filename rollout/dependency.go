@@ -2,6 +2,8 @@ package rollout
 
 import (
 	"slices"
+
+	"github.com/tranche-dev/tranche/bracket"
 )
 
 // applies reports whether a dependency rule concerns a target. A missing key means that it does: a rule that guards an order fails closed.
@@ -154,6 +156,51 @@ func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork) []Verdi
 		blockers = w.unmet(blockers, rule, i, b)
 	}
 	return blockers
+}
+
+// dependenciesOfBegun are those that block a member of an open execution. A rule that ordered its members when the group closed is an order for as long as it is
+// open, whoever is a member by now: what is not on the resource satisfies it there, and the resource would be drained for ever if it had to come first.
+func (w *work) dependenciesOfBegun(blockers []Verdict, i int32, b *bracketWork) []Verdict {
+	for _, rule := range w.blockingRules(i, b) {
+		if !w.ordered(rule, i, b) {
+			blockers = w.unmet(blockers, rule, i, b)
+		}
+	}
+	return blockers
+}
+
+// ordered reports whether a dependency rule made the member of target i wait for another one in the groups of the execution that is open on its resource. A
+// rule that speaks of versions did so only for some of them, which tells it from an edge of the roles and from one of another rule. Groups do not say
+// which rules their edges are of. While there is a bracket they are of its policy; another one's rules are never an order.
+func (w *work) ordered(rule *compiledRule, i int32, b *bracketWork) bool {
+	t := &w.targets[i]
+	open := b.open(t.Resource)
+	if open == nil || b.state.Group == nil || b.rule != nil && b.rule.policy != rule.policy {
+		return false
+	}
+	for _, group := range b.state.Group.Closed {
+		if group.ID != open.Group && !slices.Contains(open.Merged, group.ID) {
+			continue
+		}
+		for k := range group.Members {
+			if m := &group.Members[k]; m.Deployment == t.Deployment && w.namesNeed(rule, m, b.environment) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// namesNeed reports whether a dependency rule may name one of those that a member of a closed group needs.
+func (w *work) namesNeed(rule *compiledRule, m *bracket.GroupMember, environment int32) bool {
+	needs := m.Needs
+	if rule.readsVersion {
+		needs = nil
+		for _, need := range m.NeedsIf {
+			needs = append(needs, need.Deployment)
+		}
+	}
+	return slices.ContainsFunc(w.providersIn(rule, environment), func(d int32) bool { return slices.Contains(needs, w.deployments[d].ID) })
 }
 
 // unordered appends the verdicts of the dependency rules that order members for some versions only, where none of those is what a member runs after

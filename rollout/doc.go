@@ -72,6 +72,7 @@
 //   - An execution keeps the copy of the rule that its group took when it closed: versions, order and onMemberFailure. It keeps them when a version is
 //     withdrawn or deleted, when the rule is removed, and when another bracket takes over the targets, which then waits. To end it earlier takes a
 //     [bracket.Command].
+//   - A dependency that ordered its members goes on ordering them, whoever is a member by now.
 //   - Dependencies outside the bracket, and busy targets, are still asked, by the rules of now. If a dependency is added on something that only the next
 //     group brings, the two wait for each other until a command ends the execution.
 //   - Somebody may take a target of it to a newer version than its own, by a job of the host's. Nothing goes back then, unless its run is seen already: a

@@ -459,7 +459,11 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 		blockers = w.also(blockers, w.unknownVersion(t))
 	}
 	if !back {
-		blockers = w.dependencies(blockers, i, b)
+		if runs == nil {
+			blockers = w.dependenciesOfBegun(blockers, i, b)
+		} else {
+			blockers = w.dependencies(blockers, i, b)
+		}
 		if runs != nil && len(b.edges) > 0 {
 			blockers = w.unordered(blockers, i, b, runs)
 		}
