@@ -3,6 +3,7 @@ package staged_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,6 +138,44 @@ func TestRegressionsOfLeavingTargets(t *testing.T) {
 		}
 		if closes := run.Current() > 0; closes != row.closes {
 			t.Errorf("%s: closes %v\n%s", row.why, closes, run)
+		}
+	}
+}
+
+// TestNoRegressionByRemoval: a target that is being removed, or is gone, is not healthy any more. That says nothing about the version, and its
+// stage is not looked at for it.
+func TestNoRegressionByRemoval(t *testing.T) {
+	gated := staged.DeleteStage{BeforeStageTasks: []staged.Task{{Type: staged.Approval}}}
+	failing := staged.Observation{Target: "c1", Version: "v3", Health: staged.HealthFailing}
+	gone := failing
+	gone.Gone = true
+	for _, row := range []struct {
+		why     string
+		ready   string // besides c1
+		cleanup staged.DeleteStage
+		seen    staged.Observation
+		want    string
+	}{
+		{"the cleanup is still to come: the version may be to blame", "", staged.DeleteStage{}, failing, "c1 failed (superseded), c2 starting, c1"},
+		{"it is gone before: it was healthy while it was there", "", staged.DeleteStage{}, gone, "c1 done, c2 starting, c1 done"},
+		{"somebody is asked whether it may be removed", "c2", gated, failing, "c1 done, c2 done, c1"},
+		{"it is being removed", "c2", staged.DeleteStage{}, failing, "c1 done, c2 done, c1 starting"},
+	} {
+		options := staged.Options{LateLeaving: staged.Clean, VerifyDone: staged.Always, OnRegression: staged.Fail}
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 2)}, DeleteStage: row.cleanup}, options, []string{"c1", "c2"})
+		s.see(staged.HealthReady, "c1").step(staged.Input{Leaving: []string{"c1"}})
+		if row.ready != "" {
+			s.see(staged.HealthReady, row.ready)
+		}
+		s.step(staged.Input{Observations: []staged.Observation{row.seen}})
+		var got []string
+		for k := range 2 {
+			for target := range s.run.Targets(k) {
+				got = append(got, target.String())
+			}
+		}
+		if have := strings.Join(got, ", "); have != row.want {
+			t.Errorf("%s: %s, want %s", row.why, have, row.want)
 		}
 	}
 }
