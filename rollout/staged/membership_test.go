@@ -84,6 +84,30 @@ func TestMembershipEvents(t *testing.T) {
 	}
 }
 
+// TestTooLateToJoin: whoever comes after its stage has settled all members joins a later one that matches it, and otherwise none: the stage of
+// the rest is for those that no other matches.
+func TestTooLateToJoin(t *testing.T) {
+	first, second := all("first", 1), all("second", 1)
+	first.LabelSelector.MatchLabels = map[string]string{"ring": "c"}
+	second.LabelSelector.MatchExpressions = []selector.LabelRequirement{{Key: "both", Operator: selector.Exists}}
+	first.AfterStageTasks = []staged.Task{{Type: staged.Approval}}
+	options := staged.Options{Overlap: staged.First, Unmatched: staged.Last, Added: staged.Append}
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{first, second}}, options, []string{"c1"}).see(staged.HealthReady, "c1").want(staged.PhaseWaiting, "c1 done")
+	for _, row := range []struct {
+		why    string
+		labels map[string]string
+		want   staged.Event
+	}{
+		{"its stage is closing", map[string]string{"ring": "c"}, staged.Event{Kind: staged.EventMembershipIgnored, Stage: -1, Target: "c2", Reason: staged.ReasonTooLate}},
+		{"a later stage takes it", map[string]string{"ring": "c", "both": ""}, staged.Event{Kind: staged.EventJoined, Stage: 1, Target: "c2"}},
+		{"it belongs to the rest", map[string]string{"ring": "e"}, staged.Event{Kind: staged.EventJoined, Stage: 2, Target: "c2"}},
+	} {
+		if _, result := step(t, s.run, staged.Input{Added: []staged.Target{{Name: "c2", Labels: row.labels}}}, s.now); !slices.Equal(result.Events, []staged.Event{row.want}) {
+			t.Errorf("%s: got %v, want %v", row.why, result.Events, row.want)
+		}
+	}
+}
+
 // TestBudgetsGrowWithTheFleet: a percentage of failures is of all that ever were members, and one who joins is one.
 func TestBudgetsGrowWithTheFleet(t *testing.T) {
 	stage := all("only", 4)
