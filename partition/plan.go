@@ -176,7 +176,9 @@ type Result struct {
 	Step
 	// Waiting has every cluster that waits or is held after the step, in cluster order, with the one reason.
 	Waiting []Waiting `json:"waiting,omitempty"`
-	// Unready has every cluster that was released and is NotReady, or is NotReady because it is paused, in cluster order.
+	// Unready has every cluster that was released and is NotReady, or is NotReady because it is paused, in cluster order. In the mode
+	// FleetController a healthy cluster on the wanted version that has another one staged is not here: it counts as NotReady until its
+	// partition is reached, and nothing is wrong with it.
 	Unready   []Unready `json:"unready,omitempty"`
 	Unmatched []ID      `json:"unmatched,omitempty"` // clusters in no partition, in cluster order
 	// Warnings are in a fixed order: the gate, the partitions, then what is ignored. The mode FleetController has none, for Fleet's controller
