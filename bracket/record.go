@@ -207,11 +207,11 @@ func GroupID(rule, environment string, number int) string {
 
 // groupNumber returns the number of a group of a rule in an environment, 0 if the text is none.
 func groupNumber(rule, environment, id string) int {
-	parts, err := textkey.Split(id)
-	if err != nil || len(parts) != 3 || parts[0] != rule || parts[1] != environment {
+	var first, second, number string
+	if !textkey.Scan(id, &first, &second, &number) || first != rule || second != environment {
 		return 0
 	}
-	n, err := strconv.Atoi(parts[2])
+	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || id != GroupID(rule, environment, n) {
 		return 0
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,6 +88,41 @@ func BenchmarkPlan(b *testing.B) {
 			middle.Targets[at[start.TargetID]].Jobs = []rollout.Job{job(start, half, rollout.JobInProgress)}
 		}
 		b.Run(fmt.Sprintf("atwork/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, middle, half.Add(time.Minute)) })
+	}
+}
+
+// BenchmarkDone is the same when it is over: the group has come everywhere, every execution has ended, and every target has the job of it. That is how a fleet is
+// for most of its time.
+func BenchmarkDone(b *testing.B) {
+	set := compile(b, nodeLifecycle(b))
+	atOnce := compile(b, strings.Replace(nodeLifecycle(b), `"limitValue": 20`, `"limitValue": 100`, 1))
+	for _, n := range sizes() {
+		s := largeFleet(n)
+		at := map[rollout.TargetID]int{}
+		for i := range s.Targets {
+			at[s.Targets[i].TargetID] = i
+		}
+		now := day2
+		s.State = mustPlan(b, set, s, now).State
+		now = now.Add(time.Duration(n/5) * 300 * time.Second) // the end of the curve
+		for plan := mustPlan(b, atOnce, s, now); ; plan = mustPlan(b, atOnce, s, now) {
+			var err error
+			if s.State, err = plan.Commit(plan.Start, now); err != nil {
+				b.Fatal(err)
+			}
+			if len(plan.Start) == 0 {
+				break
+			}
+			for _, start := range plan.Start {
+				t := &s.Targets[at[start.TargetID]]
+				t.Current, t.Jobs = start.Version, []rollout.Job{job(start, now, rollout.JobSuccessful)}
+			}
+			now = now.Add(time.Minute)
+		}
+		if plan := mustPlan(b, set, s, now); plan.Keep.Current != n {
+			b.Fatalf("%d of %d targets have nothing to do", plan.Keep.Current, n)
+		}
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, now) })
 	}
 }
 

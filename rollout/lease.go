@@ -192,11 +192,12 @@ func (w *work) repeats(h concurrency.Holder) bool {
 // TargetOf returns the target outside brackets that holds slots under this name; false if the holder is an execution of a bracket. A host asks it of
 // [Plan.Orphans], to know whose jobs to look for before it gives one back.
 func TargetOf(holder concurrency.Holder) (target TargetID, outside bool) {
-	parts, err := textkey.Split(holder.Group)
-	if err != nil || len(parts) != 3 || parts[0] != reservedID {
+	var first string
+	target.Resource = holder.Resource
+	if !textkey.Scan(holder.Group, &first, &target.Environment, &target.Deployment) || first != reservedID {
 		return TargetID{}, false
 	}
-	return TargetID{Resource: holder.Resource, Environment: parts[1], Deployment: parts[2]}, true
+	return target, true
 }
 
 // single is the number of the target that [TargetOf] finds; none if the snapshot does not have it.
@@ -266,12 +267,12 @@ func (w *work) outlived(h concurrency.Holder) fate {
 
 // groupNumber takes a bracket group's id apart, see [bracket.GroupID].
 func groupNumber(id string) (rule, environment string, number int, ok bool) {
-	parts, _ := textkey.Split(id)
-	if len(parts) != 3 {
+	var digits string
+	if !textkey.Scan(id, &rule, &environment, &digits) {
 		return "", "", 0, false
 	}
-	number, err := strconv.Atoi(parts[2])
-	return parts[0], parts[1], number, err == nil
+	number, err := strconv.Atoi(digits)
+	return rule, environment, number, err == nil
 }
 
 // progress reads the jobs of a lease's holder: whether its group has ended, its newest progress, whether it is at work, and whether it was since the last

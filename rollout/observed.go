@@ -333,6 +333,7 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 	var facts []bracket.RunFact
 	var outlived map[string]bool // resources on which a group is at work that closed after the last one that is known
 	every, known := groupPrefix(state.Group), lastNumber(state.Group)
+	over := w.over(state)
 	for _, i := range b.targets {
 		t := &w.targets[i]
 		if !t.worked {
@@ -355,13 +356,40 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 				w.diagnose(DiagnosticUnknownRun, b.id, job.Run, t.TargetID)
 				continue
 			}
-			facts = push(facts, w.runFact(i, k, run))
+			if !over(t.resource) {
+				facts = push(facts, w.runFact(i, k, run))
+			}
 		}
 	}
 	if len(outlived) > 0 {
 		facts = slices.DeleteFunc(facts, func(f bracket.RunFact) bool { return outlived[f.Run.Resource] && !isOpen(state, f.Run) })
 	}
 	return facts
+}
+
+// over tells, of resources that are mostly asked for in ascending order, whether an execution that ended there was of the latest group, or that was merged into it,
+// and none is open. Then the jobs of the groups that the state knows decide nothing any more: these have all had their turn. In most fleets that is so
+// nearly everywhere and nearly always, so that nobody copies the jobs of the whole fleet for every plan.
+func (w *work) over(state bracket.State) func(resource int32) bool {
+	closed, records := state.Group.Closed, state.Executions
+	at, last, known := 0, int32(none), false
+	return func(resource int32) bool {
+		if resource == last || len(closed) == 0 {
+			return known
+		}
+		id := w.resources[resource].ID
+		at = seek(len(records), at, func(k int) bool { return records[k].Resource < id })
+		last, known = resource, false
+		if at < len(records) && records[at].Resource == id && records[at].Open == nil {
+			ended := records[at].Last[state.Group.Environment]
+			known = includes(ended, closed[len(closed)-1].ID)
+		}
+		return known
+	}
+}
+
+func includes(ended bracket.EndedExecution, group string) bool {
+	return ended.Group == group || slices.Contains(ended.Merged, group)
 }
 
 // groupPrefix is what the ids of the runs of all groups begin with.
@@ -430,13 +458,13 @@ func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 
 // parseRun takes the id of a run apart, from which the group has been cut; ok is false if it is none.
 func parseRun(group, rest string) (run bracket.Run, ok bool) {
-	parts, _ := textkey.Split(rest)
-	if len(parts) != 5 {
-		return run, false
+	var generation, attempt, purpose string
+	if !textkey.Scan(rest, &run.Resource, &run.Deployment, &generation, &attempt, &purpose) {
+		return bracket.Run{}, false
 	}
-	generation, first := strconv.Atoi(parts[2])
-	attempt, second := strconv.Atoi(parts[3])
-	return bracket.Run{
-		Group: group, Resource: parts[0], Deployment: parts[1], Generation: generation, Attempt: attempt, Purpose: bracket.Purpose(parts[4]),
-	}, first == nil && second == nil
+	var first, second error
+	run.Generation, first = strconv.Atoi(generation)
+	run.Attempt, second = strconv.Atoi(attempt)
+	run.Group, run.Purpose = group, bracket.Purpose(purpose)
+	return run, first == nil && second == nil
 }

@@ -78,8 +78,9 @@ func (w *work) openVacated() {
 			continue
 		}
 		for _, record := range w.snapshot.State.Pools {
-			if parts, err := textkey.Split(record.Key); err == nil && len(parts) == 2 && textkey.Join(parts[0]) == family && len(record.Leases) > 0 {
-				w.capacity.pool(rule, parts[1])
+			var name, value string
+			if textkey.Scan(record.Key, &name, &value) && textkey.Join(name) == family && len(record.Leases) > 0 {
+				w.capacity.pool(rule, value)
 			}
 		}
 	}

@@ -57,6 +57,19 @@ func Split(key string) ([]string, error) {
 	return parts, nil
 }
 
+// Scan is [Split] for a key that has a part for each of the texts, and reports whether it has. It allocates nothing unless a part has an escape.
+func Scan(key string, parts ...*string) bool {
+	for i, part := range parts {
+		own, rest, more := strings.Cut(key, "/")
+		plain, err := unescape(own)
+		if err != nil || more != (i < len(parts)-1) {
+			return false
+		}
+		*part, key = plain, rest
+	}
+	return len(parts) > 0
+}
+
 func unescape(part string) (string, error) {
 	if !strings.Contains(part, "%") {
 		return part, nil

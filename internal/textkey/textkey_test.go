@@ -48,12 +48,29 @@ func TestSplitInvertsJoin(t *testing.T) {
 	})
 }
 
+func TestScan(t *testing.T) {
+	var a, b, c string
+	if !textkey.Scan("rule%2F1/prod/7", &a, &b, &c) || a != "rule/1" || b != "prod" || c != "7" {
+		t.Errorf("%q, %q, %q", a, b, c)
+	}
+	if n := testing.AllocsPerRun(100, func() { textkey.Scan("rule/prod/7", &a, &b, &c) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func FuzzSplit(f *testing.F) {
-	for _, seed := range []string{"", "a/b", "%25/%2F", "%", "a%2f"} {
+	for _, seed := range []string{"", "a/b", "a/b/c", "//", "%25/%2F", "%", "a/%", "a%2f"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
 		parts, err := textkey.Split(key)
+		for n := range 4 {
+			var scanned [3]string
+			into := []*string{&scanned[0], &scanned[1], &scanned[2]}
+			if ok := textkey.Scan(key, into[:n]...); ok != (err == nil && len(parts) == n) || ok && !slices.Equal(scanned[:n], parts) {
+				t.Fatalf("Scan(%q) into %d: %t, %q", key, n, ok, scanned[:n])
+			}
+		}
 		if err != nil {
 			return
 		}
