@@ -95,34 +95,40 @@ func BenchmarkPlan(b *testing.B) {
 // for most of its time.
 func BenchmarkDone(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
-	atOnce := compile(b, strings.Replace(nodeLifecycle(b), `"limitValue": 20`, `"limitValue": 100`, 1))
 	for _, n := range sizes() {
-		s := largeFleet(n)
-		at := map[rollout.TargetID]int{}
-		for i := range s.Targets {
-			at[s.Targets[i].TargetID] = i
-		}
-		now := day2
-		s.State = mustPlan(b, set, s, now).State
-		now = now.Add(time.Duration(n/5) * 300 * time.Second) // the end of the curve
-		for plan := mustPlan(b, atOnce, s, now); ; plan = mustPlan(b, atOnce, s, now) {
-			var err error
-			if s.State, err = plan.Commit(plan.Start, now); err != nil {
-				b.Fatal(err)
-			}
-			if len(plan.Start) == 0 {
-				break
-			}
-			for _, start := range plan.Start {
-				t := &s.Targets[at[start.TargetID]]
-				t.Current, t.Jobs = start.Version, []rollout.Job{job(start, now, rollout.JobSuccessful)}
-			}
-			now = now.Add(time.Minute)
-		}
-		if plan := mustPlan(b, set, s, now); plan.Keep.Current != n {
-			b.Fatalf("%d of %d targets have nothing to do", plan.Keep.Current, n)
-		}
+		s, now := doneFleet(b, n)
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, now) })
+	}
+}
+
+// doneFleet carries out everything that the node policy starts on so many targets, all nodes at once, and says when.
+func doneFleet(tb testing.TB, targets int) (rollout.Snapshot, time.Time) {
+	set := compile(tb, strings.Replace(nodeLifecycle(tb), `"limitValue": 20`, `"limitValue": 100`, 1))
+	s := largeFleet(targets)
+	at := map[rollout.TargetID]int{}
+	for i := range s.Targets {
+		at[s.Targets[i].TargetID] = i
+	}
+	now := day2
+	s.State = mustPlan(tb, set, s, now).State
+	now = now.Add(time.Duration(targets/5) * 300 * time.Second) // the end of the curve
+	for {
+		plan := mustPlan(tb, set, s, now)
+		var err error
+		if s.State, err = plan.Commit(plan.Start, now); err != nil {
+			tb.Fatal(err)
+		}
+		if len(plan.Start) == 0 {
+			if plan.Keep.Current != targets {
+				tb.Fatalf("%d of %d targets have nothing to do", plan.Keep.Current, targets)
+			}
+			return s, now
+		}
+		for _, start := range plan.Start {
+			t := &s.Targets[at[start.TargetID]]
+			t.Current, t.Jobs = start.Version, []rollout.Job{job(start, now, rollout.JobSuccessful)}
+		}
+		now = now.Add(time.Minute)
 	}
 }
 

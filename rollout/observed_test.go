@@ -107,6 +107,24 @@ func TestUnknownRuns(t *testing.T) {
 	}
 }
 
+// TestUnknownRunsWhereAllHasEnded: a job that is on the wrong target is told also where the execution has ended. Somewhere else one waits for it.
+func TestUnknownRunsWhereAllHasEnded(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"g","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+	plan := mustPlan(t, set, s, minute(1))
+	s.State = plan.State
+	if len(s.State.Executions) != 1 || s.State.Executions[0].Open != nil {
+		t.Fatalf("the execution has not ended: %+v", s.State.Executions)
+	}
+	s.Targets[0].Jobs = append(s.Targets[0].Jobs, rollout.Job{Run: "g%2Fprod%2F1/r9/a/1/1/deploy", Version: "v2", Status: rollout.JobSuccessful, CreatedAt: t0, CompletedAt: t0})
+	plan = mustPlan(t, set, s, minute(2))
+	if len(plan.Start) > 0 || len(plan.Diagnostics) != 1 || plan.Diagnostics[0].Code != rollout.DiagnosticUnknownRun {
+		t.Errorf("starts %q, tells %+v", started(plan), plan.Diagnostics)
+	}
+}
+
 // TestStatusesThatNobodyKnows: a status with a typo keeps its job active for ever, and is told once with the number of jobs that have it. Those that are known
 // are not, whether they say that a job has ended or not.
 func TestStatusesThatNobodyKnows(t *testing.T) {

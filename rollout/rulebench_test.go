@@ -128,6 +128,24 @@ func TestPlanAllocations(t *testing.T) {
 	}
 }
 
+// TestDoneAllocations: where every execution has ended, the jobs of the fleet are looked at and not listed: what a plan allocates for them does not grow with it.
+func TestDoneAllocations(t *testing.T) {
+	set := compile(t, nodeLifecycle(t))
+	var counts []float64
+	for _, n := range []int{500, 5_000} {
+		s, now := doneFleet(t, n)
+		counts = append(counts, testing.AllocsPerRun(2, func() {
+			var err error
+			if sink, err = set.Plan(s, now); err != nil {
+				t.Fatal(err)
+			}
+		}))
+	}
+	if counts[1] > counts[0]+20 {
+		t.Errorf("allocations %v", counts)
+	}
+}
+
 // TestJobsInAnyOrderAllocations: jobs that are listed with the oldest first, as most hosts do it, cost copies of them, and no allocation per target.
 func TestJobsInAnyOrderAllocations(t *testing.T) {
 	const n = 5_000
