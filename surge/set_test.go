@@ -719,6 +719,8 @@ func TestRoles(t *testing.T) {
 		{recreate, []string{"N N", "O O", "O O", "o t"}, "target recreated held condemned"},
 		{recreate, []string{"N N", ". .", "O O"}, "target recreated held"},
 		{recreate, []string{"n .", "O O", "O O"}, "target held held"},
+		{recreate, []string{"N N", "N N", "N N", ". t"}, "target target target held"},
+		{recreate, []string{"t .", "O O", "O O"}, "held held held"},
 		{protected, []string{"N .", "O O", ". ."}, "target held current"},
 		{rolling, []string{"N N", "N N", "N N", ". t"}, "target target target held"},
 		{rolling, []string{"N N", "N N", "N N", "tO O"}, "target target target condemned"},
@@ -753,6 +755,14 @@ func TestRoles(t *testing.T) {
 	gone := planSet(t, rolling, parseSet(t, []string{"N N", "N N", "N N", ". t"})).Replicas[3].Components
 	if !gone[0].Converged || gone[1].Converged || gone[1].Blocked != surge.BlockedTerminating {
 		t.Errorf("of a replica on its way out, what is gone is gone: %+v", gone)
+	}
+	for _, i := range []int{0, 3} {
+		state := parseSet(t, []string{"N N", "N N", "N N", "N N"}[:i])
+		state = append(state, parseSet(t, []string{". t"})...)
+		part := planSet(t, recreate, state).Replicas[i]
+		if c := part.Components; !c[0].Converged || c[1].Converged || c[1].Blocked != surge.BlockedTerminating || part.Blocked != surge.BlockedTerminating {
+			t.Errorf("replica %d on its way out, to be recreated or for good: got %+v", i, part)
+		}
 	}
 	leaving := planSet(t, rolling, parseSet(t, []string{"N N", "N N", "N N", "t. O"})).Replicas[3].Components
 	if leaving[0].Blocked != surge.BlockedTerminating {
