@@ -1,4 +1,4 @@
-// Package rollouttest runs a whole rollout on a virtual clock, in milliseconds: the real planner, an invented world of jobs that take their
+// Package rollouttest runs a whole rollout on a virtual clock: the real planner, an invented world of jobs that take their
 // time, fail or hang, and everything that may come in between. Describe a [World] and call [World.Run]: it tells what would happen, and checks that
 // the planner keeps its promises at every step. [Forecast] says when a rollout is done. Nothing is deployed, and nothing waits.
 //
@@ -12,6 +12,10 @@
 //
 // [Invariants] are the promises that every plan keeps; [Step.Check] puts one plan of any host to the test. [Forecast] runs a world many
 // times with durations drawn from samples.
+//
+// Everything that happens takes a plan of the whole fleet, and three more where they are checked, so the time of a run grows with the square of the fleet: a
+// cluster of ten nodes takes milliseconds, one of a hundred a second or so. For more, set Trust and Pure, as [Forecast] does after its first trial, or try
+// a part of the fleet.
 //
 // The package is a kit for tests and for tools that look ahead. It is deterministic: the same world, samples and seed give the same bytes.
 package rollouttest
