@@ -179,7 +179,7 @@ func (w *work) ordered(rule *compiledRule, i int32, b *bracketWork) bool {
 		return false
 	}
 	for _, group := range b.state.Group.Closed {
-		if group.ID != open.Group && !slices.Contains(open.Merged, group.ID) {
+		if !includes(open.Group, open.Merged, group.ID) {
 			continue
 		}
 		for k := range group.Members {

@@ -229,7 +229,7 @@ func (w *work) open(h concurrency.Holder) bool {
 	}
 	// A planner that believed the execution ended may have exchanged its lease for one of the group that another merged into it.
 	record := w.execution(w.holding.rule, h.Resource)
-	return record != nil && record.Open != nil && (record.Open.Group == h.Group || slices.Contains(record.Open.Merged, h.Group))
+	return record != nil && record.Open != nil && includes(record.Open.Group, record.Open.Merged, h.Group)
 }
 
 // holding is the group of the lease that was looked at last.

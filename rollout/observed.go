@@ -204,17 +204,14 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	if record == nil {
 		return own.OutdatedAt
 	}
-	in := func(group string, merged []string) bool {
-		return group == o.latest.ID || slices.Contains(merged, o.latest.ID)
-	}
 	environment := o.environments[o.bracket.environment].ID
-	if open := record.Open; open != nil && in(open.Group, open.Merged) {
+	if open := record.Open; open != nil && includes(open.Group, open.Merged, o.latest.ID) {
 		if !slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool {
 			return m.Deployment == own.Deployment && m.Version == id(version)
 		}) {
 			return version.since
 		}
-	} else if last := record.Last[environment]; in(last.Group, last.Merged) && last.Status == bracket.StatusCompleted && !version.since.Before(last.EndedAt) {
+	} else if last := record.Last[environment]; includes(last.Group, last.Merged, o.latest.ID) && last.Status == bracket.StatusCompleted && !version.since.Before(last.EndedAt) {
 		return version.since
 	}
 	return own.OutdatedAt
@@ -253,7 +250,7 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 		return own.OutdatedAt
 	}
 	last := record.Last[o.environments[o.bracket.environment].ID]
-	if last.Group != o.latest.ID && !slices.Contains(last.Merged, o.latest.ID) || !at.After(last.EndedAt) {
+	if !includes(last.Group, last.Merged, o.latest.ID) || !at.After(last.EndedAt) {
 		return own.OutdatedAt
 	}
 	versions := o.versions[o.targets[i].deployment].list
@@ -382,14 +379,15 @@ func (w *work) over(state bracket.State) func(resource int32) bool {
 		last, known = resource, false
 		if at < len(records) && records[at].Resource == id && records[at].Open == nil {
 			ended := records[at].Last[state.Group.Environment]
-			known = includes(ended, closed[len(closed)-1].ID)
+			known = includes(ended.Group, ended.Merged, closed[len(closed)-1].ID)
 		}
 		return known
 	}
 }
 
-func includes(ended bracket.EndedExecution, group string) bool {
-	return ended.Group == group || slices.Contains(ended.Merged, group)
+// includes reports whether a group is the one that an execution began with, or one of those that were merged into it.
+func includes(began string, merged []string, group string) bool {
+	return began == group || slices.Contains(merged, group)
 }
 
 // groupPrefix is what the ids of the runs of all groups begin with.
