@@ -29,7 +29,7 @@ func (w *work) also(blockers []Verdict, verdict Verdict) []Verdict {
 // once is also, unless the blockers hold the verdict already: what several members of a bracket wait for is said once for their resource.
 func (w *work) once(blockers []Verdict, verdict Verdict) []Verdict {
 	for k := range blockers {
-		if blockers[k].same(&verdict) {
+		if blockers[k].Equal(verdict) {
 			return blockers
 		}
 	}

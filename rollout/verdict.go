@@ -100,8 +100,9 @@ const (
 	OnOperator     ConditionKind = "operator"      // an operator's command; for the execution of Group on Resource, if they are set, see [bracket.Command]
 )
 
-// same reports whether two verdicts say the same.
-func (v *Verdict) same(o *Verdict) bool {
+// Equal reports whether two verdicts say the same in every field: who keeps the reasons of the last plan tells only those that are new. [Plan.Changes] leaves out
+// the facts, and the events that can change a verdict.
+func (v Verdict) Equal(o Verdict) bool {
 	if v.Status != o.Status || v.Reason != o.Reason || v.Rule != o.Rule || !v.Until.Equal(o.Until) || !slices.Equal(v.On, o.On) {
 		return false
 	}

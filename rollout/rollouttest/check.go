@@ -3,7 +3,6 @@ package rollouttest
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/rollout"
@@ -15,7 +14,7 @@ func (r *running) check(snapshot rollout.Snapshot, plan rollout.Plan, fresh bool
 	if r.Trust {
 		return nil
 	}
-	err := Step{Snapshot: snapshot, Plan: plan, Dispatched: r.dispatched}.Check()
+	err := Step{Snapshot: snapshot, Plan: plan, Dispatched: r.dispatched, found: newIndex(&plan, r.targets)}.Check()
 	if fresh && len(plan.Start) > 0 {
 		first := plan.Start[0]
 		err = errors.Join(err, r.broken("again", fmt.Errorf("planning again at once starts %s %s on %s", first.Deployment, first.Version, first.Resource)))
@@ -41,7 +40,6 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 	if wake.IsZero() {
 		end = now.Add(never)
 	}
-	said := waitingText(plan.Waiting)
 	for _, at := range [...]time.Time{now.Add(end.Sub(now) / 2), end.Add(-time.Nanosecond)} {
 		if !at.After(now) {
 			continue
@@ -56,13 +54,13 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 			until = "at " + wake.UTC().Format(time.RFC3339Nano)
 		}
 		found := ""
-		switch says := waitingText(later.Waiting); {
+		switch differs := difference(r.waiting, waitingOf(&later)); {
 		case len(later.Start) > 0:
 			found = fmt.Sprintf("%s %s could start on %s", later.Start[0].Deployment, later.Start[0].Version, later.Start[0].Resource)
 		case len(later.Events) > 0:
 			found = fmt.Sprintf("there is a %s of %s", later.Events[0].Kind, later.Events[0].Group)
-		case says != said:
-			found = "others wait or for other reasons: " + difference(said, says)
+		case differs != "":
+			found = "others wait or for other reasons: " + differs
 		case len(later.Stuck) != len(plan.Stuck):
 			found = fmt.Sprintf("%d runs and leases are stuck instead of %d", len(later.Stuck), len(plan.Stuck))
 		}
@@ -73,21 +71,15 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 	return nil
 }
 
-func waitingText(waiting rollout.WaitingList) string {
-	var b strings.Builder
-	for w := range waiting.All() {
-		fmt.Fprintf(&b, "%s %s %s %s: %s\n", w.Resource, w.Environment, w.Deployment, w.Version, blockersText(w.Blockers))
-	}
-	return b.String()
-}
-
-// difference quotes the first lines that differ.
-func difference(before, after string) string {
-	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			return fmt.Sprintf("%q became %q", a[i], b[i])
+// difference quotes the first waits that differ, and is empty if none do.
+func difference(before, after []rollout.Waiting) string {
+	for k := range min(len(before), len(after)) {
+		if !sameWait(&before[k], &after[k]) {
+			return fmt.Sprintf("%q became %q", before[k], after[k])
 		}
 	}
-	return fmt.Sprintf("%d lines became %d", len(a), len(b))
+	if len(before) != len(after) {
+		return fmt.Sprintf("%d targets that wait became %d", len(before), len(after))
+	}
+	return ""
 }

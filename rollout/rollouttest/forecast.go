@@ -8,8 +8,11 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/exp/stats"
@@ -21,8 +24,9 @@ import (
 // jobs took, and which of them failed or hung. Deployments without samples follow World.Job. What is drawn depends on the seed, the trial
 // and the run alone, so the same call gives the same prediction, and two policies are compared on the same draws.
 //
-// The first trial runs as the world says; the others run it as Pure and trust the planner. Each trial has a store of its own, so World.Store
-// must be nil.
+// The first trial runs as the world says; the others run it as Pure and trust the planner, and run side by side on all cores, unless World.Plan is set. So World.Job
+// and [Change].Do must not write to what two runs share. Each trial has a store of its own: World.Store must be nil. The error is that of the first trial that
+// has one.
 func Forecast(ctx context.Context, world World, samples map[string][]Outcome, trials int, seed uint64) (Prediction, error) {
 	switch {
 	case trials < 1:
@@ -30,34 +34,89 @@ func Forecast(ctx context.Context, world World, samples map[string][]Outcome, tr
 	case world.Store != nil:
 		return Prediction{}, errors.New("rollouttest: World.Store must be nil in a forecast: every trial begins anew")
 	}
-	p := Prediction{Start: world.Start, Trials: make([]Trial, trials)}
+	f := forecast{world: world, samples: samples, seed: seed, outcomes: make([]trialOutcome, trials)}
+	f.run(ctx, 0)
+	if f.outcomes[0].err == nil {
+		f.world.Trust, f.world.Pure = true, true
+		f.runRest(ctx)
+	}
+	p := Prediction{Trials: make([]Trial, trials)}
+	unsampled := map[string]bool{}
+	for i, own := range f.outcomes {
+		if own.err != nil {
+			return Prediction{}, fmt.Errorf("%w (in trial %d)", own.err, i)
+		}
+		p.Start, p.Trials[i] = own.start, own.Trial
+		maps.Copy(unsampled, own.unsampled)
+	}
+	p.Unsampled = slices.Sorted(maps.Keys(unsampled))
+	return p, nil
+}
+
+// forecast is a forecast that is being made.
+type forecast struct {
+	world    World
+	samples  map[string][]Outcome
+	seed     uint64
+	outcomes []trialOutcome
+}
+
+// trialOutcome is what one trial came to.
+type trialOutcome struct {
+	Trial
+	start     time.Time
+	unsampled map[string]bool // deployments
+	err       error
+}
+
+// runRest runs all trials but the first, and none that is later than one that failed.
+func (f *forecast) runRest(ctx context.Context) {
+	workers := runtime.GOMAXPROCS(0)
+	if f.world.Plan != nil {
+		workers = 1 // it may keep something from plan to plan
+	}
+	var next atomic.Int64
+	var failed atomic.Bool
+	var all sync.WaitGroup
+	for range min(workers, len(f.outcomes)-1) {
+		all.Go(func() {
+			for !failed.Load() {
+				i := int(next.Add(1))
+				if i >= len(f.outcomes) {
+					return
+				}
+				if f.run(ctx, i); f.outcomes[i].err != nil {
+					failed.Store(true)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// run runs one trial.
+func (f *forecast) run(ctx context.Context, trial int) {
+	own := &f.outcomes[trial]
+	own.unsampled = map[string]bool{}
+	world := f.world
 	job := world.Job
 	if job == nil {
 		job = defaultJob
 	}
-	unsampled := map[string]bool{}
-	for i := range trials {
-		world.Job = func(start rollout.Start, attempt int) Outcome {
-			drawn := samples[start.Deployment]
-			if len(drawn) == 0 {
-				unsampled[start.Deployment] = true
-				return job(start, attempt)
-			}
-			return drawn[draw(seed, uint64(i), start.Run, len(drawn))]
+	world.Job = func(start rollout.Start, attempt int) Outcome {
+		drawn := f.samples[start.Deployment]
+		if len(drawn) == 0 {
+			own.unsampled[start.Deployment] = true
+			return job(start, attempt)
 		}
-		timeline, err := world.Run(ctx)
-		if err != nil {
-			return Prediction{}, fmt.Errorf("%w (in trial %d)", err, i)
-		}
-		p.Start = timeline.Start
-		if timeline.Finish.IsZero() {
-			timeline.Finish = timeline.Start // there was nothing to do
-		}
-		p.Trials[i] = Trial{Done: timeline.Done, Finish: timeline.Finish, InFlight: timeline.InFlight, Pools: timeline.Pools, Drains: timeline.Drains}
-		world.Trust, world.Pure = true, true
+		return drawn[draw(f.seed, uint64(trial), start.Run, len(drawn))]
 	}
-	p.Unsampled = slices.Sorted(maps.Keys(unsampled))
-	return p, nil
+	timeline, err := world.play(ctx, world.Trust)
+	if timeline.Finish.IsZero() {
+		timeline.Finish = timeline.Start // there was nothing to do
+	}
+	own.Trial = Trial{Done: timeline.Done, Finish: timeline.Finish, InFlight: timeline.InFlight, Pools: timeline.Pools, Drains: timeline.Drains}
+	own.start, own.err = timeline.Start, err
 }
 
 // draw picks one of n for a run in a trial. Each run has a generator of its own: what one job draws does not move the others.

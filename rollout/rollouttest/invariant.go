@@ -55,7 +55,7 @@ func (v *Violation) Unwrap() error { return v.Err }
 // that it got, and the saved leases do not say when.
 func checkLimit(s Step) error {
 	var faults []error
-	gone := s.gone()
+	atWork := s.atWork()
 	for _, p := range s.Plan.Pools {
 		before := map[string]bool{}
 		for _, holder := range slices.Concat(p.Holders, s.Snapshot.Active[p.Key]) {
@@ -64,21 +64,20 @@ func checkLimit(s Step) error {
 		for _, id := range p.Unavailable {
 			before[id] = true
 		}
-		for k := range s.Snapshot.Targets {
-			t := &s.Snapshot.Targets[k]
-			for _, job := range t.Jobs {
-				if !s.Lagging && !gone[t.Resource] && !job.Status.Terminal() && claims(s.Dispatched[job.Run], p.Key) {
-					before[t.Resource] = true
-				}
+		for _, start := range atWork {
+			if claims(start, p.Key) {
+				before[start.Resource] = true
 			}
 		}
 		in := maps.Clone(before)
 		for _, record := range s.Plan.State.Pools {
+			if record.Key != p.Key {
+				continue
+			}
 			for _, lease := range record.Leases {
-				in[lease.Resource] = in[lease.Resource] || record.Key == p.Key
+				in[lease.Resource] = true
 			}
 		}
-		maps.DeleteFunc(in, func(_ string, in bool) bool { return !in })
 		let := map[string]bool{} // in whatever the limit says: by who is at work there and needs the pool as well, or an override
 		for _, start := range s.Plan.Start {
 			if claims(start, p.Key) {
@@ -98,6 +97,28 @@ func checkLimit(s Step) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// atWork are the starts whose jobs the snapshot shows in progress; none if it may be old.
+func (s *Step) atWork() []rollout.Start {
+	if s.Lagging {
+		return nil
+	}
+	var list []rollout.Start
+	gone := s.gone()
+	for k := range s.Snapshot.Targets {
+		t := &s.Snapshot.Targets[k]
+		for n := range t.Jobs {
+			if t.Jobs[n].Status.Terminal() || gone[t.Resource] {
+				continue
+			}
+			if start, known := s.Dispatched[t.Jobs[n].Run]; known {
+				start.TargetID = t.TargetID
+				list = append(list, start)
+			}
+		}
+	}
+	return list
 }
 
 func claims(start rollout.Start, pool string) bool {
@@ -128,7 +149,7 @@ func checkLocked(s Step) error {
 		}
 		groups := append([]string{e.Group}, e.Merged...)
 		for _, id := range groups {
-			if g := s.group(id); g != nil {
+			if g := s.look().groups[id]; g != nil {
 				for _, own := range g.Members {
 					if own.Deployment == start.Deployment && slices.ContainsFunc(own.Locks, func(v bracket.VersionMark) bool { return v.ID == start.Version }) {
 						return nil
@@ -286,7 +307,7 @@ func checkNext(s Step) error {
 	if !next.IsZero() && !next.After(s.Plan.Now) {
 		return fmt.Errorf("the plan's Next is %s, which is not after now", next.UTC().Format(time.RFC3339Nano))
 	}
-	for w := range s.Plan.Waiting.All() {
+	for _, w := range s.look().waiting {
 		for _, v := range w.Blockers {
 			if v.Until.After(s.Plan.Now) && (next.IsZero() || next.After(v.Until)) {
 				return fmt.Errorf("%s on %s: waits until %s, and Next is %s", w.Deployment, w.Resource, v.Until.UTC().Format(time.RFC3339Nano), next.UTC().Format(time.RFC3339Nano))
@@ -297,7 +318,7 @@ func checkNext(s Step) error {
 }
 
 func checkWakeUp(s Step) error {
-	for w := range s.Plan.Waiting.All() {
+	for _, w := range s.look().waiting {
 		if len(w.Blockers) == 0 {
 			return fmt.Errorf("%s on %s: waits for no reason", w.Deployment, w.Resource)
 		}
@@ -350,14 +371,13 @@ func checkComplete(s Step) error {
 		starts[start.TargetID] = start.Version
 	}
 	said := len(starts)
-	waits := map[rollout.TargetID]bool{}
-	for w := range s.Plan.Waiting.All() {
+	waiting := s.look().waiting // in order
+	for k, w := range waiting {
 		// An older version may start while the newest one waits, such as that of the next group.
 		version, both := starts[w.TargetID]
-		if both && version == w.Version || waits[w.TargetID] {
+		if both && version == w.Version || k > 0 && waiting[k-1].TargetID == w.TargetID {
 			return fmt.Errorf("%s on %s: %s both starts and waits, or waits twice", w.Deployment, w.Resource, w.Version)
 		}
-		waits[w.TargetID] = true
 		if !both {
 			said++
 		}

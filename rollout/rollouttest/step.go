@@ -2,7 +2,6 @@ package rollouttest
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
@@ -25,15 +24,52 @@ type Step struct {
 	// execution's own. Then the group may be gone, and what it had locked is not checked.
 	Lagging bool
 
-	targets map[rollout.TargetID]int // in Snapshot.Targets; nil: look for them
+	found *index // what the checks look up; nil until the first one does
+}
+
+// index finds what a snapshot and a plan hold.
+type index struct {
+	targets    map[rollout.TargetID]int         // in Snapshot.Targets
+	executions map[[2]string]*bracket.Execution // open in Plan.State, by resource and group
+	groups     map[string]*bracket.Group        // closed in Plan.State
+	waiting    []rollout.Waiting
+}
+
+func newIndex(plan *rollout.Plan, targets map[rollout.TargetID]int) *index {
+	x := &index{targets: targets, executions: map[[2]string]*bracket.Execution{}, groups: map[string]*bracket.Group{}, waiting: waitingOf(plan)}
+	for _, record := range plan.State.Executions {
+		if record.Open != nil {
+			x.executions[[2]string{record.Resource, record.Open.Group}] = record.Open
+		}
+	}
+	for _, record := range plan.State.Brackets {
+		for _, g := range record.Closed {
+			x.groups[g.ID] = g
+		}
+	}
+	return x
+}
+
+// places says where each target is in a list.
+func places(targets []rollout.Target) map[rollout.TargetID]int {
+	places := make(map[rollout.TargetID]int, len(targets))
+	for k := range targets {
+		places[targets[k].TargetID] = k
+	}
+	return places
+}
+
+// look returns the index, which is made once for all checks of a step.
+func (s *Step) look() *index {
+	if s.found == nil {
+		s.found = newIndex(&s.Plan, places(s.Snapshot.Targets))
+	}
+	return s.found
 }
 
 // Check returns every broken invariant as a joined list of [*Violation], or nil.
 func (s Step) Check() error {
-	s.targets = make(map[rollout.TargetID]int, len(s.Snapshot.Targets))
-	for k := range s.Snapshot.Targets {
-		s.targets[s.Snapshot.Targets[k].TargetID] = k
-	}
+	s.look()
 	var broken []error
 	for _, invariant := range Invariants() {
 		if err := invariant.Check(s); err != nil {
@@ -45,11 +81,7 @@ func (s Step) Check() error {
 
 // target returns a target of the snapshot, or nil.
 func (s *Step) target(id rollout.TargetID) *rollout.Target {
-	k, known := s.targets[id]
-	if s.targets == nil {
-		k = slices.IndexFunc(s.Snapshot.Targets, func(t rollout.Target) bool { return t.TargetID == id })
-		known = k >= 0
-	}
+	k, known := s.look().targets[id]
 	if !known {
 		return nil
 	}
@@ -84,7 +116,8 @@ func current(t *rollout.Target) string {
 
 // execution returns the open execution that a start belongs to, or nil, and the closed group, or nil.
 func (s *Step) execution(resource, group string) (*bracket.Execution, *bracket.Group) {
-	return openIn(s.Plan.State, resource, group), s.group(group)
+	x := s.look()
+	return x.executions[[2]string{resource, group}], x.groups[group]
 }
 
 // openIn returns the open execution of a group on a resource, or nil.
@@ -114,17 +147,6 @@ func (s *Step) begun(start rollout.Start) bool {
 		}
 	}
 	return openIn(s.Snapshot.State, start.Resource, start.Group) != nil
-}
-
-func (s *Step) group(id string) *bracket.Group {
-	for _, record := range s.Plan.State.Brackets {
-		for _, g := range record.Closed {
-			if g.ID == id {
-				return g
-			}
-		}
-	}
-	return nil
 }
 
 func memberOf(e *bracket.Execution, deployment string) *bracket.ExecutionMember {

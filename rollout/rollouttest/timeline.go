@@ -1,6 +1,7 @@
 package rollouttest
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -99,10 +100,11 @@ func (t Timeline) About(resource string) Timeline {
 // recorder writes the timeline.
 type recorder struct {
 	timeline Timeline
-	waits    map[rollout.TargetID]string // what was said last
-	last     []rollout.Waiting
-	seen     time.Time // the last instant at which everything was said
-	stirred  time.Time // the last at which anything but waits was said
+	brief    bool              // nobody reads who waits for what
+	waiting  []rollout.Waiting // what was said last, in the order of the plan
+	waits    int               // how many waited then
+	seen     time.Time         // the last instant at which everything was said
+	stirred  time.Time         // the last at which anything but waits was said
 	running  []string
 	stuck    map[rollout.Stuck]bool
 	roles    map[string]member          // of dispatched runs
@@ -119,7 +121,6 @@ type member struct {
 
 func (r *recorder) begin(start time.Time) {
 	r.timeline.Start, r.stirred = start, start
-	r.waits = map[rollout.TargetID]string{}
 	r.stuck = map[rollout.Stuck]bool{}
 	r.roles = map[string]member{}
 	r.drains = map[member]bool{}
@@ -183,20 +184,45 @@ func locksOf(plan *rollout.Plan, id string) (map[string]string, bool) {
 
 // settled records who waits once nothing more starts at an instant.
 func (r *recorder) settled(plan *rollout.Plan) {
-	waits := make(map[rollout.TargetID]string, plan.Waiting.Len())
-	var last []rollout.Waiting
-	for w := range plan.Waiting.All() {
-		last = append(last, w)
-		text := w.Version + ": " + blockersText(w.Blockers)
-		waits[w.TargetID] = text
-		if r.waits[w.TargetID] != text {
-			r.entry(Entry{
-				At: plan.Now, Kind: Wait, Resource: w.Resource, Environment: w.Environment, Deployment: w.Deployment, Version: w.Version, Blockers: w.Blockers,
-				Holders: holdersOf(plan, w.Blockers),
-			})
-		}
+	r.seen, r.waits = plan.Now, plan.Waiting.Len()
+	if r.brief {
+		return
 	}
-	r.waits, r.last, r.seen = waits, last, plan.Now
+	waiting, before := waitingOf(plan), r.waiting
+	for k := range waiting {
+		w := &waiting[k]
+		for len(before) > 0 && compareTargets(before[0].TargetID, w.TargetID) < 0 {
+			before = before[1:]
+		}
+		if len(before) > 0 && before[0].TargetID == w.TargetID && saysAgain(w, &before[0]) {
+			continue
+		}
+		r.entry(Entry{
+			At: plan.Now, Kind: Wait, Resource: w.Resource, Environment: w.Environment, Deployment: w.Deployment, Version: w.Version, Blockers: w.Blockers,
+			Holders: holdersOf(plan, w.Blockers),
+		})
+	}
+	r.waiting = waiting
+}
+
+// waitingOf lists who waits. What a plan lists is made as it is read, so that it is read once.
+func waitingOf(plan *rollout.Plan) []rollout.Waiting {
+	return slices.AppendSeq(slices.Grow([]rollout.Waiting(nil), plan.Waiting.Len()), plan.Waiting.All())
+}
+
+// compareTargets is the order of a plan's waits.
+func compareTargets(a, b rollout.TargetID) int {
+	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Environment, b.Environment), strings.Compare(a.Deployment, b.Deployment))
+}
+
+// saysAgain reports whether a wait reads as one before. Nearly always it is the same in every field, which takes a fraction of the time of its text.
+func saysAgain(w, before *rollout.Waiting) bool {
+	return sameWait(w, before) || w.Version == before.Version && blockersText(w.Blockers) == blockersText(before.Blockers)
+}
+
+// sameWait reports whether a target waits for the same as before, in every field.
+func sameWait(w, before *rollout.Waiting) bool {
+	return w.TargetID == before.TargetID && w.Version == before.Version && slices.EqualFunc(w.Blockers, before.Blockers, rollout.Verdict.Equal)
 }
 
 // holdersOf names the resources that are in the way of whoever waits for a slot.
@@ -251,24 +277,22 @@ func (r *recorder) started(plan *rollout.Plan, start rollout.Start, attempt int,
 
 // memberOf finds the member of the execution that a start belongs to, and notes how many pre members that has.
 func (r *recorder) memberOf(plan *rollout.Plan, start rollout.Start) member {
-	for _, record := range plan.State.Executions {
-		if record.Resource != start.Resource || record.Open == nil || record.Open.Group != start.Group {
-			continue
-		}
-		key := [2]string{start.Group, start.Resource}
-		r.pres[key] = 0
-		own := member{}
-		for _, m := range record.Open.Members {
-			if m.Role == bracket.Pre {
-				r.pres[key]++
-			}
-			if m.Deployment == start.Deployment {
-				own = member{start.Group, start.Resource, start.Deployment, m.Role}
-			}
-		}
-		return own
+	execution := openIn(plan.State, start.Resource, start.Group)
+	if execution == nil {
+		return member{}
 	}
-	return member{}
+	key := [2]string{start.Group, start.Resource}
+	r.pres[key] = 0
+	own := member{}
+	for _, m := range execution.Members {
+		if m.Role == bracket.Pre {
+			r.pres[key]++
+		}
+		if m.Deployment == start.Deployment {
+			own = member{start.Group, start.Resource, start.Deployment, m.Role}
+		}
+	}
+	return own
 }
 
 func (r *recorder) ended(job rollout.Job, e ending) {
@@ -325,8 +349,8 @@ func (r *running) inFlight(plan *rollout.Plan) {
 // finish adds up what a run cost. found are the jobs that run besides those that were started.
 func (r *recorder) finish(found []string) {
 	t := &r.timeline
-	t.Left, t.Running = r.last, slices.Concat(found, r.running)
-	t.Done = !t.CutOff && len(t.Left) == 0 && len(t.Running) == 0
+	t.Left, t.Running = r.waiting, slices.Concat(found, r.running)
+	t.Done = !t.CutOff && r.waits == 0 && len(t.Running) == 0
 	t.Drains = len(r.drains)
 	separate := 0
 	for m, versions := range r.upgrades {

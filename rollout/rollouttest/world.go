@@ -115,10 +115,16 @@ const maxSteps = 1_000_000
 // starts nothing and that nothing changes before the next wake-up. The error is a [*Violation] then; otherwise it is one of the planner,
 // or it names what is wrong with the world. The timeline reaches as far as the world came.
 func (w World) Run(ctx context.Context) (Timeline, error) {
+	return w.play(ctx, false)
+}
+
+// play is Run. A brief timeline does not tell who waits, which takes as long as a plan.
+func (w World) play(ctx context.Context, brief bool) (Timeline, error) {
 	r, err := w.begin()
 	if err != nil {
 		return Timeline{}, fmt.Errorf("rollouttest: %w", err)
 	}
+	r.brief = brief
 	err = r.run(ctx)
 	r.finish(r.found())
 	return r.timeline, err
@@ -289,12 +295,7 @@ func overrideText(o rollout.Override) string {
 	return fmt.Sprintf("%s, by %s: %s", text, o.CreatedBy, o.Reason)
 }
 
-func (r *running) index() {
-	r.targets = make(map[rollout.TargetID]int, len(r.fleet.Targets))
-	for i := range r.fleet.Targets {
-		r.targets[r.fleet.Targets[i].TargetID] = i
-	}
-}
+func (r *running) index() { r.targets = places(r.fleet.Targets) }
 
 func (r *running) run(ctx context.Context) error {
 	fresh := false // the last plan started something, and nothing has happened since
@@ -368,17 +369,20 @@ func (r *running) happen(now time.Time) bool {
 		r.ends = r.ends[1:]
 		r.end(next)
 	}
+	changed := false
 	for len(r.arrivals) > 0 && !r.arrivals[0].At.After(now) {
-		any = true
 		change := r.arrivals[0]
 		r.arrivals = r.arrivals[1:]
 		change.Do(&r.fleet)
-		r.index()
+		changed = true
 		if change.What != "" {
 			r.entry(Entry{At: change.At.UTC(), Kind: Arrival, Note: change.What})
 		}
 	}
-	return any
+	if changed {
+		r.index()
+	}
+	return any || changed
 }
 
 func (r *running) end(e ending) {

@@ -452,6 +452,53 @@ func TestForecast(t *testing.T) {
 	}
 }
 
+// TestForecastSideBySide: trials that run at once come to what they come to one after the other, and of several that go wrong the first is told. A world with a
+// Plan of its own runs them in turn, for that may keep a state, as the one here does.
+func TestForecastSideBySide(t *testing.T) {
+	t.Parallel()
+	w := rfcWorld(t, 6)
+	inTurn := w
+	var state rollout.State
+	busy := false
+	inTurn.Plan = func(_ context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+		if busy {
+			t.Error("two plans of a world with a planner of its own are made at once")
+		}
+		busy = true
+		defer func() { busy = false }()
+		if s.State = state; now.Equal(w.Start) {
+			s.State = rollout.State{}
+		}
+		plan, err := w.Policies.Plan(s, now)
+		if err == nil {
+			plan.State, err = plan.Commit(plan.Start, now)
+			state = plan.State
+		}
+		return plan, err
+	}
+	samples := map[string][]rollouttest.Outcome{drain: {{After: minutes(8)}, {After: minutes(20)}, {After: minutes(90), Status: rollout.JobFailure}}}
+	want, err := rollouttest.Forecast(t.Context(), inTurn, samples, 24, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := rollouttest.Forecast(t.Context(), w, samples, 24, 5)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v, in turn and side by side:\n%s", err, diff)
+	}
+	if want.Halted() == 0 || want.Halted() == 1 || len(want.Unsampled) != 4 {
+		t.Errorf("the trials are all alike: %v", want)
+	}
+	for seed := range uint64(20) {
+		samples[drain] = slices.Repeat(samples[drain][:1], 60)
+		samples[drain][0].After = -minutes(1)
+		_, want := rollouttest.Forecast(t.Context(), inTurn, samples, 24, seed)
+		_, got := rollouttest.Forecast(t.Context(), w, samples, 24, seed)
+		if want == nil || got == nil || want.Error() != got.Error() {
+			t.Errorf("in turn: %v, side by side: %v", want, got)
+		}
+	}
+}
+
 // TestTraceTellsLikeWaitsTogether: who begins to wait at one instant for the same reasons shares a line, whoever is listed between them, and
 // what two rules say in the same words is said once.
 func TestTraceTellsLikeWaitsTogether(t *testing.T) {

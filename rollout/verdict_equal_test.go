@@ -14,15 +14,15 @@ func TestVerdictsThatDiffer(t *testing.T) {
 		return Verdict{Status: Pending, Reason: "r", Rule: "x", Until: at, On: []Condition{{Kind: OnJob}}, Data: &Data{Position: 1, Names: []string{"a"}}}
 	}
 	one, other := verdict(), verdict()
-	if other.Until = at.In(time.FixedZone("", 3600)); !one.same(&other) {
+	if other.Until = at.In(time.FixedZone("", 3600)); !one.Equal(other) {
 		t.Error("two that say the same are two")
 	}
 	alone := verdict()
-	if alone.Data = nil; alone.same(&one) || one.same(&alone) {
+	if alone.Data = nil; alone.Equal(one) || one.Equal(alone) {
 		t.Error("one without data is the same as one with")
 	}
 	if second := verdict(); true {
-		if second.Data = nil; !alone.same(&second) {
+		if second.Data = nil; !alone.Equal(second) {
 			t.Error("two without data are two")
 		}
 	}
@@ -49,7 +49,7 @@ func TestVerdictsThatDiffer(t *testing.T) {
 			default:
 				field.SetString("changed")
 			}
-			if base.same(&changed) {
+			if base.Equal(changed) {
 				t.Errorf("two with another %s are the same", path)
 			}
 		}
