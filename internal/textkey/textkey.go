@@ -59,13 +59,20 @@ func Split(key string) ([]string, error) {
 
 // Scan is [Split] for a key that has a part for each of the texts, and reports whether it has. It allocates nothing unless a part has an escape.
 func Scan(key string, parts ...*string) bool {
+	escaped := strings.IndexByte(key, '%') >= 0
 	for i, part := range parts {
 		own, rest, more := strings.Cut(key, "/")
-		plain, err := unescape(own)
-		if err != nil || more != (i < len(parts)-1) {
+		if more != (i < len(parts)-1) {
 			return false
 		}
-		*part, key = plain, rest
+		if escaped {
+			plain, err := unescape(own)
+			if err != nil {
+				return false
+			}
+			own = plain
+		}
+		*part, key = own, rest
 	}
 	return len(parts) > 0
 }
