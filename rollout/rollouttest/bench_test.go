@@ -8,25 +8,50 @@ import (
 )
 
 // BenchmarkRun lets the RFC's first example take its course on clusters of n nodes, five deployments each: with the planner, its store and all checks, as a test
-// does it; with the planner alone; and as a trial of a forecast runs it. Beside the whole run it tells the time per start and per plan and target.
+// does it; with the planner and its store alone; and on a state that is a value, as the trials of a forecast do. Each job ends at an instant of its own or with a
+// few others, and every such instant takes a plan of the whole fleet.
 func BenchmarkRun(b *testing.B) {
-	for _, n := range []int{10, 100, 1000} {
-		for _, mode := range []struct {
-			name        string
-			trust, pure bool
-		}{{"checked", false, false}, {"trusted", true, false}, {"pure", true, true}} {
+	for _, mode := range []struct {
+		name        string
+		trust, pure bool
+	}{{"checked", false, false}, {"trusted", true, false}, {"pure", true, true}} {
+		for _, n := range []int{10, 100, 1000} {
 			b.Run(fmt.Sprintf("%s/nodes=%d", mode.name, n), func(b *testing.B) {
 				world := rfcWorld(b, n)
 				world.Trust, world.Pure = mode.trust, mode.pure
+				starts := 0
 				for b.Loop() {
 					timeline, err := world.Run(b.Context())
 					if err != nil || !timeline.Done {
-						b.Fatal(err, timeline.Summary())
+						b.Fatalf("%v\n%s", err, timeline.Summary())
+					}
+					for _, e := range timeline.Entries {
+						if e.Kind == rollouttest.Start {
+							starts++
+						}
 					}
 				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(starts), "ns/start")
 			})
 		}
 	}
 }
 
-var _ = rollouttest.World{}
+// BenchmarkForecast is the same where only the outcome of many trials is asked for: ten of them, of which the first is checked unless the world is trusted.
+func BenchmarkForecast(b *testing.B) {
+	for _, n := range []int{10, 100} {
+		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
+			world := rfcWorld(b, n)
+			world.Trust = true
+			samples := map[string][]rollouttest.Outcome{drain: {{After: minutes(8)}, {After: minutes(9)}, {After: minutes(20)}}}
+			const trials = 10
+			for b.Loop() {
+				prediction, err := rollouttest.Forecast(b.Context(), world, samples, trials, 1)
+				if err != nil || prediction.Halted() != 0 {
+					b.Fatalf("%v\n%s", err, prediction)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/trials, "ns/trial")
+		})
+	}
+}
